@@ -181,7 +181,12 @@ std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
       if (!shape.tied || at.scores > at.input) by_position[at.scores].output = true;
       if (!shape.tied || at.scores < at.input) by_position[at.input].embedding = true;
     }
-    if (shape.scores() && !shape.shared_output) by_position[at.layers].output = true;
+    const bool looks_up_output = shape.own_modules() > 0 && shape.tied && !shape.shared_output;
+    if (shape.embedding_copy || (looks_up_output && at.embedding >= at.layers)) {
+      by_position[at.embedding].lookup = true;
+    }
+    if (shape.scores() && !shape.shared_output && !(looks_up_output && at.embedding >= at.layers))
+      by_position[at.layers].output = true;
     if (!shape.embeds()) continue;
     // Whichever use of a shared embedding comes last; its own when both are in one action.
     std::uint32_t output = 0;

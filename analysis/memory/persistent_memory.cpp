@@ -99,6 +99,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   std::int64_t buffers = 0;
   std::int64_t of_ends = 0;
   std::int64_t expert_biases = 0;  // bytes
+  std::int64_t ahead = 0;          // token ids of modules: inputs, targets
   bool first = false;
   bool last = false;
   for (const StageShape& s : stages) {
@@ -114,8 +115,9 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
       buffers += s.rows * s.distillation.teacher_hidden;
     }
     of_ends += held_by_ends(s);
-    expert_biases +=
-        4 * s.over_layers([](const StageShape& like) { return like.expert_bias ? like.experts : 0; });
+    const auto biases = [](const StageShape& like) { return like.expert_bias ? like.experts : 0; };
+    expert_biases += 4 * (s.over_layers(biases) + s.over_modules(biases));
+    ahead += 2 * s.own_modules();
     first = first || s.first;
     last = last || s.last;
   }
@@ -127,7 +129,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
   held[Category::optimizer].value = (any.zero >= 1 ? owned : whole) * (moments + master) * 4;
-  std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0);  // inputs, targets
+  std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0) + ahead;  // inputs, targets
   held[Category::communication].value = buffers * any.e();
   if (any.vocabulary.split) {
     token_ids = 2;

@@ -62,7 +62,6 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
   const bool framework = software != profiles.software.end() && config.machine.software != "plumbline";
   if (config.parallel.expert > 1 && !config.model.mixture)
     features.emplace_back("expert_model_parallel_size");
-  if (config.model.prediction_modules > 0 && !framework) features.emplace_back("mtp_num_layers");
   if (config.model.mixture && framework) {
     if (!software->second.mixtures()) add("num_experts", "with " + config.machine.software);
     if (config.parallel.zero_stage >= 2 || software->second.sharded)

@@ -61,21 +61,33 @@ class Finals {
     if (!last.weights) return;
     const std::size_t embedding = s.holds_embedding() ? 1 : 0;
     const std::size_t before = embedding + (s.first && s.positions > 0 ? 1 : 0);
-    const std::size_t output = before + static_cast<std::size_t>(s.layers);
-    const std::size_t experts = output + (s.holds_output() ? 1 : 0);
+    const std::size_t output = before + static_cast<std::size_t>(s.layers + s.own_modules());
+    const std::size_t copy = output + (s.holds_output() ? 1 : 0);
+    const std::size_t experts = copy + (s.embedding_copy ? 1 : 0);
     std::vector<double> moment = moments(stage, *last.weights);
     std::size_t next = 0;
     if (s.scores()) {
       if (!s.shared_output) at[output] = moment[next];
       ++next;
     }
-    for (std::int64_t layer = s.layers; layer-- > 0;) {
+    const bool both = last.weights->type == ActionType::backward;
+    const auto looked_up = [&](double final) {  // by a module
+      if (s.embedding_copy) at[copy] = final;
+      if (s.tied && !s.shared_output) at[output] = std::max(at[output], final);
+    };
+    for (std::int64_t layer = s.layers + s.own_modules(); layer-- > 0;) {
       at[before + static_cast<std::size_t>(layer)] = moment[next];
       if (s.exchanges_rows() && layer >= s.dense_layers)
         at[experts + static_cast<std::size_t>(layer - s.dense_layers)] = moment[next];
       ++next;
+      if (layer >= s.layers && both) looked_up(moment[next++]);
     }
     if (s.vocabulary.carries) shards(stage);
+    if (!both && last.inputs && s.own_modules() > 0) {
+      const std::vector<double> inputs = moments(stage, *last.inputs);
+      for (std::int64_t module = 0; module < s.own_modules(); ++module)
+        looked_up(inputs[static_cast<std::size_t>(module)]);
+    }
     const std::size_t from = s.vocabulary.split ? embedding : 0;
     if (before == from || !last.inputs) return;
     moment = moments(stage, *last.inputs);

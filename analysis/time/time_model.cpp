@@ -64,7 +64,9 @@ Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
       operand * (2 * shape.hidden + experts * shape.ffn + shape.shared);
   const bool scores = shape.scores() || shape.vocabulary.carries;
   const std::int64_t logits = scores ? (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
-  const auto bytes = static_cast<double>(parameters + shape.tokens * (shape.layers * layer + logits));
+  const std::int64_t modules = shape.own_modules();
+  const auto bytes = static_cast<double>(
+      parameters + shape.tokens * ((shape.layers + modules) * layer + (1 + modules) * logits));
   return {static_cast<std::int64_t>(bytes * turns)};
 }
 

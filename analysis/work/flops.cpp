@@ -52,6 +52,23 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, s
   return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};
 }
 
+namespace {
+
+/// Of plumbline's own modules that predict further tokens: each a layer like the last, the product that makes its input and
+/// one with the output layer.
+Flops module_flops_per_token(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  if (model.prediction_modules == 0 || config.machine.software != "plumbline") return {};
+  ModelConfig more = model;
+  ++more.layers;
+  const std::int64_t seq = config.batch.seq_length;
+  const double layer = model_flops_per_token(more, seq).value - model_flops_per_token(model, seq).value;
+  const double ends = 6.0 * static_cast<double>(model.hidden * (2 * model.hidden + model.vocab));
+  return Flops{(layer + ends) * static_cast<double>(model.prediction_modules)};
+}
+
+}  // namespace
+
 Flops model_flops_per_token(const RunConfig& config) {
   const BatchConfig& batch = config.batch;
   const auto flops_of_model = [&](const ModelConfig& model) {
@@ -59,7 +76,7 @@ Flops model_flops_per_token(const RunConfig& config) {
     const double all = model_flops_per_token(model, batch.seq_length, batch.prefix_length).value;
     return batch.packed.on() ? Flops{products + (all - products) * batch.packed.mean} : Flops{all};
   };
-  Flops student = flops_of_model(config.model);
+  Flops student = flops_of_model(config.model) + module_flops_per_token(config);
   if (config.finetune.lora()) {
     const auto adapters = static_cast<double>(adapter_parameters(config.model, config.finetune));
     student += Flops{6.0 * adapters - 2.0 * static_cast<double>(matmul_parameters(config.model))};

@@ -66,8 +66,10 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
   const int first = schedule.rank_of_stage.front();
   const auto last = static_cast<std::size_t>(schedule.stages_per_route()) - 1;
   const int other = schedule.rank_of_stage[last];
-  on_rank.embedding_copy = shapes.front().tied && !shapes.front().vocabulary.split && first != other &&
-                           !shapes[last].shared_output && (rank == first || rank == other);
+  const bool tied_copy =
+      shapes.front().tied && !shapes.front().vocabulary.split && !shapes[last].shared_output;
+  on_rank.embedding_copy =
+      (tied_copy || shapes[last].embedding_copy) && first != other && (rank == first || rank == other);
   return on_rank;
 }
 

@@ -254,6 +254,12 @@ class CallList {
   }
   /// The whole of a stream tensor of which sequence parallelism leaves every tensor rank a part.
   void gathered(const char* label) { gathered(label, s_.type); }
+  /// The same of rows of `width` elements.
+  void gathered_wide(const char* label, std::int64_t width) {
+    if (!s_.sequence_parallel) return;
+    collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * width, s_.type);
+    allocations(1);
+  }
   /// The same of what a layer's product reads.
   void gathered_operand(const char* label) { gathered(label, s_.fp8 ? DType::fp8_e4m3 : s_.type); }
   void allocations(std::int64_t count) {

@@ -189,10 +189,10 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     if (s.qkv_bias) all_reduce(2 * s.k);
   }
   for (const StageShape& s : rank.held) {
-    if (!s.qk_norm || s.tensor == 1 || s.sequence_parallel || s.layers == 0) continue;
+    if (!s.qk_norm || s.tensor == 1 || s.sequence_parallel || s.layers + s.own_modules() == 0) continue;
     list.collective(CallKind::all_reduce, "head norm all-reduce", Group::tensor, s.tensor, 2 * s.head_dim,
                     s.grad_type);
-    list.calls.back().count = s.layers;
+    list.calls.back().count = s.layers + s.own_modules();
   }
   for (const StageShape& s : rank.held) {
     if (!s.sequence_parallel) continue;
@@ -202,8 +202,8 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   append(fp8_scale_calls(rank));
   if (config.mixture.bias_update_rate > 0) {
     std::int64_t loads = 0;
-    for (const StageShape& s : rank.held)
-      loads += s.over_layers([](const StageShape& like) { return like.expert_bias ? like.experts : 0; });
+    const auto biases = [](const StageShape& like) { return like.expert_bias ? like.experts : 0; };
+    for (const StageShape& s : rank.held) loads += s.over_layers(biases) + s.over_modules(biases);
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.data, loads,
                     DType::fp32);
     if (any.folds_experts()) {

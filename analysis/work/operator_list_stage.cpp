@@ -306,43 +306,32 @@ void teacher_output(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
+void cross_entropy(const StageShape& s, CallList& list) {
+  list.convert_logits();
+  list.loss_pass("cross_entropy_max", 1);
+  list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+  list.loss_pass("cross_entropy_sums", 1);
+  list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+  list.loss_pass("cross_entropy_gradient", 2);
+}
+
+/// Modules share the output layer; behind the final norm where there are some.
 void output_forward(const StageShape& s, WorkBuilder& builder) {
-  const bool gathers = !builder.gathers_once() || !s.shared_output;
-  builder.once({gathers, false}, padded_vocabulary_unit(s), [&](CallList& list) {
-    norm_forward(s, list);
-    list.gathered("sequence all-gather forward");
-    output_product(s, list);
+  const bool gathered = s.shared_output || (s.tied && s.own_modules() > 0);
+  builder.once({!builder.gathers_once() || !gathered, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+    if (s.own_modules() == 0) norm_forward(s, list);
+    for (std::int64_t i = 0; i <= s.own_modules(); ++i) {
+      list.gathered("sequence all-gather forward");
+      output_product(s, list);
+    }
     if (s.distillation.on) {
       distillation_loss(s, list);
       list.allocations(2 + s.norm_rows);
       return;
     }
-    list.convert_logits();
-    list.loss_pass("cross_entropy_max", 1);
-    list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
-    list.loss_pass("cross_entropy_sums", 1);
-    list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
-    list.loss_pass("cross_entropy_gradient", 2);
-    list.allocations(3 + s.norm_rows);
+    for (std::int64_t i = 0; i <= s.own_modules(); ++i) cross_entropy(s, list);
+    list.allocations(3 + s.norm_rows + 2 * s.own_modules());
   });
-}
-
-void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
-  builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
-    if (passes.input) {
-      list.convert_logits();
-      divide_logits(s, list);
-      list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
-      list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
-      list.allocations(2);
-    }
-    if (passes.weight) {
-      list.gathered("sequence all-gather backward");
-      list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
-      bias_backward(s, list, s.output_bias, s.tokens * s.vocab);
-    }
-  });
-  if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
 }
 
 void position_backward(const StageShape& s, WorkBuilder& builder) {
@@ -364,6 +353,124 @@ void embedding_backward(const StageShape& s, WorkBuilder& builder) {
   position_backward(s, builder);
 }
 
+/// The values of experts that are spread over ranks (ZeRO 3) are gathered with the others of their layer.
+template <class Write>
+std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder::Kind kind,
+                       std::int64_t unit, Write&& write) {
+  const std::size_t part = builder.part(like, kind, unit, write);
+  if (kind.values && like.zero >= 3 && like.exchanges_rows() && like.expert.copies > 1) {
+    builder.work.parts[part].expert_gather =
+        CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::expert_data,
+                                  like.expert.copies, padded_expert_unit(like), like.type);
+  }
+  return part;
+}
+
+template <class Write>
+std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder::Kind kind, Write&& write) {
+  return layer_part(builder, like, kind, layer_unit(like), write);
+}
+
+/// Of modules that predict further tokens (bench/training/mtp.md): what they look up.
+void modules_embedding(const StageShape& s, WorkBuilder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  const bool gathers = !builder.gathers_once() || !s.shared_lookup;
+  builder.once({gathers, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+    for (std::int64_t i = 0; i < s.own_modules(); ++i) {
+      list.memory("embedding_forward", full, 2 * e(s));
+      if (s.sequence_parallel) scatter_embedded(s, list);
+      if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
+      list.allocations(s.sequence_parallel ? 2 : 1);
+    }
+  });
+}
+
+/// Columns of the layer's input, of which every tensor rank makes its own; zeros elsewhere make a sum of them.
+void join_forward(const StageShape& s, CallList& list) {
+  norm_forward(s, list);
+  norm_forward(s, list);
+  list.gathered_wide("sequence all-gather forward", 2 * s.hidden);
+  if (s.tensor > 1) {
+    list.memory("fill", s.tokens * s.hidden, static_cast<double>(size_of(s.sum_type())), s.sum_type());
+  }
+  list.gemm("module input", GemmPass::forward, s.hidden / s.tensor, 2 * s.hidden);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  list.allocations(3);
+}
+
+void modules_forward(const StageShape& s, WorkBuilder& builder) {
+  if (s.own_modules() == 0) return;
+  final_norm_forward(s, builder);
+  modules_embedding(s, builder);
+  for (std::int64_t module = 0; module < s.own_modules(); ++module) {
+    const StageShape like = s.like_layer(s.layers + module);
+    builder.run(layer_part(builder, like, {true, false}, padded_module_unit(like),
+                           [&](CallList& list) {
+                             join_forward(like, list);
+                             layer_forward(like, list, 0, false);
+                             norm_forward(like, list);
+                             list.allocations(1 + s.norm_rows);
+                           }),
+                1);
+  }
+}
+
+void join_backward(const StageShape& s, CallList& list, Passes passes) {
+  constexpr const char* kGather = "sequence all-gather backward";
+  list.gathered(kGather);
+  if (passes.input) {
+    list.gemm("module input", GemmPass::input_gradient, s.hidden / s.tensor, 2 * s.hidden);
+    list.sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward",
+                               2 * s.hidden);
+    list.allocations(1);
+  }
+  if (!passes.weight) return;
+  list.gathered_wide(kGather, 2 * s.hidden);
+  list.gemm("module input", GemmPass::weight_gradient, s.hidden / s.tensor, 2 * s.hidden);
+}
+
+/// Last to first.
+void modules_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  for (std::int64_t module = s.own_modules(); module-- > 0;) {
+    const StageShape like = s.like_layer(s.layers + module);
+    builder.run(layer_part(builder, like, {passes.input, passes.weight}, padded_module_unit(like),
+                           [&](CallList& list) {
+                             if (passes.input) norm_backward(like, list);
+                             if (passes.input && s.recompute == Recompute::full)
+                               layer_forward(like, list, 0, true);
+                             layer_backward(like, list, 0, passes);
+                             join_backward(like, list, passes);
+                           }),
+                1);
+    if (!passes.input) continue;
+    builder.once({}, 0, [&](CallList& list) {
+      norm_backward(s, list);
+      norm_backward(s, list);
+      list.allocations(2);
+    });
+    embedding_backward(s, builder);
+  }
+}
+
+void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
+    for (std::int64_t i = 0; passes.input && i <= s.own_modules(); ++i) {
+      list.convert_logits();
+      divide_logits(s, list);
+      list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
+      list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
+      list.allocations(2);
+    }
+    for (std::int64_t i = 0; passes.weight && i <= s.own_modules(); ++i) {
+      list.gathered("sequence all-gather backward");
+      list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
+      bias_backward(s, list, s.output_bias, s.tokens * s.vocab);
+    }
+  });
+  modules_backward(s, builder, passes);
+  if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
+}
+
 /// The final norm where the output layer is split over all ranks.
 void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
@@ -371,18 +478,6 @@ void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
     norm_backward(s, list);
     list.allocations(s.e() < 4 ? 2 : 1);
   });
-}
-
-/// The values of experts that are spread over ranks (ZeRO 3) are gathered with the others of their layer.
-template <class Write>
-std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder::Kind kind, Write&& write) {
-  const std::size_t part = builder.part(like, kind, layer_unit(like), write);
-  if (kind.values && like.zero >= 3 && like.exchanges_rows() && like.expert.copies > 1) {
-    builder.work.parts[part].expert_gather =
-        CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::expert_data,
-                                  like.expert.copies, padded_expert_unit(like), like.type);
-  }
-  return part;
 }
 
 ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false) {
@@ -397,6 +492,7 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false)
                       [&](CallList& list) { layer_forward(like, list, window, false); });
   });
   layers.run(builder, 0, s.layers);
+  if (!teacher) modules_forward(s, builder);
   if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
   if (!teacher) copy_joint_output(s, builder);
   return std::move(builder.work);

@@ -31,6 +31,10 @@ std::int64_t padded_expert_unit(const StageShape& s) {
   return padded_for(s, s.expert.copies, apart(s));
 }
 
+std::int64_t padded_module_unit(const StageShape& s) {
+  return padded_unit(s, layer_matrices(s) - apart(s) + s.join_elements());
+}
+
 std::int64_t padded_vocabulary_unit(const StageShape& s) {
   return padded_unit(s, s.vocab * s.hidden);
 }
@@ -74,7 +78,7 @@ std::int64_t spread_expert_elements(const StageShape& s) {
 }
 
 std::int64_t prediction_module_matrices(const StageShape& s) {
-  return layer_matrices(s) + 2 * s.hidden * s.hidden / s.tensor;
+  return layer_matrices(s) + s.join_elements();
 }
 
 std::int64_t stage_layer_matrices(const StageShape& s) {
@@ -91,8 +95,11 @@ void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
   if (s.dense_layers > 0) visit(UnitKind::layer, s.dense_layers, layer_matrices(s.like_layer(0)), 0);
   visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s) - apart(s),
         s.exchanges_rows() ? 0 : spread_expert_matrices(s));
+  if (s.own_modules() > 0)
+    visit(UnitKind::layer, s.own_modules(), layer_matrices(s) - apart(s) + s.join_elements(), 0);
   if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden, 0);
-  if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.dense_layers, apart(s), 0);
+  if (s.embedding_copy) visit(UnitKind::embedding, 1, s.vocab * s.hidden, 0);
+  if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.dense_layers + s.own_modules(), apart(s), 0);
 }
 
 }  // namespace
@@ -121,7 +128,9 @@ StageVectors vectors_of(const StageShape& s) {
   vectors.replicated = s.layers * (s.norm_elements() + biases);
   if (s.last) vectors.replicated += s.norm_vectors * s.hidden;
   if (s.first && s.embedding_norm) vectors.replicated += s.norm_vectors * s.hidden;
-  vectors.split = s.layers * ((s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.fc1 : 0));
+  vectors.replicated += s.own_modules() * (s.norm_elements() + 3 * s.norm_vectors * s.hidden);
+  vectors.split =
+      (s.layers + s.own_modules()) * ((s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.fc1 : 0));
   if (s.last && s.output_bias) vectors.split += s.vocab;
   return vectors;
 }
@@ -137,7 +146,7 @@ StageElements elements_of(const StageShape& s) {
   for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t each, std::int64_t) {
     add(count, each, kind == UnitKind::experts ? s.expert.copies : s.data);
   });
-  add(s.prediction_modules, prediction_module_matrices(s), s.data);
+  add(s.prediction_modules - s.own_modules(), prediction_module_matrices(s), s.data);
   return elements;
 }
 

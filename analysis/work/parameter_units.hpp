@@ -15,7 +15,7 @@ enum class UnitKind : std::uint8_t { embedding, positions, layer, output, expert
 /// Elements of one unit on one tensor rank.
 struct ParameterUnit {
   UnitKind kind = UnitKind::layer;
-  std::int64_t layer = 0;     // of the stage, for UnitKind::layer and experts
+  std::int64_t layer = 0;  // of the stage, for UnitKind::layer and experts; modules count behind its layers
   std::int64_t elements = 0;  // of its matrices
   std::int64_t padded = 0;    // with ZeRO a multiple of 64·D, else `elements`
   std::int64_t experts =
@@ -27,7 +27,8 @@ struct ParameterUnit {
   std::int64_t owned(int zero) const { return zero >= 1 ? padded / copies : padded; }
 };
 
-/// The units of a stage in memory order: embedding, positions, layers, output layer, or the shards of the
+/// The units of a stage in memory order: embedding, positions, layers, modules, output layer, the modules' copy of the
+/// embedding, or the shards of the
 /// first and last on the stage that carries them; then, of plumbline's own step, the experts of each layer where they are
 /// spread over ranks. An output layer that is an embedding on the same rank is no
 /// unit.
@@ -37,6 +38,8 @@ std::int64_t padded_unit(const StageShape& shape, std::int64_t elements);
 /// Elements of the matrices in a layer's unit, and in that of its experts where they are spread over ranks (else 0); padded.
 std::int64_t padded_layer_unit(const StageShape& shape);
 std::int64_t padded_expert_unit(const StageShape& shape);
+/// The same of a module that predicts a further token.
+std::int64_t padded_module_unit(const StageShape& shape);
 /// Elements of the unit that holds the output layer's matrix, or the embedding's: v·h, padded.
 std::int64_t padded_vocabulary_unit(const StageShape& shape);
 

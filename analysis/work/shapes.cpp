@@ -276,9 +276,15 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   }
   shapes.front().first = true;
   shapes.back().last = true;
-  if (framework != nullptr) shapes.back().prediction_modules = config.model.prediction_modules;
+  shapes.back().prediction_modules = config.model.prediction_modules;
   shapes.front().single = stages == 1;
   return shapes;
+}
+
+/// Where modules look tokens up; `here`: the embedding is on the same rank.
+void place_lookups(bool here, StageShape& shape) {
+  shape.shared_lookup = shape.own_modules() > 0 && here;
+  shape.embedding_copy = shape.own_modules() > 0 && !here && !shape.tied;
 }
 
 /// Whether the first stage has I and W: its first backward says so.
@@ -350,6 +356,7 @@ StageShape StageShape::like_layer(std::int64_t layer) const {
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
   std::vector<StageShape> shapes = route_shapes(config, stages, framework_of(config));
   shapes.back().shared_output = config.model.tied_embeddings && stages == 1;
+  place_lookups(stages == 1, shapes.back());
   return shapes;
 }
 
@@ -380,6 +387,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
   for (StageShape& shape : shapes) {
     const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
     shape.shared_output = shape.last && shape.tied && has_embedding[static_cast<std::size_t>(rank)];
+    place_lookups(has_embedding[static_cast<std::size_t>(rank)], shape);
   }
   if (config.parallel.splits_vocabulary()) split_vocabulary(config, schedule, shapes);
   return shapes;
@@ -432,7 +440,9 @@ std::int64_t parameters_per_layer(const StageShape& s) {
 StageParameters parameters_of(const StageShape& s) {
   StageParameters parameters;
   parameters.layers = s.over_layers(parameters_per_layer);
-  if (s.holds_embedding()) parameters.embedding = s.vocab * s.hidden;
+  parameters.layers += s.over_modules(parameters_per_layer) +
+                       s.own_modules() * (s.join_elements() + 3 * s.norm_vectors * s.hidden);
+  if (s.holds_embedding() || s.embedding_copy) parameters.embedding = s.vocab * s.hidden;
   if (s.first) parameters.positions = s.positions * s.hidden;
   if (s.first && s.embedding_norm) parameters.embedding_norm = s.norm_vectors * s.hidden;
   if (s.last) parameters.final_norm = s.norm_vectors * s.hidden;

@@ -193,10 +193,12 @@ struct StageShape {
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
-  std::int64_t prediction_modules = 0;  // on the last stage, for further tokens
+  std::int64_t prediction_modules = 0;  // on the last stage, for further tokens (bench/training/mtp.md)
+  bool embedding_copy = false;          // which look them up in a copy of the embedding, of no other use
+  bool shared_lookup = false;           // or in the embedding of a first stage on the same rank
   ExpertShape expert;
   std::vector<KnownRows>
-      known_rows;  // by layer of the stage, of plumbline's step where the routing is known; else empty
+      known_rows;  // by layer of the stage, then by module, of plumbline's step where the routing is known; else empty
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 
   /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
@@ -239,6 +241,9 @@ struct StageShape {
   /// Where experts are cut on their own their results are summed with those of a shared expert, if any, over tensor ranks.
   bool sums_experts_apart() const { return folds_experts() && tensor > 1; }
   bool latent() const { return kv_rank > 0; }
+  /// Modules of plumbline's own step, and elements of the matrix that makes the input of each.
+  std::int64_t own_modules() const { return framework == nullptr ? prediction_modules : 0; }
+  std::int64_t join_elements() const { return 2 * hidden * hidden / tensor; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
   std::int64_t values() const { return latent() ? heads * value_dim : k; }
   std::int64_t attended() const { return latent() ? heads * value_dim : q; }
@@ -272,11 +277,15 @@ struct StageShape {
   std::int64_t window_of(std::int64_t layer) const;
   /// The stage as if the feed-forward layers of all its layers were like that of layer `layer`.
   StageShape like_layer(std::int64_t layer) const;
-  /// `of` one layer, a number, summed over the stage's layers.
+  /// `of` one layer, a number, summed over the stage's layers; over those of its modules.
   template <class Of>
   std::int64_t over_layers(const Of& of) const {
     if (dense_layers == 0) return layers * of(*this);
     return dense_layers * of(like_layer(0)) + (layers - dense_layers) * of(like_layer(dense_layers));
+  }
+  template <class Of>
+  std::int64_t over_modules(const Of& of) const {
+    return own_modules() == 0 ? 0 : own_modules() * of(like_layer(layers));
   }
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }

@@ -66,6 +66,12 @@ VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) 
   return times;
 }
 
+/// The last stage has the embedding too: where that is another rank gradients are summed.
+bool copies_embedding(const RunConfig& config) {
+  const bool modules = config.model.prediction_modules > 0 && config.machine.software == "plumbline";
+  return (config.model.tied_embeddings || modules) && !config.parallel.splits_vocabulary();
+}
+
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule);
 
 /// V-Half's passes meet all ranks in an order whose length small differences decide: the shortest of what
@@ -145,9 +151,8 @@ Schedule make_for(const RunConfig& config) {
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
   const Layout layout = config.layout();
   const bool copied_experts = config.spreads_experts() && config.parallel.expert_copies() > 1;
-  const StepEndActions end = {
-      .data_parallel = layout.data > 1 || copied_experts,
-      .tied_embedding = config.model.tied_embeddings && !config.parallel.splits_vocabulary()};
+  const StepEndActions end = {.data_parallel = layout.data > 1 || copied_experts,
+                              .tied_embedding = copies_embedding(config)};
   // When another framework's runtime posts its messages is in its traits, not in the schedule.
   if (config.machine.software != "plumbline") return add_step_end(schedule, end);
   // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
@@ -195,11 +200,14 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int first = rank_of(schedule, 0);
   const int last = rank_of(schedule, stages - 1);
   const bool at_the_ends = (first == 0 && last == last_rank) || (first == last_rank && last == 0);
-  if (config.model.tied_embeddings && !config.parallel.splits_vocabulary() && schedule.routes == 1 &&
-      first != last && !at_the_ends) {
+  if (config.model.prediction_modules > 0 && schedule.routes == 2 && config.machine.software == "plumbline") {
+    fail(fmt::format("found two routes with mtp_num_layers {}, expected one",
+                     config.model.prediction_modules));
+  }
+  if (copies_embedding(config) && schedule.routes == 1 && first != last && !at_the_ends) {
     fail(
         fmt::format("found the first stage on rank {} and the last on {}, expected them on one rank or on "
-                    "ranks 0 and {}, where tied embeddings are reduced",
+                    "ranks 0 and {}, where the two copies of the embedding are reduced",
                     first, last, last_rank));
   }
 }

@@ -89,6 +89,7 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   if (config.machine.backend != Backend::emulated) return;
   report.loss = kUnknown;
   report.losses.clear();
+  report.module_losses.clear();
   if (config.machine.emulated_time_factor > 0) return;
   for (const auto& figure : kTimeFigures) figure.set(report.time, kUnknown);
   for (const auto& figure : kThroughputFigures) {
@@ -227,6 +228,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
     report.expert_load.push_back({layer.layer, layer.tokens, layer.dropped});
   report.losses = result.losses;
   report.loss = result.losses.back();
+  report.module_losses = result.module_losses;
   forget_what_is_not_measured(config, report);
   return report;
 }
@@ -252,7 +254,7 @@ CheckpointReport report_of(const training::CheckpointCosts& costs,
 }
 
 ModelReport model_report(const RunConfig& config) {
-  return {config.model.parameters(), model_flops_per_token(config).value};
+  return {config.model.parameters() + config.model.module_parameters(), model_flops_per_token(config).value};
 }
 
 }  // namespace plumbline

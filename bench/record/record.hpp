@@ -82,7 +82,8 @@ struct MeasurementReport {
   Seconds step_max;
   double loss = 0;             // of the last step; NaN is written as null
   std::vector<double> losses;  // of every step, warm-up included; empty: none is computed, or an old record
-  Bytes device_reserved;       // largest of any rank, as the memory source counts it
+  std::vector<double> module_losses;  // of modules that predict further tokens, of the last step
+  Bytes device_reserved;              // largest of any rank, as the memory source counts it
   std::optional<Traffic> traffic;
   std::optional<DeviceMemoryReport> device_memory;  // backend cuda
   std::optional<GpuReport> gpu{};                   // backend cuda

@@ -206,6 +206,10 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.loss = keys.find("loss") != nullptr ? keys.number("loss") : NAN;
   if (keys.find("losses") != nullptr)
     measurement.losses = keys.numbers("losses", -OrderedJsonKeys::kInfinite, OrderedJsonKeys::kInfinite);
+  if (keys.find("mtp_losses") != nullptr) {
+    measurement.module_losses =
+        keys.numbers("mtp_losses", -OrderedJsonKeys::kInfinite, OrderedJsonKeys::kInfinite);
+  }
   measurement.device_reserved = {keys.integer("device_reserved_bytes", 0, kMaxBytes)};
   measurement.traffic = traffic_of(keys);
   measurement.device_memory = device_memory_of(keys);
@@ -251,6 +255,7 @@ OrderedJson to_json(const MeasurementReport& measurement) {
                       {"loss", number(measurement.loss)},
                       {"device_reserved_bytes", measurement.device_reserved.value}};
   for (const double loss : measurement.losses) json["losses"].push_back(number(loss));
+  for (const double loss : measurement.module_losses) json["mtp_losses"].push_back(number(loss));
   if (measurement.traffic) json["traffic"] = to_json(*measurement.traffic);
   if (measurement.device_memory) json["device_memory"] = to_json(*measurement.device_memory);
   if (measurement.gpu) json["gpu"] = to_json(*measurement.gpu);

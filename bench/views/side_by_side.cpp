@@ -216,7 +216,11 @@ std::string steps_line(const MeasurementReport& m) {
   if (std::isnan(m.step_min.value))
     return fmt::format("{} step{}, times not measured", m.samples, m.samples == 1 ? "" : "s");
   line += fmt::format(", {} to {}", readable_time(m.step_min.value), readable_time(m.step_max.value));
-  return std::isnan(m.loss) ? line : line + fmt::format("; loss {:.6f}", m.loss);
+  if (std::isnan(m.loss)) return line;
+  line += fmt::format("; loss {:.6f}", m.loss);
+  for (std::size_t k = 0; k < m.module_losses.size(); ++k)
+    line += fmt::format(", mtp_{} loss {:.6f}", k + 1, m.module_losses[k]);
+  return line;
 }
 
 /// The loss of every step, warm-up included; the middle of a long run is left to the record.

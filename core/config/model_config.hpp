@@ -84,7 +84,8 @@ struct ModelConfig {
   LatentAttention latent;
   std::int64_t vocab = 0;
   /// Modules that predict further tokens, each a layer behind the last and a pass of the output layer (DeepSeek-AI 2024,
-  /// arXiv:2412.19437 §2.2). No config.json says them here: transformers leaves them out, too; of published runs alone.
+  /// arXiv:2412.19437 §2.2). The key mtp_num_layers, or a published table, says them; no config.json does: transformers
+  /// leaves them out, too.
   std::int64_t prediction_modules = 0;
   std::int64_t max_positions = 0;
   Norm norm = Norm::rms;
@@ -122,6 +123,9 @@ struct ModelConfig {
 
   /// Parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded. All are trained but expert_biases().
   std::int64_t parameters() const;
+  /// Those of the modules that predict further tokens, which the number above leaves out; embedding and output layer are the
+  /// model's.
+  std::int64_t module_parameters() const;
   /// Those that a token goes through: of a mixture's experts top_k in every layer. Embeddings are counted.
   std::int64_t active_parameters() const;
   /// Of all routers (Mixture::expert_bias): without gradient and optimizer state.

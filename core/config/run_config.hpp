@@ -88,8 +88,15 @@ struct FilesConfig {
   std::string save_routing;  // of a mixture of experts
 };
 
+/// What the losses of modules that predict further tokens count (ModelConfig::prediction_modules): their mean times this is
+/// added to the loss (Megatron-LM's --mtp-loss-scaling-factor; λ of arXiv:2412.19437 eq. 25).
+struct PredictionConfig {
+  double loss_scaling_factor = 0.1;
+};
+
 struct RunConfig {
   ModelConfig model;
+  PredictionConfig prediction;
   ParallelConfig parallel;
   BatchConfig batch;
   NumericsConfig numerics;

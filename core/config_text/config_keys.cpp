@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;  // of a parallel dimension
 constexpr double kMaxDropout = 0.99;
+constexpr std::int64_t kMaxModules = 16;    // that predict further tokens
 constexpr std::int64_t kMaxFp8Margin = 15;  // what E5M2 has above 1
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
@@ -128,11 +129,18 @@ std::vector<ConfigKey> make_keys() {
   using C = RunConfig;
   std::vector<ConfigKey> keys = {
       {"model", "", kModelExpected,
-       [](ConfigDraft& draft, const ConfigText& value) { draft.config.model = model_value(value, "model"); },
+       [](ConfigDraft& draft, const ConfigText& value) {
+         const std::int64_t modules = draft.config.model.prediction_modules;  // a key of its own says them
+         draft.config.model = model_value(value, "model");
+         draft.config.model.prediction_modules = modules;
+       },
        // A record stands alone: a model that has no name elsewhere is written out.
        [](const RunConfig& config) {
          return config.model.name == "inline" ? to_config_json(config.model) : config.model.name;
        }},
+      integer_key("mtp_num_layers", "", at(&C::model, &ModelConfig::prediction_modules), 0, kMaxModules),
+      number_key("mtp_loss_scaling_factor", at(&C::prediction, &PredictionConfig::loss_scaling_factor), 0,
+                 1e6),
       text_key("hardware", at(&C::machine, &MachineConfig::hardware), PathOr::name,
                "a hardware preset or the path of a profile"),
       text_key("software", at(&C::machine, &MachineConfig::software), PathOr::name,

@@ -9,6 +9,7 @@ struct FinalUnits {
   bool positions = false;
   bool layers = false;
   bool output = false;  // the output layer, or the embedding that stands for it
+  bool lookup = false;  // what modules that predict further tokens look up
 };
 
 }  // namespace plumbline

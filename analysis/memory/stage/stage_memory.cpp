@@ -18,6 +18,7 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
       expert_unit_(padded_layer_unit(shape)),
       dense_unit_(shape.dense_layers > 0 ? padded_layer_unit(shape.like_layer(0)) : expert_unit_),
+      module_unit_(padded_module_unit(shape)),
       layer_unit_(expert_unit_),
       spread_unit_(shape.exchanges_rows() ? padded_expert_unit(shape) : 0),
       vocabulary_unit_(padded_vocabulary_unit(shape)),
@@ -29,10 +30,10 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
 
 void StageReplay::at_layer(std::int64_t layer) {
   if (!s_.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
-  if (s_.dense_layers == 0) return;
+  if (s_.dense_layers == 0 && s_.own_modules() == 0) return;
   const bool dense = layer < s_.dense_layers;
   if (s_.known_rows.empty()) bytes_ = dense ? dense_bytes_ : expert_bytes_;
-  experts_ = !dense;
+  experts_ = s_.mixture() && !dense;
   layer_unit_ = unit_of_layer(layer);
 }
 
@@ -106,13 +107,16 @@ void StageReplay::forward(bool loss) {
     take(kActivations, bytes_.statistics);
   }
   if (s_.scores()) {
+    modules_forward();
     values_.begin_use();
-    gather_stream();
-    take(Category::logits, bytes_.logits);
-    values_.end_use();
-    release_gathered();
+    for (std::int64_t i = 0; i <= s_.own_modules(); ++i) {
+      gather_stream();
+      take(Category::logits, bytes_.logits);
+      if (i == s_.own_modules()) values_.end_use();
+      release_gathered();
+    }
     if (!s_.distillation.on) {
-      cross_entropy();
+      for (std::int64_t i = 0; i <= s_.own_modules(); ++i) cross_entropy();
     } else if (loss) {
       distillation_loss();
     }
@@ -163,11 +167,27 @@ void StageReplay::layers_backward(bool weights) {
   });
 }
 
+/// Towards what the output layer reads: of the model, then of every module.
+void StageReplay::output_norm_gradients() {
+  round_logits_gradient();
+  values_.begin_use();
+  for (std::int64_t i = 0; i <= s_.own_modules(); ++i) {
+    if (i > 0) round_logits_gradient();
+    take(kWorkspace, bytes_.stream);  // dnorm
+    sum_over_tensor_ranks();
+  }
+  values_.end_use();
+}
+
 void StageReplay::output_layer_weight() {
   gather_stream();
-  first_gradient_of(vocabulary_unit_);
   release_gathered();
   give(Category::logits, bytes_.logits);
+}
+
+void StageReplay::output_weight_gradients() {
+  first_gradient_of(vocabulary_unit_);
+  for (std::int64_t i = 0; i <= s_.own_modules(); ++i) output_layer_weight();
 }
 
 /// The embedded tokens stay beside their norm.
@@ -192,6 +212,7 @@ Category StageReplay::embedded_gradient() const {
 
 void StageReplay::embedding_backward() {
   gather_stream();
+  if (lookup_under_way_ && s_.shared_lookup) under_way_.finish(replay_);  // of the same unit
   first_gradient_of(vocabulary_unit_);
   gradient_done(vocabulary_unit_, final_.embedding);
   position_backward();
@@ -219,13 +240,10 @@ void StageReplay::backward() {
     give(kCommunication, bytes_.joint);
   }
   if (s_.scores()) {
-    round_logits_gradient();
-    values_.begin_use();
-    take(kWorkspace, bytes_.stream);  // dnorm
-    sum_over_tensor_ranks();
-    values_.end_use();
-    output_layer_weight();
+    output_norm_gradients();
+    output_weight_gradients();
     gradient_done(vocabulary_unit_, final_.output);
+    modules_backward(true);
     take_stage_gradient(kWorkspace);
     give(kWorkspace, bytes_.stream);
     give(kActivations, 2 * bytes_.stream + bytes_.statistics);  // final norm output, input, statistics

@@ -218,7 +218,15 @@ class StageReplay {
   void layer_backward(std::int64_t layer);
   void layer_backward_input(std::int64_t layer);
   void layer_backward_weight(std::int64_t layer);
+  void output_norm_gradients();
   void output_layer_weight();
+  void output_weight_gradients();
+  void modules_forward();
+  void modules_backward(bool weights);
+  void modules_backward_weight();
+  void join_gradient(bool weights);
+  void join_weight_gradient();
+  void module_inputs_backward(bool last);
   void drop_attention_block();
   void drop_feed_forward();
   void feed_forward_again();
@@ -252,8 +260,10 @@ class StageReplay {
   static constexpr Category kWorkspace = Category::workspace;
 
   std::int64_t unit_of_layer(std::int64_t layer) const {
+    if (layer >= s_.layers) return module_unit_;
     return layer < s_.dense_layers ? dense_unit_ : expert_unit_;
   }
+  std::int64_t pair_statistics() const { return 2 * s_.rows * 4; }
 
   const StageShape& s_;
   const TensorBytes expert_bytes_;  // of a layer; of a mixture with experts
@@ -264,6 +274,7 @@ class StageReplay {
   const Category kept_;             // of what a forward allocates for later
   const std::int64_t expert_unit_;  // elements, padded
   const std::int64_t dense_unit_;
+  const std::int64_t module_unit_;
   std::int64_t layer_unit_;         // of the layer at hand
   const std::int64_t spread_unit_;  // of experts that are spread over ranks, padded
   const std::int64_t vocabulary_unit_;
@@ -271,7 +282,8 @@ class StageReplay {
   ReductionUnderWay& under_way_;
   Replay& replay_;
   GatheredUnits values_;
-  GatheredUnits expert_values_;  // where experts are spread over ranks
+  GatheredUnits expert_values_;    // where experts are spread over ranks
+  bool lookup_under_way_ = false;  // whose reduce-scatter is the last that was started
 };
 
 template <class Part>

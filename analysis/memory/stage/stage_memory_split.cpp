@@ -69,11 +69,8 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
 void StageReplay::backward_input() {
   if (s_.last) {
     if (s_.scores()) {
-      round_logits_gradient();
-      values_.begin_use();
-      take(kWorkspace, bytes_.stream);  // dnorm
-      sum_over_tensor_ranks();
-      values_.end_use();
+      output_norm_gradients();
+      modules_backward(false);
     } else {
       take_output_gradient();
     }
@@ -141,18 +138,19 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
     give(kWorkspace, bytes_.quantized_qkv);
     give(kActivations, bytes_.qkv + bytes_.norm_output);  // dqkv, first norm output
   }
-  layer_gradients_done();
 }
 
 void StageReplay::backward_weight() {
   if (s_.scores()) {
-    output_layer_weight();
-    give(kActivations, bytes_.stream);  // final norm output
+    output_weight_gradients();
+    give(kActivations, (1 + s_.own_modules()) * bytes_.stream);  // norm outputs
     gradient_done(vocabulary_unit_, final_.output);
+    modules_backward_weight();
   }
   each(s_.layers, {s_.layers - s_.dense_layers}, [&](std::int64_t i) {
     at_layer(s_.layers - 1 - i);
     layer_backward_weight(s_.layers - 1 - i);
+    layer_gradients_done();
   });
   end_of_action();
 }

@@ -17,6 +17,8 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
     if (s_.embeds()) use(vocabulary_unit_);
     if (s_.first && s_.positions > 0) use(position_unit_);
     use_layers();
+    if (s_.own_modules() > 0) use(vocabulary_unit_);
+    for (std::int64_t i = 0; i < s_.own_modules(); ++i) use(module_unit_);
     if (s_.scores()) use(vocabulary_unit_);
     return units;
   }
@@ -27,6 +29,7 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
   }
   if (type == ActionType::vocab_backward || type == ActionType::input_backward) return units;
   if (s_.scores()) use(vocabulary_unit_);
+  for (std::int64_t i = 0; i < s_.own_modules(); ++i) use(module_unit_);
   use_layers();
   return units;
 }
@@ -35,7 +38,7 @@ std::vector<std::int64_t> StageReplay::experts_in_order_of_use(ActionType type) 
   const bool passes =
       type == ActionType::forward || type == ActionType::backward || type == ActionType::backward_input;
   if (s_.zero < 3 || !passes || !s_.exchanges_rows() || s_.expert.copies == 1) return {};
-  std::vector<std::int64_t> units;
+  std::vector<std::int64_t> units(static_cast<std::size_t>(s_.own_modules()), spread_unit_ * s_.e());
   for (const std::int64_t layer : layers_in_order_of_use(type))
     if (layer >= s_.dense_layers) units.push_back(spread_unit_ * s_.e());
   return units;
@@ -89,6 +92,7 @@ void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
 }
 
 void StageReplay::gradient_done(std::int64_t unit, int copies, bool is_final) {
+  lookup_under_way_ = false;
   const std::int64_t piece = unit / copies * s_.g();
   if (s_.zero >= 2) {
     under_way_.start(replay_, unit * s_.g(), piece);

@@ -81,8 +81,9 @@ StageShape RoutedRows::in_microbatch(const StageShape& shape, std::uint32_t micr
   StageShape routed = shape;
   if (!shape.depends_on_routing()) return routed;
   const std::int64_t first = first_layers_[static_cast<std::size_t>(shape.stage) % first_layers_.size()];
-  routed.known_rows.assign(static_cast<std::size_t>(shape.layers), {});
-  for (std::int64_t layer = shape.dense_layers; layer < shape.layers; ++layer) {
+  const std::int64_t layers = shape.layers + shape.own_modules();
+  routed.known_rows.assign(static_cast<std::size_t>(layers), {});
+  for (std::int64_t layer = shape.dense_layers; layer < layers; ++layer) {
     const auto found = rows_.find({first + layer, microbatch});
     const Rows rows = found == rows_.end() ? Rows() : found->second;
     if (rows.copies != ranks_) {

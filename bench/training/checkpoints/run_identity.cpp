@@ -20,6 +20,8 @@ constexpr std::array<std::string_view, 13> kAlike = {
     "fp8_format", "fp8_recipe",    "fp8_margin",        "fp8_amax_history_len",
     "optimizer",  "seed",          "hidden_dropout",    "attention_dropout",
     "frozen"};
+/// Of a model with modules that predict further tokens; checkpoints of others have none.
+constexpr std::array<std::string_view, 2> kOfModules = {"mtp_num_layers", "mtp_loss_scaling_factor"};
 constexpr std::array<std::string_view, 8> kSplit = {
     "world_size",         "tensor_model_parallel_size", "pipeline_model_parallel_size",
     "data_parallel_size", "context_parallel_size",      "zero_stage",
@@ -53,6 +55,9 @@ NamedTexts identity_of(const RunConfig& config) {
   NamedTexts texts;
   append_model(texts, kModelPrefix, config.model);
   for (auto& each : chosen(config, kAlike)) texts.push_back(std::move(each));
+  if (config.model.prediction_modules > 0) {
+    for (auto& each : chosen(config, kOfModules)) texts.push_back(std::move(each));
+  }
   if (config.distillation.teacher) append_model(texts, "teacher.", *config.distillation.teacher);
   const TokenSource data(config.files.data, common_vocab(config), config.batch.seq_length,
                          config.measure.seed);
@@ -89,7 +94,7 @@ void require_same_run(const FoundCheckpoint& checkpoint, const RunConfig& config
 
 Bytes checkpoint_bytes(const RunConfig& config) {
   const std::int64_t states = config.optimizer.kind == Optimizer::adam ? 3 : 1;
-  return {config.model.parameters() * states * size_of(DType::fp32)};
+  return {(config.model.parameters() + config.model.module_parameters()) * states * size_of(DType::fp32)};
 }
 
 }  // namespace plumbline::training

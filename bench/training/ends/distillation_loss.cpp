@@ -72,8 +72,8 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
   log_gradient.reset();
   if (lm_weight > 0) {
     ops.scale(student_fp32, temperature);
-    loss += lm_weight *
-            cross_entropy(student, columns, microbatch, student_fp32, lm_weight * student.per_token());
+    loss += lm_weight * cross_entropy(student, columns, student.target_tokens(microbatch), student_fp32,
+                                      lm_weight * student.per_token());
     ops.add(gradient, student_fp32, {}, gradient);
   }
   ops.copy(gradient, logits);

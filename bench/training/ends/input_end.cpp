@@ -26,6 +26,15 @@ InputEnd::InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard*
   }
 }
 
+InputEnd::InputEnd(RankResources& rank, const StageEntry& stage, const Parameter& table)
+    : rank_(rank),
+      shard_(nullptr),
+      embedding_(&table),
+      units_{stage.unit_of(table)},
+      embedding_unit_(units_.front()),
+      tensor_rank_(stage.part.tensor_rank),
+      first_token_(tensor_rank_ * rank.context.shape.vocab) {}
+
 /// The rows of the table, which is two, that the tokens of a micro-batch read: (2, T).
 Tensor InputEnd::make_position_rows() const {
   const TrainingContext& context = rank_.context;
@@ -101,7 +110,7 @@ void InputEnd::finish_forward(std::uint32_t microbatch, const Matrix& x) const {
   add_positions(x);
 }
 
-void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
+void InputEnd::backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& gradient) const {
   const TrainingContext& context = rank_.context;
   {
     // No family has learned positions as well, whose gradient would not be scaled.
@@ -109,7 +118,7 @@ void InputEnd::backward(std::uint32_t microbatch, Tensor& gradient) const {
     if (scale != 1) context.operators.scale(gradient, scale);
     const AllRows all = context.gather_rows(gradient);
     if (shard_ == nullptr) {
-      context.operators.embedding_backward(rank_.input_tokens(microbatch), all, first_token_,
+      context.operators.embedding_backward(tokens, all, first_token_,
                                            view_of(*embedding_, rank_.gradients.open(embedding_unit_)));
       rank_.gradients.done(embedding_unit_);
     }

@@ -13,6 +13,8 @@ namespace plumbline::training {
 class InputEnd {
  public:
   InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard* shard = nullptr);
+  /// Lookups alone, in this table of that stage: of modules that predict further tokens.
+  InputEnd(RankResources& rank, const StageEntry& stage, const Parameter& table);
 
   /// In order of use.
   const std::vector<int>& units() const { return units_; }
@@ -20,8 +22,8 @@ class InputEnd {
   void forward(const Matrix& tokens, const Matrix& x) const;
   /// Split vocabulary: waits for the embedded tokens in x and adds positions.
   void finish_forward(std::uint32_t microbatch, const Matrix& x) const;
-  /// Frees the gradient, or with a split vocabulary hands it to the shards.
-  void backward(std::uint32_t microbatch, Tensor& gradient) const;
+  /// Of the tokens that forward embedded. Frees the gradient, or with a split vocabulary hands it to the shards.
+  void backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& gradient) const;
 
  private:
   /// Scales what was looked up, where the model does, and adds positions.

@@ -105,7 +105,7 @@ void OutputEnd::finish_gradients() const {
   context.operators.remove_row_parts(gradient, weight, first, weight_->cols, row_sums_);
 }
 
-double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
+double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, const Matrix& targets,
                      const Matrix& logits, double scale) {
   const TrainingContext& context = rank.context;
   Operators& ops = context.operators;
@@ -113,7 +113,6 @@ double cross_entropy(const RankResources& rank, const VocabularyColumns& columns
       context.make_fp32(Category::workspace, "loss statistics", 3, context.shape.tokens);
   const Matrix row_max = statistics.matrix().row_range(0, 1);
   const Matrix sums = statistics.matrix().row_range(1, 2);
-  const Matrix targets = rank.target_tokens(microbatch);
   ops.cross_entropy_max(logits, columns.valid, row_max);
   context.reduce_over_tensor_ranks(row_max, ReduceOp::max);
   ops.cross_entropy_sums(logits, columns.valid, columns.first, targets, row_max, sums);
@@ -121,14 +120,13 @@ double cross_entropy(const RankResources& rank, const VocabularyColumns& columns
   return ops.cross_entropy_gradient(logits, columns.valid, columns.first, targets, row_max, sums, scale);
 }
 
-double OutputEnd::loss(std::uint32_t microbatch, OutputActivations& saved) const {
-  const double per_token = rank_.per_token();
+double OutputEnd::loss(const Matrix& targets, double scale, OutputActivations& saved) const {
   if (!rank_.context.config.numerics.loss_in_fp32()) {
-    return cross_entropy(rank_, columns_, microbatch, saved.logits, per_token);
+    return cross_entropy(rank_, columns_, targets, saved.logits, scale);
   }
   // The 16-bit logits live until the loss is there, as in eager code.
   Tensor wide = fp32_copy(rank_.context, saved.logits);
-  const double sum = cross_entropy(rank_, columns_, microbatch, wide, per_token);
+  const double sum = cross_entropy(rank_, columns_, targets, wide, scale);
   saved.logits = std::move(wide);
   return sum;
 }

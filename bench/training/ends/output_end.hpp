@@ -23,8 +23,8 @@ struct VocabularyColumns {
 };
 
 /// Turns the logits (T, v) into their gradient times `scale` and returns the loss summed over the
-/// micro-batch's tokens. Collective over the tensor group.
-double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, std::uint32_t microbatch,
+/// micro-batch's tokens, whose targets (1, T) are. Collective over the tensor group.
+double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, const Matrix& targets,
                      const Matrix& logits, double scale);
 
 /// Of a last stage. Logits and loss are split over the vocabulary (Megatron-LM, arXiv:1909.08053 §3). Where
@@ -41,8 +41,8 @@ class OutputEnd {
   /// The two halves of forward: the final norm, and the output layer's product (T, v) of `type`.
   void normalise(OutputActivations& saved) const;
   Tensor project(const Matrix& norm, Category category, DType type) const;
-  /// The loss of the logits, summed over the tokens; leaves their gradient.
-  double loss(std::uint32_t microbatch, OutputActivations& saved) const;
+  /// The loss of the logits, summed over the tokens; leaves their gradient times `scale`.
+  double loss(const Matrix& targets, double scale, OutputActivations& saved) const;
   /// Says, right before it is written, where the gradient of the last layer's output goes.
   using Place = std::function<Matrix()>;
   /// Input and weight gradients; frees all of `saved`.
@@ -50,16 +50,18 @@ class OutputEnd {
   /// The input gradient alone: keeps the norm's output and the logits for backward_weight.
   void backward_input(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const;
   void backward_weight(OutputActivations& saved) const;
+  /// Parts of these three: the gradient towards the output layer's input, (R, h) of workspace; the weight gradient, which
+  /// frees the logits; the final norm's backward.
+  Tensor norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const;
+  void weight_gradient(OutputActivations& saved) const;
+  void stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
+                       const Matrix& gradient) const;
   /// With normalised rows, once the step's gradient is reduced: from the gradient of the rows as products read them to that
   /// of the weights. Collective over the data group with ZeRO.
   void finish_gradients() const;
 
  private:
   void divide_by_row_lengths(const Matrix& logits) const;
-  Tensor norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const;
-  void weight_gradient(OutputActivations& saved) const;
-  void stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
-                       const Matrix& gradient) const;
 
   RankResources& rank_;
   VocabularyShard* shard_;             // null unless the vocabulary is split

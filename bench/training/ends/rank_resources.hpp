@@ -34,10 +34,13 @@ struct RankResources {
   UnitValues values;
   UnitValues expert_values;  // where experts are spread over ranks
   UnitGradients gradients;
-  Tensor inputs, targets;               // (M, T) token ids, where a first or last stage or a shard needs them
-  std::vector<ExpertLoad> expert_load;  // of this step's forwards; of a mixture
-  std::int64_t step = 0;                // of training, the first is 1: decides what is dropped
-  std::int64_t counted_tokens = 0;      // of the global batch, in this step: those with a target
+  Tensor inputs, targets;  // (M, T) token ids, where a first or last stage or a shard needs them
+  /// (modules·M, T), module after module: what modules that predict further tokens look up, and predict; on a last stage.
+  Tensor module_inputs, module_targets;
+  std::vector<std::int64_t> module_counted;  // as counted_tokens, of every module
+  std::vector<ExpertLoad> expert_load;       // of this step's forwards; of a mixture
+  std::int64_t step = 0;                     // of training, the first is 1: decides what is dropped
+  std::int64_t counted_tokens = 0;           // of the global batch, in this step: those with a target
 
   /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
   int rank_of_stage(int stage) const {
@@ -51,6 +54,15 @@ struct RankResources {
   /// Of the mean loss that a token with a target makes up.
   double per_token() const { return 1.0 / static_cast<double>(std::max<std::int64_t>(counted_tokens, 1)); }
   Matrix target_tokens(std::uint32_t microbatch) const { return targets.matrix().row_range(microbatch, 1); }
+  /// The same of a module.
+  Matrix module_tokens(const Tensor& of, std::size_t module, std::uint32_t microbatch) const {
+    return of.matrix().row_range(static_cast<std::int64_t>(module) * placement.microbatches + microbatch, 1);
+  }
+  double per_module_token(std::size_t module) const {
+    const double all = context.config.prediction.loss_scaling_factor;
+    const std::int64_t counted = std::max<std::int64_t>(module_counted[module], 1);
+    return all / static_cast<double>(module_counted.size()) / static_cast<double>(counted);
+  }
 };
 
 }  // namespace plumbline::training

@@ -38,6 +38,7 @@ struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
   MixtureWeights mixture;
   LatentMatrices latent;
+  Matrix unit_row;  // the unit that they are in
 };
 
 /// One layer's parameters on this rank.

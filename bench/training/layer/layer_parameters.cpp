@@ -78,8 +78,13 @@ LayerMatrices Layer::matrices(const Matrix& unit_row, const Matrix& expert_row) 
 
 LayerWeights Layer::weights(const Matrix& unit_row, const Matrix& expert_row) const {
   const LayerMatrices all = matrices(unit_row, expert_unit < 0 ? unit_row : expert_row);
-  return {{all.qkv, fp8.qkv}, {all.proj, fp8.proj},       {all.fc1, fp8.fc1},
-          {all.fc2, fp8.fc2}, {all.mixture, fp8.mixture}, all.latent};
+  return {{all.qkv, fp8.qkv},
+          {all.proj, fp8.proj},
+          {all.fc1, fp8.fc1},
+          {all.fc2, fp8.fc2},
+          {all.mixture, fp8.mixture},
+          all.latent,
+          unit_row};
 }
 
 void LayerActivations::drop_attention_input() {

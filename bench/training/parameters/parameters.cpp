@@ -27,6 +27,7 @@ class Builder {
       add_norm("embedding_norm", -1, std::string(names_.embedding_norm));
     }
     for (std::int64_t i = 0; i < part_.layers; ++i) add_layer(part_.first_layer + i);
+    for (std::int64_t i = 0; i < part_.modules; ++i) add_module(model_.layers + i);
     if (part_.last()) add_norm("final_norm", -1, std::string(names_.final_norm));
     if (part_.last() && model_.output_bias) add_output_bias();
     if (part_.has_output) {
@@ -36,6 +37,7 @@ class Builder {
         add_vocabulary("output.weight", weight_of(names_.embedding), true);
       }
     }
+    if (part_.copies_embedding) add_vocabulary(kEmbeddingCopy, weight_of(names_.embedding), true);
     place_spread_experts();
     place_vectors(true);
     stage_.replicated_vectors = stage_.vectors;
@@ -434,6 +436,19 @@ class Builder {
     if (model_.has_experts(layer)) return add_experts(layer, unit);
     add_matrix("fc1.weight", layer, shape_.fc1, h, unit).slices = fc1;
     add_matrix("fc2.weight", layer, h, shape_.ffn, unit).slices = {fc2};
+  }
+
+  /// A layer behind the last, with what makes its input of two, in its unit, and a norm behind it. Files name them as DeepSeek-V3's.
+  void add_module(std::int64_t layer) {
+    const std::int64_t h = shape_.hidden;
+    const auto name = [&](std::string_view n) { return fmt::format("{}.{}.{}", names_.layers, layer, n); };
+    add_norm("embedding_side_norm", layer, name("enorm"));
+    add_norm("hidden_side_norm", layer, name("hnorm"));
+    add_layer(layer);
+    const std::int64_t rows = h / part_.tensor_size;
+    add_matrix("join.weight", layer, rows, 2 * h, static_cast<int>(stage_.unit_elements.size()) - 1)
+        .slices = {output_rows(weight_of(name("eh_proj")), h, 2 * h, part_.tensor_rank * rows, rows, 0)};
+    add_norm("module_norm", layer, name("shared_head.norm"));
   }
 
   template <class BiasOf>

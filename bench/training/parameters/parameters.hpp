@@ -36,6 +36,9 @@ enum class Fill { normal, ones, zeros };
 inline constexpr int kVector = -1;
 inline constexpr int kUntrained = -2;
 
+/// Role of the copy of the embedding that modules look tokens up in where it is no output layer.
+inline constexpr const char* kEmbeddingCopy = "embedding_copy.weight";
+
 struct Parameter {
   std::string role;         // "qkv.weight", …: unique within its layer
   std::int64_t layer = -1;  // global index; -1 outside the layers
@@ -45,7 +48,7 @@ struct Parameter {
   std::int64_t offset = 0;  // first element in its unit, or in the stage's vectors or untrained numbers
   Fill fill = Fill::normal;
   bool replicated = false;  // the same on every tensor rank
-  bool tied_copy = false;   // the last stage's copy of the embedding
+  bool tied_copy = false;   // the last stage's copy of the embedding, as the output layer or for modules
   bool spread = false;      // of experts that are spread over ranks
   std::vector<Slice> slices;
 
@@ -54,7 +57,7 @@ struct Parameter {
 };
 
 /// Everything a stage holds. Its matrices form units, which are sharded, gathered and reduced as a whole:
-/// embedding, positions, each layer, output layer; then the experts of each layer, where they are spread over ranks. Its vectors are contiguous, the replicated ones first.
+/// embedding, positions, each layer, each module that predicts further tokens, output layer, a copy of the embedding for these; then the experts of each layer, where they are spread over ranks. Its vectors are contiguous, the replicated ones first.
 struct ParameterLayout {
   std::vector<Parameter> list;              // in model order
   std::vector<std::int64_t> unit_elements;  // of each unit

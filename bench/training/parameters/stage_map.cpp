@@ -44,10 +44,14 @@ StagePart part_of(const RunConfig& config, const StageMap& placement, int stage,
     part.shard += rank * part.tensor_size;
     part.has_embedding = part.has_output = placement.stages_of(rank).front() == stage;
     part.shares_embedding = config.model.tied_embeddings && part.has_output;
-  } else if (config.model.tied_embeddings && part.last()) {
+  } else if (part.last()) {
+    bool embedding_is_here = false;
     for (int route = 0; route < placement.routes; ++route) {
-      part.shares_embedding |= placement.same_rank(route * placement.parts, stage);
+      embedding_is_here |= placement.same_rank(route * placement.parts, stage);
     }
+    part.shares_embedding = config.model.tied_embeddings && embedding_is_here;
+    part.modules = config.model.prediction_modules;
+    part.copies_embedding = part.modules > 0 && !config.model.tied_embeddings && !embedding_is_here;
   }
   return part;
 }

@@ -45,6 +45,8 @@ struct StagePart {
   bool has_embedding = false;     // the first stage; with a split vocabulary the lowest stage of every rank
   bool has_output = false;        // the last stage; likewise
   bool shares_embedding = false;  // has_output, tied: the output layer is an embedding on the same rank
+  std::int64_t modules = 0;       // behind its layers, that predict further tokens: the last stage
+  bool copies_embedding = false;  // modules, untied: the embedding is on another rank, so that it has a copy
 
   bool first() const { return index == 0; }
   bool last() const { return index == parts - 1; }

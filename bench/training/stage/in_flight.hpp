@@ -8,22 +8,26 @@
 #include "bench/training/ends/embedding_norm.hpp"
 #include "bench/training/ends/output_end.hpp"
 #include "bench/training/layer/layer.hpp"
+#include "bench/training/stage/prediction_modules.hpp"
 
 namespace plumbline::training {
 
 struct MicrobatchState {
   std::vector<LayerActivations> layers;
-  EmbeddedTokens embedded;   // first stage, with a norm after the embedding
-  Tensor input_mask;         // first stage: what the embedding's output lost
-  OutputActivations output;  // last stage
-  Tensor output_gradient;    // of the stage
+  EmbeddedTokens embedded;                 // first stage, with a norm after the embedding
+  Tensor input_mask;                       // first stage: what the embedding's output lost
+  OutputActivations output;                // last stage
+  std::vector<ModuleActivations> modules;  // likewise
+  Tensor output_gradient;                  // of the stage
 };
 
 /// States are reused: taking and giving back one allocates nothing once the pipeline is full.
 class InFlight {
  public:
-  InFlight(int microbatches, std::int64_t layers)
-      : states_(static_cast<std::size_t>(microbatches)), layers_(static_cast<std::size_t>(layers)) {}
+  InFlight(int microbatches, std::int64_t layers, std::int64_t modules)
+      : states_(static_cast<std::size_t>(microbatches)),
+        layers_(static_cast<std::size_t>(layers)),
+        modules_(static_cast<std::size_t>(modules)) {}
 
   /// The state of a micro-batch, a fresh one when there is none.
   MicrobatchState& at(std::uint32_t microbatch) {
@@ -34,6 +38,7 @@ class InFlight {
     } else if (!state) {
       state = std::make_unique<MicrobatchState>();
       state->layers.resize(layers_);
+      state->modules.resize(modules_);
     }
     return *state;
   }
@@ -45,6 +50,7 @@ class InFlight {
   std::vector<std::unique_ptr<MicrobatchState>> states_;
   std::vector<std::unique_ptr<MicrobatchState>> unused_;
   std::size_t layers_;
+  std::size_t modules_;
 };
 
 }  // namespace plumbline::training

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "bench/training/parameters/tokens_ahead.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::training {
@@ -55,6 +59,14 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
       rank_.inputs = make_tokens("input tokens");
     if ((entry.part.last() || config_.parallel.splits_vocabulary()) && !rank_.targets)
       rank_.targets = make_tokens("target tokens");
+    if (entry.part.modules > 0) {
+      const auto make_ahead = [&](const char* holder) {
+        return arena.allocate(Category::workspace, holder, entry.part.modules * microbatches,
+                              rank_.context.shape.tokens, DType::int32);
+      };
+      rank_.module_inputs = make_ahead("module input tokens");
+      rank_.module_targets = make_ahead("module target tokens");
+    }
     for (const StageEntry& other : rank_.parameters.stages) {
       if (other.part.index != entry.part.index || other.part.stage <= entry.part.stage) continue;
       throw Error(
@@ -94,10 +106,20 @@ void RankStages::clear_gradients() {
   rank_.context.operators.fill(rank_.memory.gradients.matrices, 0);
 }
 
-void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
+void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
+                            std::vector<std::int64_t> counted_ahead) {
   if (++rank_.step == 1) rank_.fp8.quantize_weights();
   rank_.counted_tokens = counted;
+  rank_.module_counted = std::move(counted_ahead);
+  for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
+    rank_.module_counted.push_back(config_.batch.global_batch_size * (config_.batch.seq_length - k));
   rank_.expert_load.clear();
+  if (rank_.module_inputs && inputs != nullptr) {
+    const std::int64_t tokens = rank_.placement.microbatches * rank_.context.shape.tokens;
+    const TokensAhead ahead = tokens_ahead(config_, inputs, targets, tokens);
+    rank_.context.operators.upload(ahead.inputs.data(), rank_.module_inputs);
+    rank_.context.operators.upload(ahead.targets.data(), rank_.module_targets);
+  }
   if (rank_.inputs && inputs != nullptr) rank_.context.operators.upload(inputs, rank_.inputs);
   if (rank_.targets && targets != nullptr) rank_.context.operators.upload(targets, rank_.targets);
   if (!gradients_clear_) clear_gradients();
@@ -233,6 +255,16 @@ double RankStages::loss() const {
     if (stage != nullptr) sum += stage->loss_sum();
   }
   return sum * rank_.per_token();
+}
+
+std::vector<double> RankStages::module_losses() const {
+  std::vector<double> losses(static_cast<std::size_t>(config_.model.prediction_modules));
+  for (const ModelStage* stage : stages_) {
+    for (std::size_t k = 0; stage != nullptr && k < stage->module_loss_sums().size(); ++k)
+      losses[k] += stage->module_loss_sums()[k] /
+                   static_cast<double>(std::max<std::int64_t>(rank_.module_counted[k], 1));
+  }
+  return losses;
 }
 
 }  // namespace plumbline::training

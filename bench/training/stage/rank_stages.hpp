@@ -26,7 +26,13 @@ class RankStages final : public StageProgram {
   /// Token ids of this replica's micro-batches, (microbatches, T) each: inputs (used on a first stage) and
   /// targets (used on a last one, -100 for none); null for the emulated backend. `counted` tokens of the
   /// global batch have a target. Starts from zero gradients and loss.
-  void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted);
+  void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
+    start_step(inputs, targets, counted, {});
+  }
+  /// `counted_ahead`: the same of every module that predicts further tokens, with none all that there can be. What modules
+  /// read and predict follows from inputs and targets.
+  void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
+                  std::vector<std::int64_t> counted_ahead);
   /// The next start_step begins the step just made once more: the same elements are dropped.
   void repeat_step() { --rank_.step; }
   /// Weights, moments and the state of FP8 scaling have been filled as they were after so many steps.
@@ -46,6 +52,9 @@ class RankStages final : public StageProgram {
   /// Sum of the token losses of this step's forwards on this rank divided by the counted tokens of the batch;
   /// 0 unless it holds a last stage. Add over data and pipeline ranks for the mean loss.
   double loss() const;
+  /// The same of the losses of every module that predicts further tokens, each over the tokens that it counts, before they
+  /// are scaled.
+  std::vector<double> module_losses() const;
   double gradient_norm() const { return end_.gradient_norm(); }
   /// Time that compute actions since start_step spent in collectives over the tensor group.
   Seconds tensor_communication() const { return tensor_communication_; }

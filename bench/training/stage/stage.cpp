@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/training/stage/layer_use.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::training {
@@ -14,7 +15,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
       part_(entry.part),
       joint_(joint),
       vocabulary_(vocabulary),
-      in_flight_(rank.placement.microbatches, entry.part.layers) {
+      in_flight_(rank.placement.microbatches, entry.part.layers, entry.part.modules) {
   const TrainingContext& context = rank.context;
   const int microbatches = rank.placement.microbatches / rank.placement.routes;
   for (std::int64_t i = 0; i < part_.layers; ++i) {
@@ -30,6 +31,8 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
   if (part_.last()) {
     output_.emplace(rank, entry, vocabulary != nullptr ? &vocabulary->output : nullptr);
     for (const int unit : output_->units()) rank.gradients.expect(unit, microbatches);
+    if (part_.modules > 0) modules_.emplace(rank, entry, *output_);
+    module_losses_.resize(static_cast<std::size_t>(part_.modules));
   }
   const auto together =
       recomputes_all() ? static_cast<std::size_t>(context.config.recompute.num_layers) : layers_.size();
@@ -63,9 +66,19 @@ void ModelStage::Uses::add(const Layer& layer) {
 void ModelStage::make_uses() {
   if (input_) forward_uses_.units = input_->units();
   for (const Layer& layer : layers_) forward_uses_.add(layer);
+  if (modules_) {
+    for (std::int64_t i = 0; i < part_.modules; ++i)
+      forward_uses_.units.push_back(modules_->embedding_unit());
+    for (const Layer& layer : modules_->layers()) forward_uses_.add(layer);
+  }
   if (output_) {
-    for (const int unit : output_->units()) forward_uses_.units.push_back(unit);
-    backward_uses_.units = output_->units();
+    for (std::int64_t i = 0; i <= part_.modules; ++i) {  // once for each that shares it
+      for (Uses* uses : {&forward_uses_, &backward_uses_})
+        uses->units.insert(uses->units.end(), output_->units().begin(), output_->units().end());
+    }
+  }
+  for (std::size_t i = modules_ ? modules_->layers().size() : 0; i-- > 0;) {
+    for (int time = 0; time < (recomputes_all() ? 2 : 1); ++time) backward_uses_.add(modules_->layers()[i]);
   }
   for (std::size_t g = groups_.size(); g-- > 0;) {
     const Group& group = groups_[g];
@@ -77,16 +90,6 @@ void ModelStage::make_uses() {
 void ModelStage::begin_action(const Uses& uses) {
   rank_.values.begin_action(uses.units);
   rank_.expert_values.begin_action(uses.experts);
-}
-
-LayerWeights ModelStage::begin_use(const Layer& layer) {
-  const Matrix values = rank_.values.begin();
-  return layer.weights(values, layer.expert_unit >= 0 ? rank_.expert_values.begin() : Matrix());
-}
-
-void ModelStage::end_use(const Layer& layer) {
-  rank_.values.end();
-  if (layer.expert_unit >= 0) rank_.expert_values.end();
 }
 
 MicrobatchState& ModelStage::held(std::uint32_t microbatch, const char* action) {
@@ -141,7 +144,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   for (const Group& group : groups_) {
     for (std::size_t i = group.first; i < group.end; ++i) {
       LayerActivations& saved = state.layers[i];
-      const LayerWeights weights = begin_use(layers_[i]);
+      const LayerWeights weights = begin_use(rank_, layers_[i]);
       layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
       note_expert_load(microbatch, layers_[i], saved.mixture.routing);
       Matrix output;
@@ -157,15 +160,22 @@ void ModelStage::forward(std::uint32_t microbatch) {
         saved.keep_input_only();
         if (i != group.first) saved.input.reset();
       }
-      end_use(layers_[i]);
+      end_use(rank_, layers_[i]);
       progress();
     }
   }
   if (!output_) return;
-  output_->forward(microbatch, state.output);
-  if (!context.config.distillation.teacher && vocabulary_ == nullptr) {
-    loss_sum_ += output_->loss(microbatch, state.output);
+  if (modules_) {
+    modules_->forward(
+        microbatch, state.output, state.modules,
+        [&](const Layer& layer, const Routing& routing) { note_expert_load(microbatch, layer, routing); });
+  } else {
+    output_->forward(microbatch, state.output);
   }
+  if (!context.config.distillation.teacher && vocabulary_ == nullptr) {
+    loss_sum_ += output_->loss(rank_.target_tokens(microbatch), rank_.per_token(), state.output);
+  }
+  if (modules_) modules_->loss(microbatch, state.modules, module_losses_);
 }
 
 void ModelStage::note_expert_load(std::uint32_t microbatch, const Layer& layer, const Routing& routing) {
@@ -191,7 +201,7 @@ Matrix ModelStage::logits(std::uint32_t microbatch) {
 void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state) {
   const TrainingContext& context = rank_.context;
   for (std::size_t i = group.first; i < group.end; ++i) {
-    const LayerWeights weights = begin_use(layers_[i]);
+    const LayerWeights weights = begin_use(rank_, layers_[i]);
     layer_forward(context, rank_.shared, dropout, layers_[i], weights, state.layers[i]);
     if (i + 1 < group.end) {
       Tensor& next = state.layers[i + 1].input;
@@ -201,7 +211,7 @@ void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout,
       if (context.model().block != Block::sequential) state.layers[i].middle.reset();
       state.layers[i].output_mask = dropout.mask(dropout_site::after_mlp(layers_[i].index));
     }
-    end_use(layers_[i]);
+    end_use(rank_, layers_[i]);
   }
 }
 
@@ -225,9 +235,11 @@ void ModelStage::backward(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "B");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
   begin_action(backward_uses_);
-  if (output_) {
-    output_->backward(microbatch, state.output,
-                      [&] { return output_gradient_place(microbatch, state, Category::workspace); });
+  const auto place = [&] { return output_gradient_place(microbatch, state, Category::workspace); };
+  if (modules_) {
+    modules_->backward(microbatch, state.output, state.modules, place);
+  } else if (output_) {
+    output_->backward(microbatch, state.output, place);
   }
   for (std::size_t g = groups_.size(); g-- > 0;) {
     if (recomputes_all()) recompute(groups_[g], dropout, state);
@@ -237,7 +249,7 @@ void ModelStage::backward(std::uint32_t microbatch) {
   if (input_) {
     dropout.backward_in_place(state.output_gradient, state.input_mask);
     embedding_norm_->backward(state.output_gradient, state.embedded);
-    input_->backward(microbatch, state.output_gradient);
+    input_->backward(microbatch, rank_.input_tokens(microbatch), state.output_gradient);
   }
   state.output_gradient.reset();
   rank_.gradients.end_action();
@@ -249,12 +261,12 @@ void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dro
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   const Matrix& stream = state.output_gradient;
-  const LayerWeights weights = begin_use(layer);
+  const LayerWeights weights = begin_use(rank_, layer);
   Tensor dnorm = layer_backward(context, rank_.shared, dropout, layer, weights, rank_.gradients,
                                 state.layers[i], stream);
   const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
   layer_input_gradient(context, layer, state.layers[i], std::move(dnorm), stream, to);
-  end_use(layer);
+  end_use(rank_, layer);
   layer.done(rank_.gradients);
   progress();
 }
@@ -263,9 +275,11 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "I");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
   begin_action(backward_uses_);
-  if (output_) {
-    output_->backward_input(microbatch, state.output,
-                            [&] { return output_gradient_place(microbatch, state, Category::activations); });
+  const auto place = [&] { return output_gradient_place(microbatch, state, Category::activations); };
+  if (modules_) {
+    modules_->backward_input(microbatch, state.output, state.modules, place);
+  } else if (output_) {
+    output_->backward_input(microbatch, state.output, place);
   }
   if (!layers_.empty()) state.layers.back().output_gradient = std::move(state.output_gradient);
   Tensor input_gradient;  // a first stage has nobody to hand it to
@@ -278,7 +292,7 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
   if (input_) {
     dropout.backward_in_place(input_gradient, state.input_mask);
     embedding_norm_->backward(input_gradient, state.embedded);
-    input_->backward(microbatch, input_gradient);
+    input_->backward(microbatch, rank_.input_tokens(microbatch), input_gradient);
   }
   rank_.gradients.end_action();
 }
@@ -288,7 +302,7 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
   const TrainingContext& context = rank_.context;
   const Layer& layer = layers_[i];
   LayerActivations& saved = state.layers[i];
-  const LayerWeights weights = begin_use(layer);
+  const LayerWeights weights = begin_use(rank_, layer);
   Tensor dnorm = layer_backward_input(context, rank_.shared, dropout, layer, weights, saved);
   Matrix to;
   if (i > 0) {
@@ -300,13 +314,17 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
     to = input_gradient_place(microbatch, input_gradient);
   }
   layer_input_gradient(context, layer, saved, std::move(dnorm), attention_block_gradient(saved), to);
-  end_use(layer);
+  end_use(rank_, layer);
   progress();
 }
 
 void ModelStage::backward_weight(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "W");
-  if (output_) output_->backward_weight(state.output);
+  if (modules_) {
+    modules_->backward_weight(state.output, state.modules);
+  } else if (output_) {
+    output_->backward_weight(state.output);
+  }
   for (std::size_t i = layers_.size(); i-- > 0;) {
     layer_backward_weight(rank_.context, layers_[i], rank_.gradients, state.layers[i]);
     layers_[i].done(rank_.gradients);

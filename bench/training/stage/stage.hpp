@@ -1,6 +1,7 @@
 // One stage of the schedule: some layers of the model, with its input or output end where it has one.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "bench/training/ends/vocabulary_ends.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/stage/in_flight.hpp"
+#include "bench/training/stage/prediction_modules.hpp"
 
 namespace plumbline::training {
 
@@ -27,7 +29,10 @@ class ModelStage {
 
   /// The neighbours in the route that are on this rank, or null: what they hand over needs no message.
   void link(ModelStage* previous, ModelStage* next);
-  void start_step() { loss_sum_ = 0; }
+  void start_step() {
+    loss_sum_ = 0;
+    std::fill(module_losses_.begin(), module_losses_.end(), 0);
+  }
 
   void forward(std::uint32_t microbatch);
   void backward(std::uint32_t microbatch);
@@ -55,6 +60,8 @@ class ModelStage {
   void add_loss(double sum) { loss_sum_ += sum; }
   /// Of the token losses of this step's forwards.
   double loss_sum() const { return loss_sum_; }
+  /// The same of every module that predicts further tokens; empty but on a last stage that has some.
+  const std::vector<double>& module_loss_sums() const { return module_losses_; }
 
  private:
   /// Layers [first, end) that are recomputed together.
@@ -71,9 +78,6 @@ class ModelStage {
 
   void make_uses();
   void begin_action(const Uses& uses);
-  /// The layer's values from here on, up to end_use.
-  LayerWeights begin_use(const Layer& layer);
-  void end_use(const Layer& layer);
   MicrobatchState& held(std::uint32_t microbatch, const char* action);
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
   void note_expert_load(std::uint32_t microbatch, const Layer& layer, const Routing& routing);
@@ -100,6 +104,7 @@ class ModelStage {
   std::optional<InputEnd> input_;
   std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
+  std::optional<PredictionModules> modules_;
   Uses forward_uses_;
   Uses backward_uses_;
   Tensor send_forward_, send_backward_;
@@ -108,6 +113,7 @@ class ModelStage {
   ModelStage* next_ = nullptr;
   InFlight in_flight_;
   double loss_sum_ = 0;
+  std::vector<double> module_losses_;
 };
 
 }  // namespace plumbline::training

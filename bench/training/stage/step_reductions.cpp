@@ -30,7 +30,10 @@ void StepEnd::reduce_between_copies() {
 void StepEnd::reduce_embedding() {
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (!stage.part.first() && !stage.part.last()) continue;
-    const Parameter& copy = stage.parameters.find(stage.part.first() ? "embedding.weight" : "output.weight");
+    const bool own = stage.part.copies_embedding;
+    const Parameter& copy = stage.parameters.find(stage.part.first() ? "embedding.weight"
+                                                  : own              ? kEmbeddingCopy
+                                                                     : "output.weight");
     rank_.context.communicator.all_reduce(
         Group::embedding, rank_.memory.owned(rank_.memory.gradients, stage.unit_of(copy)), ReduceOp::sum);
   }

@@ -35,10 +35,10 @@ bool LossMask::counts(std::int64_t sample, std::int64_t j) const {
   return file_.bytes()[static_cast<std::size_t>((first + j + 1) % tokens_)] == std::byte{1};
 }
 
-std::int64_t LossMask::counted(std::int64_t sample) const {
-  if (all_) return seq_length_;
+std::int64_t LossMask::counted(std::int64_t sample, std::int64_t first) const {
+  if (all_) return seq_length_ - first;
   std::int64_t count = 0;
-  for (std::int64_t j = 0; j < seq_length_; ++j) count += counts(sample, j) ? 1 : 0;
+  for (std::int64_t j = first; j < seq_length_; ++j) count += counts(sample, j) ? 1 : 0;
   return count;
 }
 

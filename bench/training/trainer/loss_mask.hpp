@@ -17,8 +17,8 @@ class LossMask {
 
   /// Target j of the sample, the token after input j.
   bool counts(std::int64_t sample, std::int64_t j) const;
-  /// Of the sample's seq_length targets.
-  std::int64_t counted(std::int64_t sample) const;
+  /// Of the sample's seq_length targets, those from the `first` on.
+  std::int64_t counted(std::int64_t sample, std::int64_t first = 0) const;
 
  private:
   MappedFile file_;

@@ -17,8 +17,16 @@ StepTokens StepData::step(std::int64_t index) const {
   const std::int64_t replicas = config_.parallel.data();
   StepTokens tokens;
   const std::int64_t first_sample = index * config_.batch.global_batch_size;
-  for (std::int64_t i = 0; i < config_.batch.global_batch_size; ++i)
-    tokens.counted += mask_.counted(first_sample + i);
+  const auto counted = [&](std::int64_t from) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < config_.batch.global_batch_size; ++i)
+      sum += mask_.counted(first_sample + i, from);
+    return sum;
+  };
+  tokens.counted = counted(0);
+  // Module k sees the targets from the k-th on.
+  for (std::int64_t k = 1; k <= config_.model.prediction_modules; ++k)
+    tokens.counted_ahead.push_back(counted(k));
   for (std::int64_t microbatch = 0; microbatch < config_.microbatches(); ++microbatch) {
     for (std::int64_t i = 0; i < per_microbatch; ++i) {
       const std::int64_t in_batch = (microbatch * replicas + replica_) * per_microbatch + i;

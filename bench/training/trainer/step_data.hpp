@@ -16,6 +16,7 @@ struct StepTokens {
   std::vector<std::int32_t> inputs;
   std::vector<std::int32_t> targets;  // -100 where the loss mask has 0
   std::int64_t counted = 0;           // tokens of the whole global batch, all replicas, that have a target
+  std::vector<std::int64_t> counted_ahead;  // the same of every module that predicts further tokens
 };
 
 /// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size; micro-batch m of replica d

@@ -27,10 +27,10 @@
 namespace plumbline::training {
 namespace {
 
-/// Mean loss of the step on every rank: only last stages have a share, and every tensor rank has the same
+/// A mean loss of the step on every rank: only last stages have a share, and every tensor rank has the same
 /// one.
-double mean_loss(Communicator& control, const RankStages& stages) {
-  const std::vector<double> shares = from_every_rank(control, stages.loss());
+double mean_loss(Communicator& control, double share) {
+  const std::vector<double> shares = from_every_rank(control, share);
   double sum = 0;
   for (int rank = 0; rank < control.layout().world(); ++rank) {
     if (control.layout().coordinates(rank).tensor == 0) sum += shares[static_cast<std::size_t>(rank)];
@@ -127,7 +127,7 @@ class Run {
   void start(int index) {
     const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
     if (data_) {
-      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.counted_ahead);
     } else {
       stages_.start_step(nullptr, nullptr);
     }
@@ -240,7 +240,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     stages.keep_gradients(saves_gradients);
     if (step == config.measure.warmup_steps) run.computing().forget();
     StepMeasurement measured = run.step(step);
-    result.losses.push_back(mean_loss(control, stages));
+    result.losses.push_back(mean_loss(control, stages.loss()));
     run.check_finite(step, all_steps, result.losses.back());
     if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
@@ -261,6 +261,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   if (!config.files.save_routing.empty()) save_routing(stages, control, config.files.save_routing);
   if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);
 
+  for (const double share : stages.module_losses()) result.module_losses.push_back(mean_loss(control, share));
   result.gradient_norm = stages.gradient_norm();
   if (!timed.empty()) {
     const StepMeasurement& median = timed[lower_median_index(result.step_times)];

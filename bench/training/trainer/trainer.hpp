@@ -35,11 +35,12 @@ struct MeasuredMemory {
 };
 
 struct TrainingResult {
-  std::vector<Seconds> step_times;   // timed steps, barrier to barrier
-  std::vector<StepLoad> step_loads;  // what else the machine did meanwhile
-  std::vector<double> losses;        // of every step, warm-up and those before a checkpoint included
-  double gradient_norm = 0;          // of the last step, before clipping
-  Trace trace;                       // of the timed step with the median time
+  std::vector<Seconds> step_times;    // timed steps, barrier to barrier
+  std::vector<StepLoad> step_loads;   // what else the machine did meanwhile
+  std::vector<double> losses;         // of every step, warm-up and those before a checkpoint included
+  std::vector<double> module_losses;  // of modules that predict further tokens, of the last step
+  double gradient_norm = 0;           // of the last step, before clipping
+  Trace trace;                        // of the timed step with the median time
   /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
   Seconds tensor_communication;
   Seconds data_communication;            // likewise, waiting for gathers and reductions over the data group

@@ -34,6 +34,7 @@ ParameterLayout whole_model(const ModelConfig& model) {
   part.layers = model.layers;
   part.has_embedding = part.has_output = true;
   part.shares_embedding = model.tied_embeddings;
+  part.modules = model.prediction_modules;
   return stage_parameters(alone, part);
 }
 

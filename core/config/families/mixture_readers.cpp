@@ -124,7 +124,7 @@ void read_groups(const JsonKeys& keys, Mixture& mixture) {
 }  // namespace
 
 /// Of both families that have DeepSeek-V3's experts. Modules for multi-token prediction (num_nextn_predict_layers) are left
-/// out, as transformers leaves them out.
+/// out, as transformers leaves them out; the key mtp_num_layers says them.
 void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
   Mixture& mixture = config.mixture;
   read_experts(keys, "n_routed_experts", config);

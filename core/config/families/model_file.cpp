@@ -120,6 +120,14 @@ std::int64_t ModelConfig::parameters() const {
   return count_parameters<std::int64_t>(*this, mixture.experts);
 }
 
+std::int64_t ModelConfig::module_parameters() const {
+  if (prediction_modules == 0) return 0;
+  ModelConfig more = *this;
+  ++more.layers;
+  const std::int64_t layer = more.parameters() - parameters();
+  return prediction_modules * (layer + 3 * hidden + 2 * hidden * hidden);
+}
+
 std::int64_t ModelConfig::active_parameters() const {
   return count_parameters<std::int64_t>(*this, mixture.top_k);
 }

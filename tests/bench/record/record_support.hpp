@@ -39,6 +39,8 @@ inline Record sample_record(const std::string& id) {
   measured.step_min = {0.45};
   measured.step_max = {0.6};
   measured.loss = 9.5;
+  measured.losses = {9.75, 9.5};
+  measured.module_losses = {10.5};
   measured.device_reserved = {40'000'000};
   DeviceMemoryRow row{0, {36'000'000}, Bytes{40'000'000}, Bytes{400'000}, {30'000}, {2'000}, {100}, {}, {},
                       2};

@@ -175,7 +175,7 @@ StepResult last_step_with(Operators& operators, const RunConfig& config, const S
   for (int step = 0; step < steps; ++step) {
     stages.keep_gradients(step + 1 == steps);
     const StepTokens tokens = data.step(step);
-    stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted);
+    stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.counted_ahead);
     const Traffic before = communicator.traffic();
     execute(schedule, stages, communicator, communicator.now(),
             config.parallel.effective_overlap_p2p_comm() ? Receives::ahead : Receives::in_their_turn);
@@ -183,6 +183,10 @@ StepResult last_step_with(Operators& operators, const RunConfig& config, const S
   }
   for (const double share : from_every_rank(communicator, at.tensor == 0 ? stages.loss() : 0)) {
     result.loss += share;
+  }
+  for (const double share : stages.module_losses()) {
+    double& loss = result.module_losses.emplace_back();
+    for (const double each : from_every_rank(communicator, at.tensor == 0 ? share : 0)) loss += each;
   }
   result.gradient_norm = stages.gradient_norm();
   gather_weights(stages, Gathered::gradients,

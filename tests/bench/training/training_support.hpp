@@ -66,6 +66,7 @@ void set_layout(RunConfig& config, const Layout& layout);
 
 struct StepResult {
   double loss = 0;
+  std::vector<double> module_losses;  // of modules that predict further tokens
   double gradient_norm = 0;
   std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
   std::vector<MeasuredMemory> memory;                   // by world rank, at its peak; on all ranks

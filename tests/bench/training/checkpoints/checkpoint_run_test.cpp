@@ -164,6 +164,17 @@ std::vector<Split> splits_of(int world) {
          config.parallel.expert = 2;
          config.parallel.zero_stage = 3;
        }},
+      {"pp 2, modules that predict further tokens",
+       [](RunConfig& config) {
+         config.model.tied_embeddings = false;
+         config.model.prediction_modules = 2;
+         config.parallel.pipeline = 2;
+       }},
+      {"dp 2, ZeRO 3, a module that predicts further tokens",
+       [](RunConfig& config) {
+         config.model.prediction_modules = 1;
+         config.parallel.zero_stage = 3;
+       }},
       {"tp 2, experts over both, whole",
        [](RunConfig& config) {
          config.model = small_mixture(true);

@@ -1,0 +1,327 @@
+// Modules that predict further tokens (bench/training/mtp.md): losses and gradients are PyTorch's (tests/golden/mtp) and the
+// same in every split, memory after every action and traffic are what was predicted.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "analysis/predict/predict.hpp"
+#include "analysis/work/routing/routed_traffic.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/files/safetensors.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+int world_ranks() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+enum class Model { tied, untied, deepseek };
+
+struct Case {
+  Layout layout;  // tensor, pipeline, data
+  const char* schedule = "1f1b";
+  Model model = Model::untied;
+  std::int64_t modules = 1;
+  int zero = 0;
+  Recompute recompute = Recompute::none;
+  DType precision = DType::fp32;
+  bool sequence_parallel = false;
+  bool overlap = true;  // of gradient reductions, and of gathered values
+  int chunks = 1;
+  int expert = 1;
+  bool fused_loss = true;
+};
+
+constexpr Case kCases[] = {
+    {{1, 1, 1}},
+    {{1, 1, 1}, "zb-h1", Model::tied, 3, 0, Recompute::full},
+    {{1, 1, 1}, "1f1b", Model::deepseek, 2, 0, Recompute::full},
+    {{1, 1, 1}, "gpipe", Model::deepseek, 1, 0, Recompute::selective},
+    {.layout = {1, 1, 1}, .schedule = "zb-h1", .modules = 2, .precision = DType::bf16, .fused_loss = false},
+    {{2, 1, 1}, "1f1b", Model::untied, 2},
+    {{2, 1, 1}, "zb-h1", Model::tied, 2, 0, Recompute::none, DType::fp32, true},
+    {{2, 1, 1}, "1f1b", Model::deepseek, 1, 0, Recompute::full, DType::bf16, true},
+    {{1, 2, 1}, "1f1b", Model::untied, 2},
+    {{1, 2, 1}, "zb-h1", Model::tied, 2, 0, Recompute::full},
+    {{1, 2, 1}, "zb-v", Model::deepseek, 2},
+    {.layout = {1, 2, 1}, .schedule = "interleaved", .model = Model::deepseek, .modules = 1, .chunks = 2},
+    {{1, 1, 2}, "1f1b", Model::untied, 2},
+    {{1, 1, 2}, "zb-h1", Model::tied, 2, 1},
+    {{1, 1, 2}, "1f1b", Model::untied, 2, 1},
+    {{1, 1, 2}, "zb-h1", Model::untied, 2, 2},
+    {{1, 1, 2}, "1f1b", Model::deepseek, 2, 3, Recompute::full},
+    {{1, 1, 2}, "zb-h1", Model::tied, 2, 3},
+    {.layout = {1, 1, 2}, .model = Model::deepseek, .modules = 2, .zero = 2, .overlap = false, .expert = 2},
+    {.layout = {1, 1, 2}, .schedule = "zb-h1", .model = Model::deepseek, .zero = 3, .expert = 2},
+    {.layout = {1, 1, 2}, .modules = 2, .zero = 3, .precision = DType::bf16, .overlap = false},
+    {{2, 2, 1}, "zb-h1", Model::deepseek, 2, 0, Recompute::none, DType::fp32, true},
+    {{2, 1, 2}, "1f1b", Model::untied, 2, 3, Recompute::full, DType::fp32, true},
+    {{1, 2, 2}, "1f1b", Model::untied, 2, 1},
+    {{1, 2, 2}, "zb-h1", Model::untied, 2, 1},
+    {{1, 2, 2}, "1f1b", Model::tied, 2, 1},
+    {{1, 2, 2}, "zb-h1", Model::tied, 1, 2},
+    {{1, 2, 2}, "zb-v", Model::untied, 2, 3},
+    {.layout = {1, 2, 2}, .model = Model::deepseek, .modules = 2, .zero = 1, .expert = 2},
+};
+
+ModelConfig model_of(Model kind) {
+  ModelConfig model = kind == Model::deepseek ? small_deepseek(true) : small_qwen2();
+  model.tied_embeddings = kind == Model::tied;
+  return model;
+}
+
+RunConfig config_of(const Case& c) {
+  RunConfig config;
+  config.model = model_of(c.model);
+  config.model.prediction_modules = c.modules;
+  config.prediction.loss_scaling_factor = 0.7;
+  set_layout(config, c.layout);
+  config.parallel.schedule = c.schedule;
+  config.parallel.virtual_chunks = c.chunks;
+  config.parallel.sequence_parallel = c.sequence_parallel;
+  config.parallel.zero_stage = c.zero;
+  config.parallel.expert = c.expert;
+  if (c.expert > 1) config.parallel.token_dispatcher = TokenDispatcher::alltoall;
+  config.parallel.overlap_grad_reduce = c.overlap;
+  if (c.zero == 3) config.parallel.overlap_param_gather = c.overlap;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.recompute.granularity = c.recompute;
+  config.recompute.num_layers = 2;
+  config.numerics.precision = c.precision;
+  config.numerics.cross_entropy_loss_fusion = c.fused_loss;
+  config.batch.seq_length = 12;
+  config.batch.global_batch_size = 8;
+  return config;
+}
+
+StepResult alone(const Case& c) {
+  Case plain{.layout = {1, 1, 1}, .model = c.model, .modules = c.modules};
+  SoloCommunicator solo;
+  return one_step(config_of(plain), solo);
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i] / expected[i], 1, tolerance) << i;
+}
+
+TEST(PredictionStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
+  int compared = 0;
+  for (const Case& c : kCases) {
+    const RunConfig config = config_of(c);
+    if (config.parallel.world_size != world_ranks()) continue;
+    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{} model {} modules {}", c.layout.tensor,
+                             c.layout.pipeline, c.layout.data, c.expert, c.schedule, c.zero,
+                             static_cast<int>(c.model), c.modules));
+    ASSERT_EQ(why_invalid(config).value_or(""), "");
+    ASSERT_EQ(why_unsupported(config).value_or(""), "");
+    MpiCommunicator communicator(config.layout());
+    const StepResult found = one_step(config, communicator);
+    ++compared;
+    expect_routed_memory(config, found);
+    const Schedule schedule = schedule_for(config);
+    const int sender = config.layout().sender(config.layout().coordinates(communicator.rank()));
+    const Traffic predicted = predict_traffic(config, schedule, communicator.rank(),
+                                              RoutedRows(config, schedule, found.routing, sender));
+    EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
+    if (communicator.rank() != 0) continue;
+    const StepResult expected = alone(c);
+    const bool rounds = c.precision == DType::bf16;
+    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 1e-2 : 1e-5);
+    expect_near(found.module_losses, expected.module_losses, rounds ? 1e-2 : 1e-5);
+    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
+    EXPECT_NEAR(found.gradient_norm / expected.gradient_norm, 1, 1e-5);
+    std::string worst;
+    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-5) << worst;
+  }
+  EXPECT_GT(compared, 1);
+}
+
+TEST(PredictionStep, ARankAloneHoldsTheParametersOfTheModelAndItsModules) {
+  if (world_ranks() > 1) GTEST_SKIP() << "of one rank";
+  for (const Model kind : {Model::tied, Model::untied, Model::deepseek}) {
+    RunConfig config = config_of({.layout = {1, 1, 1}, .model = kind, .modules = 2});
+    config.parallel.make_vocab_size_divisible_by = 1;
+    const std::int64_t expected = config.model.parameters() + config.model.module_parameters();
+    const StageMap placement(schedule_for(config));
+    std::int64_t held = 0;
+    for (const Parameter& p : stage_parameters(config, part_of(config, placement, 0, {0, 0, 0})).list)
+      held += p.elements();
+    EXPECT_EQ(held, expected);
+    EXPECT_EQ(parameters_of(stage_shapes(config, 1).front()).total(),
+              expected - (kind == Model::deepseek ? (config.model.mixture_layers() + 2) * 8 : 0));
+  }
+}
+
+std::string golden(const std::string& name) {
+  return fmt::format("{}/tests/golden/mtp/{}", PLUMBLINE_SOURCE_DIR, name);
+}
+
+nlohmann::json golden_numbers(const std::string& name) {
+  std::ifstream file(golden(name) + "/expected.json");
+  return nlohmann::json::parse(file);
+}
+
+struct GoldenSplit {
+  Layout layout;
+  const char* schedule = "1f1b";
+  bool sequence_parallel = false;
+  int zero = 0;
+};
+
+std::vector<GoldenSplit> golden_splits(int ranks) {
+  if (ranks == 1) return {{{1, 1, 1}}};
+  if (ranks == 2) return {{{2, 1, 1}, "zb-h1", true}, {{1, 2, 1}}, {{1, 1, 2}, "1f1b", false, 3}};
+  return {{{2, 2, 1}, "1f1b", true}, {{1, 2, 2}, "zb-h1", false, 1}};
+}
+
+TEST(PredictionStep, LossesAndGradientsAreThoseOfPyTorch) {
+  for (const char* name : {"qwen3", "deepseek_v3"}) {
+    const nlohmann::json expected = golden_numbers(name);
+    const TensorFile file(golden(name) + "/gradients.safetensors");
+    for (const GoldenSplit& split : golden_splits(world_ranks())) {
+      RunConfig config = load_run_config(golden(name) + "/run.yaml", {});
+      set_layout(config, split.layout);
+      config.parallel.schedule = split.schedule;
+      config.parallel.sequence_parallel = split.sequence_parallel;
+      config.parallel.zero_stage = split.zero;
+      SCOPED_TRACE(fmt::format("{} tp{} pp{} dp{}", name, split.layout.tensor, split.layout.pipeline,
+                               split.layout.data));
+      ASSERT_EQ(why_invalid(config).value_or(""), "");
+      MpiCommunicator communicator(config.layout());
+      const StepResult found = one_step(config, communicator);
+      EXPECT_NEAR(found.loss / expected["loss"].get<double>(), 1, 1e-5);
+      expect_near(found.module_losses, expected["module_losses"].get<std::vector<double>>(), 1e-5);
+      if (communicator.rank() != 0) continue;
+      std::map<std::string, std::vector<float>> gradients;
+      for (const std::string& tensor : file.names()) {
+        for (std::int64_t i = 0; i < file.get(tensor).elements(); ++i)
+          gradients[tensor].push_back(file.get(tensor).at(i));
+      }
+      std::string worst;
+      EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << worst;
+    }
+  }
+}
+
+TEST(PredictionStep, StepsOfAdamWAreThoseOfPyTorch) {
+  if (world_ranks() > 2) GTEST_SKIP() << "two ranks have shown it";
+  for (const char* name : {"qwen3", "deepseek_v3"}) {
+    const auto expected = golden_numbers(name)["losses"].get<std::vector<double>>();
+    RunConfig config = load_run_config(golden(name) + "/run.yaml", {});
+    set_layout(config, {1, world_ranks(), 1});
+    config.measure.warmup_steps = 1;
+    config.measure.steps = static_cast<int>(expected.size()) - 1;
+    MpiCommunicator communicator(config.layout());
+    const auto operators = make_cpu_operators();
+    const TrainingResult result =
+        train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+    expect_near(result.losses, expected, 1e-5);
+  }
+}
+
+/// Weights are written whole, with DeepSeek-V3's names, and read by ranks that have other parts of them.
+TEST(PredictionStep, WeightsAreWrittenAndReadInAnySplit) {
+  if (world_ranks() != 2) GTEST_SKIP() << "two ranks show it";
+  RunConfig config = load_run_config(golden("deepseek_v3") + "/run.yaml", {});
+  set_layout(config, {1, 2, 1});
+  config.optimizer.learning_rate = 0;
+  config.optimizer.weight_decay = 0;
+  config.measure.warmup_steps = 0;
+  config.measure.steps = 1;
+  const std::string folder = testing::TempDir() + "/plumbline_module_weights";
+  config.files.save_weights = folder;
+  MpiCommunicator communicator(config.layout());
+  const auto operators = make_cpu_operators();
+  train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  if (communicator.rank() != 0) return;
+  const TensorFile written(folder);
+  const TensorFile read(golden("deepseek_v3"));
+  ASSERT_EQ(written.names(), read.names());
+  for (const std::string& name : read.names()) {
+    const StoredTensor& a = written.get(name);
+    const StoredTensor& b = read.get(name);
+    ASSERT_EQ(a.shape, b.shape) << name;
+    for (std::int64_t i = 0; i < b.elements(); ++i) ASSERT_EQ(a.at(i), b.at(i)) << name;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+/// Of whole steps on devices that compute nothing: memory, traffic and time are as predicted.
+TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
+  const int ranks = world_ranks();
+  if (ranks == 1) GTEST_SKIP() << "two ranks show it";
+  struct Emulated {
+    Layout layout;
+    const char* schedule;
+    int zero;
+    Recompute recompute = Recompute::none;
+  };
+  const std::vector<Emulated> runs =
+      ranks == 2 ? std::vector<Emulated>{{{1, 2, 1}, "1f1b", 0},
+                                         {{1, 2, 1}, "zb-h1", 0, Recompute::full},
+                                         {{2, 1, 1}, "1f1b", 0},
+                                         {{1, 1, 2}, "zb-h1", 2},
+                                         {{1, 1, 2}, "1f1b", 3, Recompute::full},
+                                         {{1, 1, 2}, "1f1b", 1}}
+                 : std::vector<Emulated>{{{2, 2, 1}, "zb-h1", 0}, {{1, 2, 2}, "1f1b", 1}};
+  for (const auto& [layout, schedule, zero, recompute] : runs) {
+    RunConfig config = config_of({.layout = layout, .schedule = schedule, .modules = 2, .zero = zero});
+    config.recompute.granularity = recompute;
+    config.parallel.sequence_parallel = layout.tensor > 1;
+    config.model.layers = 4;
+    config.model.hidden = 2048;
+    config.model.head_dim = 128;
+    config.model.heads = 16;
+    config.model.kv_heads = 4;
+    config.model.ffn = 4096;
+    config.model.vocab = 32000;
+    config.model.max_positions = config.batch.seq_length = 2048;
+    config.batch.global_batch_size = 4;
+    config.measure.warmup_steps = 1;
+    config.measure.steps = 1;
+    config.machine.backend = Backend::emulated;
+    config.machine.hardware = "h100-sxm-80gb";
+    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} {} zero {}", layout.tensor, layout.pipeline, layout.data,
+                             schedule, zero));
+    const HardwareProfile hardware = load_hardware(config.machine.hardware);
+    const Schedule plan = schedule_for(config);
+    const Prediction predicted = predict(config, plan, hardware);
+    MpiCommunicator control(config.layout());
+    EmulatedClock clock = EmulatedClock::of_virtual_time();
+    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+    const TrainingResult result =
+        train(config, plan, *operators, communicator, control, untouched_memory(), {});
+    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02);
+    for (int rank = 0; rank < ranks; ++rank)
+      EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+    const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];
+    EXPECT_TRUE(same(expected, result.step_traffic));
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
