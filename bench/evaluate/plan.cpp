@@ -117,6 +117,11 @@ ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest reque
   return costs;
 }
 
+/// Other software's schedules are as they are without.
+bool runs_pairs(const RunConfig& config) {
+  return config.parallel.overlap_moe_expert_parallel_comm && config.machine.software == "plumbline";
+}
+
 ScheduleRequest request_for(const RunConfig& config) {
   ScheduleRequest request;
   request.name = config.parallel.schedule;
@@ -124,6 +129,7 @@ ScheduleRequest request_for(const RunConfig& config) {
   request.microbatches = config.microbatches();
   if (config.parallel.virtual_chunks > 1) request.chunks = config.parallel.virtual_chunks;
   request.vocab = config.parallel.vocab_parallel;
+  request.pairs = runs_pairs(config);
   return request;
 }
 
@@ -165,7 +171,7 @@ int rank_of(const Schedule& schedule, int stage) {
 bool may_repeat(const RunConfig& config) {
   constexpr int kLong = 8;
   const bool alike = config.mixture.routing == MixtureConfig().routing;  // micro-batches are
-  return alike && !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
+  return alike && !runs_pairs(config) && !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
          !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
 }
 
