@@ -93,8 +93,9 @@ class RankPlan {
       const Action& action = actions_[i];
       const std::uint32_t type = 2 * static_cast<std::uint32_t>(action.type) + (extra[i] ? 1 : 0);
       // Where a gradient is final nothing else is alike.
-      codes_.push_back(final && has_last_[i] ? kUnique + static_cast<std::uint32_t>(i)
-                                             : 64U * action.stage + type + (action.overlaps_next ? kPaired : 0));
+      codes_.push_back(final && has_last_[i]
+                           ? kUnique + static_cast<std::uint32_t>(i)
+                           : 64U * action.stage + type + (action.overlaps_next ? kPaired : 0));
     }
     bool alone = false;  // the last run is one that may be added to
     for (std::size_t i = 0; i < codes_.size();) {

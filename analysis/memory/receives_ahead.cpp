@@ -47,7 +47,8 @@ RepeatedSchedule with_receives_ahead(const RepeatedSchedule& step, bool pairs) {
   return schedule;
 }
 
-void in_order_of_actions(const std::vector<Action>& actions, bool pairs, std::vector<MemorySample>& timeline) {
+void in_order_of_actions(const std::vector<Action>& actions, bool pairs,
+                         std::vector<MemorySample>& timeline) {
   const std::vector<std::size_t> order = order_of(actions, pairs);
   std::vector<MemorySample> seen(timeline.size());
   for (std::size_t i = 0; i < order.size(); ++i) seen[order[i]] = timeline[i];

@@ -139,8 +139,8 @@ class StageCoster {
                  pair.second_stage == b.stage;
         });
         if (found == known.end()) add_pair(a, b);
-        const auto at = found == known.end() ? known.size() - 1
-                                             : static_cast<std::size_t>(found - known.begin());
+        const auto at =
+            found == known.end() ? known.size() - 1 : static_cast<std::size_t>(found - known.begin());
         ++prediction_.pairs[at].count;
       }
     }
@@ -153,7 +153,8 @@ class StageCoster {
     };
     const ActionWork first = work(a);
     const ActionWork second = work(b);
-    const PairTime time = time_pair({first, load_on(shapes_[a.stage])}, {second, load_on(shapes_[b.stage])}, hardware_);
+    const PairTime time =
+        time_pair({first, load_on(shapes_[a.stage])}, {second, load_on(shapes_[b.stage])}, hardware_);
     const Seconds apart = cost_of(a) + cost_of(b);
     const Seconds all = time.all + hardware_.action_overhead * 2;
     prediction_.costs.pairs.push_back({a.type, a.stage, b.type, b.stage, all / apart});

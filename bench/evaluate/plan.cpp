@@ -171,8 +171,9 @@ int rank_of(const Schedule& schedule, int stage) {
 bool may_repeat(const RunConfig& config) {
   constexpr int kLong = 8;
   const bool alike = config.mixture.routing == MixtureConfig().routing;  // micro-batches are
-  return alike && !runs_pairs(config) && !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
-         !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
+  return alike && !runs_pairs(config) && !config.distillation.teacher &&
+         schedule_traits(config.parallel.schedule).repeats && !config.parallel.splits_vocabulary() &&
+         config.microbatches() / kLong >= config.parallel.pipeline;
 }
 
 /// What the training step requires of a placement beyond what makes a schedule valid. Built-in schedules

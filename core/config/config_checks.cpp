@@ -157,17 +157,19 @@ std::optional<std::string> why_exchanges_do_not_overlap(const RunConfig& config)
   if (parallel.effective_zero_stage() == 3)
     return found("zero_stage 3, whose gathers of two actions would mix; expected zero_stage 0, 1 or 2");
   if (parallel.splits_vocabulary())
-    return found(fmt::format("vocab_parallel {}, expected none", vocab_parallel_name(parallel.vocab_parallel)));
+    return found(
+        fmt::format("vocab_parallel {}, expected none", vocab_parallel_name(parallel.vocab_parallel)));
   if (config.distillation.teacher) return found("a teacher, expected none");
   if (config.machine.backend == Backend::cuda)
     return found("backend cuda, which awaits exchanges; expected backend cpu or emulated, or false");
   const std::string& schedule = parallel.schedule;
   const ScheduleTraits* traits = find_schedule_traits(schedule);
   if (traits == nullptr || traits->pairs) return std::nullopt;
-  return found(fmt::format(
-      "pipeline_schedule {}, expected 1f1b, interleaved, dualpipe or dualpipev, which have a forward next to a "
-      "backward that does not need it",
-      printable(schedule)));
+  return found(
+      fmt::format("pipeline_schedule {}, expected 1f1b, interleaved, dualpipe or dualpipev, which have a "
+                  "forward next to a "
+                  "backward that does not need it",
+                  printable(schedule)));
 }
 
 std::optional<std::string> why_instances_do_not_fit(const RunConfig& config) {

@@ -16,7 +16,8 @@
 namespace plumbline {
 namespace {
 
-constexpr std::size_t kStack = std::size_t{8} << 20U;  // as a thread has; pages are taken when they are touched
+constexpr std::size_t kStack = std::size_t{8}
+                               << 20U;  // as a thread has; pages are taken when they are touched
 constexpr std::size_t kGuard = std::size_t{64} << 10U;
 
 /// Ends the work that is not at fault.
@@ -26,7 +27,8 @@ struct Ended {};
 
 struct Turns::Contexts {
   Contexts() {
-    memory = mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    memory =
+        mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw Error("mmap: no 8 MiB for the stack of an overlapped action");
     (void)mprotect(memory, kGuard, PROT_NONE);
   }

@@ -131,8 +131,7 @@ void open_dispatch(const TrainingContext& context, const std::vector<std::int64_
         context.operators.copy(by_row.row_range(first, rows), repeated.matrix().row_range(to, rows));
     });
   }
-  Tensor received =
-      exchanged(context, dispatch, repeated ? repeated.matrix() : by_row, Exchange::awaited);
+  Tensor received = exchanged(context, dispatch, repeated ? repeated.matrix() : by_row, Exchange::awaited);
   repeated.reset();
   dispatch.weights = by_expert(context, dispatch, std::move(received), context.kept, "layer weights of rows");
 }

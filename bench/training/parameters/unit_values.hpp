@@ -58,7 +58,7 @@ class UnitValues {
   const bool overlaps_;
   const bool in_place_;
   std::array<Action, 2> actions_;  // one, or those of an overlapped pair
-  std::vector<bool> gathered_;  // by unit, in this step; ZeRO 1 and 2
+  std::vector<bool> gathered_;     // by unit, in this step; ZeRO 1 and 2
   Seconds waited_;
 };
 

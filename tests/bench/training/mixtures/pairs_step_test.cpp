@@ -28,7 +28,11 @@ struct PairCase {
 constexpr PairCase kPairCases[] = {
     {.layout = {1, 1, 2}, .schedule = "1f1b"},
     {.layout = {1, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 2, .recomputed = {.moe = true}},
-    {.layout = {1, 1, 2}, .schedule = "1f1b", .zero = 1, .recomputed = {.core_attn = true}, .precision = DType::bf16},
+    {.layout = {1, 1, 2},
+     .schedule = "1f1b",
+     .zero = 1,
+     .recomputed = {.core_attn = true},
+     .precision = DType::bf16},
     {.layout = {1, 1, 2}, .schedule = "dualpipev", .latent = true, .zero = 1},
     {.layout = {1, 2, 2}, .schedule = "dualpipev", .messages_ahead = true},
     {.layout = {1, 2, 2}, .schedule = "dualpipe", .latent = true, .zero = 1},
@@ -73,8 +77,8 @@ TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
   for (const PairCase& c : kPairCases) {
     RunConfig config = config_of(c);
     if (config.parallel.world_size != ranks) continue;
-    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline, c.layout.data,
-                             c.expert, c.schedule, c.zero));
+    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline,
+                             c.layout.data, c.expert, c.schedule, c.zero));
     config.parallel.overlap_moe_expert_parallel_comm = true;
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     ASSERT_EQ(why_unsupported(config).value_or(""), "");
