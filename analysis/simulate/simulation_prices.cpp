@@ -89,9 +89,9 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
     const Pair& pair = pairs_[i];
     const Seconds sum = of(pair.first) + of(pair.second);
-    const auto known = std::find_if(costs.pairs.begin(), costs.pairs.end(), [&](const PairCosts& of) {
-      return price_of(of.first_stage, of.first) == pair.plain_first &&
-             price_of(of.second_stage, of.second) == pair.plain_second;
+    const auto known = std::find_if(costs.pairs.begin(), costs.pairs.end(), [&](const PairCosts& one) {
+      return price_of(one.first_stage, one.first) == pair.plain_first &&
+             price_of(one.second_stage, one.second) == pair.plain_second;
     });
     // What the step's first and last ones do besides is not hidden.
     const Seconds plain = of(pair.plain_first) + of(pair.plain_second);

@@ -138,10 +138,9 @@ class StageCoster {
           return pair.first == a.type && pair.first_stage == a.stage && pair.second == b.type &&
                  pair.second_stage == b.stage;
         });
-        if (found == known.end()) add_pair(a, b);
-        const auto at =
-            found == known.end() ? known.size() - 1 : static_cast<std::size_t>(found - known.begin());
-        ++prediction_.pairs[at].count;
+        const auto place = static_cast<std::size_t>(found - known.begin());
+        if (place == known.size()) add_pair(a, b);
+        ++prediction_.pairs[place].count;
       }
     }
   }

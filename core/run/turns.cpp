@@ -9,8 +9,20 @@
 
 #include "core/base/error.hpp"
 
-#if defined(__SANITIZE_ADDRESS__)
+// Sanitizers are told which stack is in use.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PLUMBLINE_ADDRESS_SANITIZER
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) && !defined(PLUMBLINE_ADDRESS_SANITIZER)
+#define PLUMBLINE_ADDRESS_SANITIZER
+#endif
+#if defined(PLUMBLINE_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace plumbline {
@@ -31,35 +43,53 @@ struct Turns::Contexts {
         mmap(nullptr, kStack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw Error("mmap: no 8 MiB for the stack of an overlapped action");
     (void)mprotect(memory, kGuard, PROT_NONE);
+#if defined(__SANITIZE_THREAD__)
+    notes = {__tsan_get_current_fiber(), __tsan_create_fiber(0)};
+#endif
   }
-  ~Contexts() { munmap(memory, kStack); }
+  ~Contexts() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_destroy_fiber(notes[1]);
+#endif
+    munmap(memory, kStack);
+  }
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
 
+  /// `for_good`: nobody comes back to where this is called.
+  void go(std::size_t to, [[maybe_unused]] bool for_good) {
+    const std::size_t from = 1 - to;
+#if defined(PLUMBLINE_ADDRESS_SANITIZER)
+    __sanitizer_start_switch_fiber(for_good ? nullptr : &notes[from], to == 1 ? memory : bottom,
+                                   to == 1 ? kStack : size);
+#elif defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(notes[to], 0);
+#endif
+    swapcontext(&at[from], &at[to]);
+#if defined(PLUMBLINE_ADDRESS_SANITIZER)
+    __sanitizer_finish_switch_fiber(notes[from], nullptr, nullptr);
+#endif
+  }
+  /// First of all on the second stack.
+  void arrive() {
+#if defined(PLUMBLINE_ADDRESS_SANITIZER)
+    __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
+#endif
+  }
+
   void* memory = nullptr;
   std::array<ucontext_t, 2> at{};
-  // Where the sanitizer's notes of each stack are, and the first one's stack.
-  std::array<void*, 2> notes{};
-  const void* bottom = nullptr;
+  std::array<void*, 2> notes{};  // a sanitizer's, of each stack
+  const void* bottom = nullptr;  // of the first stack
   std::size_t size = 0;
 };
 
 Turns::Turns() : contexts_(std::make_unique<Contexts>()) {}
 Turns::~Turns() = default;
 
-void Turns::go_to(int other) {
-  const auto to = static_cast<std::size_t>(other);
-  const std::size_t from = 1 - to;
+void Turns::go_to(std::size_t other) {
   current_ = other;
-#if defined(__SANITIZE_ADDRESS__)
-  const void* bottom = other == 1 ? contexts_->memory : contexts_->bottom;
-  __sanitizer_start_switch_fiber(from == 1 && ended_[1] ? nullptr : &contexts_->notes[from], bottom,
-                                 other == 1 ? kStack : contexts_->size);
-#endif
-  swapcontext(&contexts_->at[from], &contexts_->at[to]);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(contexts_->notes[from], nullptr, nullptr);
-#endif
+  contexts_->go(other, other == 0 && ended_[1]);
 }
 
 void Turns::hand_over() {
@@ -74,9 +104,7 @@ void Turns::enter(unsigned high, unsigned low) {
 }
 
 void Turns::run_second() {
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &contexts_->bottom, &contexts_->size);
-#endif
+  contexts_->arrive();
   try {
     if (!ending_) (*second_)();
   } catch (const Ended&) {

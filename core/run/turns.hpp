@@ -1,6 +1,8 @@
 // Two pieces of work that take turns on one thread: what an overlapped pair of actions runs as.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -26,21 +28,21 @@ class Turns {
   /// Whether a call of hand_over() would let another one go on.
   bool shared() const { return running_ && !ended_[1 - current_]; }
   /// Which of the two is running: 0 or 1; 0 outside run().
-  int current() const { return current_; }
+  std::size_t current() const { return current_; }
 
  private:
   struct Contexts;
   static void enter(unsigned high, unsigned low);
   void run_second();
-  void go_to(int other);
+  void go_to(std::size_t other);
 
   std::unique_ptr<Contexts> contexts_;
   const std::function<void()>* second_ = nullptr;
   std::exception_ptr error_;
   bool running_ = false;
   bool ending_ = false;  // the one that goes on is to throw
-  bool ended_[2] = {true, true};
-  int current_ = 0;
+  std::array<bool, 2> ended_{true, true};
+  std::size_t current_ = 0;
 };
 
 }  // namespace plumbline

@@ -45,9 +45,7 @@ class UnitValues {
     std::size_t following() const;
   };
   Gather start(int unit);
-  Action& action() {
-    return actions_[context_.turns == nullptr ? 0 : static_cast<std::size_t>(context_.turns->current())];
-  }
+  Action& action() { return actions_[context_.turns == nullptr ? 0 : context_.turns->current()]; }
   /// ZeRO 1 and 2: starts the gather of the first use from `at` on whose unit has not been gathered.
   void start_in_place(Action& mine, std::size_t at);
   Matrix begin_in_place(Action& mine, int unit);

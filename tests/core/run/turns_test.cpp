@@ -21,7 +21,7 @@ TEST(Turns, GoOnWhereTheOtherHandsOverOrEnds) {
     Turns turns;
     for (int round = 0; round < 2; ++round) {  // the stack is used again
       std::string seen;
-      const auto part = [&](char from, int times, int number) {
+      const auto part = [&](char from, int times, std::size_t number) {
         return [&, from, times, number] {
           for (int i = 0; i <= times; ++i) {
             EXPECT_EQ(turns.current(), number);
@@ -32,7 +32,7 @@ TEST(Turns, GoOnWhereTheOtherHandsOverOrEnds) {
       };
       turns.run(part('a', first, 0), part('A', second, 1));
       EXPECT_EQ(seen, order);
-      EXPECT_EQ(turns.current(), 0);
+      EXPECT_EQ(turns.current(), 0U);
       EXPECT_FALSE(turns.shared());
     }
   }
