@@ -186,6 +186,7 @@ TEST(Generators, PairsOfOneForwardOneBackwardRunWithoutWaiting) {
         if (chunks > 1) continue;
         EXPECT_LE(peak_in_flight(schedule, 0), std::min(2 * ranks, microbatches));
         Costs costs = uniform_costs(ranks, {.forward = {1}, .backward = {2}});
+        EXPECT_NEAR(simulate(schedule, costs).makespan().value, 3 * (microbatches + ranks - 1), 1e-9);
         costs.overlap_factor = 0.7;
         EXPECT_NEAR(longest_gap_between_pairs(simulate(schedule, costs)), 0, 1e-9);
       }
