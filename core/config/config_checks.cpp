@@ -159,7 +159,6 @@ std::optional<std::string> why_exchanges_do_not_overlap(const RunConfig& config)
   if (parallel.splits_vocabulary())
     return found(
         fmt::format("vocab_parallel {}, expected none", vocab_parallel_name(parallel.vocab_parallel)));
-  if (config.distillation.teacher) return found("a teacher, expected none");
   if (config.machine.backend == Backend::cuda)
     return found("backend cuda, which awaits exchanges; expected backend cpu or emulated, or false");
   const std::string& schedule = parallel.schedule;
