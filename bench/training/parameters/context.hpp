@@ -59,9 +59,9 @@ struct TrainingContext {
   void while_another_computes(Start&& start, Call&& call) const {
     if (turns == nullptr || !turns->shared()) return over_context_ranks(call);
     Ticket ticket;
-    over_context_ranks([&](Communicator& communicator) { ticket = start(communicator); });
+    over_context_ranks([&](Communicator& over) { ticket = start(over); });
     turns->hand_over();
-    over_context_ranks([&](Communicator& communicator) { communicator.wait(ticket); });
+    over_context_ranks([&](Communicator& over) { over.wait(ticket); });
   }
   /// Of partial sums that go over the tensor ranks.
   DType sum_type() const {
