@@ -48,9 +48,9 @@ void UnitValues::end() {
 }
 
 std::size_t UnitValues::Action::following() const {
-  std::size_t next = at + 1;
-  while (next < uses.size() && uses[next] == uses[at]) ++next;
-  return next;
+  std::size_t other = at + 1;
+  while (other < uses.size() && uses[other] == uses[at]) ++other;
+  return other;
 }
 
 UnitValues::Gather UnitValues::start(int unit) {
