@@ -69,8 +69,8 @@ TEST(PairTime, ByHand) {
        work_of({kernel(1), awaited(1), kernel(1)}), 8, 4},
       {"20 of 100 processors are held: 4 s of the kernel do 3.2 s of its work",
        work_of({kernel(1), exchange(4), kernel(1)}), work_of({kernel(10)}), 12.8, 0.8, 20},
-      {"layer by layer, the last one's second half alone", work_of({kernel(1), exchange(2), kernel(1)}, 2),
-       work_of({kernel(3), exchange(1)}), 8, 0},
+      {"layer by layer: behind what is left of the other one, nothing",
+       work_of({kernel(1), exchange(2), kernel(1)}, 2), work_of({kernel(3), exchange(1)}), 9, 2},
       {"gradients are scattered alongside, and waited for where their action ends",
        work_of({kernel(1), exchange(4), kernel(1)}), work_of({kernel(2)}, 1, 3), 7, 0},
   };
