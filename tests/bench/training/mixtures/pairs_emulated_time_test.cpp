@@ -90,9 +90,10 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
           c.schedule, c.layout.pipeline, c.zero, overlap, 1e6 * predicted.step.value,
           1e6 * predicted.exposed_tensor.value, 1e6 * step.value, 1e6 * emulated.tensor_communication.value);
       fmt::print("{}\n", figures);
+      if (!overlap) continue;  // data_overlap_emulated_time_test, expert_step_test
       EXPECT_NEAR(step / predicted.step, 1, 0.01) << figures;
       EXPECT_NEAR((emulated.tensor_communication - predicted.exposed_tensor) / step, 0, 0.015) << figures;
-      EXPECT_LT(step / without, overlap ? c.step : 1.001) << figures;
+      EXPECT_LT(step / without, c.step) << figures;
     }
   }
 }

@@ -59,8 +59,10 @@ RunConfig config_of(const PairCase& c) {
   config.parallel.zero_stage = c.zero;
   config.parallel.overlap_p2p_comm = c.messages_ahead;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.recompute.modules = c.recomputed;
-  if (c.recomputed != RecomputeModules{}) config.recompute.granularity = Recompute::selective;
+  if (c.recomputed != RecomputeModules{}) {
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = c.recomputed;
+  }
   config.numerics.precision = c.precision;
   config.mixture.aux_loss_coeff = 0.02;
   config.batch.seq_length = 12;
