@@ -78,6 +78,7 @@ TEST(PairTime, ByHand) {
     SCOPED_TRACE(c.name);
     Load load;
     load.layout = {1, 1, 2};
+    load.layout.expert = 2;
     const PairTime time = time_pair({c.first, load}, {c.second, load}, machine_of(c.held));
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.tensor.value, c.tensor, 1e-9);
