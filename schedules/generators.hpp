@@ -16,8 +16,12 @@ Schedule one_f_one_b(int ranks, int microbatches);
 /// 1F1B whose ranks do `ahead` more forwards before their first backward: time for what the last stage's
 /// backward waits for (vocabulary passes). Rank r holds min(P-r+ahead, M) activations.
 Schedule one_f_one_b_ahead(int ranks, int microbatches, int ahead);
-/// Micro-batches in groups of `group`, ranks <= group <= microbatches; the usual choice is group = ranks.
-Schedule interleaved(int ranks, int microbatches, int chunks, int group);
+/// 1F1B in which every forward overlaps with the backward behind it, of an earlier micro-batch than any whose result that
+/// needs: twice as many forwards before the first backward, and one more. Rank r holds min(2(P-r), M) activations.
+Schedule one_f_one_b_pairs(int ranks, int microbatches);
+/// `pairs`: a steady forward and the backward behind it overlap, after one more forward (Megatron-Core's
+/// overlap_moe_expert_parallel_comm). Micro-batches in groups of `group`, ranks <= group <= microbatches; the usual choice is group = ranks.
+Schedule interleaved(int ranks, int microbatches, int chunks, int group, bool pairs = false);
 Schedule zb_h1(int ranks, int microbatches);
 Schedule zb_h2(int ranks, int microbatches);
 Schedule v_half(int ranks, int microbatches);

@@ -32,7 +32,7 @@ std::vector<Pass> forward_order(int microbatches, int chunks, int group) {
 
 }  // namespace
 
-Schedule interleaved(int ranks, int microbatches, int chunks, int group) {
+Schedule interleaved(int ranks, int microbatches, int chunks, int group, bool pairs) {
   Schedule schedule = looped("interleaved", ranks, microbatches, chunks);
   if (group < ranks || group > microbatches || (microbatches % group != 0 && microbatches % group < ranks)) {
     throw InputError(
@@ -45,18 +45,18 @@ Schedule interleaved(int ranks, int microbatches, int chunks, int group) {
   const int passes = static_cast<int>(order.size());
   for (int rank = 0; rank < ranks; ++rank) {
     ActionList list(schedule, rank, 2 * order.size());
-    const auto forward = [&](int k) {
+    const auto forward = [&](int k, bool overlaps_next = false) {
       const Pass pass = order[static_cast<std::size_t>(k)];
-      list.add(ActionType::forward, pass.chunk * ranks + rank, pass.microbatch);
+      list.add(ActionType::forward, pass.chunk * ranks + rank, pass.microbatch, overlaps_next);
     };
     const auto backward = [&](int k) {
       const Pass pass = order[static_cast<std::size_t>(k)];
       list.add(ActionType::backward, (chunks - 1 - pass.chunk) * ranks + rank, pass.microbatch);
     };
-    const int warmup = std::min(2 * (ranks - 1 - rank) + (chunks - 1) * group, passes);
+    const int warmup = std::min(2 * (ranks - 1 - rank) + (chunks - 1) * group + (pairs ? 1 : 0), passes);
     for (int k = 0; k < warmup; ++k) forward(k);
     for (int k = 0; k < passes - warmup; ++k) {
-      forward(warmup + k);
+      forward(warmup + k, pairs);
       backward(k);
     }
     for (int k = passes - warmup; k < passes; ++k) backward(k);

@@ -22,7 +22,11 @@ struct Entry {
 
 Schedule make_interleaved(const ScheduleRequest& r) {
   const int group = r.group > 0 ? r.group : r.ranks;
-  return interleaved(r.ranks, r.microbatches, r.chunks, group);
+  return interleaved(r.ranks, r.microbatches, r.chunks, group, r.pairs);
+}
+
+Schedule make_one_f_one_b(const ScheduleRequest& r) {
+  return r.pairs ? one_f_one_b_pairs(r.ranks, r.microbatches) : one_f_one_b(r.ranks, r.microbatches);
 }
 
 Schedule make_zb_auto(const ScheduleRequest& r) {
@@ -63,7 +67,7 @@ Schedule plain(const ScheduleRequest& r) {
 
 constexpr std::array<Entry, 20> kEntries = {{
     {"gpipe", plain<gpipe>},
-    {"1f1b", plain<one_f_one_b>},
+    {"1f1b", make_one_f_one_b},
     {"interleaved", make_interleaved},
     {"zb-h1", plain<zb_h1>},
     {"zb-h2", plain<zb_h2>},

@@ -21,6 +21,8 @@ struct ScheduleRequest {
   /// interleaved). Another number than its own is an error for the rest.
   int chunks = 0;
   int group = 0;  // interleaved: micro-batches per group, 0 = ranks (or all, when there are fewer)
+  /// 1f1b and interleaved: the forward and the backward of a steady pair overlap, as dualpipe's always do.
+  bool pairs = false;
   /// Vocabulary passes on 1f1b and v-half: none, two_barriers (vocab-1), one_barrier (vocab-2), interlaced.
   VocabPasses vocab = VocabPasses::none;
   VocabTimes vocab_times;

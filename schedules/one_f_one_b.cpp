@@ -27,4 +27,20 @@ Schedule one_f_one_b_ahead(int ranks, int microbatches, int ahead) {
   return schedule;
 }
 
+Schedule one_f_one_b_pairs(int ranks, int microbatches) {
+  Schedule schedule = one_stage_per_rank("1f1b", ranks, microbatches);
+  for (int rank = 0; rank < ranks; ++rank) {
+    // A gradient comes back two pairs after the activation went to the next rank.
+    const int warmup = std::min(2 * (ranks - 1 - rank) + 1, microbatches);
+    ActionList list(schedule, rank, 2 * static_cast<std::size_t>(microbatches));
+    for (int m = 0; m < warmup; ++m) list.add(ActionType::forward, rank, m);
+    for (int m = 0; m < microbatches - warmup; ++m) {
+      list.add(ActionType::forward, rank, m + warmup, true);
+      list.add(ActionType::backward, rank, m);
+    }
+    for (int m = microbatches - warmup; m < microbatches; ++m) list.add(ActionType::backward, rank, m);
+  }
+  return schedule;
+}
+
 }  // namespace plumbline

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/memory/stage/stage_memory.hpp"
 #include "core/base/error.hpp"
@@ -24,35 +26,60 @@ bool is_vocabulary_pass(ActionType type) {
 
 }  // namespace
 
+namespace {
+
+void replay_action(const StageShape& shape, ActionType type, bool with_extra, const FinalUnits& final_units,
+                   ReductionUnderWay& under_way, Replay& replay) {
+  if (is_vocabulary_pass(type) && !shape.vocabulary.carries) refuse(type);
+  const auto stage = [&] { return StageReplay(shape, type, final_units, under_way, replay); };
+  switch (type) {
+    case ActionType::forward:
+      return stage().forward(with_extra);
+    case ActionType::teacher_forward:
+      if (!shape.distillation.on) refuse(type);
+      return stage().teacher_forward(with_extra);
+    case ActionType::input_forward:
+      return stage().input_forward(with_extra);
+    case ActionType::vocab_forward:
+      return stage().vocabulary_forward(with_extra);
+    case ActionType::vocab_backward:
+      return stage().vocabulary_backward();
+    case ActionType::input_backward:
+      return stage().input_backward();
+    case ActionType::backward:
+      return stage().backward();
+    case ActionType::backward_input:
+      return stage().backward_input();
+    case ActionType::backward_weight:
+      return stage().backward_weight();
+    case ActionType::receive_forward:
+      if (shape.distillation.joint) return replay.take(Category::communication, TensorBytes(shape).joint);
+      return replay.take(Category::activations, TensorBytes(shape).stream);
+    case ActionType::receive_backward:
+      return replay.take(Category::communication,
+                         shape.distillation.joint ? TensorBytes(shape).joint : TensorBytes(shape).stream);
+    case ActionType::receive_teacher:
+      if (!shape.distillation.on) refuse(type);
+      return replay.take(Category::teacher, TensorBytes(shape).stream);
+    case ActionType::reduce_gradients:
+      return under_way.finish(replay);
+    case ActionType::send_forward:
+    case ActionType::send_backward:
+    case ActionType::send_teacher:
+    case ActionType::reduce_embedding:
+    case ActionType::optimizer:
+      return;
+  }
+  refuse(type);
+}
+
+}  // namespace
+
 ActionProfile action_profile(const StageShape& shape, ActionType type, bool with_extra) {
   if (shape.framework != nullptr) return framework_action_profile(shape, type);
   ReductionUnderWay none;
-  if (is_vocabulary_pass(type) && !shape.vocabulary.carries) refuse(type);
   Replay replay;
-  switch (type) {
-    case ActionType::forward:
-      StageReplay(shape, type, {}, none, replay).forward(with_extra);
-      return replay.profile();
-    case ActionType::teacher_forward:
-      if (!shape.distillation.on) refuse(type);
-      StageReplay(shape, type, {}, none, replay).teacher_forward(with_extra);
-      return replay.profile();
-    case ActionType::input_forward:
-      StageReplay(shape, type, {}, none, replay).input_forward(with_extra);
-      return replay.profile();
-    case ActionType::vocab_forward:
-      StageReplay(shape, type, {}, none, replay).vocabulary_forward(with_extra);
-      return replay.profile();
-    default:
-      break;
-  }
-  return action_profile(shape, type, {}, none);
-}
-
-ActionProfile reductions_at_the_end(std::int64_t largest_piece) {
-  Replay replay;
-  replay.take(Category::gradients, largest_piece);
-  replay.give(Category::gradients, largest_piece);
+  replay_action(shape, type, with_extra, {}, none, replay);
   return replay.profile();
 }
 
@@ -60,55 +87,35 @@ ActionProfile action_profile(const StageShape& shape, ActionType type, const Fin
                              ReductionUnderWay& under_way) {
   if (shape.framework != nullptr) return framework_action_profile(shape, type);
   Replay replay;
-  if (is_vocabulary_pass(type) && !shape.vocabulary.carries) refuse(type);
-  switch (type) {
-    case ActionType::forward:
-    case ActionType::teacher_forward:
-    case ActionType::input_forward:
-    case ActionType::vocab_forward:
-      return action_profile(shape, type, true);
-    case ActionType::vocab_backward:
-      StageReplay(shape, type, final_units, under_way, replay).vocabulary_backward();
-      break;
-    case ActionType::input_backward:
-      StageReplay(shape, type, final_units, under_way, replay).input_backward();
-      break;
-    case ActionType::backward:
-      StageReplay(shape, type, final_units, under_way, replay).backward();
-      break;
-    case ActionType::backward_input:
-      StageReplay(shape, type, final_units, under_way, replay).backward_input();
-      break;
-    case ActionType::backward_weight:
-      StageReplay(shape, type, final_units, under_way, replay).backward_weight();
-      break;
-    case ActionType::receive_forward:
-      if (shape.distillation.joint) {
-        replay.take(Category::communication, TensorBytes(shape).joint);
-      } else {
-        replay.take(Category::activations, TensorBytes(shape).stream);
-      }
-      break;
-    case ActionType::receive_backward:
-      replay.take(Category::communication,
-                  shape.distillation.joint ? TensorBytes(shape).joint : TensorBytes(shape).stream);
-      break;
-    case ActionType::receive_teacher:
-      if (!shape.distillation.on) refuse(type);
-      replay.take(Category::teacher, TensorBytes(shape).stream);
-      break;
-    case ActionType::reduce_gradients:
-      under_way.finish(replay);
-      break;
-    case ActionType::send_forward:
-    case ActionType::send_backward:
-    case ActionType::send_teacher:
-    case ActionType::reduce_embedding:
-    case ActionType::optimizer:
-      break;
-    default:
-      refuse(type);
+  replay_action(shape, type, true, final_units, under_way, replay);
+  return replay.profile();
+}
+
+ActionProfile pair_profile(const PairMember& first, const PairMember& second, ReductionUnderWay& under_way) {
+  std::array<std::vector<MemoryStep>, 2> steps;
+  for (const bool other : {false, true}) {
+    const PairMember& member = other ? second : first;
+    Replay replay(steps[other ? 1 : 0]);
+    replay_action(member.shape, member.type, member.with_extra, member.final_units, under_way, replay);
   }
+  Replay both;
+  std::array<std::size_t, 2> at{};
+  const auto ended = [&](std::size_t member) { return at[member] == steps[member].size(); };
+  for (std::size_t turn = 0; !ended(0) || !ended(1);) {
+    while (!ended(turn)) {
+      const MemoryStep& step = steps[turn][at[turn]++];
+      if (step.exchange && !ended(1 - turn)) break;
+      both.take(step.category, step.bytes);
+    }
+    turn = 1 - turn;
+  }
+  return both.profile();
+}
+
+ActionProfile reductions_at_the_end(std::int64_t largest_piece) {
+  Replay replay;
+  replay.take(Category::gradients, largest_piece);
+  replay.give(Category::gradients, largest_piece);
   return replay.profile();
 }
 

@@ -24,6 +24,18 @@ ActionProfile action_profile(const StageShape& shape, ActionType type, bool with
 ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                              ReductionUnderWay& under_way);
 
+/// One action of an overlapped pair.
+struct PairMember {
+  const StageShape& shape;
+  ActionType type;
+  bool with_extra = true;
+  FinalUnits final_units{};
+};
+
+/// Both actions of an overlapped pair that runs together (bench/training/overlap.md): each goes on until it waits for rows of
+/// experts or ends; then it is the other one's turn, unless that has ended.
+ActionProfile pair_profile(const PairMember& first, const PairMember& second, ReductionUnderWay& under_way);
+
 /// ARG with ZeRO 1 and without overlap_grad_reduce: one unit's piece after another, of which the largest has
 /// `largest_piece` bytes.
 ActionProfile reductions_at_the_end(std::int64_t largest_piece);

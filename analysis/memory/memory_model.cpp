@@ -123,6 +123,15 @@ class Walk {
 
   void walk(std::span<const MemoryPlan::Item> items, const MemoryPlan::Run& run, bool last) {
     for (const MemoryPlan::Item& item : items) {
+      if (item.action.overlaps_next && shapes_[item.action.stage].runs_pairs) {
+        pass_pair(item, run, last);
+        continue;
+      }
+      if (&item > plan_.items.data() && (&item)[-1].action.overlaps_next &&
+          shapes_[item.action.stage].runs_pairs) {
+        pass(item, StageProfiles::Entry(ActionProfile()), run, last);  // all of it is in the pair's first
+        continue;
+      }
       if (largest_piece_ > 0 && item.action.type == ActionType::reduce_gradients) {
         pass(item, StageProfiles::Entry(reductions_at_the_end(largest_piece_)), run, last);
         continue;
@@ -142,6 +151,21 @@ class Walk {
         pass(item, profiles_.of(item.action, item.with_extra), run, last);
       }
     }
+  }
+
+  /// The item and the one after it.
+  void pass_pair(const MemoryPlan::Item& item, const MemoryPlan::Run& run, bool last) {
+    const auto units_of = [&](const MemoryPlan::Item& member) {
+      const bool is_final = member.has_last_gradient && next_final_ < final_.size() &&
+                            final_[next_final_].position == member.position;
+      return is_final ? final_[next_final_++].units : FinalUnits();
+    };
+    const MemoryPlan::Item& other = (&item)[1];
+    const StageShape shape = routed(item.action);
+    const StageShape other_shape = routed(other.action);
+    const PairMember first{shape, item.action.type, item.with_extra, units_of(item)};
+    const PairMember second{other_shape, other.action.type, other.with_extra, units_of(other)};
+    pass(item, StageProfiles::Entry(pair_profile(first, second, under_way_)), run, last);
   }
 
   StageShape routed(const Action& action) const {
@@ -241,11 +265,12 @@ MemoryPrediction predicted(const RunConfig& config, const RepeatedSchedule& step
     return walk_all(config, step, memory_plan(step, !teachers.empty(), by_action), kinds, teachers, known,
                     detail, rows);
   }
-  const RepeatedSchedule posted = with_receives_ahead(step);
+  const bool pairs = kinds.shapes.front().runs_pairs;
+  const RepeatedSchedule posted = with_receives_ahead(step, pairs);
   MemoryPrediction prediction = walk_all(config, posted, memory_plan(posted, !teachers.empty(), by_action),
                                          kinds, teachers, known, detail, rows);
   for (std::size_t rank = 0; timeline && rank < prediction.ranks.size(); ++rank)
-    in_order_of_actions(step.once.actions[rank], prediction.ranks[rank].timeline);
+    in_order_of_actions(step.once.actions[rank], pairs, prediction.ranks[rank].timeline);
   return prediction;
 }
 
@@ -267,7 +292,7 @@ MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedul
 
 RoutedMemory::RoutedMemory(const RunConfig& config, const Schedule& schedule)
     : config_(config), step_(schedule), kinds_(stage_shapes(config, schedule, nullptr), schedule) {
-  if (receives_ahead(kinds_)) step_ = with_receives_ahead(step_);
+  if (receives_ahead(kinds_)) step_ = with_receives_ahead(step_, kinds_.shapes.front().runs_pairs);
   plan_ = memory_plan(step_, false, true);
 }
 
@@ -301,7 +326,7 @@ MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
                                 const StageKinds& kinds, const std::vector<StageProfiles*>& profiles) {
   if (receives_ahead(kinds)) {
-    const RepeatedSchedule posted = with_receives_ahead(step);
+    const RepeatedSchedule posted = with_receives_ahead(step, kinds.shapes.front().runs_pairs);
     return walk_all(config, posted, memory_plan(posted, false), kinds, {}, profiles, MemoryDetail::peaks);
   }
   return walk_all(config, step, plan, kinds, {}, profiles, MemoryDetail::peaks);

@@ -93,8 +93,9 @@ class RankPlan {
       const Action& action = actions_[i];
       const std::uint32_t type = 2 * static_cast<std::uint32_t>(action.type) + (extra[i] ? 1 : 0);
       // Where a gradient is final nothing else is alike.
-      codes_.push_back(final && has_last_[i] ? kUnique + static_cast<std::uint32_t>(i)
-                                             : 64U * action.stage + type);
+      codes_.push_back(final && has_last_[i]
+                           ? kUnique + static_cast<std::uint32_t>(i)
+                           : 64U * action.stage + type + (action.overlaps_next ? kPaired : 0));
     }
     bool alone = false;  // the last run is one that may be added to
     for (std::size_t i = 0; i < codes_.size();) {
@@ -115,6 +116,7 @@ class RankPlan {
 
  private:
   static constexpr std::uint32_t kUnique = std::uint32_t{1} << 31U;
+  static constexpr std::uint32_t kPaired = std::uint32_t{1} << 30U;
   static constexpr std::size_t kLongest = 64;
 
   struct Repetition {
@@ -127,6 +129,7 @@ class RankPlan {
     const std::size_t end = codes_.size();
     for (std::size_t length = 1; !by_action_ && length <= kLongest && i + 2 * length <= end; ++length) {
       if (codes_[i + length] != codes_[i]) continue;
+      if ((codes_[i + length - 1] & kPaired) != 0) continue;  // it would part a pair
       std::size_t at = i;
       while (at + length < end && codes_[at] == codes_[at + length]) ++at;
       const std::size_t times = 1 + (at - i) / length;

@@ -44,6 +44,8 @@ Shares communication_shares(const RepeatedSchedule& step, const StageCostsPredic
     add({{}, cost.last_backward, {}}, cost.last_backward);
     add({{}, cost.first_forward, {}}, cost.first_forward);
   }
+  for (const PairSaving& pair : predicted.pairs)
+    add({pair.tensor, {}, {}}, pair.all, -static_cast<double>(pair.count));
   if (all.value <= 0) return {};
   Shares shares{waits.tensor / all, waits.data / all};
   for (std::size_t i = 0; i < kVocabularyCalls; ++i) shares.vocabulary[i] = waits.vocabulary[i] / all;

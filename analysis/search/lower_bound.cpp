@@ -99,7 +99,8 @@ LowerBound::LowerBound(const RepeatedSchedule& step)
 }
 
 Seconds LowerBound::of(const Costs& costs) const {
-  const double pair = pairs_ ? std::min(1.0, costs.overlap_factor) : 1.0;
+  double pair = pairs_ ? std::min(1.0, costs.overlap_factor) : 1.0;
+  for (const PairCosts& known : costs.pairs) pair = std::min(pair, known.factor);
   const auto sum = [&](const std::vector<Term>& terms) {
     double seconds = 0;
     for (const Term& term : terms) seconds += term.count * cost_of(costs, term.stage, term.type);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
+#include "core/schedule/schedule.hpp"
 #include "core/trace/collective_trace.hpp"
 
 namespace plumbline {
@@ -29,6 +30,15 @@ struct StageCosts {
   Seconds reduce_gradients{};
   Seconds reduce_embedding{};
   Seconds optimizer{};
+};
+
+/// What an overlapped pair of these actions takes, relative to the sum of the two.
+struct PairCosts {
+  ActionType first = ActionType::forward;
+  int first_stage = 0;
+  ActionType second = ActionType::backward;
+  int second_stage = 0;
+  double factor = 1;
 };
 
 /// A transfer between two ranks: it occupies the link for `transfer` and arrives `latency` after that.
@@ -69,8 +79,9 @@ struct Costs : LinkCosts {
   Seconds reduce_embedding{};  // tied embeddings, first and last rank
   Seconds optimizer{};
   Seconds step_overhead{};
-  /// Time of an overlapped pair (F&B) relative to the sum of its two actions.
+  /// Time of an overlapped pair (F&B) relative to the sum of its two actions, where `pairs` does not have it.
   double overlap_factor = 1.0;
+  std::vector<PairCosts> pairs{};
   /// A stage's next result waits until the receiver has taken the previous one (core/run/executor.hpp). Only
   /// for schedules with explicit transfers.
   bool one_send_buffer = false;

@@ -82,7 +82,8 @@ class PlanBuilder {
     receive_copy(rank, a, node);
     const auto key = std::make_pair(price_at(rank, position), price_at(rank, position + 1));
     const auto [entry, fresh] = pairs_.try_emplace(key, static_cast<std::uint32_t>(plan_.pairs_.size()));
-    if (fresh) plan_.pairs_.push_back({key.first, key.second});
+    if (fresh)
+      plan_.pairs_.push_back({key.first, key.second, price_of(a.stage, a.type), price_of(b.stage, b.type)});
     const std::int32_t mine = add(rank, node, plan_.first_pair_price_ + entry->second);
     const std::size_t first =
         first_action_[static_cast<std::size_t>(rank)] + static_cast<std::size_t>(position);

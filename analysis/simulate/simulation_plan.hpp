@@ -74,6 +74,8 @@ class SimulationPlan {
   struct Pair {
     std::uint32_t first;
     std::uint32_t second;
+    std::uint32_t plain_first;  // of every such action, not the first or last one alone
+    std::uint32_t plain_second;
   };
   std::vector<Node> nodes_;
   std::vector<std::int32_t> node_of_action_;

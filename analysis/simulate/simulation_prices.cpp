@@ -87,7 +87,16 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   for (std::size_t i = 0; i < seconds.size(); ++i)
     prices[kFixed + i].cost = ticks_of(seconds[i], "an action");
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    const Seconds both = (of(pairs_[i].first) + of(pairs_[i].second)) * costs.overlap_factor;
+    const Pair& pair = pairs_[i];
+    const Seconds sum = of(pair.first) + of(pair.second);
+    const auto known = std::find_if(costs.pairs.begin(), costs.pairs.end(), [&](const PairCosts& one) {
+      return price_of(one.first_stage, one.first) == pair.plain_first &&
+             price_of(one.second_stage, one.second) == pair.plain_second;
+    });
+    // What the step's first and last ones do besides is not hidden.
+    const Seconds plain = of(pair.plain_first) + of(pair.plain_second);
+    const Seconds both =
+        known == costs.pairs.end() ? sum * costs.overlap_factor : sum + plain * (known->factor - 1);
     prices[first_pair_price_ + i].cost = ticks_of(both, "a pair of actions");
   }
   // The receiver's part of a transfer is done by the receiver when it reaches it, not by the link.

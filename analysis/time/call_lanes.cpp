@@ -83,10 +83,11 @@ void add_alongside(const std::vector<Alongside>& more, double times, std::vector
 }
 
 double slowdown_alongside(const OperatorCall& collective, const HardwareProfile& hardware) {
-  if (hardware.accelerator.empty() || collective.group != Group::tensor) return 1;
+  const bool held = collective.group == Group::tensor || collective.group == Group::expert;
+  if (hardware.accelerator.empty() || !held) return 1;
   const cluster::Device& device = hardware.constants.device;
-  const double held = collective.processors > 0 ? collective.processors : device.collective_processors;
-  return device.processors / std::max(device.processors - held, 1.0);
+  const double taken = collective.processors > 0 ? collective.processors : device.collective_processors;
+  return device.processors / std::max(device.processors - taken, 1.0);
 }
 
 PartTime time_calls(const std::vector<OperatorCall>& calls, const HardwareProfile& hardware,

@@ -32,8 +32,8 @@ PartTime time_calls(const std::vector<OperatorCall>& calls, const HardwareProfil
                     const Load& load);
 
 /// How many times as long kernels take alongside a collective, by the processors that it leaves them. 1 for
-/// machines without an accelerator's constants, and for collectives of groups other than tensor, which are priced as if
-/// they took nothing from computation.
+/// machines without an accelerator's constants, and for collectives of groups other than tensor and expert, which are priced
+/// as if they took nothing from computation.
 double slowdown_alongside(const OperatorCall& collective, const HardwareProfile& hardware);
 
 }  // namespace plumbline

@@ -8,6 +8,7 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/operator_time.hpp"
+#include "analysis/time/pair_time.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -93,6 +94,7 @@ class StageCoster {
 
   StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
+    if (!shapes_.empty() && shapes_.front().runs_pairs) pairs();
     transfers();
     collectives();
     Costs& costs = prediction_.costs;
@@ -112,10 +114,56 @@ class StageCoster {
  private:
   bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
 
-  void passes(const StageShape& shape) {
+  Load load_on(const StageShape& shape) const {
     Load load = load_;
     load.gradient_working_set = bytes_per_microbatch(shape, crowded_);
     load.working_set = {load.gradient_working_set.value / 2};
+    return load;
+  }
+
+  /// Of one action on its stage, without what it has besides.
+  Seconds cost_of(const Action& action) const {
+    const auto phase = std::find_if(std::begin(kPhases), std::end(kPhases),
+                                    [&](const Phase& known) { return known.type == action.type; });
+    return prediction_.costs.stages[action.stage].*phase->cost;
+  }
+
+  /// Every kind of overlapped pair.
+  void pairs() {
+    std::vector<PairCosts>& known = prediction_.costs.pairs;
+    for (const std::vector<Action>& actions : schedule_.actions) {
+      for (std::size_t i = 0; i + 1 < actions.size(); ++i) {
+        if (!actions[i].overlaps_next) continue;
+        const Action& a = actions[i];
+        const Action& b = actions[i + 1];
+        const auto found = std::find_if(known.begin(), known.end(), [&](const PairCosts& pair) {
+          return pair.first == a.type && pair.first_stage == a.stage && pair.second == b.type &&
+                 pair.second_stage == b.stage;
+        });
+        const auto place = static_cast<std::size_t>(found - known.begin());
+        if (place == known.size()) add_pair(a, b);
+        ++prediction_.pairs[place].count;
+      }
+    }
+  }
+
+  void add_pair(const Action& a, const Action& b) {
+    const auto work = [&](const Action& action) { return work_of(shapes_[action.stage], action.type); };
+    const auto waits = [&](const Action& action) {
+      return actions_[action.stage][static_cast<std::size_t>(action.type)].tensor;
+    };
+    const ActionWork first = work(a);
+    const ActionWork second = work(b);
+    const PairTime time =
+        time_pair({first, load_on(shapes_[a.stage])}, {second, load_on(shapes_[b.stage])}, hardware_);
+    const Seconds apart = cost_of(a) + cost_of(b);
+    const Seconds all = time.all + hardware_.action_overhead * 2;
+    prediction_.costs.pairs.push_back({a.type, a.stage, b.type, b.stage, all / apart});
+    prediction_.pairs.push_back({0, apart - all, waits(a) + waits(b) - time.tensor});
+  }
+
+  void passes(const StageShape& shape) {
+    const Load load = load_on(shape);
     StageCosts costs;
     StageCommunication communication;
     StageActions& actions = actions_.emplace_back();

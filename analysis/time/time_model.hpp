@@ -29,8 +29,16 @@ struct CostLine {
   Seconds hidden;  // of tensor-parallel collectives: what runs alongside computation, not part of `seconds`
 };
 
+/// The overlapped pairs of one kind in a step that runs them together.
+struct PairSaving {
+  std::int64_t count = 0;
+  Seconds all;     // of one of them: what it takes less than its two actions
+  Seconds tensor;  // of that: in collectives
+};
+
 struct StageCostsPrediction {
   Costs costs;
+  std::vector<PairSaving> pairs;                  // as costs.pairs
   std::vector<StageCommunication> communication;  // per stage of the schedule
   std::vector<CostLine> lines;
 };

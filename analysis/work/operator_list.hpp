@@ -47,6 +47,7 @@ struct OperatorCall {
   /// Collectives: 0: the rank waits until it is done; else the rank goes on, and the collective runs on its group's
   /// lane until a `wait` with the same number. Numbers are of one part of an action.
   int ticket = 0;
+  bool hands_over = false;  // all_to_all: in an overlapped pair the other action goes on meanwhile
   double processors = 0;    // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
   std::int64_t tokens = 0;  // gemm: token rows; attention: queries of a sequence
   /// gemm: output width; attention, rope: head size, where values have another the mean; norms: width of a row.

@@ -67,6 +67,7 @@ class CallList {
   void tokens_to_experts(const char* exchange, const char* gather);
   void open_dispatch();
   void weights_from_experts();
+  void exchange(const char* label, std::int64_t elements, DType type, bool hands_over);
   void among_experts(CallKind kind, const char* label, std::int64_t elements, DType type);
   void expert_scatter();
   /// From the router to the activation; then to the sum over the tensor ranks.

@@ -51,6 +51,13 @@ void CallList::among_experts(CallKind kind, const char* label, std::int64_t elem
   collective(kind, label, Group::expert, s_.expert.group, elements, type);
 }
 
+/// `hands_over`: rows, not numbers.
+void CallList::exchange(const char* label, std::int64_t elements, DType type, bool hands_over) {
+  const std::size_t before = calls.size();
+  among_experts(CallKind::all_to_all, label, elements, type);
+  if (calls.size() > before) calls.back().hands_over = hands_over;
+}
+
 /// Of every token's row to its experts, or, where tokens are gathered, of all tokens of the group.
 void CallList::tokens_to_experts(const char* exchange, const char* gather) {
   const double e = 2 * static_cast<double>(s_.e());
@@ -101,7 +108,7 @@ void CallList::weights_from_experts() {
 
 void CallList::rows_to_experts(const char* label, std::int64_t width, DType type) {
   if (!s_.exchanges_rows()) return;
-  among_experts(CallKind::all_to_all, label, s_.sent_rows() * width, type);
+  exchange(label, s_.sent_rows() * width, type, width == s_.hidden);
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
   allocations(2);
 }
@@ -109,7 +116,7 @@ void CallList::rows_to_experts(const char* label, std::int64_t width, DType type
 void CallList::rows_from_experts(const char* label, std::int64_t width, DType type) {
   if (!s_.exchanges_rows()) return;
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
-  among_experts(CallKind::all_to_all, label, s_.expert.rows * width, type);
+  exchange(label, s_.expert.rows * width, type, width == s_.hidden);
   allocations(2);
 }
 

@@ -152,6 +152,7 @@ void set_overlap(const RunConfig& config, const cluster::Software* framework, St
   shape.overlap_param_gather = config.parallel.overlap_param_gather.value_or(
       shape.zero == 3 || (framework != nullptr && framework->overlapped_gather));
   shape.receives_ahead = framework == nullptr && config.parallel.effective_overlap_p2p_comm();
+  shape.runs_pairs = framework == nullptr && config.parallel.overlap_moe_expert_parallel_comm;
 }
 
 /// What every stage has in common.

@@ -123,6 +123,11 @@ ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest reque
   return costs;
 }
 
+/// Other software's schedules are as they are without.
+bool runs_pairs(const RunConfig& config) {
+  return config.parallel.overlap_moe_expert_parallel_comm && config.machine.software == "plumbline";
+}
+
 ScheduleRequest request_for(const RunConfig& config) {
   ScheduleRequest request;
   request.name = config.parallel.schedule;
@@ -130,6 +135,7 @@ ScheduleRequest request_for(const RunConfig& config) {
   request.microbatches = config.microbatches();
   if (config.parallel.virtual_chunks > 1) request.chunks = config.parallel.virtual_chunks;
   request.vocab = config.parallel.vocab_parallel;
+  request.pairs = runs_pairs(config);
   return request;
 }
 
@@ -170,8 +176,9 @@ int rank_of(const Schedule& schedule, int stage) {
 bool may_repeat(const RunConfig& config) {
   constexpr int kLong = 8;
   const bool alike = config.mixture.routing == MixtureConfig().routing;  // micro-batches are
-  return alike && !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
-         !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
+  return alike && !runs_pairs(config) && !config.distillation.teacher &&
+         schedule_traits(config.parallel.schedule).repeats && !config.parallel.splits_vocabulary() &&
+         config.microbatches() / kLong >= config.parallel.pipeline;
 }
 
 /// What the training step requires of a placement beyond what makes a schedule valid. Built-in schedules

@@ -137,19 +137,39 @@ std::optional<std::string> why_graphs_do_not_fit(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// What hides exchanges of experts behind another micro-batch's computation, and what plumbline's own step does not do
+/// together with it.
 std::optional<std::string> why_exchanges_do_not_overlap(const RunConfig& config) {
-  if (!config.parallel.overlap_moe_expert_parallel_comm) return std::nullopt;
-  if (config.machine.software == "plumbline") {
-    return "overlap_moe_expert_parallel_comm: found true with software plumbline, which waits for exchanges; "
-           "expected "
-           "false, or other software";
+  const ParallelConfig& parallel = config.parallel;
+  if (!parallel.overlap_moe_expert_parallel_comm) return std::nullopt;
+  const auto found = [](const std::string& with) {
+    return "overlap_moe_expert_parallel_comm: found true with " + with;
+  };
+  if (config.machine.software != "plumbline") {
+    if (parallel.expert > 1) return std::nullopt;
+    return found("expert_model_parallel_size 1, expected experts that are spread over ranks");
   }
-  if (config.parallel.expert == 1) {
-    return "overlap_moe_expert_parallel_comm: found true with expert_model_parallel_size 1, expected experts "
-           "that are "
-           "spread over ranks";
-  }
-  return std::nullopt;
+  if (!config.spreads_experts())
+    return found("expert_model_parallel_size 1, expected experts that are spread over ranks");
+  if (parallel.token_dispatcher == TokenDispatcher::allgather)
+    return found("moe_token_dispatcher_type allgather, whose exchanges are awaited; expected alltoall");
+  if (config.recompute.granularity == Recompute::full)
+    return found("recompute_granularity full, expected selective or none");
+  if (parallel.effective_zero_stage() == 3)
+    return found("zero_stage 3, whose gathers of two actions would mix; expected zero_stage 0, 1 or 2");
+  if (parallel.splits_vocabulary())
+    return found(
+        fmt::format("vocab_parallel {}, expected none", vocab_parallel_name(parallel.vocab_parallel)));
+  if (config.machine.backend == Backend::cuda)
+    return found("backend cuda, which awaits exchanges; expected backend cpu or emulated, or false");
+  const std::string& schedule = parallel.schedule;
+  const ScheduleTraits* traits = find_schedule_traits(schedule);
+  if (traits == nullptr || traits->pairs) return std::nullopt;
+  return found(
+      fmt::format("pipeline_schedule {}, expected 1f1b, interleaved, dualpipe or dualpipev, which have a "
+                  "forward next to a "
+                  "backward that does not need it",
+                  printable(schedule)));
 }
 
 std::optional<std::string> why_instances_do_not_fit(const RunConfig& config) {

@@ -71,6 +71,14 @@ class Communicator {
     call.received = received;
     run(call);
   }
+  /// The same, started now and finished by wait(). The numbers of elements are read before this returns.
+  Ticket start_all_to_all(Group group, const Matrix& input, std::span<const std::int64_t> sent,
+                          const Matrix& output, std::span<const std::int64_t> received) {
+    Collective call{CollectiveKind::all_to_all, group, input, output};
+    call.sent = sent;
+    call.received = received;
+    return start(call);
+  }
   /// Every member's buffer gets the contents of the root's.
   void broadcast(Group group, int root_world_rank, const Matrix& buffer) {
     run({CollectiveKind::broadcast, group, buffer, buffer, ReduceOp::sum, root_world_rank});

@@ -87,6 +87,19 @@ std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Comm
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
     if (const auto written = send_buffer_of(action)) communicator.wait(pending.slot(*written));
+    if (action.overlaps_next && i + 1 < actions.size() && program.runs_pairs()) {
+      const Action& other = actions[++i];
+      if (const auto written = send_buffer_of(other)) communicator.wait(pending.slot(*written));
+      const Seconds start = communicator.now() - origin;
+      if (receives == Receives::ahead) posted.post_after(i);
+      program.run_pair(action, other);
+      const Seconds end = communicator.now() - origin;
+      for (const Action& done : {action, other}) {
+        events.push_back({done, start, end});
+        program.finished(done);
+      }
+      continue;
+    }
     const Seconds start = communicator.now() - origin;
     if (const auto hop = hop_of(action)) {
       if (is_send(action.type)) {

@@ -16,6 +16,13 @@ class StageProgram {
   virtual ~StageProgram() = default;
   /// Does a compute, reduction or optimizer action.
   virtual void run(const Action& action) = 0;
+  /// Whether the two actions of an overlapped pair run together; else one after the other.
+  virtual bool runs_pairs() const { return false; }
+  /// Does both, of which neither needs what the other makes.
+  virtual void run_pair(const Action& first, const Action& second) {
+    run(first);
+    run(second);
+  }
   /// Where a send action's payload is; it stays untouched until the executor has waited for the send.
   virtual Matrix send_buffer(const Action& action) = 0;
   /// Where a receive action's payload goes.
@@ -33,8 +40,9 @@ enum class Receives : std::uint8_t {
 };
 
 /// Executes this rank's actions in order. A send is started and left in progress: it is waited for before the
-/// next compute action that would write its buffer (same stage, same direction) and at the end. Returns this rank's
-/// events; times are communicator.now() minus `origin`.
+/// next compute action that would write its buffer (same stage, same direction) and at the end. An overlapped pair that
+/// runs together begins when both buffers are free; its two events have the same times. Returns this rank's events;
+/// times are communicator.now() minus `origin`.
 std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Communicator& communicator,
                            Seconds origin, Receives receives = Receives::in_their_turn);
 

@@ -58,6 +58,13 @@ class ObservedProgram final : public StageProgram {
     observer_.action_begins(action, Bytes{});
     program_.run(action);
   }
+  bool runs_pairs() const override { return program_.runs_pairs(); }
+  /// The second begins within the first, as ranges nest.
+  void run_pair(const Action& first, const Action& second) override {
+    observer_.action_begins(first, Bytes{});
+    observer_.action_begins(second, Bytes{});
+    program_.run_pair(first, second);
+  }
   Matrix send_buffer(const Action& action) override {
     const Matrix buffer = program_.send_buffer(action);
     observer_.action_begins(action, buffer.bytes());

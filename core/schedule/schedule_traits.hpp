@@ -31,6 +31,8 @@ struct ScheduleTraits {
   OrderFrom order = OrderFrom::sizes;
   /// Once the pipeline is full every rank does the same again for the next micro-batches, until it empties.
   bool repeats = false;
+  /// Has overlapped pairs of a forward and a backward, always or where they are asked for.
+  bool pairs = false;
   VocabPasses vocab = VocabPasses::none;  // the vocabulary passes it has
   std::string_view base{};                // with such passes: the schedule that they are added to
   std::string_view chunked{};             // the schedule for several stages of the model on a rank
@@ -46,16 +48,28 @@ struct ScheduleTraits {
 
 inline constexpr std::array<ScheduleTraits, 20> kScheduleTraits = {{
     {.name = "gpipe"},
-    {.name = "1f1b", .repeats = true, .chunked = "interleaved"},
-    {.name = "interleaved", .placement = StagePlacement::round_robin, .whole_groups = true, .repeats = true},
+    {.name = "1f1b", .repeats = true, .pairs = true, .chunked = "interleaved"},
+    {.name = "interleaved",
+     .placement = StagePlacement::round_robin,
+     .whole_groups = true,
+     .repeats = true,
+     .pairs = true},
     {.name = "zb-h1", .split_backward = true, .repeats = true},
     {.name = "zb-h2", .split_backward = true, .repeats = true},
     {.name = "zb-auto", .split_backward = true, .order = OrderFrom::zero_bubble_times},
     {.name = "zb-v", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
     {.name = "v-half", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
     {.name = "v-min", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
-    {.name = "dualpipe", .placement = StagePlacement::two_copies, .split_backward = true, .repeats = true},
-    {.name = "dualpipev", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
+    {.name = "dualpipe",
+     .placement = StagePlacement::two_copies,
+     .split_backward = true,
+     .repeats = true,
+     .pairs = true},
+    {.name = "dualpipev",
+     .placement = StagePlacement::v_shape,
+     .split_backward = true,
+     .repeats = true,
+     .pairs = true},
     {.name = "vocab-1", .vocab = VocabPasses::two_barriers, .base = "1f1b"},
     {.name = "vocab-2", .vocab = VocabPasses::one_barrier, .base = "1f1b"},
     {.name = "interlaced", .vocab = VocabPasses::interlaced, .base = "1f1b"},

@@ -9,8 +9,10 @@
 
 #include "analysis/simulate/simulator.hpp"
 #include "core/base/error.hpp"
+#include "core/validate/deadlock.hpp"
 #include "core/validate/validate.hpp"
 #include "schedules/make_schedule.hpp"
+#include "schedules/passes.hpp"
 
 namespace plumbline {
 namespace {
@@ -151,6 +153,45 @@ TEST(Generators, OverlappedPairsTakeOneTime) {
     }
   }
   EXPECT_TRUE(seen);
+}
+
+/// Between neighbouring pairs of any rank.
+double longest_gap_between_pairs(const Trace& trace) {
+  double longest = 0;
+  for (const auto& events : trace.ranks) {
+    for (std::size_t i = 0; i + 2 < events.size(); ++i) {
+      if (events[i].action.overlaps_next && events[i + 2].action.overlaps_next)
+        longest = std::max(longest, (events[i + 2].start - events[i].end).value);
+    }
+  }
+  return longest;
+}
+
+TEST(Generators, PairsOfOneForwardOneBackwardRunWithoutWaiting) {
+  for (const int ranks : {1, 2, 4, 7}) {
+    for (const int microbatches : {1, 2 * ranks, 5 * ranks}) {
+      for (const int chunks : {1, 2, 3}) {
+        if (chunks > 1 && microbatches < ranks) continue;
+        const Schedule schedule = chunks == 1 ? one_f_one_b_pairs(ranks, microbatches)
+                                              : interleaved(ranks, microbatches, chunks, ranks, true);
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, " << microbatches << " of " << chunks);
+        const Schedule complete = add_transfers(schedule, TransferOrder::posted);
+        validate(complete);
+        EXPECT_FALSE(find_deadlock(complete, Ordering::posted_sends).found);
+        check_deadlock_free(add_transfers(schedule));
+        const int pairs = std::max(0, microbatches * chunks - 2 * (ranks - 1) - (chunks - 1) * ranks - 1);
+        EXPECT_EQ(std::count_if(schedule.actions[0].begin(), schedule.actions[0].end(),
+                                [](const Action& a) { return a.overlaps_next; }),
+                  pairs);
+        if (chunks > 1) continue;
+        EXPECT_LE(peak_in_flight(schedule, 0), std::min(2 * ranks, microbatches));
+        Costs costs = uniform_costs(ranks, {.forward = {1}, .backward = {2}});
+        EXPECT_NEAR(simulate(schedule, costs).makespan().value, 3 * (microbatches + ranks - 1), 1e-9);
+        costs.overlap_factor = 0.7;
+        EXPECT_NEAR(longest_gap_between_pairs(simulate(schedule, costs)), 0, 1e-9);
+      }
+    }
+  }
 }
 
 struct Refusal {

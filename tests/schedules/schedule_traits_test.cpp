@@ -13,18 +13,25 @@
 namespace plumbline {
 namespace {
 
-Schedule made(std::string_view name, int ranks, int microbatches, int chunks = 0) {
+Schedule made(std::string_view name, int ranks, int microbatches, int chunks = 0, bool pairs = false) {
   ScheduleRequest request;
   request.name = std::string(name);
   request.ranks = ranks;
   request.microbatches = microbatches;
   request.chunks = chunks;
+  request.pairs = pairs;
   return make_schedule(request);
 }
 
 bool has(const Schedule& schedule, ActionType type) {
   return std::any_of(schedule.actions.begin(), schedule.actions.end(), [&](const auto& actions) {
     return std::any_of(actions.begin(), actions.end(), [&](const Action& a) { return a.type == type; });
+  });
+}
+
+bool has_pairs(const Schedule& schedule) {
+  return std::any_of(schedule.actions.begin(), schedule.actions.end(), [](const auto& actions) {
+    return std::any_of(actions.begin(), actions.end(), [](const Action& a) { return a.overlaps_next; });
   });
 }
 
@@ -54,6 +61,7 @@ TEST(ScheduleTraits, HoldForEverySchedule) {
     EXPECT_EQ(has(schedule, ActionType::teacher_forward), traits.teacher);
     EXPECT_EQ(schedule.vocab, traits.vocab);
     EXPECT_EQ(has(schedule, ActionType::vocab_forward), traits.vocab != VocabPasses::none);
+    EXPECT_EQ(has_pairs(made(traits.name, kRanks, kMicrobatches, 0, true)), traits.pairs);
     EXPECT_EQ(default_chunks(traits.name), traits.chunks());
     if (traits.any_chunks()) {
       EXPECT_EQ(made(traits.name, kRanks, kMicrobatches, 3).stages, 3 * kRanks);

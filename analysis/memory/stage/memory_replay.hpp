@@ -17,9 +17,25 @@ struct ActionProfile {
   MemoryBreakdown peak;  // at the first moment of its largest total, relative to before; 0 if never above
 };
 
+/// One allocation, or, with fewer than no bytes, one that ends; or a place where an action waits for rows of experts.
+struct MemoryStep {
+  Category category = Category::workspace;
+  std::int64_t bytes = 0;
+  bool exchange = false;
+};
+
 class Replay {
  public:
+  Replay() = default;
+  /// Writes every step to `steps`, too.
+  explicit Replay(std::vector<MemoryStep>& steps) : steps_(&steps) {}
+
+  bool writes_steps() const { return steps_ != nullptr; }
+  void exchange() {
+    if (steps_ != nullptr) steps_->push_back({.exchange = true});
+  }
   void take(Category category, std::int64_t bytes) {
+    if (steps_ != nullptr) steps_->push_back({category, bytes});
     now_[category].value += bytes;
     total_ += bytes;
     if (total_ > peak_total_) {
@@ -28,6 +44,7 @@ class Replay {
     }
   }
   void give(Category category, std::int64_t bytes) {
+    if (steps_ != nullptr) steps_->push_back({category, -bytes});
     now_[category].value -= bytes;
     total_ -= bytes;
   }
@@ -53,6 +70,7 @@ class Replay {
   MemoryBreakdown peak_;
   std::int64_t total_ = 0;
   std::int64_t peak_total_ = 0;
+  std::vector<MemoryStep>* steps_ = nullptr;
 };
 
 /// Values of units that an action gathers (ZeRO 3), with `ahead` one ahead of their use. Without any, every call is

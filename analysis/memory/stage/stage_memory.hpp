@@ -302,7 +302,7 @@ template <class Part>
 void StageReplay::each(std::int64_t count, const Part& part) {
   constexpr std::int64_t kFew = 3;
   // Where the routing is known no two layers are alike.
-  if (count <= kFew || !s_.known_rows.empty()) {
+  if (count <= kFew || !s_.known_rows.empty() || replay_.writes_steps()) {
     for (std::int64_t i = 0; i < count; ++i) part(i);
     return;
   }

@@ -27,6 +27,7 @@ void StageReplay::rows_to_experts(Category category) {
   take(kWorkspace, bytes_.expert_rows);
   if (!spread()) return;
   take(kWorkspace, bytes_.own_rows);  // by rank
+  replay_.exchange();
   give(kWorkspace, bytes_.expert_rows);
   take(category, bytes_.own_rows);
   give(kWorkspace, bytes_.own_rows);
@@ -62,6 +63,7 @@ void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared) {
     take(kWorkspace, bytes_.own_rows);  // by rank
     give(rows, bytes_.own_rows);
     take(kWorkspace, bytes_.expert_rows);
+    replay_.exchange();
     give(kWorkspace, bytes_.own_rows);
   }
   sum_of_choices(0, of_shared);

@@ -12,12 +12,20 @@ std::vector<std::int64_t> in_elements(std::vector<std::int64_t> rows, std::int64
   return rows;
 }
 
-void exchange(const TrainingContext& context, const Matrix& from, const std::vector<std::int64_t>& sent,
-              const Matrix& to, const std::vector<std::int64_t>& received) {
-  context.over_context_ranks([&](Communicator& communicator) {
-    communicator.all_to_all(Group::expert, from, in_elements(sent, from.cols), to,
-                            in_elements(received, to.cols));
-  });
+void exchange(const TrainingContext& context, Exchange way, const Matrix& from,
+              const std::vector<std::int64_t>& sent, const Matrix& to,
+              const std::vector<std::int64_t>& received) {
+  const std::vector<std::int64_t> leaving = in_elements(sent, from.cols);
+  const std::vector<std::int64_t> coming = in_elements(received, to.cols);
+  const auto awaited = [&](Communicator& communicator) {
+    communicator.all_to_all(Group::expert, from, leaving, to, coming);
+  };
+  if (way == Exchange::awaited) return context.over_context_ranks(awaited);
+  context.while_another_computes(
+      [&](Communicator& communicator) {
+        return communicator.start_all_to_all(Group::expert, from, leaving, to, coming);
+      },
+      awaited);
 }
 
 /// Rows of the experts of every rank of the group, rank after rank.
@@ -123,15 +131,15 @@ void open_dispatch(const TrainingContext& context, const std::vector<std::int64_
         context.operators.copy(by_row.row_range(first, rows), repeated.matrix().row_range(to, rows));
     });
   }
-  Tensor received = exchanged(context, dispatch, repeated ? repeated.matrix() : by_row);
+  Tensor received = exchanged(context, dispatch, repeated ? repeated.matrix() : by_row, Exchange::awaited);
   repeated.reset();
   dispatch.weights = by_expert(context, dispatch, std::move(received), context.kept, "layer weights of rows");
 }
 
-Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows) {
+Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows, Exchange way) {
   Tensor received =
       context.arena.allocate(kPassing, "rows from other ranks", dispatch.rows, rows.cols, rows.dtype);
-  exchange(context, rows, dispatch.sent, received, dispatch.received);
+  exchange(context, way, rows, dispatch.sent, received, dispatch.received);
   return received;
 }
 
@@ -150,11 +158,11 @@ Tensor by_rank(const TrainingContext& context, const Dispatch& dispatch, const M
   return leaving;
 }
 
-Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving) {
+Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving, Exchange way) {
   const Matrix from = leaving;
   const std::int64_t rows = std::accumulate(dispatch.sent.begin(), dispatch.sent.end(), std::int64_t{0});
   Tensor back = context.arena.allocate(kPassing, "rows of experts", rows, from.cols, from.dtype);
-  exchange(context, from, dispatch.received, back, dispatch.sent);
+  exchange(context, way, from, dispatch.received, back, dispatch.sent);
   leaving.reset();
   return back;
 }

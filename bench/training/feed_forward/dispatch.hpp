@@ -67,13 +67,16 @@ void for_each_slice(const TrainingContext& context, const std::vector<std::int64
 /// (1, N), of every choice its row by expert.
 void open_dispatch(const TrainingContext& context, const std::vector<std::int64_t>& counts,
                    const Matrix& places, const Matrix& weights, Dispatch& dispatch);
+/// Rows of the hidden size take their time: in an overlapped pair the other action computes meanwhile.
+enum class Exchange : std::uint8_t { awaited, hidden };
+
 /// What comes for `rows` (N·S, any), by rank.
-Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows);
+Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows, Exchange way);
 /// The same by expert, in a tensor of `category`. `received`: what came, rows or gathered tokens.
 Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
                  const char* holder);
 /// Rows by expert (N', any) by rank; then where they came from: (N·S, any).
 Tensor by_rank(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows);
-Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving);
+Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving, Exchange way);
 
 }  // namespace plumbline::training

@@ -36,7 +36,7 @@ Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state
                                         rows.matrix().row_range(to, count));
   });
   if (!spreads(context)) return rows;
-  Tensor received = exchanged(context, state.dispatch, rows);
+  Tensor received = exchanged(context, state.dispatch, rows, Exchange::hidden);
   rows.reset();
   return by_expert(context, state.dispatch, std::move(received), category, kHolder);
 }
@@ -64,7 +64,7 @@ Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state,
   if (!spreads(context) || gathers_tokens(context)) return rows;
   Tensor leaving = by_rank(context, state.dispatch, rows);
   rows.reset();
-  return returned(context, state.dispatch, std::move(leaving));
+  return returned(context, state.dispatch, std::move(leaving), Exchange::hidden);
 }
 
 /// As the products of the experts read them and their weights' gradients, in a tensor of `category`.
@@ -114,7 +114,7 @@ Tensor weights_at_tokens(const TrainingContext& context, const MixtureState& sta
     const Matrix row = products.matrix().row_range(0, 1);
     Tensor leaving = by_rank(context, state.dispatch, row.reshaped(row.cols, 1));
     products.reset();
-    numbers = returned(context, state.dispatch, std::move(leaving));
+    numbers = returned(context, state.dispatch, std::move(leaving), Exchange::awaited);
   }
   if (!shape.folded) return numbers;
   Tensor own = context.make_fp32(kPassing, "gradient of expert weights", shape.sent, 1);

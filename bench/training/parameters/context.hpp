@@ -7,6 +7,7 @@
 #include "bench/training/parameters/sequence_chunks.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/communicator.hpp"
+#include "core/run/turns.hpp"
 #include "core/tensor/arena.hpp"
 #include "kernels/operators.hpp"
 
@@ -33,6 +34,7 @@ struct TrainingContext {
   Arena& arena;
   Seconds& tensor_communication;  // time spent in collectives over tensor, context and expert group so far
   const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
+  Turns* const turns = nullptr;  // where exchanges of experts are hidden behind another action's computation
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
 
@@ -51,6 +53,15 @@ struct TrainingContext {
     const Seconds start = communicator.now();
     call(communicator);
     tensor_communication += communicator.now() - start;
+  }
+  /// The same of one that is started, if there is another action to compute meanwhile: `start` returns its ticket.
+  template <class Start, class Call>
+  void while_another_computes(Start&& start, Call&& call) const {
+    if (turns == nullptr || !turns->shared()) return over_context_ranks(call);
+    Ticket ticket;
+    over_context_ranks([&](Communicator& over) { ticket = start(over); });
+    turns->hand_over();
+    over_context_ranks([&](Communicator& over) { over.wait(ticket); });
   }
   /// Of partial sums that go over the tensor ranks.
   DType sum_type() const {

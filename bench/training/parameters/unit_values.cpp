@@ -17,37 +17,40 @@ void UnitValues::start_step() {
 }
 
 void UnitValues::begin_action(std::span<const int> uses) {
-  uses_ = uses;
-  at_ = 0;
-  if (in_place_) return start_in_place(0);
-  if (sharded_ && overlaps_ && !uses_.empty()) current_ = start(uses_.front());
+  Action& mine = action();
+  mine.uses = uses;
+  mine.at = 0;
+  if (in_place_) return start_in_place(mine, 0);
+  if (sharded_ && overlaps_ && !uses.empty()) mine.current = start(uses.front());
 }
 
 Matrix UnitValues::begin() {
-  const int unit = uses_[at_];
-  if (in_place_) return begin_in_place(unit);
+  Action& mine = action();
+  const int unit = mine.uses[mine.at];
+  if (in_place_) return begin_in_place(mine, unit);
   if (!sharded_) {  // a piece is all of it where values are sharded, but no other rank has a copy
     return memory_.values.sharded ? memory_.owned(memory_.values, unit) : memory_.whole(memory_.values, unit);
   }
-  if (at_ > 0 && uses_[at_ - 1] == unit) return current_.values;
-  if (!overlaps_) current_ = start(unit);
-  waited_ += context_.time_waited(current_.ticket);
-  const std::size_t next = following(at_);
-  if (overlaps_ && next < uses_.size()) next_ = start(uses_[next]);
-  return current_.values;
+  if (mine.at > 0 && mine.uses[mine.at - 1] == unit) return mine.current.values;
+  if (!overlaps_) mine.current = start(unit);
+  waited_ += context_.time_waited(mine.current.ticket);
+  const std::size_t next = mine.following();
+  if (overlaps_ && next < mine.uses.size()) mine.next = start(mine.uses[next]);
+  return mine.current.values;
 }
 
 void UnitValues::end() {
-  const int unit = uses_[at_++];
-  if (!sharded_ || (at_ < uses_.size() && uses_[at_] == unit)) return;
-  current_.values.reset();
-  current_ = std::move(next_);
+  Action& mine = action();
+  const int unit = mine.uses[mine.at++];
+  if (!sharded_ || (mine.at < mine.uses.size() && mine.uses[mine.at] == unit)) return;
+  mine.current.values.reset();
+  mine.current = std::move(mine.next);
 }
 
-std::size_t UnitValues::following(std::size_t at) const {
-  std::size_t next = at + 1;
-  while (next < uses_.size() && uses_[next] == uses_[at]) ++next;
-  return next;
+std::size_t UnitValues::Action::following() const {
+  std::size_t other = at + 1;
+  while (other < uses.size() && uses[other] == uses[at]) ++other;
+  return other;
 }
 
 UnitValues::Gather UnitValues::start(int unit) {
@@ -58,21 +61,21 @@ UnitValues::Gather UnitValues::start(int unit) {
   return gather;
 }
 
-void UnitValues::start_in_place(std::size_t at) {
-  while (at < uses_.size() && gathered_[static_cast<std::size_t>(uses_[at])]) ++at;
-  if (at == uses_.size()) return;
-  const int unit = uses_[at];
+void UnitValues::start_in_place(Action& mine, std::size_t at) {
+  while (at < mine.uses.size() && gathered_[static_cast<std::size_t>(mine.uses[at])]) ++at;
+  if (at == mine.uses.size()) return;
+  const int unit = mine.uses[at];
   gathered_[static_cast<std::size_t>(unit)] = true;
-  current_.unit = unit;
-  current_.ticket = context_.communicator.start_all_gather(
+  mine.current.unit = unit;
+  mine.current.ticket = context_.communicator.start_all_gather(
       memory_.unit(unit).copies(), memory_.owned(memory_.values, unit), memory_.whole(memory_.values, unit));
 }
 
-Matrix UnitValues::begin_in_place(int unit) {
-  if (current_.unit == unit) {
-    waited_ += context_.time_waited(current_.ticket);
-    current_.unit = -1;
-    start_in_place(following(at_));
+Matrix UnitValues::begin_in_place(Action& mine, int unit) {
+  if (mine.current.unit == unit) {
+    waited_ += context_.time_waited(mine.current.ticket);
+    mine.current.unit = -1;
+    start_in_place(mine, mine.following());
   }
   return memory_.whole(memory_.values, unit);
 }

@@ -1,6 +1,7 @@
 // The values of units at their use: in place, or gathered from the data ranks just before.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -20,7 +21,7 @@ class UnitValues {
 
   /// No unit has been gathered in this step.
   void start_step();
-  /// Starts the first gather. `uses` must stay alive until the last end().
+  /// Starts the first gather; of an overlapped pair each action has its own uses. `uses` must stay alive until the last end().
   void begin_action(std::span<const int> uses);
   /// The next use begins: the unit's values, as one row.
   Matrix begin();
@@ -34,23 +35,28 @@ class UnitValues {
     Tensor values;  // ZeRO 3
     Ticket ticket;
   };
+  /// Of one action: the units that it uses, and how far it is.
+  struct Action {
+    std::span<const int> uses;
+    std::size_t at = 0;
+    Gather current;
+    Gather next;
+    /// The next use that has another unit than the one in use.
+    std::size_t following() const;
+  };
   Gather start(int unit);
-  /// The next use from `at` on that has another unit than the one in use.
-  std::size_t following(std::size_t at) const;
+  Action& action() { return actions_[context_.turns == nullptr ? 0 : context_.turns->current()]; }
   /// ZeRO 1 and 2: starts the gather of the first use from `at` on whose unit has not been gathered.
-  void start_in_place(std::size_t at);
-  Matrix begin_in_place(int unit);
+  void start_in_place(Action& mine, std::size_t at);
+  Matrix begin_in_place(Action& mine, int unit);
 
   const TrainingContext& context_;
   const ParameterMemory& memory_;
   const bool sharded_;  // so that values have to be gathered
   const bool overlaps_;
   const bool in_place_;
-  std::span<const int> uses_;
-  std::size_t at_ = 0;
-  Gather current_;
-  Gather next_;
-  std::vector<bool> gathered_;  // by unit, in this step; ZeRO 1 and 2
+  std::array<Action, 2> actions_;  // one, or those of an overlapped pair
+  std::vector<bool> gathered_;     // by unit, in this step; ZeRO 1 and 2
   Seconds waited_;
 };
 

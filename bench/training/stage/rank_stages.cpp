@@ -44,7 +44,9 @@ RankParameters own_parameters(const RunConfig& config, const StageMap& placement
 RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
                        Communicator& communicator, Arena& arena)
     : config_(config),
-      rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_},
+      turns_(config.parallel.overlap_moe_expert_parallel_comm ? std::make_unique<Turns>() : nullptr),
+      rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
+             Category::activations, turns_.get()},
             StageMap(schedule), own_parameters(config_, StageMap(schedule), communicator)),
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
@@ -171,19 +173,27 @@ void RankStages::run_vocabulary(const Action& action) {
   }
 }
 
-void RankStages::run(const Action& action) {
-  const Seconds before = tensor_communication_;
+template <class Work>
+void RankStages::count_waits(const Work& work) {
   const auto waited = [this] {
     return rank_.values.waited() + rank_.expert_values.waited() + rank_.gradients.waited();
   };
-  const Seconds data_before = waited();
-  run_action(action);
+  const Seconds before = waited();
+  work();
+  data_communication_ += waited() - before;
+}
+
+void RankStages::run(const Action& action) {
+  if (is_compute(action.type)) return count_waits([&] { run_action(action); });
   // The step's end has its own times; what it reduces over tensor ranks is no part of the stages' computation.
-  if (!is_compute(action.type)) {
-    tensor_communication_ = before;
-  } else {
-    data_communication_ += waited() - data_before;
-  }
+  const Seconds before = tensor_communication_;
+  run_action(action);
+  tensor_communication_ = before;
+}
+
+void RankStages::run_pair(const Action& first, const Action& second) {
+  count_waits([&] { turns_->run([&] { run_compute(first); }, [&] { run_compute(second); }); });
+  finish();
 }
 
 void RankStages::run_action(const Action& action) {

@@ -45,6 +45,10 @@ class RankStages final : public StageProgram {
   /// Throws Error for a stage that is not here, for vocabulary passes unless the vocabulary is split, and for
   /// actions of a teacher when the configuration has none.
   void run(const Action& action) override;
+  /// With overlap_moe_expert_parallel_comm (bench/training/overlap.md).
+  bool runs_pairs() const override { return rank_.context.turns != nullptr; }
+  /// The one computes while the other's exchanges of experts are under way.
+  void run_pair(const Action& first, const Action& second) override;
   Matrix send_buffer(const Action& action) override;
   Matrix receive_buffer(const Action& action) override;
   void finished(const Action& action) override;
@@ -85,6 +89,8 @@ class RankStages final : public StageProgram {
 
  private:
   ModelStage& stage(const Action& action);
+  template <class Work>
+  void count_waits(const Work& work);
   void run_action(const Action& action);
   void run_compute(const Action& action);
   void run_vocabulary(const Action& action);
@@ -94,6 +100,7 @@ class RankStages final : public StageProgram {
   const RunConfig config_;
   Seconds tensor_communication_;
   Seconds data_communication_;
+  std::unique_ptr<Turns> turns_;  // with overlap_moe_expert_parallel_comm
   RankResources rank_;
   std::unique_ptr<VocabularyEnds> vocabulary_;       // with a split vocabulary
   std::unique_ptr<DistillationStage> distillation_;  // with a teacher: has the rank's only stage

@@ -18,22 +18,34 @@ Seconds ComputingProgram::waited() const {
   return waited;
 }
 
-void ComputingProgram::run(const Action& action) {
-  const bool on_processor = stages_.context().config.machine.backend == Backend::cpu;
-  if ((!worked_ && !on_processor) || !is_compute(action.type)) return stages_.run(action);
+template <class Work>
+std::optional<Seconds> ComputingProgram::computing(const Work& work) const {
   if (worked_) {
     const Seconds before = worked_();
-    stages_.run(action);
-    seconds_.push_back((worked_() - before).value);
-    return;
+    work();
+    return worked_() - before;
+  }
+  if (stages_.context().config.machine.backend != Backend::cpu) {
+    work();
+    return std::nullopt;
   }
   const Seconds waited_before = waited();
   const Seconds start = communicator_.now();
   const Seconds worked_before = processor_time();
-  stages_.run(action);
+  work();
   const Seconds worked = processor_time() - worked_before;
   const Seconds own = communicator_.now() - start - (waited() - waited_before);
-  seconds_.push_back(std::max(0.0, std::min(own, worked).value));
+  return std::max(Seconds{0}, std::min(own, worked));
+}
+
+void ComputingProgram::run(const Action& action) {
+  if (!is_compute(action.type)) return stages_.run(action);
+  if (const auto seconds = computing([&] { stages_.run(action); })) seconds_.push_back(seconds->value);
+}
+
+void ComputingProgram::run_pair(const Action& first, const Action& second) {
+  const auto seconds = computing([&] { stages_.run_pair(first, second); });
+  if (seconds) seconds_.insert(seconds_.end(), 2, seconds->value / 2);
 }
 
 std::vector<std::vector<double>> gather_computing(const Schedule& schedule, const std::vector<double>& mine,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ class ComputingProgram final : public StageProgram {
       : stages_(stages), communicator_(communicator), worked_(std::move(worked)) {}
 
   void run(const Action& action) override;
+  bool runs_pairs() const override { return stages_.runs_pairs(); }
+  /// Each of the two has half of what both take.
+  void run_pair(const Action& first, const Action& second) override;
   Matrix send_buffer(const Action& action) override { return stages_.send_buffer(action); }
   Matrix receive_buffer(const Action& action) override { return stages_.receive_buffer(action); }
   void finished(const Action& action) override { stages_.finished(action); }
@@ -32,6 +36,9 @@ class ComputingProgram final : public StageProgram {
 
  private:
   Seconds waited() const;
+  /// What `work` computes, or nothing where that is not noted.
+  template <class Work>
+  std::optional<Seconds> computing(const Work& work) const;
 
   RankStages& stages_;
   const Communicator& communicator_;

@@ -28,6 +28,11 @@ class FiniteCheck final : public StageProgram {
     stages_.run(action);
     if (!std::isfinite(stages_.loss())) note(action);
   }
+  bool runs_pairs() const override { return stages_.runs_pairs(); }
+  void run_pair(const Action& first, const Action& second) override {
+    stages_.run_pair(first, second);
+    if (!std::isfinite(stages_.loss())) note(first.type == ActionType::forward ? first : second);
+  }
   Matrix send_buffer(const Action& action) override {
     const Matrix buffer = stages_.send_buffer(action);
     if (!std::isfinite(stages_.context().operators.squared_norm(buffer))) note(action);

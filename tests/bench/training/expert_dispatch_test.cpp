@@ -78,8 +78,8 @@ TEST(ExpertDispatch, RowsOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) 
       weights[i] = rows.matrix().as<float>()[i * static_cast<std::size_t>(kWidth)];
     Dispatch dispatch;
     open_dispatch(context, mine, {}, Matrix(weights.data(), 1, context.shape.choices, DType::fp32), dispatch);
-    const Tensor here =
-        by_expert(context, dispatch, exchanged(context, dispatch, rows), kPassing, "rows by expert");
+    const Tensor here = by_expert(context, dispatch, exchanged(context, dispatch, rows, Exchange::hidden),
+                                  kPassing, "rows by expert");
     // By expert, within an expert by rank, within a rank in its order.
     std::int64_t place = 0;
     for (std::int64_t expert = 0; expert < local; ++expert) {
@@ -98,7 +98,7 @@ TEST(ExpertDispatch, RowsOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) 
     }
     ASSERT_EQ(dispatch.rows, place);
     without += place == 0 ? 1 : 0;
-    const Tensor back = returned(context, dispatch, by_rank(context, dispatch, here));
+    const Tensor back = returned(context, dispatch, by_rank(context, dispatch, here), Exchange::hidden);
     ASSERT_TRUE(std::equal(back.matrix().as<float>(), back.matrix().as<float>() + back.matrix().elements(),
                            rows.matrix().as<float>()));
   }

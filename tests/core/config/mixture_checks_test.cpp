@@ -213,5 +213,44 @@ TEST(MixtureChecks, ExpertsFilledUpToTheMeanAreEvenWithAnySoftware) {
   EXPECT_EQ(why_invalid(config), std::nullopt);
 }
 
+TEST(MixtureChecks, SayWithWhatExchangesAreNotHidden) {
+  struct Case {
+    std::function<void(RunConfig&)> change;
+    const char* reason;  // empty: it goes together
+  };
+  const Case cases[] = {
+      {[](RunConfig&) {}, ""},
+      {[](RunConfig& c) { c.parallel.schedule = "dualpipev"; }, ""},
+      {[](RunConfig& c) { c.parallel.schedule = "mine.csv"; }, ""},
+      {[](RunConfig& c) { c.parallel.zero_stage = 2; }, ""},
+      {[](RunConfig& c) { c.parallel.expert = 1; },
+       "expert_model_parallel_size 1, expected experts that are"},
+      {[](RunConfig& c) { c.parallel.token_dispatcher = TokenDispatcher::allgather; },
+       "moe_token_dispatcher_type allgather"},
+      {[](RunConfig& c) { c.recompute.granularity = Recompute::full; }, "recompute_granularity full"},
+      {[](RunConfig& c) { c.parallel.zero_stage = 3; }, "zero_stage 3"},
+      {[](RunConfig& c) { c.machine.backend = Backend::cuda; }, "backend cuda"},
+      {[](RunConfig& c) { c.parallel.schedule = "zb-h1"; }, "pipeline_schedule zb-h1, expected 1f1b"},
+      {[](RunConfig& c) { c.parallel.schedule = "gpipe"; }, "pipeline_schedule gpipe"},
+      {[](RunConfig& c) {
+         c.parallel.pipeline = 2;
+         c.parallel.world_size = 4;
+         c.parallel.vocab_parallel = VocabPasses::one_barrier;
+       },
+       "vocab_parallel vocab-2, expected none"},
+  };
+  for (const Case& c : cases) {
+    RunConfig config = run_of("mixtral-8x7b");
+    config.parallel.expert = config.parallel.world_size = 2;
+    config.batch.global_batch_size = 16;
+    config.parallel.overlap_moe_expert_parallel_comm = true;
+    c.change(config);
+    const std::string reason = why_invalid(config).value_or("");
+    EXPECT_THAT(reason, HasSubstr(c.reason));
+    EXPECT_EQ(reason.empty(), c.reason[0] == '\0') << reason;
+    EXPECT_THAT(reason, Not(HasSubstr("\n")));
+  }
+}
+
 }  // namespace
 }  // namespace plumbline

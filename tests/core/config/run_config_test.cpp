@@ -307,7 +307,7 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"cuda_graph_modules: attn\nsoftware: megatron-core\n",
        "cuda_graph_modules: found attn with cuda_graph_impl none"},
       {"overlap_moe_expert_parallel_comm: true\n",
-       "overlap_moe_expert_parallel_comm: found true with software plumbline, which waits"},
+       "overlap_moe_expert_parallel_comm: found true with expert_model_parallel_size 1"},
       {"overlap_moe_expert_parallel_comm: true\nsoftware: megatron-core\n",
        "overlap_moe_expert_parallel_comm: found true with expert_model_parallel_size 1"},
       {"num_distributed_optimizer_instances: 2\nzero_stage: 1\n",

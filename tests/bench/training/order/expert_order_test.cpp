@@ -54,6 +54,30 @@ TEST(ExpertOrder, NoWayOfSpreadingExpertsHangs) {
   }
 }
 
+TEST(ExpertOrder, OverlappedPairsDoNotHangUnlessRanksPairOtherwise) {
+  for (const char* schedule : {"1f1b", "interleaved", "dualpipe", "dualpipev"}) {
+    for (const int expert : {2, 4}) {
+      RunConfig config = config_of(expert, expert == 2 ? 2 : 1, 2, 4, schedule);
+      config.model.layers = 8;  // two on a stage: counts, whose size is known, meet rows
+      if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+      config.parallel.zero_stage = expert / 2;
+      config.parallel.overlap_p2p_comm = expert == 2;
+      config.parallel.overlap_moe_expert_parallel_comm = true;
+      ASSERT_EQ(why_invalid(config).value_or(""), "");
+      const Schedule paired = schedule_for(config);
+      std::vector<RankCalls> ranks = calls_of_step(config, paired);
+      EXPECT_EQ(find_hang(ranks), "") << schedule << " expert " << expert;
+      // One rank of an expert group runs its pairs one after the other.
+      Schedule single = paired;
+      for (std::vector<Action>& actions : single.actions) {
+        for (Action& action : actions) action.overlaps_next = false;
+      }
+      ranks[1] = calls_of_step(config, single)[1];
+      EXPECT_NE(find_hang(ranks), "") << schedule << " expert " << expert;
+    }
+  }
+}
+
 TEST(ExpertOrder, AnotherOrderOnOneRankIsTold) {
   const RunConfig config = config_of(2, 1, 1, 2, "1f1b");
   std::vector<RankCalls> ranks = calls_of_step(config, schedule_for(config));

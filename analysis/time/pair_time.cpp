@@ -1,0 +1,193 @@
+#include "analysis/time/pair_time.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analysis/time/call_lanes.hpp"
+
+namespace plumbline {
+namespace {
+
+enum class StepKind : std::uint8_t { compute, awaited, exchange, scatter };
+
+/// What a part of an action does between two points where another one can tell.
+struct TimedStep {
+  StepKind kind = StepKind::compute;
+  double seconds = 0;
+  double tensor = 0;      // compute: of it in collectives
+  double slowdown = 1;    // exchange: of what is computed alongside
+  double accumulate = 0;  // scatter: once it is there
+};
+using TimedPart = std::vector<TimedStep>;
+
+TimedPart steps_of(const UnitWork& unit, const HardwareProfile& hardware, const Load& load) {
+  TimedPart steps;
+  std::vector<OperatorCall> computed;
+  const auto flush = [&] {
+    if (computed.empty()) return;
+    const PartTime time = time_calls(computed, hardware, load);
+    steps.push_back({StepKind::compute, time.all, time.tensor, 1, 0});
+    computed.clear();
+  };
+  for (const OperatorCall& call : unit.calls) {
+    if (!is_collective(call.kind) || call.group != Group::expert) {
+      computed.push_back(call);
+      continue;
+    }
+    flush();
+    steps.push_back({call.hands_over ? StepKind::exchange : StepKind::awaited,
+                     time_of(call, hardware, load).value, 0, slowdown_alongside(call, hardware), 0});
+  }
+  flush();
+  if (unit.scatter.elements > 0) {
+    steps.push_back({StepKind::scatter, time_of(unit.scatter, hardware, load).value, 0, 1,
+                     unit.accumulate.elements > 0 ? time_of(unit.accumulate, hardware, load).value : 0});
+  }
+  return steps;
+}
+
+/// The steps of one action, in order.
+class Member {
+ public:
+  Member(const PairWork& of, const HardwareProfile& hardware) : work_(of.work) {
+    parts_.reserve(work_.parts.size());
+    for (const UnitWork& unit : work_.parts) parts_.push_back(steps_of(unit, hardware, of.load));
+    skip();
+  }
+
+  bool ended() const { return run_ == work_.runs.size(); }
+  const TimedStep& take() {
+    const TimedStep& step = parts_[work_.runs[run_].part][step_++];
+    skip();
+    return step;
+  }
+  bool scatters() const {
+    return std::any_of(work_.parts.begin(), work_.parts.end(),
+                       [](const UnitWork& unit) { return unit.scatter.elements > 0; });
+  }
+  bool scatters_go_on() const { return work_.scatters_go_on; }
+
+ private:
+  /// To the next part that has a step left.
+  void skip() {
+    while (!ended() && step_ == parts_[work_.runs[run_].part].size()) {
+      step_ = 0;
+      if (++repeat_ < work_.runs[run_].repeat) continue;
+      repeat_ = 0;
+      ++run_;
+    }
+  }
+
+  const ActionWork& work_;
+  std::vector<TimedPart> parts_;
+  std::size_t run_ = 0;
+  std::int64_t repeat_ = 0;
+  std::size_t step_ = 0;
+};
+
+class PairTimeline {
+ public:
+  PairTimeline(const PairWork& first, const PairWork& second, const HardwareProfile& hardware)
+      : members_{{Member(first, hardware), Member(second, hardware)}}, shared_(hardware.processors > 0) {}
+
+  PairTime run() {
+    std::array<UnderWay, 2> exchanges;
+    for (std::size_t turn = 0; !done(exchanges); turn = 1 - turn) {
+      finish(exchanges[turn]);
+      Member& mine = members_[turn];
+      const Member& other = members_[1 - turn];
+      bool goes_on = !mine.ended();
+      while (goes_on) {
+        const TimedStep& step = mine.take();
+        // What the other one still waits for ends its turn later.
+        const bool alone = other.ended() && !exchanges[1 - turn].started;
+        if (step.kind == StepKind::exchange && !alone && !shared_) {
+          exchanges[turn] = start(step);
+          goes_on = false;
+        } else {
+          pass(step, mine.scatters_go_on());
+          goes_on = !mine.ended();
+        }
+        if (mine.ended() && !exchanges[turn].started && mine.scatters()) finish_scatter();
+      }
+    }
+    finish_scatter();
+    return {{now_}, {tensor_}};
+  }
+
+ private:
+  struct UnderWay {
+    bool started = false;
+    double begin = 0;
+    double seconds = 0;
+    double slowdown = 1;
+  };
+
+  bool done(const std::array<UnderWay, 2>& exchanges) const {
+    return members_[0].ended() && members_[1].ended() && !exchanges[0].started && !exchanges[1].started;
+  }
+
+  void pass(const TimedStep& step, bool scatters_go_on) {
+    switch (step.kind) {
+      case StepKind::compute:
+        now_ += step.seconds;
+        tensor_ += step.tensor;
+        break;
+      case StepKind::awaited:
+      case StepKind::exchange: {
+        const double before = now_;
+        now_ = lane_ = std::max(now_, lane_) + step.seconds;
+        tensor_ += now_ - before;
+        break;
+      }
+      case StepKind::scatter:
+        finish_scatter();
+        scattered_at_ = data_lane_ = std::max(now_, data_lane_) + step.seconds;
+        accumulate_ = step.accumulate;
+        if (shared_ || !scatters_go_on) finish_scatter();
+        break;
+    }
+  }
+
+  UnderWay start(const TimedStep& step) {
+    const double begin = std::max(now_, lane_);
+    lane_ = begin + step.seconds;
+    return {true, begin, step.seconds, step.slowdown};
+  }
+
+  void finish(UnderWay& exchange) {
+    if (!exchange.started) return;
+    const double before = now_;
+    const double alongside = std::clamp(now_ - exchange.begin, 0.0, exchange.seconds / exchange.slowdown);
+    now_ += alongside * (exchange.slowdown - 1);
+    now_ = std::max(now_, exchange.begin + exchange.seconds);
+    tensor_ += now_ - before;
+    exchange = {};
+  }
+
+  void finish_scatter() {
+    if (scattered_at_ < 0) return;
+    now_ = std::max(now_, scattered_at_) + accumulate_;
+    scattered_at_ = -1;
+  }
+
+  std::array<Member, 2> members_;
+  bool shared_;
+  double now_ = 0;
+  double tensor_ = 0;
+  double lane_ = 0;  // when the expert group's last collective is done
+  double data_lane_ = 0;
+  double scattered_at_ = -1;
+  double accumulate_ = 0;
+};
+
+}  // namespace
+
+PairTime time_pair(const PairWork& first, const PairWork& second, const HardwareProfile& hardware) {
+  return PairTimeline(first, second, hardware).run();
+}
+
+}  // namespace plumbline

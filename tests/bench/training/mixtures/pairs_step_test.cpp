@@ -1,0 +1,103 @@
+// Exchanges of experts behind another micro-batch's computation: losses, gradients and traffic are those of the same schedule
+// without, bit for bit; memory is what was predicted, after every action and at its peak, on every rank.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct PairCase {
+  Layout layout;  // tensor, pipeline, data
+  const char* schedule;
+  bool latent = false;  // DeepSeek's layers, three of them without experts
+  int zero = 0;
+  RecomputeModules recomputed{};
+  bool messages_ahead = false;
+  DType precision = DType::fp32;
+  int slices = 0;
+  int expert = 2;
+};
+constexpr PairCase kPairCases[] = {
+    {.layout = {1, 1, 2}, .schedule = "1f1b"},
+    {.layout = {1, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 2, .recomputed = {.moe = true}},
+    {.layout = {1, 1, 2},
+     .schedule = "1f1b",
+     .zero = 1,
+     .recomputed = {.core_attn = true},
+     .precision = DType::bf16},
+    {.layout = {1, 1, 2}, .schedule = "dualpipev", .latent = true, .zero = 1},
+    {.layout = {1, 2, 2}, .schedule = "dualpipev", .messages_ahead = true},
+    {.layout = {1, 2, 2}, .schedule = "dualpipe", .latent = true, .zero = 1},
+    {.layout = {1, 2, 2}, .schedule = "1f1b", .latent = true, .zero = 2},
+    {.layout = {1, 2, 2}, .schedule = "interleaved", .zero = 1, .messages_ahead = true},
+    {.layout = {1, 1, 4}, .schedule = "1f1b", .zero = 2},
+    {.layout = {2, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 1},
+    {.layout = {2, 1, 2}, .schedule = "dualpipev", .slices = 1, .expert = 4},
+};
+
+RunConfig config_of(const PairCase& c) {
+  RunConfig config;
+  config.model = c.latent ? small_deepseek(true) : small_mixture(true);
+  if (!c.latent) {
+    config.model.layers = 4;
+    config.model.mixture.experts = 8;
+  }
+  set_layout(config, c.layout);
+  config.parallel.expert = c.expert;
+  config.parallel.expert_tensor = c.slices;
+  config.parallel.schedule = c.schedule;
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.sequence_parallel = c.layout.tensor > 1;
+  config.parallel.zero_stage = c.zero;
+  config.parallel.overlap_p2p_comm = c.messages_ahead;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  if (c.recomputed != RecomputeModules{}) {
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = c.recomputed;
+  }
+  config.numerics.precision = c.precision;
+  config.mixture.aux_loss_coeff = 0.02;
+  config.batch.seq_length = 12;
+  config.batch.global_batch_size = 8 * c.layout.data;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
+  return config;
+}
+
+TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int compared = 0;
+  for (const PairCase& c : kPairCases) {
+    RunConfig config = config_of(c);
+    if (config.parallel.world_size != ranks) continue;
+    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline,
+                             c.layout.data, c.expert, c.schedule, c.zero));
+    config.parallel.overlap_moe_expert_parallel_comm = true;
+    ASSERT_EQ(why_invalid(config).value_or(""), "");
+    ASSERT_EQ(why_unsupported(config).value_or(""), "");
+    const Schedule schedule = schedule_for(config);
+    MpiCommunicator communicator(config.layout());
+    const StepResult together = one_step(config, schedule, communicator);
+    expect_routed_memory(config, together);
+    config.parallel.overlap_moe_expert_parallel_comm = false;
+    const StepResult apart = one_step(config, schedule, communicator);
+    EXPECT_TRUE(same(apart.traffic, together.traffic));
+    EXPECT_EQ(apart.loss, together.loss);
+    EXPECT_EQ(apart.gradient_norm, together.gradient_norm);
+    EXPECT_EQ(apart.gradients, together.gradients);
+    ++compared;
+  }
+  EXPECT_GT(compared, 1);
+}
+
+}  // namespace
+}  // namespace plumbline::training

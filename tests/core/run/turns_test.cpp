@@ -1,0 +1,72 @@
+// Two functions in turns: in which order they go on, and how they end where one of them fails.
+#include "core/run/turns.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+TEST(Turns, GoOnWhereTheOtherHandsOverOrEnds) {
+  struct Case {
+    int first, second;  // how often they hand over
+    const char* order;
+  };
+  for (const auto& [first, second, order] : {Case{2, 2, "aAbBcC"}, Case{0, 2, "aABC"}, Case{3, 1, "aAbBcd"},
+                                             Case{1, 0, "aAb"}, Case{0, 0, "aA"}}) {
+    Turns turns;
+    for (int round = 0; round < 2; ++round) {  // the stack is used again
+      std::string seen;
+      const auto part = [&](char from, int times, std::size_t number) {
+        return [&, from, times, number] {
+          for (int i = 0; i <= times; ++i) {
+            EXPECT_EQ(turns.current(), number);
+            seen += static_cast<char>(from + i);
+            if (i < times) turns.hand_over();
+          }
+        };
+      };
+      turns.run(part('a', first, 0), part('A', second, 1));
+      EXPECT_EQ(seen, order);
+      EXPECT_EQ(turns.current(), 0U);
+      EXPECT_FALSE(turns.shared());
+    }
+  }
+}
+
+TEST(Turns, EndBothWhereOneThrows) {
+  for (const bool second_fails : {false, true}) {
+    for (const int after : {0, 1}) {
+      Turns turns;
+      const auto held = std::make_shared<int>(0);
+      const auto fails = [&] {
+        const auto mine = held;
+        for (int i = 0; i < after; ++i) turns.hand_over();
+        throw Error("it fails");
+      };
+      const auto goes_on = [&] {
+        const auto mine = held;
+        for (int i = 0; i < 9; ++i) turns.hand_over();
+        ADD_FAILURE() << "the other one has failed";
+      };
+      try {
+        if (second_fails) turns.run(goes_on, fails);
+        if (!second_fails) turns.run(fails, goes_on);
+        ADD_FAILURE() << "expected an Error";
+      } catch (const Error& error) {
+        EXPECT_STREQ(error.what(), "it fails");
+      }
+      EXPECT_EQ(held.use_count(), 1) << "what the other one held is gone";
+      int ran = 0;
+      turns.run([&] { ++ran; }, [&] { ++ran; });
+      EXPECT_EQ(ran, 2);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
