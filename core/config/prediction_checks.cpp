@@ -51,6 +51,10 @@ std::optional<std::string> why_prediction_does_not_fit(const RunConfig& config) 
   if (config.numerics.fp8.on()) return with("fp8_format", "0, or none");
   if (config.numerics.hidden_dropout > 0 || config.numerics.attention_dropout > 0)
     return with("dropout", "0, or none");
+  RecomputeModules others = config.recompute.selected();
+  others.core_attn = false;
+  if (others != RecomputeModules())
+    return with(fmt::format("recompute_modules {}", to_string(config.recompute.modules)), "0, or core_attn");
   const std::int64_t t = config.parallel.tensor;
   if (model.hidden % t != 0 || model.kv_heads < t)
     return with(fmt::format("tensor_model_parallel_size {}", t),

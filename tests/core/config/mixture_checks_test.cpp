@@ -230,6 +230,8 @@ TEST(MixtureChecks, SayWithWhatExchangesAreNotHidden) {
       {[](RunConfig& c) { c.recompute.granularity = Recompute::full; }, "recompute_granularity full"},
       {[](RunConfig& c) { c.parallel.zero_stage = 3; }, "zero_stage 3"},
       {[](RunConfig& c) { c.machine.backend = Backend::cuda; }, "backend cuda"},
+      {[](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }, "with fp8_format"},
+      {[](RunConfig& c) { c.model.prediction_modules = 1; }, "with mtp_num_layers"},
       {[](RunConfig& c) { c.parallel.schedule = "zb-h1"; }, "pipeline_schedule zb-h1, expected 1f1b"},
       {[](RunConfig& c) { c.parallel.schedule = "gpipe"; }, "pipeline_schedule gpipe"},
       {[](RunConfig& c) {

@@ -58,6 +58,12 @@ TEST(PredictionChecks, WhatModulesDoNotGoTogetherWith) {
       {"llama-3-8b", [](RunConfig& c) { c.numerics.hidden_dropout = 0.1; }, "with dropout"},
       {"llama-3-8b", [](RunConfig& c) { c.parallel.tensor = c.parallel.world_size = 16; },
        "with tensor_model_parallel_size 16"},
+      {"llama-3-8b",
+       [](RunConfig& c) {
+         c.recompute.granularity = Recompute::selective;
+         c.recompute.modules.mlp = true;
+       },
+       "with recompute_modules core_attn,mlp"},
       {"mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "worst"; }, "with moe_routing worst"},
   };
   for (const Case& c : cases) {
