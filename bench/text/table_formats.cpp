@@ -108,7 +108,7 @@ void write_json_array(std::FILE* out, const std::vector<Record>& records) {
     fmt::print(out, "{}{}", before, to_line(record));
     before = ",\n";
   }
-  fmt::print(out, records.empty() ? "[]\n" : "\n]\n");
+  std::fputs(records.empty() ? "[]\n" : "\n]\n", out);
 }
 
 Summary summarize(const std::vector<Record>& records) {
