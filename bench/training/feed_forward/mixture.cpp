@@ -277,15 +277,15 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeigh
   const GroupedProducts experts(context, counts_of(context, state));
   const Fp8Mixture& fp8 = weights.fp8;
   const bool quantized = state.activation.quantized();
-  constexpr Category kKept = Category::activations;
+  constexpr Category kUntilW = Category::activations;
   Tensor dact;
   Tensor dshared;
   {
     const AllRows all = gathered_gradient(context, dy);
     const Fp8Slot& slot = fp8.fc2.gradient;
-    Tensor wide = sent_to_experts(context, state, senders(context, dy, all), slot.category_of_wide(kKept));
+    Tensor wide = sent_to_experts(context, state, senders(context, dy, all), slot.category_of_wide(kUntilW));
     LinearOperand rows = operand_of(context, state, slot, std::move(wide),
-                                    spreads(context) ? kKept : kPassing, "rows of experts");
+                                    spreads(context) ? kUntilW : kPassing, "rows of experts");
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2(), dact);
     dshared = shared_activation_gradient(context, weights, shared_output_gradient(context, fp8, all));
@@ -294,11 +294,12 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeigh
   Tensor products = weights_backward(context, state, dact);
   // The weights' gradients read it as it was.
   if (!quantized) weigh(context, state, state.activation.values());
-  Tensor wide = gated_backward(context, std::move(dact), state.fc1, fp8.fc1.gradient.category_of_wide(kKept));
+  Tensor wide =
+      gated_backward(context, std::move(dact), state.fc1, fp8.fc1.gradient.category_of_wide(kUntilW));
   state.fc1_gradient =
-      operand_of(context, state, fp8.fc1.gradient, std::move(wide), kKept, "gradient of fc1");
+      operand_of(context, state, fp8.fc1.gradient, std::move(wide), kUntilW, "gradient of fc1");
   state.fc1.reset();
-  shared_gradients(context, fp8, std::move(dshared), kKept, true, state.shared);
+  shared_gradients(context, fp8, std::move(dshared), kUntilW, true, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
