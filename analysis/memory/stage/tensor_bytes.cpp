@@ -19,15 +19,17 @@ std::int64_t repeated(const StageShape& s) {
   return s.unfused_attention ? 2 * s.tokens * (s.q - s.k) * s.e() : 0;
 }
 
+constexpr std::int64_t kScaleBytes = 3 * sizeof(float);  // scale, 1/scale, largest value
+
 /// A tensor of one byte per element, with the scale that belongs to it.
 std::int64_t quantized(const StageShape& s, std::int64_t elements) {
-  const std::int64_t scale = s.fp8_tensorwise ? 3 * 4 : 0;  // scale, 1/scale, largest value
+  const std::int64_t scale = s.fp8_tensorwise ? kScaleBytes : 0;
   return s.fp8 ? elements + scale : 0;
 }
 
 /// The same of rows of experts, with scales of each.
 std::int64_t quantized_rows(const StageShape& s, std::int64_t width) {
-  const std::int64_t scales = s.fp8_tensorwise ? 3 * 4 * s.local_experts() : 0;
+  const std::int64_t scales = s.fp8_tensorwise ? kScaleBytes * s.local_experts() : 0;
   return s.fp8 && s.mixture() ? s.mlp_rows() * width + scales : 0;
 }
 /// Of what a shared expert reads.
