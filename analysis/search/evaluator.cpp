@@ -94,7 +94,7 @@ Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const Stage
     of_rank.push_back(held.empty()
                           ? nullptr
                           : &memo_.step_end(
-                                std::move(held),
+                                std::move(held), entry.step.once.routes,
                                 [&] { return stages_on_rank(config_, entry.step.once, kinds.shapes, rank); },
                                 config_, load));
   }

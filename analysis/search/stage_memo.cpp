@@ -61,10 +61,10 @@ const StageCosts& StageMemo::passes(Stage& stage, const StageShape& shape, const
   return stage.costs;
 }
 
-const StageCosts& StageMemo::step_end(std::vector<const Stage*> known,
+const StageCosts& StageMemo::step_end(std::vector<const Stage*> known, int routes,
                                       const std::function<HeldStages()>& held, const RunConfig& config,
                                       const Load& load) {
-  const auto [found, fresh] = ends_.try_emplace(std::move(known));
+  const auto [found, fresh] = ends_.try_emplace({routes, std::move(known)});
   StageCosts& costs = found->second;
   if (!fresh) return costs;
   const HeldStages rank = held();

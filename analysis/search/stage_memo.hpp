@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
@@ -37,9 +38,11 @@ class StageMemo {
   const StageCosts& passes(Stage& stage, const StageShape& shape, const ActionTypes& present,
                            const Load& load);
   /// OPT, and of ARG and ARE what cannot overlap with the last backwards, on a rank that holds these stages.
-  /// `known`: what stage() gave for them; `held` makes the rank when it is a new one.
-  const StageCosts& step_end(std::vector<const Stage*> known, const std::function<HeldStages()>& held,
-                             const RunConfig& config, const Load& load);
+  /// `known`: what stage() gave for them; `routes`: of the schedule, some of these stages are copies with two; `held` makes the
+  /// rank when it is a new one.
+  const StageCosts& step_end(std::vector<const Stage*> known, int routes,
+                             const std::function<HeldStages()>& held, const RunConfig& config,
+                             const Load& load);
 
  private:
   struct Hash {
@@ -47,7 +50,7 @@ class StageMemo {
   };
   const HardwareProfile& hardware_;
   std::unordered_map<StageShape, Stage, Hash> stages_;
-  std::map<std::vector<const Stage*>, StageCosts> ends_;
+  std::map<std::pair<int, std::vector<const Stage*>>, StageCosts> ends_;  // by routes and stages
 };
 
 }  // namespace plumbline

@@ -60,7 +60,9 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
   HeldStages on_rank;
   on_rank.layout = config.layout();
   for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
-    if (schedule.rank_of_stage[stage] == rank) on_rank.held.push_back(shapes[stage]);
+    if (schedule.rank_of_stage[stage] != rank) continue;
+    on_rank.held.push_back(shapes[stage]);
+    if (stage < static_cast<std::size_t>(schedule.stages_per_route())) ++on_rank.of_first_route;
   }
   if (schedule.routes > 1 && rank != schedule.ranks - 1 - rank) on_rank.mirror = 2;
   const int first = schedule.rank_of_stage.front();

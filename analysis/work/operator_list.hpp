@@ -139,8 +139,10 @@ std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType ty
 
 /// Clearing of a stage's gradients for the next step.
 std::vector<OperatorCall> clear_calls(const StageShape& shape);
-/// Squared gradient norm (with clipping) and update of what a rank owns of a stage.
-std::vector<OperatorCall> update_calls(const StageShape& shape, Optimizer optimizer, bool clip);
+/// Squared norm of the gradients that a rank owns of a stage.
+std::vector<OperatorCall> norm_calls(const StageShape& shape);
+/// Update of what a rank owns of a stage.
+std::vector<OperatorCall> update_calls(const StageShape& shape, Optimizer optimizer);
 
 /// A gradient reduction over the data group that starts when the gradients of its units are final.
 struct GradientBucket {
@@ -163,6 +165,9 @@ std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape);
 struct HeldStages {
   std::vector<StageShape> held;  // ascending stage numbers
   Layout layout;
+  /// How many of them, from the front, are of the schedule's first route; the others are copies of other ranks' stages. Of two
+  /// copies the first route's counts in the gradient's norm.
+  std::size_t of_first_route = 0;
   int mirror = 1;               // members of its mirror group; 1 without a second route
   bool embedding_copy = false;  // one of two copies of a tied embedding that are on two ranks
 };

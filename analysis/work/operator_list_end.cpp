@@ -133,13 +133,19 @@ std::vector<OperatorCall> clear_calls(const StageShape& s) {
   return std::move(list.calls);
 }
 
-std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer, bool clip) {
+std::vector<OperatorCall> norm_calls(const StageShape& s) {
+  CallList list(s);
+  const Owned owned = owned_of(s);
+  list.memory("squared_norm", owned.vectors + owned.matrices, static_cast<double>(s.g()), s.grad_type);
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer) {
   CallList list(s);
   const Owned owned = owned_of(s);
   const std::int64_t elements = owned.vectors + owned.matrices;
   const auto e = static_cast<double>(s.e());
   const auto g = static_cast<double>(s.g());
-  if (clip) list.memory("squared_norm", elements, g, s.grad_type);
   const double master = s.type == DType::fp32 ? 0 : 8;
   if (optimizer == Optimizer::adam) {
     list.memory("adam", elements, 2 * e + g + 16 + master);
@@ -213,14 +219,13 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::mirror, rank.mirror, loads,
                     DType::fp32);
   }
-  const bool clip = config.optimizer.clip_grad > 0;
-  if (clip) {
-    const bool world = any.zero >= 1 || any.exchanges_rows();
-    const int model = rank.layout.tensor * rank.layout.pipeline;
-    list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
-                    world ? rank.layout.world() : model, 1, DType::fp32);
-  }
-  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind, clip));
+  const bool world = any.zero >= 1 || any.exchanges_rows();
+  const int model = rank.layout.tensor * rank.layout.pipeline;
+  // Without clipping too: nothing is updated by a gradient that is not finite.
+  for (std::size_t i = 0; i < rank.of_first_route; ++i) append(norm_calls(rank.held[i]));
+  list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
+                  world ? rank.layout.world() : model, 1, DType::fp32);
+  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind));
   for (const StageShape& s : rank.held) {
     if (s.zero != 1 && s.zero != 2) continue;
     if (!s.gathers_in_first_forward()) append(parameter_gather_calls(s));

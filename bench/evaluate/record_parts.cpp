@@ -90,6 +90,11 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   report.loss = kUnknown;
   report.losses.clear();
   report.module_losses.clear();
+  if (config.machine.emulated_clock == EmulatedTime::virtual_time) {
+    // What else the host does does not reach the ranks' clock.
+    for (StepReport& step : report.steps) step = {step.time};
+    report.disturbance = {};
+  }
   if (config.machine.emulated_time_factor > 0) return;
   for (const auto& figure : kTimeFigures) figure.set(report.time, kUnknown);
   for (const auto& figure : kThroughputFigures) {

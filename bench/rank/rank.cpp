@@ -114,7 +114,10 @@ training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& s
 training::TrainingResult train_emulated(const RunConfig& config, const Schedule& schedule,
                                         const HardwareProfile& hardware, MpiCommunicator& control,
                                         const training::StepProgress& progress) {
-  EmulatedClock clock(config.machine.emulated_time_factor, control.clock_offset());
+  const MachineConfig& machine = config.machine;
+  EmulatedClock clock = machine.emulated_clock == EmulatedTime::virtual_time
+                            ? EmulatedClock::of_virtual_time()
+                            : EmulatedClock(machine.emulated_time_factor, control.clock_offset());
   EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
   const auto operators = make_emulated_operators(
       clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.rank())));

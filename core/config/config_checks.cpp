@@ -417,6 +417,11 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   if (auto reason = why_prediction_does_not_fit(config)) return reason;
   if (auto reason = why_adapters_do_not_fit(config)) return reason;
   if (auto reason = why_slow_ranks_do_not_fit(config)) return reason;
+  if (config.machine.emulated_clock == EmulatedTime::virtual_time &&
+      config.machine.emulated_time_factor != 1) {
+    return fmt::format("emulated_time_factor: found {} with emulated_clock virtual, expected 1",
+                       config.machine.emulated_time_factor);
+  }
   if (auto reason = why_layer_distribution_invalid(config)) return reason;
   if (auto reason = why_vocabulary_does_not_split(config)) return reason;
   if (!config.files.loss_mask.empty() && config.files.data.empty()) {

@@ -20,6 +20,9 @@ namespace plumbline {
 enum class Backend { cpu, cuda, emulated };
 /// What a software captures as CUDA graphs (Megatron-LM's --cuda-graph-impl): layers, by itself or by Transformer Engine,
 /// or a whole step.
+/// What an emulated rank's time is: the host's, slept through, or a clock that only its work and its waiting move.
+enum class EmulatedTime { real, virtual_time };
+
 enum class CudaGraphImpl { none, local, transformer_engine, full_iteration };
 /// "local".
 constexpr std::string_view cuda_graph_impl_name(CudaGraphImpl impl) {
@@ -55,6 +58,7 @@ struct MachineConfig {
   Bytes memory_budget;  // per rank; 0: no bound
   /// Emulated backend: seconds that pass for each second of the hardware profile; 0: as fast as possible.
   double emulated_time_factor = 1;
+  EmulatedTime emulated_clock = EmulatedTime::real;
 };
 
 /// A rank that is made to compute longer, so that somebody finds it.

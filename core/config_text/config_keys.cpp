@@ -24,6 +24,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
+constexpr KeyNames<2> kEmulatedClocks = {"real", "virtual"};
 constexpr KeyNames<4> kCudaGraphImpls = {"none", "local", "transformer_engine", "full_iteration"};
 constexpr KeyNames<4> kCpCommTypes = {"p2p", "all_gather", "a2a", "a2a+p2p"};
 constexpr KeyNames<4> kDispatchers = {"auto", "allgather", "alltoall", "flex"};
@@ -235,6 +236,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("warmup_steps", "", at(&C::measure, &MeasureConfig::warmup_steps), 0, kMaxSize),
       number_key("timeout_s", at(&C::measure, &MeasureConfig::timeout_s), 0.001, 1e9),
       number_key("emulated_time_factor", at(&C::machine, &MachineConfig::emulated_time_factor), 0, 1e6),
+      choice_key("emulated_clock", at(&C::machine, &MachineConfig::emulated_clock), kEmulatedClocks),
       seed_key(),
       slow_ranks_key(),
       text_key("weights", at(&C::files, &FilesConfig::weights), PathOr::path,

@@ -23,6 +23,7 @@ class EmulatedClock {
   static EmulatedClock of_virtual_time();
 
   bool runs() const { return factor_ > 0; }
+  bool is_virtual() const { return virtual_; }
   double factor() const { return factor_; }
   /// The time, without catching up.
   Seconds now() const;

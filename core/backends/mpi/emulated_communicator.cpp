@@ -33,6 +33,9 @@ EmulatedCommunicator::EmulatedCommunicator(const Layout& layout, EmulatedClock& 
   if (layout.world() == 1) return;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, world_.out()), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(world_.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (!clock.is_virtual()) return;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, answers_.out()), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(answers_.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 Ticket EmulatedCommunicator::open(Kind kind) {
@@ -53,6 +56,7 @@ Ticket EmulatedCommunicator::begin(const PointToPoint& message) {
     check_mpi(
         MPI_Irecv(&slot.message, sizeof(Note), MPI_BYTE, peer, message.tag, world_.get(), &slot.request),
         "MPI_Irecv");
+    begin_answer(slot, peer, message.tag);
     return ticket;
   }
   const Ticket ticket = open(Kind::send);
@@ -68,7 +72,19 @@ Ticket EmulatedCommunicator::begin(const PointToPoint& message) {
   // Synchronous: the request is done only when the receiver has come for the message.
   check_mpi(MPI_Issend(&slot.message, sizeof(Note), MPI_BYTE, peer, message.tag, world_.get(), &slot.request),
             "MPI_Issend");
+  begin_answer(slot, peer, message.tag);
   return ticket;
+}
+
+void EmulatedCommunicator::begin_answer(Pending& slot, int peer, int tag) {
+  if (!clock_.is_virtual()) return;
+  // Messages of two ranks with one tag pair up in order, and so do their answers.
+  slot.taken = clock_.position().value;
+  if (slot.kind == Kind::receive) {
+    check_mpi(MPI_Isend(&slot.taken, 1, MPI_DOUBLE, peer, tag, answers_.get(), &slot.answer), "MPI_Isend");
+  } else {
+    check_mpi(MPI_Irecv(&slot.taken, 1, MPI_DOUBLE, peer, tag, answers_.get(), &slot.answer), "MPI_Irecv");
+  }
 }
 
 Ticket EmulatedCommunicator::begin(const Collective& call) {
@@ -157,9 +173,12 @@ void EmulatedCommunicator::finish(Ticket& ticket) {
       break;
     case Kind::send:
       waiter_.wait(slot.request, MPI_STATUS_IGNORE, "MPI_Issend");
+      waiter_.wait(slot.answer, MPI_STATUS_IGNORE, "MPI_Irecv");
+      slot.end = std::max(slot.end, Seconds{slot.taken});
       break;
     case Kind::receive:
       waiter_.wait(slot.request, MPI_STATUS_IGNORE, "MPI_Irecv");
+      waiter_.wait(slot.answer, MPI_STATUS_IGNORE, "MPI_Isend");
       if (slot.message.bytes != slot.expected_bytes) {
         throw Error(fmt::format("rank {} expected {} bytes from rank {}, but {} came", rank(),
                                 slot.expected_bytes, slot.peer, slot.message.bytes));

@@ -75,6 +75,9 @@ class EmulatedCommunicator final : public Communicator {
     Kind kind = Kind::idle;
     MPI_Request request = MPI_REQUEST_NULL;
     Note message;
+    double taken =
+        0;  // virtual time: when the receiver came for the message; `answer` carries it to the sender
+    MPI_Request answer = MPI_REQUEST_NULL;
     std::int64_t expected_bytes = 0;
     int peer = 0;
     Meeting mine;
@@ -97,6 +100,8 @@ class EmulatedCommunicator final : public Communicator {
 
   Ticket open(Kind kind);
   void close(Ticket& ticket);
+  /// Of virtual time, which a sender that waits does not see pass: the receiver says when it came.
+  void begin_answer(Pending& slot, int peer, int tag);
   /// Starts a collective that lasts as long as the largest `cost`, of `bytes` bytes, as all members must say.
   Ticket begin_meeting(CollectiveKind kind, Group group, Bytes bytes, Seconds cost);
   /// Adds what computation took longer alongside a collective that has met.
@@ -109,6 +114,7 @@ class EmulatedCommunicator final : public Communicator {
   EmulatedLinks links_;
   Waiter waiter_;
   MpiComm world_;                                      // messages; null for a world of one
+  MpiComm answers_;                                    // to them, in virtual time
   TicketSlots<Pending> pending_;                       // requests keep pointers into it
   std::map<int, Seconds> link_free_;                   // by receiver
   std::array<Seconds, kGroups> lane_free_{};           // by group

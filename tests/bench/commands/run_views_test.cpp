@@ -84,6 +84,22 @@ TEST_F(Views, APerfettoTraceByItsExtension) {
   for (const char* name : {"predicted", "measured", "activations"}) EXPECT_THAT(file, HasSubstr(name));
 }
 
+TEST_F(Views, OnAVirtualClockEveryRunTakesTheSameTime) {
+  const std::string run = "run run.yaml --pp 2 --json --quiet --emulated-clock virtual";
+  const json first = json::parse(plumbline(run))["measurement"];
+  const json second = json::parse(plumbline(run))["measurement"];
+  EXPECT_EQ(first["time"], second["time"]);
+  ASSERT_EQ(first["steps"].size(), 2U);
+  EXPECT_EQ(first["steps"], second["steps"]);
+  EXPECT_EQ(first["step_s_min"], first["step_s_max"]);
+  EXPECT_GT(first["step_s_min"].get<double>(), 0);
+  for (const char* load : {"others", "stolen", "waited"})
+    EXPECT_TRUE(first["disturbance"][load].is_null()) << first["disturbance"];
+  const Said said = ProgramFolder::plumbline(run + " --emulated-time-factor 2");
+  EXPECT_EQ(said.exit_code, 2);
+  EXPECT_THAT(said.err, HasSubstr("emulated_time_factor: found 2 with emulated_clock virtual"));
+}
+
 TEST_F(Views, RunDrawsTheMeasuredTimelineBelowThePredicted) {
   const std::string text = plumbline("--quiet run run.yaml --pp 2 --timeline");
   EXPECT_EQ(errors_, "");

@@ -144,6 +144,28 @@ TEST(EmulatedCommunicator, ASendWaitsForItsReceiver) {
   communicator.barrier(Group::world);
 }
 
+TEST(EmulatedCommunicator, OnAVirtualClockASendWaitsUntilItsReceiverHasCome) {
+  if (world_size() < 2) return;
+  EmulatedClock clock = EmulatedClock::of_virtual_time();
+  EmulatedCommunicator communicator({1, world_size(), 1}, clock, slow_links());
+  if (communicator.rank() == 0) {
+    Ticket first = communicator.send(nowhere(500), 1, 0);  // 1 ms on the link, and 3 ms
+    Ticket second = communicator.send(nowhere(500), 1, 0);
+    communicator.wait(first);
+    EXPECT_NEAR(communicator.now().value, 4e-3, 1e-12);
+    communicator.wait(second);
+    EXPECT_NEAR(communicator.now().value, 20e-3, 1e-12);
+  } else if (communicator.rank() == 1) {
+    Ticket first = communicator.receive(nowhere(500), 0, 0);  // asked for at once
+    clock.advance({20e-3});
+    Ticket second = communicator.receive(nowhere(500), 0, 0);
+    communicator.wait(first);
+    communicator.wait(second);
+    EXPECT_NEAR(communicator.now().value, 20e-3, 1e-12);
+  }
+  communicator.barrier(Group::world);
+}
+
 TEST(EmulatedCommunicator, CollectivesBeginWithTheirLastMemberAndRunBesideTheWork) {
   const int n = world_size();
   if (n < 2) return;
