@@ -198,15 +198,17 @@ class StageCoster {
     return hardware_.processors == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
   }
 
-  /// What the first F of a step takes longer for the parameters that it gathers.
+  /// What the first F of a step takes longer for the parameters that it gathers, from all ranks.
   void first_forward(const StageShape& shape, const Load& load, StageCosts& costs) {
-    if (!shape.gathers_in_first_forward() || !has(ActionType::forward)) return;
+    const bool gathers = shape.gathers_in_first_forward() || shape.keeps_secondary_shards();
+    if (!gathers || !has(ActionType::forward)) return;
     const ActionTime plain = time_action(work_of(shape, ActionType::forward), hardware_, load);
     const ActionTime time = time_action(first_forward_work(shape), hardware_, load);
-    costs.first_forward = time.all - plain.all;
+    costs.first_forward.value = std::max(0.0, (time.all - plain.all).value);
     Lines lines(prediction_.lines, shape.stage, "step");
     for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
-    lines.add("parameter all-gather", 0, costs.first_forward, {}, time.gathered - time.gathers);
+    const Seconds hidden = time.gathered - time.gathers - (plain.gathered - plain.gathers);
+    lines.add("parameter all-gather", 0, costs.first_forward, {}, {std::max(0.0, hidden.value)});
   }
 
   /// Nothing hides the collectives of vocabulary parallelism: ranks share processors, or a framework's
@@ -228,7 +230,7 @@ class StageCoster {
         lines.add(call.label, call.count, {});
         continue;
       }
-      if (call.group != Group::data) {
+      if (call.group != Group::data && call.group != Group::zero_param) {
         lines.add(call, time_of(call, hardware_, load));
         continue;
       }
