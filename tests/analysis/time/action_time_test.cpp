@@ -280,11 +280,11 @@ struct SecondaryCase {
   double latency, forward, first_forward, backward;
 };
 // F: units of 1, 12, 12 and 5 seconds. The first one of a step copies three shards in 1 s each. B: 4, 16, 16 and 2 seconds with
-// clearing, 1 s for each of four sums of what was scattered, the last when nothing is left to hide it.
+// clearing, 1 s for each of four sums of what was scattered; nothing hides the last scatter, and 2 s alone the one before.
 constexpr SecondaryCase kSecondaryCases[] = {
     // F waits until 5, hides 1 of 5, and the rest. Copying the embedding's shard is hidden in that wait.
-    {"the first forward copies", 2, true, 5, 5 + 1 + 4 + 12 + 12 + 5, 2, 5 + 38 + 4 + 5},
-    {"each gather is awaited", 2, false, 5, 4 * 5 + 30, 3, 3 * 5 + 38 + 4 + 5},
+    {"the first forward copies", 2, true, 5, 5 + 1 + 4 + 12 + 12 + 5, 2, 5 + 1 + 38 + 4 + 3 + 5},
+    {"each gather is awaited", 2, false, 5, 4 * 5 + 30, 3, 3 * 5 + 38 + 4 + 3 + 5},
     // F: 20, 40, 60 and 80 for the gathers. B: gathers until 20, 40, 60 and scatters until 44, 77, 98, 119 beside each other.
     {"gathers and scatters on lanes of their own", 2, true, 20, 80 + 5, 0, 120},
     {"on one lane: scatters until 60, 100, 121, 142", 1, true, 20, 80 + 5, 0, 143},
