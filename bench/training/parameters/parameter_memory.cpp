@@ -75,9 +75,9 @@ Matrix ParameterMemory::secondary_shard(int unit) const {
   return secondary.matrix().columns(place.offset / secondary_ranks_, place.padded / secondary_ranks_);
 }
 
-Matrix ParameterMemory::secondary_part(const Matrix& values) const {
-  const std::int64_t elements = values.cols / secondary_ranks_;
-  return values.columns(data_rank_ % secondary_ranks_ * elements, elements);
+Matrix ParameterMemory::secondary_part(const Matrix& gathered) const {
+  const std::int64_t elements = gathered.cols / secondary_ranks_;
+  return gathered.columns(data_rank_ % secondary_ranks_ * elements, elements);
 }
 
 }  // namespace plumbline::training

@@ -33,9 +33,9 @@ class ParameterMemory {
   /// What this data rank owns of a unit, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;
   /// What this rank keeps of a unit for the ranks that gather secondary shards, as one row, and the same of the unit's
-  /// gathered `values`.
+  /// values, `gathered`.
   Matrix secondary_shard(int unit) const;
-  Matrix secondary_part(const Matrix& values) const;
+  Matrix secondary_part(const Matrix& gathered) const;
   /// First element of the owned piece within its unit.
   std::int64_t owned_from(int unit) const { return piece_of(this->unit(unit)) * owned_elements(unit); }
   std::int64_t owned_elements(int unit) const { return this->unit(unit).owned(); }
