@@ -96,6 +96,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   if (stages.front().framework != nullptr) return framework_held_bytes(stages);
   std::int64_t whole = 0;  // elements, padding included
   std::int64_t owned = 0;  // of them by this data-parallel rank
+  std::int64_t secondary = 0;
   std::int64_t buffers = 0;
   std::int64_t of_ends = 0;
   std::int64_t expert_biases = 0;  // bytes
@@ -106,6 +107,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     const StageElements elements = elements_of(s);
     whole += elements.whole();
     owned += elements.owned();
+    if (s.keeps_secondary_shards()) secondary += elements.matrices / s.secondary_shards;
     const bool sends_forward = !s.last && !s.next_here;
     const bool sends_backward = !s.first && !s.previous_here;
     const std::int64_t here = (sends_forward ? 1 : 0) + (sends_backward ? 1 : 0);
@@ -124,7 +126,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   const StageShape& any = stages.front();
   const HeldQuantized quantized = held_quantized(stages);
   held[Category::parameters].value =
-      (any.zero >= 3 ? owned : whole) * any.e() + quantized.weights + expert_biases;
+      ((any.zero >= 3 ? owned : whole) + secondary) * any.e() + quantized.weights + expert_biases;
   held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
   const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.type == DType::fp32 ? 0 : 1;

@@ -66,7 +66,7 @@ class Timeline {
     const Part& part = parts_[work.runs[i].part];
     if (unit.gather.elements > 0) {
       time_.gathered.value += part.gather;
-      if (!work.gathers_ahead) gathered_at_ = start(part.gather, time_.gathers);
+      if (!work.gathers_ahead) gathered_at_ = start(part.gather, lane_of(unit.gather), time_.gathers);
       wait(gathered_at_, time_.gathers);
       if (work.gathers_ahead) next_gather(work, i, k + 1);
     }
@@ -75,7 +75,7 @@ class Timeline {
     if (unit.final_gradient) time_.finals.push_back({now_});
     if (unit.scatter.elements > 0) {
       finish_scatter();
-      scattered_at_ = start(part.scatter, time_.scatters);
+      scattered_at_ = start(part.scatter, lane_, time_.scatters);
       accumulate_ = part.accumulate;
       time_.scattered.value += part.scatter;
       if (!work.scatters_go_on) finish_scatter();
@@ -86,15 +86,20 @@ class Timeline {
   void next_gather(const ActionWork& work, std::size_t i, std::int64_t k) {
     for (; i < work.runs.size(); ++i, k = 0) {
       const ActionWork::Run& run = work.runs[i];
-      if (k >= run.repeat || work.parts[run.part].gather.elements == 0) continue;
-      gathered_at_ = start(parts_[run.part].gather, time_.gathers);
+      const OperatorCall& gather = work.parts[run.part].gather;
+      if (k >= run.repeat || gather.elements == 0) continue;
+      gathered_at_ = start(parts_[run.part].gather, lane_of(gather), time_.gathers);
       return;
     }
   }
 
-  /// Returns when a collective that starts now is done, after those before it.
-  double start(double seconds, Seconds& exposed) {
-    if (overlapped_) return lane_ = std::max(lane_, now_) + seconds;
+  double& lane_of(const OperatorCall& gather) {
+    return gather.group == Group::zero_param ? near_lane_ : lane_;
+  }
+
+  /// Returns when a collective that starts now is done, after those before it on its group's lane.
+  double start(double seconds, double& lane, Seconds& exposed) {
+    if (overlapped_) return lane = std::max(lane, now_) + seconds;
     now_ += seconds;
     exposed.value += seconds;
     return now_;
@@ -115,7 +120,8 @@ class Timeline {
   std::vector<Part> parts_;
   bool overlapped_;
   double now_ = 0;
-  double lane_ = 0;  // when the data group's last collective is done
+  double lane_ = 0;       // when the data group's last collective is done
+  double near_lane_ = 0;  // the same of ranks that gather secondary shards
   double gathered_at_ = 0;
   double scattered_at_ = -1;
   double accumulate_ = 0;

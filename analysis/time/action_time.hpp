@@ -24,8 +24,8 @@ struct ActionTime {
 /// of each use and is waited for at the start of the next. ZeRO-2 and 3: a unit's reduce-scatter starts when
 /// its gradient is done, after the one before has been waited for and added; the last is waited for at the
 /// end. Without overlap (work.gathers_ahead, work.scatters_go_on) each is waited for where it starts: gathers at the
-/// start of the use. Collectives of the data group follow one another on a lane of their own during the computation. On
-/// shared processors (`hardware.processors` > 0) nothing overlaps with computation: there every collective
+/// start of the use. Collectives of the data group follow one another on a lane of their own during the computation, and
+/// so do gathers of secondary shards. On shared processors (`hardware.processors` > 0) nothing overlaps with computation: there every collective
 /// takes its time.
 ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load);
 

@@ -4,9 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
-
-#include "analysis/time/call_lanes.hpp"
 
 namespace plumbline {
 namespace {
@@ -17,9 +16,10 @@ enum class StepKind : std::uint8_t { compute, awaited, exchange, scatter };
 struct TimedStep {
   StepKind kind = StepKind::compute;
   double seconds = 0;
-  double tensor = 0;      // compute: of it in collectives
-  double slowdown = 1;    // exchange: of what is computed alongside
-  double accumulate = 0;  // scatter: once it is there
+  double tensor = 0;       // compute: of it in collectives
+  double slowdown = 1;     // exchange: of what is computed alongside
+  double accumulate = 0;   // scatter: once it is there
+  const char* label = "";  // awaited, exchange
 };
 using TimedPart = std::vector<TimedStep>;
 
@@ -29,7 +29,7 @@ TimedPart steps_of(const UnitWork& unit, const HardwareProfile& hardware, const 
   const auto flush = [&] {
     if (computed.empty()) return;
     const PartTime time = time_calls(computed, hardware, load);
-    steps.push_back({StepKind::compute, time.all, time.tensor, 1, 0});
+    steps.push_back({StepKind::compute, time.all, time.tensor, 1, 0, ""});
     computed.clear();
   };
   for (const OperatorCall& call : unit.calls) {
@@ -39,12 +39,13 @@ TimedPart steps_of(const UnitWork& unit, const HardwareProfile& hardware, const 
     }
     flush();
     steps.push_back({call.hands_over ? StepKind::exchange : StepKind::awaited,
-                     time_of(call, hardware, load).value, 0, slowdown_alongside(call, hardware), 0});
+                     time_of(call, hardware, load).value, 0, slowdown_alongside(call, hardware), 0,
+                     call.label});
   }
   flush();
   if (unit.scatter.elements > 0) {
     steps.push_back({StepKind::scatter, time_of(unit.scatter, hardware, load).value, 0, 1,
-                     unit.accumulate.elements > 0 ? time_of(unit.accumulate, hardware, load).value : 0});
+                     unit.accumulate.elements > 0 ? time_of(unit.accumulate, hardware, load).value : 0, ""});
   }
   return steps;
 }
@@ -115,7 +116,7 @@ class PairTimeline {
       }
     }
     finish_scatter();
-    return {{now_}, {tensor_}};
+    return {{now_}, {tensor_}, std::move(alongside_)};
   }
 
  private:
@@ -124,6 +125,7 @@ class PairTimeline {
     double begin = 0;
     double seconds = 0;
     double slowdown = 1;
+    const char* label = "";
   };
 
   bool done(const std::array<UnderWay, 2>& exchanges) const {
@@ -139,7 +141,10 @@ class PairTimeline {
       case StepKind::awaited:
       case StepKind::exchange: {
         const double before = now_;
+        if (lane_ > now_) add(on_lane_, 0, lane_ - now_, 0);
+        add(step.label, step.seconds, step.seconds, 0);
         now_ = lane_ = std::max(now_, lane_) + step.seconds;
+        on_lane_ = step.label;
         tensor_ += now_ - before;
         break;
       }
@@ -155,17 +160,23 @@ class PairTimeline {
   UnderWay start(const TimedStep& step) {
     const double begin = std::max(now_, lane_);
     lane_ = begin + step.seconds;
-    return {true, begin, step.seconds, step.slowdown};
+    on_lane_ = step.label;
+    return {true, begin, step.seconds, step.slowdown, step.label};
   }
 
   void finish(UnderWay& exchange) {
     if (!exchange.started) return;
     const double before = now_;
     const double alongside = std::clamp(now_ - exchange.begin, 0.0, exchange.seconds / exchange.slowdown);
-    now_ += alongside * (exchange.slowdown - 1);
-    now_ = std::max(now_, exchange.begin + exchange.seconds);
+    const double slower = alongside * (exchange.slowdown - 1);
+    now_ = std::max(now_ + slower, exchange.begin + exchange.seconds);
+    add(exchange.label, exchange.seconds, now_ - before - slower, slower);
     tensor_ += now_ - before;
     exchange = {};
+  }
+
+  void add(const char* label, double all, double exposed, double slower) {
+    add_alongside({{label, {all}, {exposed}, {slower}}}, 1, alongside_);
   }
 
   void finish_scatter() {
@@ -179,6 +190,8 @@ class PairTimeline {
   double now_ = 0;
   double tensor_ = 0;
   double lane_ = 0;  // when the expert group's last collective is done
+  const char* on_lane_ = "";
+  std::vector<Alongside> alongside_;
   double data_lane_ = 0;
   double scattered_at_ = -1;
   double accumulate_ = 0;

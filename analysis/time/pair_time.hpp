@@ -1,13 +1,17 @@
 // How long an overlapped pair of actions lasts when the one computes while the other's rows of experts are under way.
 #pragma once
 
-#include "analysis/time/operator_time.hpp"
+#include <vector>
+
+#include "analysis/time/call_lanes.hpp"
 
 namespace plumbline {
 
 struct PairTime {
   Seconds all;
   Seconds tensor;  // part of it: waiting for collectives, and being slower alongside them
+  std::vector<Alongside>
+      alongside;  // collectives of the expert group, by label; waiting for the lane is the one's on it
 };
 
 /// One action of a pair.

@@ -19,8 +19,8 @@ namespace {
 /// The lines of one phase of a stage: one per label.
 class Lines {
  public:
-  Lines(std::vector<CostLine>& lines, int stage, const char* phase)
-      : lines_(lines), first_(lines.size()), stage_(stage), phase_(phase) {}
+  Lines(std::vector<CostLine>& lines, int stage, std::string phase)
+      : lines_(lines), first_(lines.size()), stage_(stage), phase_(std::move(phase)) {}
 
   void add(const OperatorCall& call, Seconds time) { add(label_of(call), call.count, time, flops_of(call)); }
   /// `hidden`: what it takes besides `time`, alongside computation.
@@ -39,7 +39,7 @@ class Lines {
   std::vector<CostLine>& lines_;
   std::size_t first_;
   int stage_;
-  const char* phase_;
+  std::string phase_;
 };
 
 /// How many times slower than alone everybody is while every rank works.
@@ -157,9 +157,26 @@ class StageCoster {
     const PairTime time =
         time_pair({first, load_on(shapes_[a.stage])}, {second, load_on(shapes_[b.stage])}, hardware_);
     const Seconds apart = cost_of(a) + cost_of(b);
+    pair_lines(a, b, first, second, time);
     const Seconds all = time.all + hardware_.action_overhead * 2;
     prediction_.costs.pairs.push_back({a.type, a.stage, b.type, b.stage, all / apart});
     prediction_.pairs.push_back({0, apart - all, waits(a) + waits(b) - time.tensor});
+  }
+
+  /// What a pair's exchanges of experts leave exposed, under the two actions' names without micro-batches.
+  void pair_lines(const Action& a, const Action& b, const ActionWork& first, const ActionWork& second,
+                  const PairTime& time) {
+    const auto name = [](const Action& action) {
+      const std::string text = to_string(Action{action.type, false, action.stage, 0});
+      return text.substr(0, text.size() - 1);
+    };
+    Lines lines(prediction_.lines, a.stage, name(a) + "+" + name(b));
+    for (const ActionWork* work : {&first, &second}) {
+      for (const OperatorCall& call : calls_of(*work)) {
+        if (is_collective(call.kind) && call.group == Group::expert) lines.add(call.label, call.count, {});
+      }
+    }
+    add_alongside_lines(time.alongside, lines);
   }
 
   void passes(const StageShape& shape) {
@@ -198,15 +215,17 @@ class StageCoster {
     return hardware_.processors == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
   }
 
-  /// What the first F of a step takes longer for the parameters that it gathers.
+  /// What the first F of a step takes longer for the parameters that it gathers, from all ranks.
   void first_forward(const StageShape& shape, const Load& load, StageCosts& costs) {
-    if (!shape.gathers_in_first_forward() || !has(ActionType::forward)) return;
+    const bool gathers = shape.gathers_in_first_forward() || shape.keeps_secondary_shards();
+    if (!gathers || !has(ActionType::forward)) return;
     const ActionTime plain = time_action(work_of(shape, ActionType::forward), hardware_, load);
     const ActionTime time = time_action(first_forward_work(shape), hardware_, load);
-    costs.first_forward = time.all - plain.all;
+    costs.first_forward.value = std::max(0.0, (time.all - plain.all).value);
     Lines lines(prediction_.lines, shape.stage, "step");
     for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
-    lines.add("parameter all-gather", 0, costs.first_forward, {}, time.gathered - time.gathers);
+    const Seconds hidden = time.gathered - time.gathers - (plain.gathered - plain.gathers);
+    lines.add("parameter all-gather", 0, costs.first_forward, {}, {std::max(0.0, hidden.value)});
   }
 
   /// Nothing hides the collectives of vocabulary parallelism: ranks share processors, or a framework's
@@ -228,7 +247,7 @@ class StageCoster {
         lines.add(call.label, call.count, {});
         continue;
       }
-      if (call.group != Group::data) {
+      if (call.group != Group::data && call.group != Group::zero_param) {
         lines.add(call, time_of(call, hardware_, load));
         continue;
       }
@@ -240,12 +259,7 @@ class StageCoster {
       lines.add(call.label, call.count, counted ? Seconds{} : waited, {}, counted ? Seconds{} : all - waited);
       counted = true;
     }
-    Seconds slower;
-    for (const Alongside& part : time.alongside) {
-      lines.add(part.label, 0, part.exposed, {}, part.all - part.exposed);
-      slower += part.slower;
-    }
-    if (slower.value > 0) lines.add("slower alongside collectives", 1, slower);
+    add_alongside_lines(time.alongside, lines);
     VocabularySeconds vocabulary{};
     if (!waits_for_vocabulary() || !shape.vocabulary.carries) return vocabulary;
     for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {
@@ -254,6 +268,15 @@ class StageCoster {
       vocabulary[static_cast<std::size_t>(call_of(call.group))] += seconds;
     }
     return vocabulary;
+  }
+
+  static void add_alongside_lines(const std::vector<Alongside>& alongside, Lines& lines) {
+    Seconds slower;
+    for (const Alongside& part : alongside) {
+      lines.add(part.label, 0, part.exposed, {}, part.all - part.exposed);
+      slower += part.slower;
+    }
+    if (slower.value > 0) lines.add("slower alongside collectives", 1, slower);
   }
 
   static VocabularyCall call_of(Group group) {

@@ -20,13 +20,14 @@ namespace plumbline {
 struct CostLine {
   int stage = 0;
   /// forward | backward | backward input | backward weight | teacher forward | scores | scores backward |
-  /// input layer | input layer backward | step
+  /// input layer | input layer backward | step, or an overlapped pair, such as 0F+0B: the exchanges of experts in it,
+  /// which the lines of its actions have as they are by themselves
   std::string phase;
   std::string label;
   std::int64_t count = 0;
   Seconds seconds;  // all `count` calls; of what overlaps with computation, the part that is waited for
   Flops flops;
-  Seconds hidden;  // of tensor-parallel collectives: what runs alongside computation, not part of `seconds`
+  Seconds hidden;  // of collectives: what runs alongside computation, not part of `seconds`
 };
 
 /// The overlapped pairs of one kind in a step that runs them together.

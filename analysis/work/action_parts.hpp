@@ -13,17 +13,18 @@ namespace plumbline {
 /// Parts in the order in which they run.
 class WorkBuilder {
  public:
-  /// `gathers`: values are gathered with every ZeRO stage.
-  explicit WorkBuilder(const StageShape& shape, bool gathers = false) : s_(shape), gathers_(gathers) {
-    work.gathers_ahead = gathers || shape.overlap_param_gather;
+  /// `first`: the first forward of a step, which gathers values with every ZeRO stage, and from all ranks.
+  explicit WorkBuilder(const StageShape& shape, bool first = false) : s_(shape), first_(first) {
+    work.gathers_ahead = shape.overlap_param_gather;
     work.scatters_go_on = shape.overlap_grad_reduce;
   }
 
   /// A part that uses the values of a unit, or computes its weight gradient, or neither. `unit`: its padded
-  /// elements. Fills the calls by `write(list)`.
+  /// elements. Fills the calls by `write(list)`. `again`: every forward uses the values earlier, too.
   struct Kind {
     bool values = false;
     bool gradient = false;
+    bool again = false;
   };
   template <class Write>
   std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
@@ -34,13 +35,20 @@ class WorkBuilder {
   std::size_t part(const StageShape& shape, Kind kind, std::int64_t unit, Write&& write) {
     CallList list(shape);
     if (kind.gradient && s_.zero >= 2) list.memory("fill", unit, static_cast<double>(s_.g()), s_.grad_type);
+    const bool gathers = kind.values && (s_.zero >= 3 || (first_ && !kind.again));
+    const bool from_all = !s_.keeps_secondary_shards() || (first_ && !kind.again);
+    if (gathers && from_all && s_.keeps_secondary_shards())
+      list.memory("copy", unit / s_.secondary_shards, 2 * static_cast<double>(s_.e()));
     write(list);
     UnitWork part;
     part.calls = std::move(list.calls);
     part.final_gradient = kind.gradient;
-    if (kind.values && (s_.zero >= 3 || gathers_)) {
-      part.gather = CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::data,
-                                              s_.data, unit, s_.type);
+    if (gathers) {
+      part.gather = CallList::collective_call(
+          CallKind::all_gather,
+          from_all ? "parameter all-gather" : "parameter all-gather of secondary shards",
+          from_all ? Group::data : Group::zero_param, from_all ? s_.data : s_.secondary_shards, unit,
+          s_.type);
     }
     if (kind.gradient && s_.zero >= 2) {
       part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
@@ -64,14 +72,11 @@ class WorkBuilder {
     run(part(kind, unit, write), 1);
   }
 
-  /// Units have their values from their first use on.
-  bool gathers_once() const { return gathers_ && s_.zero < 3; }
-
   ActionWork work;
 
  private:
   const StageShape& s_;
-  const bool gathers_;
+  const bool first_;
 };
 
 /// Parts of single layers, one for every kind of them: its window, and whether a mixture's has experts.

@@ -115,7 +115,8 @@ struct ActionWork {
 /// contains all that its rank computes until C2 starts. Throws InputError for another type.
 ActionWork work_of(const StageShape& shape, ActionType type);
 /// The same of the first F of a step on a stage that gathers_in_first_forward(): every unit of the stage is gathered
-/// where ZeRO-3 would gather it. An output layer that is an embedding on the same rank has been gathered with that.
+/// where ZeRO-3 would gather it; or that keeps_secondary_shards(): units are gathered from all ranks. An output layer
+/// that is an embedding on the same rank has been gathered with that.
 ActionWork first_forward_work(const StageShape& shape);
 /// Its calls without their order, everything that is started included.
 std::vector<OperatorCall> calls_of(const ActionWork& work);

@@ -318,7 +318,7 @@ void cross_entropy(const StageShape& s, CallList& list) {
 /// Modules share the output layer; behind the final norm where there are some.
 void output_forward(const StageShape& s, WorkBuilder& builder) {
   const bool gathered = s.shared_output || (s.tied && s.own_modules() > 0);
-  builder.once({!builder.gathers_once() || !gathered, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+  builder.once({true, false, gathered}, padded_vocabulary_unit(s), [&](CallList& list) {
     if (s.own_modules() == 0) norm_forward(s, list);
     for (std::int64_t i = 0; i <= s.own_modules(); ++i) {
       list.gathered("sequence all-gather forward");
@@ -374,8 +374,7 @@ std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder
 /// Of modules that predict further tokens (bench/training/mtp.md): what they look up.
 void modules_embedding(const StageShape& s, WorkBuilder& builder) {
   const std::int64_t full = s.tokens * s.hidden;
-  const bool gathers = !builder.gathers_once() || !s.shared_lookup;
-  builder.once({gathers, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+  builder.once({true, false, s.shared_lookup}, padded_vocabulary_unit(s), [&](CallList& list) {
     for (std::int64_t i = 0; i < s.own_modules(); ++i) {
       list.memory("embedding_forward", full, 2 * e(s));
       if (s.sequence_parallel) scatter_embedded(s, list);
@@ -480,8 +479,8 @@ void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
-ActionWork forward_work(const StageShape& s, bool teacher, bool gathers = false) {
-  WorkBuilder builder(s, gathers);
+ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
+  WorkBuilder builder(s, first);
   copy_joint_input(s, builder);
   if (s.first) {
     if (s.embeds()) embedding_forward(s, builder);

@@ -231,6 +231,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.state_shards = config.parallel.state_shards();
   shape.optimizer_instances = config.parallel.num_distributed_optimizer_instances;
   shape.zero = config.parallel.effective_zero_stage();
+  if (framework == nullptr) shape.secondary_shards = config.parallel.zero_hpz_partition_size;
   shape.recompute = config.recompute.granularity;
   shape.recompute_layers = std::max<std::int64_t>(1, config.recompute.num_layers);
   shape.recomputed = config.recompute.selected();
@@ -399,6 +400,7 @@ std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& 
   RunConfig teacher = config;
   teacher.model = *config.distillation.teacher;
   teacher.parallel.zero_stage = 0;
+  teacher.parallel.zero_hpz_partition_size = 1;
   teacher.parallel.overlap_param_gather.reset();
   teacher.recompute.granularity = Recompute::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;

@@ -172,6 +172,8 @@ struct StageShape {
   int zero = 0;          // Z: the ZeRO stage in effect, 0 when D = 1
   int state_shards = 1;  // ranks that it cuts over: D, of other software ÷ optimizer_instances
   int optimizer_instances = 1;
+  int secondary_shards =
+      1;  // ZeRO 3: ranks that have a second copy of the parameters between them; 1: there is none
   bool overlap_grad_reduce = true;    // gradients are reduced alongside the backwards
   bool overlap_param_gather = false;  // parameters are gathered one unit ahead of their use
   bool receives_ahead = false;        // a message's buffer is there one computation before its RECV
@@ -213,6 +215,8 @@ struct StageShape {
   bool gathers_in_first_forward() const {
     return framework == nullptr && overlap_param_gather && (zero == 1 || zero == 2);
   }
+  /// The first use of a unit in a step gathers it from all ranks, later ones among fewer (bench/training/hpz.md).
+  bool keeps_secondary_shards() const { return secondary_shards > 1; }
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }

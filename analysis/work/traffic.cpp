@@ -60,14 +60,19 @@ class RankCounter {
       const auto of = [&](ActionType type) { return times_[stage][static_cast<std::size_t>(type)]; };
       for (const ActionType type : {forward, backward, backward_input, backward_weight, teacher_forward,
                                     vocab_forward, vocab_backward, input_forward, input_backward}) {
-        if (of(type) == 0) continue;
+        std::int64_t times = of(type);
+        if (times == 0) continue;
+        if (type == forward && shape.keeps_secondary_shards()) {
+          count(calls_of(first_forward_work(shape)), traffic);
+          --times;
+        }
         Traffic once;
         count(calls_of(work_of(type == teacher_forward ? teachers_.at(stage) : shape, type)), once);
         for (std::size_t group = 0; group < once.groups.size(); ++group) {
-          add(once.groups[group], of(type), traffic.groups[group]);
+          add(once.groups[group], times, traffic.groups[group]);
         }
-        traffic.messages_sent += once.messages_sent * of(type);
-        traffic.point_to_point_sent += once.point_to_point_sent * of(type);
+        traffic.messages_sent += once.messages_sent * times;
+        traffic.point_to_point_sent += once.point_to_point_sent * times;
       }
       if (shape.vocabulary.carries) count_vocabulary(shape, of(vocab_forward), of(input_forward), traffic);
       const auto sent_here = [&](Payload payload) { return sent(static_cast<int>(stage), payload); };

@@ -12,6 +12,7 @@
 #include "core/config/mixture_checks.hpp"
 #include "core/config/prediction_checks.hpp"
 #include "core/config/recompute_checks.hpp"
+#include "core/config/sharding_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {
@@ -172,56 +173,6 @@ std::optional<std::string> why_exchanges_do_not_overlap(const RunConfig& config)
                   "forward next to a "
                   "backward that does not need it",
                   printable(schedule)));
-}
-
-std::optional<std::string> why_instances_do_not_fit(const RunConfig& config) {
-  const ParallelConfig& parallel = config.parallel;
-  const int instances = parallel.num_distributed_optimizer_instances;
-  if (instances == 1) return std::nullopt;
-  const auto found = [&](const std::string& text) {
-    return fmt::format("num_distributed_optimizer_instances: found {} {}", instances, text);
-  };
-  if (config.machine.software == "plumbline") {
-    return found("with software plumbline, which has one; expected 1, or other software");
-  }
-  if (parallel.zero_stage == 0)
-    return found("with zero_stage 0, which cuts nothing; expected zero_stage 1, 2 or 3");
-  if (parallel.copies() % instances != 0) {
-    return found(
-        fmt::format("with {} ranks that hold the same parameters, expected a divisor", parallel.copies()));
-  }
-  if (config.model.mixture && parallel.expert_copies() % instances != 0) {
-    return found(fmt::format("with {} ranks that hold the same experts, expected a divisor",
-                             parallel.expert_copies()));
-  }
-  return std::nullopt;
-}
-
-/// What the overlap of data-parallel collectives does not go together with.
-std::optional<std::string> why_gathers_do_not_overlap(const RunConfig& config) {
-  const ParallelConfig& parallel = config.parallel;
-  if (!parallel.overlap_param_gather.value_or(false) || config.machine.software != "plumbline")
-    return std::nullopt;
-  if (parallel.zero_stage == 0) {
-    return "overlap_param_gather: found true with zero_stage 0, expected zero_stage 1, 2 or 3, which gather "
-           "parameters";
-  }
-  if (parallel.zero_stage == 3) return std::nullopt;
-  if (parallel.splits_vocabulary()) {
-    return fmt::format(
-        "overlap_param_gather: found true with vocab_parallel {} and zero_stage {}, expected zero_stage 3, "
-        "or false: the "
-        "vocabulary's shards are used before the first forward",
-        vocab_parallel_name(parallel.vocab_parallel), parallel.zero_stage);
-  }
-  if (config.numerics.fp8.on()) {
-    return fmt::format(
-        "overlap_param_gather: found true with fp8_format and zero_stage {}, expected zero_stage 3, or "
-        "false: weights are "
-        "quantized whole after the update",
-        parallel.zero_stage);
-  }
-  return std::nullopt;
 }
 
 /// What a prefix whose tokens see each other does not go together with.
@@ -408,8 +359,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   if (auto reason = why_fp8_does_not_fit(config)) return reason;
   if (auto reason = why_graphs_do_not_fit(config)) return reason;
   if (auto reason = why_exchanges_do_not_overlap(config)) return reason;
-  if (auto reason = why_instances_do_not_fit(config)) return reason;
-  if (auto reason = why_gathers_do_not_overlap(config)) return reason;
+  if (auto reason = why_sharding_does_not_fit(config)) return reason;
   if (auto reason = why_prefix_does_not_fit(config)) return reason;
   if (auto reason = why_switches_do_not_fit(config)) return reason;
   if (auto reason = why_mixture_does_not_fit(config)) return reason;

@@ -81,6 +81,9 @@ struct ParallelConfig {
   /// Of other software: groups of copies that each hold all states, cut within the group; gradients are summed
   /// between them.
   int num_distributed_optimizer_instances = 1;
+  /// ZeRO 3: neighbouring ranks that have a second copy of the parameters between them, for all gathers of a step but a
+  /// unit's first (DeepSpeed's ZeRO++, arXiv:2306.10209 section 3.2); 1: none.
+  int zero_hpz_partition_size = 1;
   /// Gradients are reduced alongside the backwards that make them. Empty: as the software does; plumbline: true.
   std::optional<bool> overlap_grad_reduce;
   /// With ZeRO parameters are gathered alongside the passes that use them. Empty: as the software does; plumbline:

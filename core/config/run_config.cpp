@@ -15,6 +15,7 @@ Layout RunConfig::layout() const {
   if (parallel.hierarchical()) layout.context_heads = parallel.head_ranks();
   if (spreads_experts()) layout.expert = parallel.expert;
   if (spreads_experts() && parallel.folds_experts()) layout.expert_tensor = parallel.expert_tensor;
+  layout.zero_param = parallel.zero_hpz_partition_size;
   layout.vocab_parallel = parallel.splits_vocabulary();
   if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {
     layout.kv_sharing = layout.tensor / static_cast<int>(model.kv_heads);

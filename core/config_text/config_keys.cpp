@@ -185,6 +185,8 @@ std::vector<ConfigKey> make_keys() {
       integer_key("zero_stage", "", at(&C::parallel, &ParallelConfig::zero_stage), 0, 3),
       integer_key("num_distributed_optimizer_instances", "",
                   at(&C::parallel, &ParallelConfig::num_distributed_optimizer_instances), 1, kMaxSize),
+      integer_key("zero_hpz_partition_size", "", at(&C::parallel, &ParallelConfig::zero_hpz_partition_size),
+                  1, kMaxSize),
       optional_boolean_key("overlap_p2p_comm", at(&C::parallel, &ParallelConfig::overlap_p2p_comm)),
       optional_boolean_key("overlap_grad_reduce", at(&C::parallel, &ParallelConfig::overlap_grad_reduce)),
       optional_boolean_key("overlap_param_gather", at(&C::parallel, &ParallelConfig::overlap_param_gather)),

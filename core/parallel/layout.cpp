@@ -18,6 +18,7 @@ std::string_view name_of(Group group) {
                                                                    "context_heads",
                                                                    "expert",
                                                                    "expert_data",
+                                                                   "zero_param",
                                                                    "vocab_hidden",
                                                                    "vocab_statistics",
                                                                    "vocab_gradient",
@@ -107,6 +108,9 @@ GroupExtent Layout::extent(Group group, int rank) const {
       const int apart = expert_ranks() * (folds_experts() ? 1 : tensor);
       return {range(place % apart, tensor * data / apart, apart), here};
     }
+    case Group::zero_param:
+      if (zero_param == 1) return {};
+      return {of_data(mine.data / zero_param * zero_param, zero_param), here};
   }
   return {};
 }

@@ -86,7 +86,7 @@ inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
     {"moe_router_load_balancing_type", "", "num_experts", true},
     {"moe_router_force_load_balancing", "false", "num_experts"},
     {"moe_shared_expert_overlap", "false"},
-    {"zero_hpz_partition_size", "1"},
+    {"zero_hpz_partition_size", "1", "", true},
     {"use_megatron_fsdp", "false"},
     {"recompute_modules", "none", "", true},
     {"activation_offload", "none"},

@@ -103,6 +103,7 @@ RunConfig teacher_config(const RunConfig& config) {
   teacher.numerics.fp8.format = Fp8Format::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
   teacher.parallel.zero_stage = 0;
+  teacher.parallel.zero_hpz_partition_size = 1;
   teacher.parallel.overlap_param_gather.reset();
   teacher.recompute.granularity = Recompute::none;
   return teacher;

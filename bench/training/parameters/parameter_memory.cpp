@@ -23,6 +23,7 @@ void clear(Operators& operators, const ParameterSet& set) {
 ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParameters& parameters)
     : parameters_(parameters),
       data_rank_(context.communicator.layout().coordinates(context.communicator.rank()).data),
+      secondary_ranks_(context.config.parallel.zero_hpz_partition_size),
       expert_copy_(context.communicator.layout()
                        .expert_place(context.communicator.layout().coordinates(context.communicator.rank()))
                        .copy) {
@@ -37,6 +38,9 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
   }
   values =
       allocate(context, parameters, Category::parameters, "parameters", config.numerics.precision, zero >= 3);
+  if (secondary_ranks_ > 1)
+    secondary =
+        context.make(Category::parameters, "secondary shards", 1, parameters.matrices / secondary_ranks_);
   if (parameters.untrained > 0)
     untrained = context.make_fp32(Category::parameters, "expert biases", 1, parameters.untrained);
   gradients =
@@ -64,6 +68,16 @@ Matrix ParameterMemory::owned(const ParameterSet& set, int unit) const {
       set.sharded ? this->unit(unit).owned_offset : this->unit(unit).offset + owned_from(unit);
   const Matrix& all = set.matrices;
   return {all.at(0, first), 1, owned_elements(unit), all.dtype};
+}
+
+Matrix ParameterMemory::secondary_shard(int unit) const {
+  const Unit& place = this->unit(unit);
+  return secondary.matrix().columns(place.offset / secondary_ranks_, place.padded / secondary_ranks_);
+}
+
+Matrix ParameterMemory::secondary_part(const Matrix& gathered) const {
+  const std::int64_t elements = gathered.cols / secondary_ranks_;
+  return gathered.columns(data_rank_ % secondary_ranks_ * elements, elements);
 }
 
 }  // namespace plumbline::training

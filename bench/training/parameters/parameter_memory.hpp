@@ -25,12 +25,17 @@ class ParameterMemory {
   ParameterSet gradients;
   ParameterSet master;            // empty when the values are fp32
   ParameterSet moment1, moment2;  // empty for SGD
+  Tensor secondary;               // of the values, for gathers among fewer ranks (hpz.md); empty without
   Tensor untrained;               // fp32: what no gradient trains, of every data rank alike; empty without
 
   /// All of a unit, padding included, as one row; the set must not be sharded.
   Matrix whole(const ParameterSet& set, int unit) const;
   /// What this data rank owns of a unit, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;
+  /// What this rank keeps of a unit for the ranks that gather secondary shards, as one row, and the same of the unit's
+  /// values, `gathered`.
+  Matrix secondary_shard(int unit) const;
+  Matrix secondary_part(const Matrix& gathered) const;
   /// First element of the owned piece within its unit.
   std::int64_t owned_from(int unit) const { return piece_of(this->unit(unit)) * owned_elements(unit); }
   std::int64_t owned_elements(int unit) const { return this->unit(unit).owned(); }
@@ -46,6 +51,7 @@ class ParameterMemory {
   }
 
   const std::int64_t data_rank_;
+  const std::int64_t secondary_ranks_;
   const std::int64_t expert_copy_;
 };
 

@@ -10,7 +10,8 @@ UnitValues::UnitValues(const TrainingContext& context, const ParameterMemory& me
       sharded_(memory.values.sharded && copies > 1),
       overlaps_(context.config.parallel.effective_overlap_param_gather()),
       in_place_(!memory.values.sharded && overlaps_ && context.config.parallel.effective_zero_stage() > 0),
-      gathered_(in_place_ ? static_cast<std::size_t>(memory.units()) : 0) {}
+      secondary_(memory.secondary),
+      gathered_(in_place_ || secondary_ ? static_cast<std::size_t>(memory.units()) : 0) {}
 
 void UnitValues::start_step() {
   gathered_.assign(gathered_.size(), false);
@@ -36,6 +37,7 @@ Matrix UnitValues::begin() {
   waited_ += context_.time_waited(mine.current.ticket);
   const std::size_t next = mine.following();
   if (overlaps_ && next < mine.uses.size()) mine.next = start(mine.uses[next]);
+  if (secondary_) keep_secondary_shard(unit, mine.current.values);
   return mine.current.values;
 }
 
@@ -56,9 +58,17 @@ std::size_t UnitValues::Action::following() const {
 UnitValues::Gather UnitValues::start(int unit) {
   Gather gather;
   gather.values = context_.make(Category::parameters, "gathered parameters", 1, memory_.unit(unit).padded);
-  gather.ticket = context_.communicator.start_all_gather(memory_.unit(unit).copies(),
-                                                         memory_.owned(memory_.values, unit), gather.values);
+  const bool again = secondary_ && gathered_[static_cast<std::size_t>(unit)];
+  gather.ticket = context_.communicator.start_all_gather(
+      again ? Group::zero_param : memory_.unit(unit).copies(),
+      again ? memory_.secondary_shard(unit) : memory_.owned(memory_.values, unit), gather.values);
   return gather;
+}
+
+void UnitValues::keep_secondary_shard(int unit, const Matrix& values) {
+  if (gathered_[static_cast<std::size_t>(unit)]) return;
+  context_.operators.copy(memory_.secondary_part(values), memory_.secondary_shard(unit));
+  gathered_[static_cast<std::size_t>(unit)] = true;
 }
 
 void UnitValues::start_in_place(Action& mine, std::size_t at) {

@@ -13,7 +13,8 @@ namespace plumbline::training {
 /// Of units that the same ranks have copies of: all but experts that are spread over ranks, or these. An action says up front
 /// which units it uses, in order; immediate repeats are one use. ZeRO 3: at most two gathered units are alive, the one in use and the next, whose gather runs meanwhile; without overlap_param_gather the one in
 /// use alone, and nothing runs meanwhile. ZeRO 1 and 2 with overlap_param_gather: the first use of a unit in a step
-/// needs it gathered, in place, one ahead as well (bench/training/overlap.md).
+/// needs it gathered, in place, one ahead as well (bench/training/overlap.md). With secondary shards the first use of a unit in a
+/// step gathers it from all ranks and keeps this rank's, and later ones gather those (bench/training/hpz.md).
 class UnitValues {
  public:
   /// `copies`: how many ranks have the same values.
@@ -45,6 +46,8 @@ class UnitValues {
     std::size_t following() const;
   };
   Gather start(int unit);
+  /// Of the unit in use.
+  void keep_secondary_shard(int unit, const Matrix& values);
   Action& action() { return actions_[context_.turns == nullptr ? 0 : context_.turns->current()]; }
   /// ZeRO 1 and 2: starts the gather of the first use from `at` on whose unit has not been gathered.
   void start_in_place(Action& mine, std::size_t at);
@@ -55,8 +58,9 @@ class UnitValues {
   const bool sharded_;  // so that values have to be gathered
   const bool overlaps_;
   const bool in_place_;
+  const bool secondary_;
   std::array<Action, 2> actions_;  // one, or those of an overlapped pair
-  std::vector<bool> gathered_;     // by unit, in this step; ZeRO 1 and 2
+  std::vector<bool> gathered_;     // by unit, in this step; in place, and with secondary shards
   Seconds waited_;
 };
 

@@ -16,16 +16,17 @@ void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
       found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel &&
       found.context == expected.context && found.expert == expected.expert &&
-      found.expert_slices() == expected.expert_slices())
+      found.expert_slices() == expected.expert_slices() && found.zero_param == expected.zero_param)
     return;
-  throw Error(fmt::format(
-      "communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} etp{} split vocabulary {}, expected "
-      "tp{} pp{} dp{} kv{} cp{} ep{} etp{} "
-      "split vocabulary {}",
-      found.tensor, found.pipeline, found.data, found.kv_sharing, found.context, found.expert,
-      found.expert_slices(), found.vocab_parallel, expected.tensor, expected.pipeline, expected.data,
-      expected.kv_sharing, expected.context, expected.expert, expected.expert_slices(),
-      expected.vocab_parallel));
+  throw Error(
+      fmt::format("communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} etp{} hpz{} split vocabulary "
+                  "{}, expected "
+                  "tp{} pp{} dp{} kv{} cp{} ep{} etp{} hpz{} "
+                  "split vocabulary {}",
+                  found.tensor, found.pipeline, found.data, found.kv_sharing, found.context, found.expert,
+                  found.expert_slices(), found.zero_param, found.vocab_parallel, expected.tensor,
+                  expected.pipeline, expected.data, expected.kv_sharing, expected.context, expected.expert,
+                  expected.expert_slices(), expected.zero_param, expected.vocab_parallel));
 }
 
 bool is_vocabulary_pass(ActionType type) {

@@ -37,11 +37,12 @@ std::vector<AxisBytes> axis_bytes(const ParallelConfig& parallel, const Pipeline
   return list;
 }
 
-/// Empty where experts are cut as all else is.
-std::vector<GroupsBytes> expert_bytes(const Layout& layout, const PipelineTraffic& sent_by) {
+/// Of groups that are no axis: of experts that are cut on their own, and of secondary shards.
+std::vector<GroupsBytes> group_bytes(const Layout& layout, const PipelineTraffic& sent_by) {
   std::vector<GroupsBytes> list;
-  if (!layout.spreads_experts()) return list;
-  for (const auto& [group, name] : {std::pair{Group::expert, "ep"}, std::pair{Group::expert_data, "edp"}}) {
+  for (const auto& [group, name] : {std::pair{Group::expert, "ep"}, std::pair{Group::expert_data, "edp"},
+                                    std::pair{Group::zero_param, "hpz"}}) {
+    if (layout.extent(group, 0).size() == 0) continue;
     GroupsBytes each{name, {}, 0, 0};
     for (int rank = 0; rank < layout.world(); ++rank) {
       const std::vector<int> members = layout.members(group, rank);
@@ -131,7 +132,7 @@ std::string topology_json(const Fabric& fabric, const std::vector<AxisRates>& ax
 
 StepBytes step_bytes(const RunConfig& config, const RepeatedSchedule& step) {
   const PipelineTraffic sent_by = predict_pipeline_traffic(config, step);
-  return {axis_bytes(config.parallel, sent_by), expert_bytes(config.layout(), sent_by)};
+  return {axis_bytes(config.parallel, sent_by), group_bytes(config.layout(), sent_by)};
 }
 
 std::string orders_text(const std::vector<OrderTimes>& orders, const std::string& usual, std::size_t top) {

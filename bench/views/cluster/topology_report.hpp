@@ -30,7 +30,7 @@ std::vector<AxisRates> axis_rates(const Fabric& fabric, const RankOrder& order,
                                   const std::vector<std::int64_t>& gpus, const LinkRates& rates,
                                   Forwarding forwarding);
 
-/// What a GPU sends in a step, of the pipeline rank that sends most along an axis, or in the groups of experts.
+/// What a GPU sends in a step, of the pipeline rank that sends most along an axis, or in groups that are no axis.
 struct StepBytes {
   std::vector<AxisBytes> axes;
   std::vector<GroupsBytes> experts;

@@ -125,7 +125,8 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
       continue;
     }
     // Gradients are reduced under the last backward.
-    const bool alongside = in == members(Group::data) || in == layout().members(Group::expert_data, rank());
+    const bool alongside = in == members(Group::data) || in == layout().members(Group::expert_data, rank()) ||
+                           in == layout().members(Group::zero_param, rank());
     Lane& lane = add_lane(shared_id(comm.get(), 0), fmt::format("the {} group", name_of(group)), in,
                           group >= Group::vocab_hidden ? blocks_.per_message
                           : alongside                  ? blocks_.per_started
@@ -185,7 +186,8 @@ NcclLanes NcclCommunicator::lanes_by_kind() const {
     if (lane == nullptr) continue;
     if (group >= Group::vocab_hidden) {
       ++lanes.vocabulary;
-    } else if (group == Group::data || (group == Group::expert_data && lane != lane_of(Group::data))) {
+    } else if (group == Group::data || group == Group::zero_param ||
+               (group == Group::expert_data && lane != lane_of(Group::data))) {
       ++lanes.started;
     } else {
       lanes.awaited = true;

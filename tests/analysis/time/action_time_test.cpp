@@ -273,6 +273,38 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
   }
 }
 
+struct SecondaryCase {
+  const char* name;
+  int secondary_shards;
+  bool gathers_ahead;
+  double latency, forward, first_forward, backward;
+};
+// F: units of 1, 12, 12 and 5 seconds. The first one of a step copies three shards in 1 s each. B: 4, 16, 16 and 2 seconds with
+// clearing, 1 s for each of four sums of what was scattered; nothing hides the last scatter, and 2 s alone the one before.
+constexpr SecondaryCase kSecondaryCases[] = {
+    // F waits until 5, hides 1 of 5, and the rest. Copying the embedding's shard is hidden in that wait.
+    {"the first forward copies", 2, true, 5, 5 + 1 + 4 + 12 + 12 + 5, 2, 5 + 1 + 38 + 4 + 3 + 5},
+    {"each gather is awaited", 2, false, 5, 4 * 5 + 30, 3, 3 * 5 + 38 + 4 + 3 + 5},
+    // F: 20, 40, 60 and 80 for the gathers. B: gathers until 20, 40, 60 and scatters until 44, 77, 98, 119 beside each other.
+    {"gathers and scatters on lanes of their own", 2, true, 20, 80 + 5, 0, 120},
+    {"on one lane: scatters until 60, 100, 121, 142", 1, true, 20, 80 + 5, 0, 143},
+};
+
+TEST(ActionTime, SecondaryShards) {
+  for (const SecondaryCase& c : kSecondaryCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), 1, 4);
+    config.parallel.zero_stage = 3;
+    config.parallel.zero_hpz_partition_size = c.secondary_shards;
+    config.parallel.overlap_param_gather = c.gathers_ahead;
+    const StageCosts costs =
+        stage_costs(config, sample::one_rank(2), counting_machine(c.latency)).costs.stages.at(0);
+    EXPECT_NEAR(costs.forward.value, c.forward, 1e-9);
+    EXPECT_NEAR(costs.first_forward.value, c.first_forward, 1e-9);
+    EXPECT_NEAR(costs.backward.value, c.backward, 1e-9);
+  }
+}
+
 Schedule named(const char* name, int ranks, int microbatches, bool data_parallel) {
   ScheduleRequest request;
   request.name = name;

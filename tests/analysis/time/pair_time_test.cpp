@@ -54,25 +54,27 @@ struct Case {
   const char* name;
   ActionWork first, second;
   double all, tensor;
+  double hidden;  // of the expert group's collectives
   double held = 0;
 };
 
 TEST(PairTime, ByHand) {
   const Case cases[] = {
-      {"nothing to exchange", work_of({kernel(2)}), work_of({kernel(3)}), 5, 0},
+      {"nothing to exchange", work_of({kernel(2)}), work_of({kernel(3)}), 5, 0, 0},
       {"both hidden", work_of({kernel(2), exchange(3), kernel(2)}),
-       work_of({kernel(4), exchange(1), kernel(1)}), 9, 0},
+       work_of({kernel(4), exchange(1), kernel(1)}), 9, 0, 4},
       {"one lane: the second exchange begins after the first", work_of({kernel(1), exchange(5), kernel(1)}),
-       work_of({kernel(1), exchange(5), kernel(1)}), 12, 8},
-      {"the other one has ended", work_of({kernel(1)}), work_of({kernel(1), exchange(2), kernel(1)}), 5, 2},
+       work_of({kernel(1), exchange(5), kernel(1)}), 12, 8, 2},
+      {"the other one has ended", work_of({kernel(1)}), work_of({kernel(1), exchange(2), kernel(1)}), 5, 2,
+       0},
       {"what is awaited waits for the lane", work_of({kernel(1), exchange(4), kernel(1)}),
-       work_of({kernel(1), awaited(1), kernel(1)}), 8, 4},
+       work_of({kernel(1), awaited(1), kernel(1)}), 8, 4, 1},
       {"20 of 100 processors are held: 4 s of the kernel do 3.2 s of its work",
-       work_of({kernel(1), exchange(4), kernel(1)}), work_of({kernel(10)}), 12.8, 0.8, 20},
+       work_of({kernel(1), exchange(4), kernel(1)}), work_of({kernel(10)}), 12.8, 0.8, 4, 20},
       {"layer by layer: behind what is left of the other one, nothing",
-       work_of({kernel(1), exchange(2), kernel(1)}, 2), work_of({kernel(3), exchange(1)}), 9, 2},
+       work_of({kernel(1), exchange(2), kernel(1)}, 2), work_of({kernel(3), exchange(1)}), 9, 2, 3},
       {"gradients are scattered alongside, and waited for where their action ends",
-       work_of({kernel(1), exchange(4), kernel(1)}), work_of({kernel(2)}, 1, 3), 7, 0},
+       work_of({kernel(1), exchange(4), kernel(1)}), work_of({kernel(2)}, 1, 3), 7, 0, 4},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
@@ -82,6 +84,14 @@ TEST(PairTime, ByHand) {
     const PairTime time = time_pair({c.first, load}, {c.second, load}, machine_of(c.held));
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.tensor.value, c.tensor, 1e-9);
+    double paid = 0;
+    double hidden = 0;
+    for (const Alongside& part : time.alongside) {
+      paid += (part.exposed + part.slower).value;
+      hidden += (part.all - part.exposed).value;
+    }
+    EXPECT_NEAR(paid, c.tensor, 1e-9);
+    EXPECT_NEAR(hidden, c.hidden, 1e-9);
   }
 }
 

@@ -54,6 +54,7 @@ struct Case {
   std::int64_t group_layers;
   Group group;
   GroupTraffic expected;  // per step of two micro-batches
+  int secondary_shards = 1;
 };
 
 std::vector<Case> cases() {
@@ -84,6 +85,16 @@ std::vector<Case> cases() {
   GroupTraffic once_more = zero3;
   once_more.calls += 2;
   once_more.all_gathered.value += std::int64_t{2} * 4 * 640;
+  // Four ranks: 256, 768, 768. Every unit once from all, all other uses among two.
+  const std::int64_t of_four = 4 * (256 + 2 * 768);
+  const std::int64_t first_of_four = of_four;
+  const std::int64_t used_by_four = of_four + 4 * 256;
+  const GroupTraffic first_uses{3 + 2 * 4 + 1, vectors, bytes(first_of_four), bytes(2 * used_by_four), {}};
+  const GroupTraffic later_uses{
+      (4 - 3) + 4 + 2 * 3, {}, bytes(2 * (used_by_four + of_four) - first_of_four), {}, {}};
+  GroupTraffic later_and_again = later_uses;
+  later_and_again.calls += 2;
+  later_and_again.all_gathered.value += std::int64_t{2} * 4 * 768;
   return {
       {"tensor parallel", 2, 1, 0, false, none, 1, Group::tensor, all_reduces},
       {"selective recomputation sends nothing", 2, 1, 0, false, selective, 1, Group::tensor, all_reduces},
@@ -100,6 +111,10 @@ std::vector<Case> cases() {
       {"ZeRO-3 gathers forward and backward", 1, 2, 3, false, none, 1, Group::data, zero3},
       {"ZeRO-3, layer by layer again: two uses are one", 1, 2, 3, false, full, 1, Group::data, zero3},
       {"ZeRO-3, two layers again: one gather more", 1, 2, 3, false, full, 2, Group::data, once_more},
+      {"secondary shards: first uses", 1, 4, 3, false, none, 1, Group::data, first_uses, 2},
+      {"secondary shards: later uses", 1, 4, 3, false, none, 1, Group::zero_param, later_uses, 2},
+      {"secondary shards: two layers again", 1, 4, 3, false, full, 2, Group::zero_param, later_and_again, 2},
+      {"no secondary shards", 1, 4, 3, false, none, 1, Group::zero_param, {}},
   };
 }
 
@@ -108,6 +123,7 @@ TEST(Traffic, CollectivesByHand) {
     SCOPED_TRACE(c.name);
     RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1, c.data, 2);
     config.parallel.zero_stage = c.zero;
+    config.parallel.zero_hpz_partition_size = c.secondary_shards;
     config.parallel.sequence_parallel = c.sequence_parallel;
     config.recompute.granularity = c.recompute;
     config.recompute.num_layers = c.group_layers;

@@ -24,9 +24,13 @@ struct Case {
   int zero;
   const char* schedule;
   double step;  // at most, of the one without overlap
+  int ranks = 2;
+  int secondary_shards = 1;
 };
 // One micro-batch makes the collectives a large part of the step.
-constexpr Case kCases[] = {{0, "1f1b", 0.95}, {1, "1f1b", 0.96}, {2, "zb-h1", 0.97}, {3, "1f1b", 0.95}};
+constexpr Case kCases[] = {{0, "1f1b", 0.95},       {1, "1f1b", 0.96},    {2, "zb-h1", 0.97},
+                           {3, "1f1b", 0.95},       {3, "1f1b", 0.95, 4}, {3, "1f1b", 0.95, 4, 2},
+                           {3, "zb-h1", 0.95, 4, 2}};
 
 RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
@@ -43,6 +47,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.machine.hardware = "h100-sxm-80gb";
   config.parallel.schedule = c.schedule;
   config.parallel.zero_stage = c.zero;
+  config.parallel.zero_hpz_partition_size = c.secondary_shards;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, {1, 1, ranks});
@@ -83,12 +88,14 @@ TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
+    if (c.ranks != ranks) continue;
     Seconds without;
     for (const bool overlap : {false, true}) {
       RunConfig config = config_of(c, ranks);
       config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = overlap;
       if (why_invalid(config)) config.parallel.overlap_param_gather.reset();
-      const HardwareProfile hardware = load_hardware(config.machine.hardware);
+      HardwareProfile hardware = load_hardware(config.machine.hardware);
+      hardware.constants.network.gpus_per_node = 2;
       const Schedule schedule = schedule_for(config);
       const Prediction predicted = predict(config, schedule, hardware);
       const TrainingResult emulated = emulate(config, hardware);
@@ -96,10 +103,10 @@ TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
       if (!overlap) without = step;
       const double difference = apart(simulate(schedule, predicted.costs), emulated.trace);
       const std::string figures = fmt::format(
-          "ZeRO-{} overlap {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f}, actions apart "
-          "by {:.2f}",
-          c.zero, overlap, 1e6 * predicted.time.step.value, 1e6 * predicted.time.exposed_data.value,
-          1e6 * step.value, 1e6 * difference);
+          "ZeRO-{} dp{} hpz{} {} overlap {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f}, "
+          "actions apart by {:.2f}",
+          c.zero, c.ranks, c.secondary_shards, c.schedule, overlap, 1e6 * predicted.time.step.value,
+          1e6 * predicted.time.exposed_data.value, 1e6 * step.value, 1e6 * difference);
       fmt::print("{}\n", figures);
       EXPECT_NEAR(step / predicted.time.step, 1, 0.01) << figures;
       EXPECT_LT(difference, 0.01 * step.value) << figures;

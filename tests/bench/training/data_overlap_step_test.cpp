@@ -1,4 +1,5 @@
-// Data-parallel collectives alongside computation or not: losses, gradients and updates are the same, bit for bit.
+// Data-parallel collectives alongside computation or not, gathers among fewer ranks or all: losses, gradients and updates
+// are the same, bit for bit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -6,7 +7,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -70,6 +74,34 @@ TEST(DataParallelOverlap, ChangesNoBit) {
           EXPECT_TRUE(result.gradients == first->gradients) << name;
           EXPECT_TRUE(same(result.traffic, first->traffic)) << name;
         }
+      }
+    }
+  }
+}
+
+// Values of an update that came to one group alone, or a shard of another unit or rank, would show in the next loss.
+TEST(SecondaryShards, ChangeNoBitAndMoveWhatIsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (const Case& c : kCases) {
+    if (ranks / c.pipeline < 4) continue;
+    RunConfig config = config_of(c, ranks);
+    config.parallel.zero_stage = 3;
+    std::optional<StepResult> first;
+    for (const int shards : {1, 2}) {
+      for (const bool gathers : {false, true}) {
+        config.parallel.zero_hpz_partition_size = shards;
+        config.parallel.overlap_param_gather = gathers;
+        MpiCommunicator communicator(config.layout());
+        const StepResult result = last_step(config, 3, communicator);
+        if (!first) first = result;
+        const std::string name = fmt::format("{} pp{} dp{} secondary shards {}, gathers ahead {}", c.schedule,
+                                             c.pipeline, ranks / c.pipeline, shards, gathers);
+        EXPECT_EQ(result.loss, first->loss) << name;
+        EXPECT_EQ(result.gradient_norm, first->gradient_norm) << name;
+        EXPECT_TRUE(result.gradients == first->gradients) << name;
+        const std::vector<Traffic> predicted = predict_traffic(config, schedule_for(config));
+        EXPECT_TRUE(same(result.traffic, predicted[static_cast<std::size_t>(communicator.rank())])) << name;
       }
     }
   }

@@ -164,7 +164,7 @@ class Product {
     if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
         layout.vocab_parallel != layout_.vocab_parallel || layout.context != layout_.context ||
         layout.context_heads != layout_.context_heads || layout.expert != layout_.expert ||
-        layout.expert_slices() != layout_.expert_slices()) {
+        layout.expert_slices() != layout_.expert_slices() || layout.zero_param != layout_.zero_param) {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
@@ -191,6 +191,7 @@ class Product {
       alone.parallel.sequence_parallel = false;
       alone.recompute.granularity = Recompute::none;
       alone.parallel.zero_stage = 0;
+      alone.parallel.zero_hpz_partition_size = 1;
       SoloCommunicator solo;
       reference = one_step(alone, solo);
     }

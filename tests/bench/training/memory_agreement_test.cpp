@@ -34,6 +34,7 @@ struct Case {
   AttentionBackend attention = AttentionBackend::fused;
   bool loss_fusion = true;
   int zero_stage = 0;
+  int secondary_shards = 1;
 };
 
 constexpr Case kCases[] = {
@@ -74,6 +75,10 @@ constexpr Case kCases[] = {
      "vocab-2", false, kDropouts[0], AttentionBackend::fused, false, 3},
     {"gpt2 loss in fp32, vocab-2", true, false, DType::bf16, GradDType::same, Optimizer::sgd, "v-half", 1,
      "vocab-2", false, kDropouts[1], AttentionBackend::fused, false, 1},
+    {"qwen2 secondary shards", false, true, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 1, "none",
+     false, kDropouts[0], AttentionBackend::fused, true, 3, 2},
+    {"gpt2 secondary shards", true, false, DType::fp32, GradDType::fp32, Optimizer::sgd, "zb-v", 1, "none",
+     true, kDropouts[0], AttentionBackend::fused, true, 3, 2},
     {"qwen2 fp32, loss unfused", false, true, DType::fp32, GradDType::fp32, Optimizer::adam, "1f1b", 1,
      "none", false, kDropouts[0], AttentionBackend::fused, false},
 };
@@ -110,11 +115,13 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
       config.batch.global_batch_size = 16;
     }
     config.parallel.zero_stage = c.zero_stage;
+    config.parallel.zero_hpz_partition_size = c.secondary_shards;
     config.measure.steps = 1;
     config.measure.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {
       set_layout(config, layout);
       config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+      if (c.secondary_shards > 1 && layout.data <= c.secondary_shards) continue;
       const int stages = layout.pipeline * default_chunks(c.schedule);
       if (stages > config.model.layers) continue;
       if (c.empty_last_stage) {

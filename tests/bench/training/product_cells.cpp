@@ -267,6 +267,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   config.parallel.overlap_grad_reduce = reduces;
   config.parallel.overlap_param_gather = gathers;
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
+  config.parallel.zero_hpz_partition_size = sum / 4 % 2 == 0 ? 2 : 1;
+  if (why_invalid(config)) config.parallel.zero_hpz_partition_size = 1;
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
@@ -277,7 +279,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
                              kDispatchNames[dispatch_of(row)])
                : "") +
       switches.name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
-      (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
+      (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
+      (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "");
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
   if (const auto reason = why_invalid(config)) {
     cell.illegal = *reason;

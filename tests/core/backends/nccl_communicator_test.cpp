@@ -379,6 +379,26 @@ TEST(NcclCommunicator, GradientsAreReducedOverMpiInARehearsalAndSumsThatAreAwait
   rank.nccl.barrier(Group::world);
 }
 
+TEST(NcclCommunicator, SecondaryShardsAreGatheredAmongNeighboursOnALaneOfTheirOwn) {
+  if (world() < 4) GTEST_SKIP() << "needs four ranks";
+  Layout layout = two_by(1, 1);
+  layout.zero_param = 2;
+  Rank rank(layout);
+  const int me = rank.nccl.rank();
+  OnDevice<float> own(kMany, static_cast<float>(me));
+  OnDevice<float> unit(2 * kMany, -1.0F);
+  OnDevice<float> gradients(kMany, 1.0F);
+  Ticket sum = rank.nccl.start_all_reduce(Group::data, gradients.matrix(), ReduceOp::sum);
+  Ticket gather = rank.nccl.start_all_gather(Group::zero_param, own.matrix(), unit.matrix());
+  rank.nccl.wait(gather);
+  rank.nccl.wait(sum);
+  EXPECT_EQ(unit[0], static_cast<float>(me / 2 * 2));
+  EXPECT_EQ(unit[2 * kMany - 1], static_cast<float>(me / 2 * 2 + 1));
+  EXPECT_EQ(gradients[0], static_cast<float>(world()));
+  EXPECT_EQ(fake::most_blocks().at("the zero_param group"), NcclBlocks().per_started);
+  rank.nccl.barrier(Group::world);
+}
+
 TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocessors) {
   const Layout layout = two_by(1, world());
   fake::stream_priorities().clear();

@@ -5,6 +5,9 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <string>
+#include <vector>
+
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/plan.hpp"
@@ -68,6 +71,27 @@ TrainingResult emulate(const RunConfig& config, const Schedule& schedule, const 
   return train(config, schedule, *operators, communicator, control, untouched_memory(), {});
 }
 
+/// What a pair's cost lines (0F+0B) have of an exchange, waited for or alongside, is what those of its actions have.
+void expect_whole_exchanges(const std::vector<CostLine>& lines) {
+  const auto alone = [&](int stage, char type, const std::string& label) {
+    const char* phase = type == 'F' ? "forward" : type == 'B' ? "backward" : "backward input";
+    Seconds sum;
+    for (const CostLine& line : lines) {
+      if (line.stage == stage && line.phase == phase && line.label == label) sum += line.seconds;
+    }
+    return sum;
+  };
+  Seconds hidden;
+  for (const CostLine& line : lines) {
+    const std::string& pair = line.phase;
+    if (pair.size() != 5 || pair[2] != '+' || line.label == "slower alongside collectives") continue;
+    const Seconds all = alone(pair[0] - '0', pair[1], line.label) + alone(pair[3] - '0', pair[4], line.label);
+    EXPECT_NEAR((line.seconds + line.hidden) / all, 1, 1e-9) << pair << " " << line.label;
+    hidden += line.hidden;
+  }
+  EXPECT_GT(hidden.value, 0);
+}
+
 TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -80,7 +104,8 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
       config.parallel.overlap_moe_expert_parallel_comm = overlap;
       ASSERT_EQ(why_invalid(config).value_or(""), "");
       const Schedule schedule = schedule_for(config);
-      const StepTime predicted = predict(config, schedule, hardware).time;
+      const Prediction prediction = predict(config, schedule, hardware);
+      const StepTime& predicted = prediction.time;
       const TrainingResult emulated = emulate(config, schedule, hardware);
       const Seconds step = emulated.step_times.front();
       if (!overlap) without = step;
@@ -91,6 +116,7 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
           1e6 * predicted.exposed_tensor.value, 1e6 * step.value, 1e6 * emulated.tensor_communication.value);
       fmt::print("{}\n", figures);
       if (!overlap) continue;  // data_overlap_emulated_time_test, expert_step_test
+      expect_whole_exchanges(prediction.lines);
       EXPECT_NEAR(step / predicted.step, 1, 0.01) << figures;
       EXPECT_NEAR((emulated.tensor_communication - predicted.exposed_tensor) / step, 0, 0.015) << figures;
       EXPECT_LT(step / without, c.step) << figures;
