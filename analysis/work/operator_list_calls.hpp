@@ -70,8 +70,8 @@ class CallList {
   void exchange(const char* label, std::int64_t elements, DType type, bool hands_over);
   void among_experts(CallKind kind, const char* label, std::int64_t elements, DType type);
   void expert_scatter();
-  /// From the router to the activation; then to the sum over the tensor ranks.
-  void mixture_forward();
+  /// From the router to the activation, the first time or `again`; then to the sum over the tensor ranks.
+  void mixture_forward(bool again);
   void mixture_output();
   /// What selective recomputation repeats of it.
   void mixture_again();

@@ -180,9 +180,10 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   if (auto reason = why_capacity_does_not_fit(config)) return reason;
   if (auto reason = why_routing_does_not_fit(config)) return reason;
   if (keys.load_balancing != LoadBalancing::aux_loss && keys.aux_loss_coeff == 0) {
-    return "moe_router_load_balancing_type: found seq_aux_loss without moe_aux_loss_coeff, so that nothing "
-           "is "
-           "balanced; expected a coefficient, or aux_loss";
+    return fmt::format(
+        "moe_router_load_balancing_type: found {} without moe_aux_loss_coeff, so that nothing is balanced; "
+        "expected a coefficient, or aux_loss",
+        keys.load_balancing == LoadBalancing::seq_aux_loss ? "seq_aux_loss" : "global_aux_loss");
   }
   if (!config.model.mixture) {
     if (losses) {
@@ -218,9 +219,12 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
     return fmt::format("context_parallel_size: found {} with {}, expected 1: its attention is latent",
                        config.parallel.context, config.model.name);
   }
-  if (config.parallel.context > 1 && keys.aux_loss_coeff != 0) {
-    return with("moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),
-                "0 with context_parallel_size > 1: the load is that of whole sequences");
+  if (config.parallel.context > 1 && keys.aux_loss_coeff != 0 &&
+      keys.load_balancing != LoadBalancing::global_aux_loss) {
+    return with(
+        "moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),
+        "0 with context_parallel_size > 1, or moe_router_load_balancing_type global_aux_loss: the load "
+        "is that of whole sequences");
   }
   return std::nullopt;
 }

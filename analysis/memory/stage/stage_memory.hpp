@@ -45,6 +45,7 @@ struct TensorBytes {
   std::int64_t activation;  // T·F
   // Of a mixture; else 0.
   std::int64_t routing;          // router logits and the four numbers of every choice
+  std::int64_t load;             // one number for every expert, where the global batch is balanced; else 0
   std::int64_t rows_tokens;      // of these, the tokens of the experts' rows
   std::int64_t expert_rows;      // T·k·h
   std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
@@ -177,7 +178,8 @@ class StageReplay {
   void round_logits_gradient();
   void distillation_loss();
   void layer_norm();
-  void layer_forward();
+  /// `again`: recomputation, which what a mixture has counted outlives.
+  void layer_forward(bool again);
   void mlp_forward();
   void layer_output(bool into_send_buffer = false);
   void latent_forward();
@@ -188,7 +190,7 @@ class StageReplay {
   std::int64_t second_norm_output() const { return experts_ ? bytes_.stream : bytes_.norm_output; }
   void second_norm();
   void read_rows(Category category);
-  void mixture_forward();
+  void mixture_forward(bool again);
   void mixture_output();
   void mixture_backward();
   void mixture_backward_input();

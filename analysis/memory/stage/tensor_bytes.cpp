@@ -88,6 +88,7 @@ TensorBytes::TensorBytes(const StageShape& s)
       fc1(s.mlp_rows() * s.fc1 * s.e()),
       activation(s.mlp_rows() * s.ffn * s.e()),
       routing(s.tokens * s.experts * 4 + (s.choices + s.sent_choices() + 2 * s.choice_rows) * 4),
+      load(s.global_balance ? s.experts * 4 : 0),
       rows_tokens(s.exchanges_rows() ? 0 : s.choice_rows * 4),
       expert_rows(s.sent_rows() * s.hidden * s.e()),
       expert_weights(2 * s.mlp_rows() * 4),

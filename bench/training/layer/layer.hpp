@@ -123,7 +123,7 @@ struct LayerActivations {
   void drop_attention_input();
   /// Forgets what only attention's backward reads besides qkv and its output.
   void drop_attention_state();
-  /// Full recomputation: forgets all but the input.
+  /// Full recomputation: forgets all but the input and what a mixture keeps.
   void keep_input_only();
 };
 

@@ -39,7 +39,7 @@ void drop_feed_forward(const TrainingContext& context, const Layer& layer, Layer
     saved.fc1.reset();
     saved.activation.reset();
   }
-  if (modules.moe) saved.mixture = MixtureState();
+  if (modules.moe) saved.mixture.forget();
   if (modules.moe_act) saved.mixture.activation.reset();
   if (modules.shared_experts) saved.mixture.shared = SharedExpert();
 }

@@ -98,6 +98,8 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
       {"llama-3-8b", [](RunConfig& c) { c.mixture.z_loss_coeff = 0.1; }, "moe_z_loss_coeff: found"},
       {"mixtral-8x7b", [](RunConfig& c) { c.mixture.load_balancing = LoadBalancing::seq_aux_loss; },
        "moe_router_load_balancing_type: found seq_aux_loss without moe_aux_loss_coeff"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.mixture.load_balancing = LoadBalancing::global_aux_loss; },
+       "moe_router_load_balancing_type: found global_aux_loss without moe_aux_loss_coeff"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.capacity_factor = 1; },
        "moe_expert_capacity_factor: found 1 with llama-3-8b, which has no experts; expected none"},
       {"mixtral-8x7b", [](RunConfig& c) { c.mixture.pad_to_capacity = true; },
