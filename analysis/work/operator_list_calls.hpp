@@ -87,12 +87,18 @@ class CallList {
   void latent_up_projection(bool again);
   void latent_backward(bool input, bool weight);
   void gather_compressed(const char* label);
+  void gather_compressed(const char* label, DType type);
+  void queries(GemmPass pass);
+  void keys_values(GemmPass pass);
+  void quantize_up_gradients();
   void compression(GemmPass pass);
 
   /// A tensor that a layer's product reads, in FP8; nothing where products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }
   /// The same of a tensor of the stream, of which sequence parallelism leaves every tensor rank a part.
   void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
+  /// The gradient of what latent attention compresses, likewise.
+  void quantize_compression() { quantize_operand(s_.rows * s_.compressed(), s_.sequence_parallel); }
   void quantize_weight(std::int64_t elements) { quantize_whole_or_split(elements, false); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
   /// Of the micro-batch's sequences, or of this rank's part of them.

@@ -114,7 +114,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
     list.exchange_heads();
   }
   list.attention(false, window);
-  list.quantize(s.tokens * s.q);
+  list.quantize(s.tokens * s.attended());
   summed_linear(s, list, "projection", s.attended());
   list.residual_sum();
   if (s.layer_norms() > 1) {
@@ -196,7 +196,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   }
   list.quantize_stream();
   gathered("projection", s.attended());
-  if (passes.weight) list.quantize(s.tokens * s.q);
+  if (passes.weight) list.quantize(s.tokens * s.attended());
   both("projection", s.attended());
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
   if (passes.input) list.attention(true, window);

@@ -139,10 +139,18 @@ std::optional<std::string> why_fp8_experts_do_not_fit(const RunConfig& config) {
                                config.parallel.expert_tensor, config.parallel.tensor,
                                config.parallel.tensor));
   }
-  if (model.latent) return refused("and latent attention; expected none");
-  for (const auto& [what, width] : {std::pair{"shared expert's", model.mixture.shared},
-                                    std::pair{"dense layers' feed-forward", model.mixture.dense_ffn}}) {
-    const std::int64_t columns = width / config.parallel.tensor;
+  const int t = config.parallel.tensor;
+  const LatentAttention& latent = model.latent;
+  const std::int64_t heads = model.heads / t;
+  const std::pair<const char*, std::int64_t> widths[] = {
+      {"shared expert's", model.mixture.shared / t},
+      {"dense layers' feed-forward", model.mixture.dense_ffn / t},
+      {"compressed queries'", latent.query_rank},
+      {"compressed keys' and values'", latent.kv_rank},
+      {"compression's", latent ? latent.query_rank + latent.kv_rank + latent.rope_dim : 0},
+      {"values'", latent ? heads * latent.value_dim : 0},
+      {"keys' and values'", latent ? heads * (latent.nope_dim + latent.value_dim) : 0}};
+  for (const auto& [what, columns] : widths) {
     if (columns % 16 == 0) continue;
     return refused(
         fmt::format("and {} {} columns per tensor rank; expected a multiple of 16", columns, what));

@@ -33,11 +33,14 @@ struct LayerMatrices {
   MixtureMatrices mixture;  // in place of fc1 and fc2
   LatentMatrices latent;
 };
+struct LatentWeights {
+  LinearWeight down, queries, keys_values;
+};
 /// The same matrices on their way into products.
 struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
   MixtureWeights mixture;
-  LatentMatrices latent;
+  LatentWeights latent;
   Matrix unit_row;  // the unit that they are in
 };
 

@@ -83,7 +83,9 @@ LayerWeights Layer::weights(const Matrix& unit_row, const Matrix& expert_row) co
           {all.fc1, fp8.fc1},
           {all.fc2, fp8.fc2},
           {all.mixture, fp8.mixture, index},
-          all.latent,
+          {{all.latent.down, fp8.qkv},
+           {all.latent.queries, fp8.queries},
+           {all.latent.keys_values, fp8.keys_values}},
           unit_row};
 }
 

@@ -157,8 +157,12 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
       {"deepseek-v3", [](RunConfig& c) { c.parallel.context = c.parallel.world_size = 2; },
        "context_parallel_size: found 2 with deepseek-v3"},
       {"deepseek-v3", [](RunConfig& c) { c.model.latent.query_rank = 0; }, "without q_lora_rank"},
-      {"deepseek-v3", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; },
-       "and latent attention; expected none"},
+      {"deepseek-v3",
+       [](RunConfig& c) {
+         c.numerics.fp8.format = Fp8Format::hybrid;
+         c.model.latent.kv_rank = 520;
+       },
+       "and 520 compressed keys' and values' columns per tensor rank; expected a multiple of 16"},
       {"qwen3-30b-a3b", [](RunConfig& c) { c.parallel.tensor = c.parallel.world_size = 512; },
        "tensor_model_parallel_size: found 512"},
   };

@@ -78,6 +78,13 @@ constexpr MixtureCase kMixtureCases[] = {
      .dispatcher = TokenDispatcher::alltoall,
      .zero = 3,
      .fp8 = Fp8Recipe::delayed},
+    {.name = "deepseek_v3",
+     .layers = 4,
+     .layout = {2, 1, 1},
+     .schedule = "zb-h1",
+     .sequence_parallel = true,
+     .precision = DType::bf16,
+     .fp8 = Fp8Recipe::tensorwise},
 };
 
 RunConfig mixture_config(const MixtureCase& c, bool alone) {
@@ -91,7 +98,12 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   }
   if (c.fp8) {  // multiples of 16
     config.model.ffn = config.model.mixture.shared = 32;
-    if (name == "glm4_moe") config.model.mixture.dense_ffn = 48;
+    if (name == "glm4_moe" || name == "deepseek_v3") config.model.mixture.dense_ffn = 48;
+    if (name == "deepseek_v3") {
+      config.model.latent = {32, 16, 16, 16, 48};
+      config.model.head_dim = 32;
+      config.model.rotary_dim = 16;
+    }
     config.numerics.fp8.format = Fp8Format::hybrid;
     config.numerics.fp8.recipe = *c.fp8;
   }
