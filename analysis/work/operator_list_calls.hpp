@@ -48,6 +48,7 @@ class CallList {
   /// Rows of `width` elements that the products of the experts read; nothing where these are of the storage type.
   void quantize_rows(std::int64_t width) {
     if (!s_.fp8) return;
+    begin_scales(s_.local_experts());
     each_expert([&](std::int64_t rows) { quantize_whole_or_split(rows * width, false); });
     allocations(s_.fp8_tensorwise ? 2 : 1);
   }
@@ -315,8 +316,13 @@ class CallList {
   }
   void quantize_operand(std::int64_t elements, bool split_by_rows) {
     if (!s_.fp8) return;
+    begin_scales(1);
     quantize_whole_or_split(elements, split_by_rows);
     allocations(s_.fp8_tensorwise ? 2 : 1);
+  }
+  /// Tensorwise a tensor has scales of its own, which are 1 before they are found; those of weights are held.
+  void begin_scales(std::int64_t count) {
+    if (s_.fp8_tensorwise) memory("fill", 2 * count, 4, DType::fp32);
   }
   /// Tensorwise the scale comes from the tensor's largest value, which has to be found first; delayed scales
   /// are there already, and the largest value is noted on the way.

@@ -60,6 +60,7 @@ const Case kCases[] = {
      .recomputed = {.moe = true}},
     {.layout = {1, 1, 1}, .deepseek = true, .recompute = Recompute::full, .modules = 1},
     {.layout = {1, 1, 1}, .schedule = "zb-h1", .precision = DType::bf16},
+    {.layout = {1, 1, 1}, .schedule = "gpipe", .recompute = Recompute::full},  // long after the forward
     {.layout = {1, 1, 2}},
     {.layout = {1, 1, 2}, .schedule = "zb-h1", .zero = 3, .recompute = Recompute::full},
     {.layout = {1, 1, 2},
@@ -164,25 +165,34 @@ TEST(GlobalBalanceStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   EXPECT_GT(compared, 1);
 }
 
-/// What was counted in one step is forgotten in the next; without steps between, gradients are those of other counts.
+/// What was counted in one step is forgotten in the next: of the same tokens with the same weights it has the same gradients.
 TEST(GlobalBalanceStep, EveryStepCountsAnew) {
   if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
   RunConfig config = config_of({.layout = {1, 1, 1}});
   config.optimizer.learning_rate = config.optimizer.weight_decay = 0;
-  config.batch.global_batch_size = 4;
-  config.model.mixture.top_k = 1;
+  config.files.data = fmt::format("{}/tests/golden/qwen2/tokens.npy", PLUMBLINE_SOURCE_DIR);
+  config.batch.seq_length = 16;  // so that every step has the same
   SoloCommunicator solo;
-  const StepResult first = one_step(config, solo);
-  StepResult again = one_step(config, solo);
+  const StepResult first = last_step(config, 1, solo);
+  const StepResult third = last_step(config, 3, solo);
+  ASSERT_EQ(first.loss, third.loss);
   std::string worst;
-  EXPECT_EQ(largest_error(first.gradients, again.gradients, worst), 0) << worst;
-  // The first micro-batch's counts are its own: with one micro-batch the global batch is that.
-  config.batch.micro_batch_size = 4;
+  EXPECT_EQ(largest_error(first.gradients, third.gradients, worst), 0) << worst;
+}
+
+/// Of one micro-batch on one rank it is the micro-batch's own; of several it is not.
+TEST(GlobalBalanceStep, OneMicrobatchIsTheWholeBatch) {
+  if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
+  RunConfig config = config_of({.layout = {1, 1, 1}});
+  SoloCommunicator solo;
+  const StepResult apart = one_step(config, solo);
+  config.batch.micro_batch_size = config.batch.global_batch_size;
   const StepResult together = one_step(config, solo);
   config.mixture.load_balancing = LoadBalancing::aux_loss;
   const StepResult plain = one_step(config, solo);
+  std::string worst;
   EXPECT_LE(largest_error(plain.gradients, together.gradients, worst), 1e-6) << worst;
-  EXPECT_GT(largest_error(plain.gradients, first.gradients, worst), 1e-3);
+  EXPECT_GT(largest_error(plain.gradients, apart.gradients, worst), 1e-3);
 }
 
 nlohmann::json golden_of(const std::string& folder) {
