@@ -171,7 +171,8 @@ TEST(GlobalBalanceStep, EveryStepCountsAnew) {
   RunConfig config = config_of({.layout = {1, 1, 1}});
   config.optimizer.learning_rate = config.optimizer.weight_decay = 0;
   config.files.data = fmt::format("{}/tests/golden/qwen2/tokens.npy", PLUMBLINE_SOURCE_DIR);
-  config.batch.seq_length = 16;  // so that every step has the same
+  config.batch.seq_length = config.model.max_positions = 43;
+  config.batch.global_batch_size = 3;  // of 129 tokens, so that every step has the same
   SoloCommunicator solo;
   const StepResult first = last_step(config, 1, solo);
   const StepResult third = last_step(config, 3, solo);
