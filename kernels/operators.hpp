@@ -100,7 +100,8 @@ struct Router {
   double balance = 0;  // route_backward: what p_te·n_e, summed over tokens and experts, counts in the loss
   /// The n_e of a token are those of so many neighbours, a sequence; 0: of all tokens.
   std::int64_t balanced_tokens = 0;
-  double z = 0;  // likewise logsumexp², summed over tokens
+  Matrix load{};  // (1, E) fp32: the n_e of every token, where they are not those of `chosen`; or empty
+  double z = 0;   // likewise logsumexp², summed over tokens
 
   /// Rows of an expert that so many tokens have chosen.
   std::int64_t rows_of(std::int64_t tokens) const {

@@ -52,15 +52,19 @@ void require_route_backward(const Router& router, const Matrix& logits, const Ma
                             const Matrix& places, const Matrix& dweights, const Matrix& dlogits) {
   const bool sequences = router.balanced_tokens >= 0 &&
                          (router.balanced_tokens == 0 || logits.rows % router.balanced_tokens == 0);
-  require(sequences && is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
+  const bool loads = router.load.data == nullptr || has_shape(router.load, 1, logits.cols, DType::fp32);
+  require(sequences && loads && is_router(router, logits) &&
+              of_choices(chosen, router, logits, DType::int32) &&
               (places.data == nullptr ? of_choices(dweights, router, logits, DType::fp32)
                                       : of_choices(places, router, logits, DType::int32) &&
                                             of_rows(dweights, router, logits, DType::fp32)) &&
               is_storage(dlogits) && same_shape(dlogits, logits),
           "route_backward",
-          "logits (T,E) fp32, T a multiple of balanced_tokens, 1 <= k <= E, chosen, places (1,T*k) int32, "
+          "logits (T,E) fp32, T a multiple of balanced_tokens, 1 <= k <= E, load none or (1,E) fp32, chosen, "
+          "places (1,T*k) int32, "
           "dweights (1,N) fp32, dlogits (T,E)",
           {{"logits", logits},
+           {"load", router.load},
            {"chosen", chosen},
            {"places", places},
            {"dweights", dweights},

@@ -14,9 +14,11 @@ struct HeldQuantized {
   std::int64_t scales = 0;   // of all slots, with their largest values
 };
 
-/// Linear layers of a layer: four, or with experts two, two of each and of a shared one.
+/// Linear layers of a layer: two of attention, of latent attention four; two more, or with experts two of each and of a shared
+/// one.
 std::int64_t linear_layers(const StageShape& s) {
-  return s.mixture() ? 2 + 2 * s.local_experts() + (s.shared > 0 ? 2 : 0) : 4;
+  const std::int64_t attention = s.latent() ? 4 : 2;
+  return attention + (s.mixture() ? 2 * s.local_experts() + (s.shared > 0 ? 2 : 0) : 2);
 }
 
 /// Elements of their matrices: all but a router and the gate of a shared expert.

@@ -48,6 +48,7 @@ class CallList {
   /// Rows of `width` elements that the products of the experts read; nothing where these are of the storage type.
   void quantize_rows(std::int64_t width) {
     if (!s_.fp8) return;
+    begin_scales(s_.local_experts());
     each_expert([&](std::int64_t rows) { quantize_whole_or_split(rows * width, false); });
     allocations(s_.fp8_tensorwise ? 2 : 1);
   }
@@ -70,8 +71,8 @@ class CallList {
   void exchange(const char* label, std::int64_t elements, DType type, bool hands_over);
   void among_experts(CallKind kind, const char* label, std::int64_t elements, DType type);
   void expert_scatter();
-  /// From the router to the activation; then to the sum over the tensor ranks.
-  void mixture_forward();
+  /// From the router to the activation, the first time or `again`; then to the sum over the tensor ranks.
+  void mixture_forward(bool again);
   void mixture_output();
   /// What selective recomputation repeats of it.
   void mixture_again();
@@ -87,12 +88,18 @@ class CallList {
   void latent_up_projection(bool again);
   void latent_backward(bool input, bool weight);
   void gather_compressed(const char* label);
+  void gather_compressed(const char* label, DType type);
+  void queries(GemmPass pass);
+  void keys_values(GemmPass pass);
+  void quantize_up_gradients();
   void compression(GemmPass pass);
 
   /// A tensor that a layer's product reads, in FP8; nothing where products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }
   /// The same of a tensor of the stream, of which sequence parallelism leaves every tensor rank a part.
   void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
+  /// The gradient of what latent attention compresses, likewise.
+  void quantize_compression() { quantize_operand(s_.rows * s_.compressed(), s_.sequence_parallel); }
   void quantize_weight(std::int64_t elements) { quantize_whole_or_split(elements, false); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
   /// Of the micro-batch's sequences, or of this rank's part of them.
@@ -309,8 +316,13 @@ class CallList {
   }
   void quantize_operand(std::int64_t elements, bool split_by_rows) {
     if (!s_.fp8) return;
+    begin_scales(1);
     quantize_whole_or_split(elements, split_by_rows);
     allocations(s_.fp8_tensorwise ? 2 : 1);
+  }
+  /// Tensorwise a tensor has scales of its own, which are 1 before they are found; those of weights are held.
+  void begin_scales(std::int64_t count) {
+    if (s_.fp8_tensorwise) memory("fill", 2 * count, 4, DType::fp32);
   }
   /// Tensorwise the scale comes from the tensor's largest value, which has to be found first; delayed scales
   /// are there already, and the largest value is noted on the way.

@@ -13,14 +13,18 @@ double bytes_of_keys(const StageShape& s) {
 }  // namespace
 
 void CallList::gather_compressed(const char* label) {
+  gather_compressed(label, s_.type);
+}
+
+void CallList::gather_compressed(const char* label, DType type) {
   if (!s_.sequence_parallel) return;
-  collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * s_.compressed(), s_.type);
+  collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * s_.compressed(), type);
   allocations(1);
 }
 
 /// A product with the matrix that compresses. Its rows are the tensor rank's own, a weight gradient's all.
 void CallList::compression(GemmPass pass) {
-  gemm("compression", pass, s_.compressed(), s_.hidden);
+  linear("compression", pass, s_.compressed(), s_.hidden);
   if (pass != GemmPass::weight_gradient) calls.back().tokens = s_.rows;
 }
 
@@ -34,30 +38,53 @@ void CallList::latent_forward() {
   allocations(4);
 }
 
+/// Of what products of what is compressed read; nothing where they are of the storage type.
+void CallList::queries(GemmPass pass) {
+  if (pass != GemmPass::input_gradient) quantize(s_.tokens * s_.query_rank);
+  linear("queries", pass, s_.q, s_.query_rank);
+}
+
+/// In FP8 one product, of which the values' part goes, or comes, apart.
+void CallList::keys_values(GemmPass pass) {
+  if (!s_.fp8) {
+    gemm("keys", pass, s_.own_keys(), s_.kv_rank);
+    if (pass == GemmPass::forward) memory("join_heads", s_.tokens * s_.k, bytes_of_keys(s_));
+    return gemm("values", pass, s_.attended(), s_.kv_rank);
+  }
+  if (pass != GemmPass::input_gradient) quantize(s_.tokens * s_.kv_rank);
+  linear("keys and values", pass, s_.own_keys() + s_.attended(), s_.kv_rank);
+  if (pass != GemmPass::forward) return;
+  memory("copy", s_.tokens * s_.attended(), 2 * static_cast<double>(s_.e()));
+  memory("join_heads", s_.tokens * s_.k, bytes_of_keys(s_));
+}
+
+/// Their gradients, as products read them.
+void CallList::quantize_up_gradients() {
+  if (!s_.fp8) return;
+  quantize(s_.tokens * s_.q);
+  memory("copy", s_.tokens * s_.attended(), 2 * static_cast<double>(s_.e()));
+  quantize(s_.tokens * (s_.own_keys() + s_.attended()));
+}
+
 /// `again`: the keys' rotated elements are found as they are read, unless they are gathered.
 void CallList::latent_up_projection(bool again) {
   const auto e = static_cast<double>(s_.e());
   gather_compressed("sequence all-gather forward");
   if (!again || s_.sequence_parallel) rows("rope", s_.tokens * s_.rotated, 2 * e, s_.rotated);
-  gemm("queries", GemmPass::forward, s_.q, s_.query_rank);
+  queries(GemmPass::forward);
   rows("rope", s_.tokens * s_.q, 2 * e, s_.head_dim);
-  gemm("keys", GemmPass::forward, s_.own_keys(), s_.kv_rank);
-  memory("join_heads", s_.tokens * s_.k, bytes_of_keys(s_));
-  gemm("values", GemmPass::forward, s_.attended(), s_.kv_rank);
+  keys_values(GemmPass::forward);
 }
 
 void CallList::latent_backward(bool input, bool weight) {
   const auto e = static_cast<double>(s_.e());
-  const auto each = [&](GemmPass pass) {
-    gemm("queries", pass, s_.q, s_.query_rank);
-    gemm("keys", pass, s_.own_keys(), s_.kv_rank);
-    gemm("values", pass, s_.attended(), s_.kv_rank);
-  };
   if (input) {
     rows("rope", s_.tokens * s_.q, 2 * e, s_.head_dim);
     memory("split_heads", s_.tokens * s_.k, bytes_of_keys(s_));
     rows("rope", s_.tokens * s_.rotated, 2 * e, s_.rotated);
-    each(GemmPass::input_gradient);
+    quantize_up_gradients();
+    queries(GemmPass::input_gradient);
+    keys_values(GemmPass::input_gradient);
     sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward", s_.compressed());
     allocations(2);
   }
@@ -65,16 +92,19 @@ void CallList::latent_backward(bool input, bool weight) {
     gather_compressed("sequence all-gather backward");
     if (!input) memory("split_heads", s_.tokens * s_.k, bytes_of_keys(s_));
     if (!input) allocations(1);
-    each(GemmPass::weight_gradient);
+    if (!input) quantize_up_gradients();
+    queries(GemmPass::weight_gradient);
+    keys_values(GemmPass::weight_gradient);
   }
   if (input) {
     memory("head_norm_backward", s_.rows * s_.query_rank, 3 * e);
     memory("head_norm_backward", s_.rows * s_.kv_rank, 3 * e);
-    compression(GemmPass::input_gradient);
   }
+  quantize_compression();
+  if (input) compression(GemmPass::input_gradient);
   if (weight) {
     gathered_operand("sequence all-gather backward");
-    gather_compressed("sequence all-gather backward");
+    gather_compressed("sequence all-gather backward", s_.fp8 ? DType::fp8_e4m3 : s_.type);
     compression(GemmPass::weight_gradient);
   }
 }

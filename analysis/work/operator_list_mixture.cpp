@@ -136,12 +136,16 @@ void CallList::router_product(GemmPass pass) {
   gemm("router", pass, s_.experts, s_.hidden);
 }
 
-void CallList::mixture_forward() {
+void CallList::mixture_forward(bool again) {
   const RouterBytes bytes(s_);
   const std::int64_t logits = s_.tokens * s_.experts;
   gathered(kGatherForward);
   router_product(GemmPass::forward);
   memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
+  if (s_.global_balance && !again) {
+    collective(CallKind::all_reduce, "expert load all-reduce", Group::data, s_.data, s_.experts, DType::fp32);
+    allocations(1);
+  }
   const double per_logit = (bytes.logits + bytes.choices) / static_cast<double>(logits);
   const std::int64_t own = logits / s_.choices * s_.sent_choices();
   if (own < logits) memory("route", own, per_logit, DType::fp32);
@@ -183,7 +187,7 @@ void CallList::shared_activation() {
 
 void CallList::mixture_again() {
   const RecomputeModules& modules = s_.recomputed;
-  if (modules.moe) return mixture_forward();
+  if (modules.moe) return mixture_forward(true);
   if (modules.shared_experts) {
     gathered(kGatherForward);
     shared_fc1();

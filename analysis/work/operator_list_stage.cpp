@@ -99,8 +99,10 @@ void attention_block_again(const StageShape& s, CallList& list, std::int64_t win
   if (modules.core_attn) list.attention(false, window);
 }
 
-/// One layer forward. When a group of layers is recomputed, its last layer stops at the activation output.
-void layer_forward(const StageShape& s, CallList& list, std::int64_t window, bool to_activation_only) {
+/// When a group of layers is recomputed, its last layer stops at the activation output.
+enum class Forward { first, again, again_to_activation };
+
+void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward) {
   norm_forward(s, list);
   list.quantize_stream();
   if (s.latent()) {
@@ -112,7 +114,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
     list.exchange_heads();
   }
   list.attention(false, window);
-  list.quantize(s.tokens * s.q);
+  list.quantize(s.tokens * s.attended());
   summed_linear(s, list, "projection", s.attended());
   list.residual_sum();
   if (s.layer_norms() > 1) {
@@ -120,12 +122,12 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, boo
     if (!s.mixture()) list.quantize_stream();
   }
   if (s.mixture()) {
-    list.mixture_forward();
+    list.mixture_forward(forward != Forward::first);
   } else {
     mlp_forward(s, list);
   }
   list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
-  if (to_activation_only) return list.dropout_mask();
+  if (forward == Forward::again_to_activation) return list.dropout_mask();
   if (s.mixture()) list.mixture_output();
   if (!s.mixture()) summed_linear(s, list, "fc2", s.ffn);
   list.residual_sum();
@@ -194,7 +196,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   }
   list.quantize_stream();
   gathered("projection", s.attended());
-  if (passes.weight) list.quantize(s.tokens * s.q);
+  if (passes.weight) list.quantize(s.tokens * s.attended());
   both("projection", s.attended());
   bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
   if (passes.input) list.attention(true, window);
@@ -406,7 +408,7 @@ void modules_forward(const StageShape& s, WorkBuilder& builder) {
     builder.run(layer_part(builder, like, {true, false}, padded_module_unit(like),
                            [&](CallList& list) {
                              join_forward(like, list);
-                             layer_forward(like, list, 0, false);
+                             layer_forward(like, list, 0, Forward::first);
                              norm_forward(like, list);
                              list.allocations(1 + s.norm_rows);
                            }),
@@ -436,7 +438,7 @@ void modules_backward(const StageShape& s, WorkBuilder& builder, Passes passes) 
                            [&](CallList& list) {
                              if (passes.input) norm_backward(like, list);
                              if (passes.input && s.recompute == Recompute::full)
-                               layer_forward(like, list, 0, true);
+                               layer_forward(like, list, 0, Forward::again_to_activation);
                              layer_backward(like, list, 0, passes);
                              join_backward(like, list, passes);
                            }),
@@ -488,7 +490,7 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
   }
   const LayerParts layers(s, [&](const StageShape& like, std::int64_t window) {
     return layer_part(builder, like, {true, false},
-                      [&](CallList& list) { layer_forward(like, list, window, false); });
+                      [&](CallList& list) { layer_forward(like, list, window, Forward::first); });
   });
   layers.run(builder, 0, s.layers);
   if (!teacher) modules_forward(s, builder);
@@ -508,11 +510,11 @@ void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
   if (s.recompute != Recompute::full) return plain.run_descending(builder, 0, s.layers);
   const LayerParts again(s, [&](const StageShape& like, std::int64_t window) {
     return layer_part(builder, like, {true, false},
-                      [&](CallList& list) { layer_forward(like, list, window, false); });
+                      [&](CallList& list) { layer_forward(like, list, window, Forward::again); });
   });
   const LayerParts turn(s, [&](const StageShape& like, std::int64_t window) {
     return layer_part(builder, like, kind, [&](CallList& list) {
-      layer_forward(like, list, window, true);
+      layer_forward(like, list, window, Forward::again_to_activation);
       layer_backward(like, list, window, passes);
     });
   });

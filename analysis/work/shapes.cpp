@@ -191,6 +191,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.shared_gated = model.mixture.shared_gated;
   shape.dense_ffn = model.mixture.dense_ffn / t;
   shape.expert_bias = model.mixture.expert_bias;
+  shape.global_balance = model.mixture && config.mixture.balances_globally() && framework == nullptr;
   shape.vocab = config.padded_vocab() / t;
   shape.rotary = model.positions == Positions::rotary;
   shape.rotated = shape.rotary ? model.rotated() : 0;
@@ -349,7 +350,7 @@ StageShape StageShape::like_layer(std::int64_t layer) const {
   if (layer >= dense_layers) return alike;
   alike.experts = alike.choices = alike.choice_rows = alike.shared = 0;
   alike.expert = {};
-  alike.expert_bias = false;
+  alike.expert_bias = alike.global_balance = false;
   alike.ffn = dense_ffn;
   alike.fc1 = (swiglu ? 2 : 1) * dense_ffn;
   return alike;

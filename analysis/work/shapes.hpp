@@ -116,8 +116,10 @@ struct StageShape {
   bool shared_gated = true;       // its results are weighted by a gate
   std::int64_t dense_layers = 0;  // of a mixture: how many of the stage's first layers have no experts
   std::int64_t dense_ffn = 0;     // F of those
-  bool expert_bias = false;       // routers have a number per expert that no gradient trains
-  std::int64_t vocab = 0;         // v: padded vocabulary of this tensor rank, or of its shard
+  bool global_balance =
+      false;                 // tokens of every expert are counted over all copies, micro-batch by micro-batch
+  bool expert_bias = false;  // routers have a number per expert that no gradient trains
+  std::int64_t vocab = 0;    // v: padded vocabulary of this tensor rank, or of its shard
   std::int64_t positions = 0;     // rows of the learned position table, 0: there is none
   std::int64_t layers = 0;        // of this stage
   std::int64_t norm_rows = 1;     // n: fp32 statistics per token and norm

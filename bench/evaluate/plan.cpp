@@ -211,6 +211,11 @@ void check_placement(const RunConfig& config, const Schedule& schedule) {
     fail(fmt::format("found two routes with mtp_num_layers {}, expected one",
                      config.model.prediction_modules));
   }
+  if (config.mixture.balances_globally() && schedule.routes == 2 && config.machine.software == "plumbline") {
+    fail(
+        "found two routes with moe_router_load_balancing_type global_aux_loss, expected one: the copies of a "
+        "layer take different micro-batches at a time");
+  }
   if (copies_embedding(config) && schedule.routes == 1 && first != last && !at_the_ends) {
     fail(
         fmt::format("found the first stage on rank {} and the last on {}, expected them on one rank or on "

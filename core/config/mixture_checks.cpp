@@ -139,10 +139,18 @@ std::optional<std::string> why_fp8_experts_do_not_fit(const RunConfig& config) {
                                config.parallel.expert_tensor, config.parallel.tensor,
                                config.parallel.tensor));
   }
-  if (model.latent) return refused("and latent attention; expected none");
-  for (const auto& [what, width] : {std::pair{"shared expert's", model.mixture.shared},
-                                    std::pair{"dense layers' feed-forward", model.mixture.dense_ffn}}) {
-    const std::int64_t columns = width / config.parallel.tensor;
+  const int t = config.parallel.tensor;
+  const LatentAttention& latent = model.latent;
+  const std::int64_t heads = model.heads / t;
+  const std::pair<const char*, std::int64_t> widths[] = {
+      {"shared expert's", model.mixture.shared / t},
+      {"dense layers' feed-forward", model.mixture.dense_ffn / t},
+      {"compressed queries'", latent.query_rank},
+      {"compressed keys' and values'", latent.kv_rank},
+      {"compression's", latent ? latent.query_rank + latent.kv_rank + latent.rope_dim : 0},
+      {"values'", latent ? heads * latent.value_dim : 0},
+      {"keys' and values'", latent ? heads * (latent.nope_dim + latent.value_dim) : 0}};
+  for (const auto& [what, columns] : widths) {
     if (columns % 16 == 0) continue;
     return refused(
         fmt::format("and {} {} columns per tensor rank; expected a multiple of 16", columns, what));
@@ -180,9 +188,10 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   if (auto reason = why_capacity_does_not_fit(config)) return reason;
   if (auto reason = why_routing_does_not_fit(config)) return reason;
   if (keys.load_balancing != LoadBalancing::aux_loss && keys.aux_loss_coeff == 0) {
-    return "moe_router_load_balancing_type: found seq_aux_loss without moe_aux_loss_coeff, so that nothing "
-           "is "
-           "balanced; expected a coefficient, or aux_loss";
+    return fmt::format(
+        "moe_router_load_balancing_type: found {} without moe_aux_loss_coeff, so that nothing is balanced; "
+        "expected a coefficient, or aux_loss",
+        keys.load_balancing == LoadBalancing::seq_aux_loss ? "seq_aux_loss" : "global_aux_loss");
   }
   if (!config.model.mixture) {
     if (losses) {
@@ -218,9 +227,12 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
     return fmt::format("context_parallel_size: found {} with {}, expected 1: its attention is latent",
                        config.parallel.context, config.model.name);
   }
-  if (config.parallel.context > 1 && keys.aux_loss_coeff != 0) {
-    return with("moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),
-                "0 with context_parallel_size > 1: the load is that of whole sequences");
+  if (config.parallel.context > 1 && keys.aux_loss_coeff != 0 &&
+      keys.load_balancing != LoadBalancing::global_aux_loss) {
+    return with(
+        "moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),
+        "0 with context_parallel_size > 1, or moe_router_load_balancing_type global_aux_loss: the load "
+        "is that of whole sequences");
   }
   return std::nullopt;
 }

@@ -51,8 +51,8 @@ struct NumericsConfig {
 /// Whose rows an expert drops that has more than its capacity: those with the least weights, or the last ones.
 enum class TokenDropPolicy { probs, position };
 
-/// The tokens whose load aux_loss_coeff keeps even: those of a micro-batch, or of each sequence.
-enum class LoadBalancing { aux_loss, seq_aux_loss };
+/// The tokens whose load aux_loss_coeff keeps even: those of a micro-batch, of each sequence, or of the global batch so far.
+enum class LoadBalancing { aux_loss, seq_aux_loss, global_aux_loss };
 
 /// How tokens are given to the experts of a mixture, and the losses that keep their load even, parts of the gradient and not of
 /// the loss that is told (bench/training/mixtures.md).
@@ -70,6 +70,10 @@ struct MixtureConfig {
   /// What predictions take the routing to be: balanced, worst, zipf:S, or the path of a file that save_routing wrote.
   std::string routing = "balanced";
 
+  /// Whether tokens of every expert are counted over the global batch.
+  bool balances_globally() const {
+    return aux_loss_coeff != 0 && load_balancing == LoadBalancing::global_aux_loss;
+  }
   bool routing_file() const { return routing.starts_with('/'); }
   /// S of zipf:S; nothing where it is something else.
   std::optional<double> zipf_exponent() const;

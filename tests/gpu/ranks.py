@@ -68,6 +68,7 @@ MIXTURE_SPLITS = [
     (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 1, 2, {"expert_model_parallel_size": "2"}),
     (1, 1, 2, {"expert_model_parallel_size": "2", "moe_token_dispatcher_type": "allgather"}),
+    (1, 1, 2, {"moe_router_load_balancing_type": "global_aux_loss", "moe_aux_loss_coeff": "1", "micro_batch_size": "1"}),
 ]
 # Of mixtral, in bf16 on both backends: routing follows what is rounded.
 FP8_MIXTURE_SPLITS = [
@@ -218,8 +219,10 @@ def check_mixtures(plumbline, config, out):
         for tensor, pipeline, data, more in MIXTURE_SPLITS:
             name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
             settings = settings_of(tensor, pipeline, data, more, "fp32")
-            drops = {key: value for key, value in more.items() if "capacity" in key}
-            reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, drops, "fp32"), "backend": "cpu"})
+            alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in value or "loss" in key}
+            if "micro_batch_size" in more:  # the global batch is balanced: as many sequences at a time
+                alone["micro_batch_size"] = str(data * int(more["micro_batch_size"]))
+            reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})
             record, other = run(plumbline, path, settings) if reference else (None, problem)
             if record is None:
                 failures.append(f"{name}: {other}")

@@ -252,8 +252,11 @@ TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
     r.router.balance = 0.03;
     if (trial % 2 == 1) r.router.balanced_tokens = r.tokens % 2 == 0 ? r.tokens / 2 : r.tokens;
     const std::int64_t together = r.router.balanced_tokens > 0 ? r.router.balanced_tokens : r.tokens;
-    // The tokens of expert e in the sequence of token t, dropped ones too.
+    const Guarded loads = random_matrix(1, r.experts, DType::fp32);
+    if (trial % 3 == 2) r.router.load = loads.matrix();
+    // The tokens of expert e in the sequence of token t, dropped ones too, or what is given.
     const auto load = [&](std::int64_t t, std::int64_t e) {
+      if (trial % 3 == 2) return loads.read()(0, e);
       std::int64_t count = 0;
       for (std::int64_t other = t / together * together; other < (t / together + 1) * together; ++other)
         for (std::int64_t j = 0; j < r.router.top_k; ++j) count += int{r.expert(other, j) == e};

@@ -92,7 +92,7 @@ void StageReplay::forward(bool loss) {
     each(std::min(size, s_.layers - begin), {dense - begin}, [&](std::int64_t i) {
       at_layer(begin + i);
       begin_layer_use();
-      layer_forward();
+      layer_forward(false);
       const bool leaves = begin + i == s_.layers - 1 && !s_.last && !s_.next_here;
       layer_output(leaves && !s_.distillation.joint);
       if (s_.recompute == Recompute::full) {
@@ -132,7 +132,7 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
   each(end - begin, {s_.dense_layers - begin}, [&](std::int64_t i) {
     at_layer(begin + i);
     begin_layer_use();
-    layer_forward();
+    layer_forward(true);
     if (begin + i == end - 1) {
       if (s_.parallel()) give(kept_, bytes_.stream);  // x2
       take(kept_, bytes_.mask);                       // of the MLP, whose result is not wanted

@@ -45,6 +45,7 @@ struct TensorBytes {
   std::int64_t activation;  // T·F
   // Of a mixture; else 0.
   std::int64_t routing;          // router logits and the four numbers of every choice
+  std::int64_t load;             // one number for every expert, where the global batch is balanced; else 0
   std::int64_t rows_tokens;      // of these, the tokens of the experts' rows
   std::int64_t expert_rows;      // T·k·h
   std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
@@ -72,7 +73,7 @@ struct TensorBytes {
   std::int64_t compressed;             // R·C: before the norms; after them; its gradient
   std::int64_t compressed_statistics;  // of both norms
   std::int64_t compressed_gathered;    // T·C; 0 without sequence parallelism
-  std::int64_t own_part_of_keys;       // T·u, or its gradient
+  std::int64_t own_part_of_keys;       // T·u, or its gradient; in FP8 with the values' T·a
   std::int64_t logits;
   std::int64_t fp32_logits;         // the copy that the loss works on; 0 where it works on the logits
   std::int64_t loss;                // statistics of the loss
@@ -98,7 +99,16 @@ struct TensorBytes {
   std::int64_t quantized_attention;
   std::int64_t quantized_fc1;
   std::int64_t quantized_qkv;
-  ProductBytes qkv_product;
+  // Of latent attention: gradients, what products of what is compressed read, and the first of these gathered.
+  std::int64_t quantized_compression;
+  std::int64_t quantized_queries;
+  std::int64_t quantized_keys_values;
+  std::int64_t query_input;
+  std::int64_t keys_values_input;
+  std::int64_t compression_gathered;
+  ProductBytes qkv_product;  // of latent attention what compresses
+  ProductBytes queries_product;
+  ProductBytes keys_values_product;
   ProductBytes projection_product;
   ProductBytes fc1_product;
   ProductBytes fc2_product;
@@ -177,18 +187,22 @@ class StageReplay {
   void round_logits_gradient();
   void distillation_loss();
   void layer_norm();
-  void layer_forward();
+  /// `again`: recomputation, which what a mixture has counted outlives.
+  void layer_forward(bool again);
   void mlp_forward();
   void layer_output(bool into_send_buffer = false);
   void latent_forward();
   void latent_up_projection();
   void latent_input_gradient(Category gradients);
-  void latent_weights(bool split_keys);
+  void up_projection_weights();
+  void latent_weights();
+  void take_compression_gradient();
+  void give_compression_gradient();
   void latent_compression_weight();
   std::int64_t second_norm_output() const { return experts_ ? bytes_.stream : bytes_.norm_output; }
   void second_norm();
   void read_rows(Category category);
-  void mixture_forward();
+  void mixture_forward(bool again);
   void mixture_output();
   void mixture_backward();
   void mixture_backward_input();

@@ -1,10 +1,13 @@
 // Queries, keys and values of latent attention (bench/training/latent.md).
+#include <iterator>
+
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
 void StageReplay::latent_forward() {
   take(kept_, bytes_.compressed);
+  use_weight(bytes_.qkv_product);
   take(kept_, bytes_.compressed + bytes_.compressed_statistics);  // after the norms
   latent_up_projection();
 }
@@ -13,16 +16,37 @@ void StageReplay::latent_forward() {
 void StageReplay::latent_up_projection() {
   take(kWorkspace, bytes_.compressed_gathered);
   take(kept_, bytes_.qkv);
+  if (s_.fp8) take(kWorkspace, bytes_.query_input);
+  use_weight(bytes_.queries_product);
+  if (s_.fp8) give(kWorkspace, bytes_.query_input);
   take(kWorkspace, bytes_.own_part_of_keys);
+  if (s_.fp8) take(kWorkspace, bytes_.keys_values_input);
+  use_weight(bytes_.keys_values_product);
+  if (s_.fp8) give(kWorkspace, bytes_.keys_values_input);
   give(kWorkspace, bytes_.own_part_of_keys);
   give(kWorkspace, bytes_.compressed_gathered);
 }
 
-/// The gradients of the three products' weights. `split_keys`: the gradient of the keys is taken apart again.
-void StageReplay::latent_weights(bool split_keys) {
+/// The gradients of the products' weights, in FP8 from what they read.
+void StageReplay::up_projection_weights() {
+  const std::int64_t inputs[] = {bytes_.query_input, bytes_.keys_values_input};
+  const ProductBytes* products[] = {&bytes_.queries_product, &bytes_.keys_values_product};
+  for (std::size_t i = 0; s_.fp8 && i < std::size(inputs); ++i) {
+    take(kWorkspace, inputs[i]);
+    weight_gradient(*products[i]);
+    give(kWorkspace, inputs[i]);
+  }
+}
+
+/// The same with the gradients that they are made from, which are taken apart, and quantized, again.
+void StageReplay::latent_weights() {
+  const std::int64_t quantized = s_.fp8 ? bytes_.quantized_queries + bytes_.quantized_keys_values : 0;
   take(kWorkspace, bytes_.compressed_gathered);
-  if (split_keys) take(kWorkspace, bytes_.own_part_of_keys);
-  if (split_keys) give(kWorkspace, bytes_.own_part_of_keys);
+  take(kWorkspace, bytes_.own_part_of_keys);
+  take(kWorkspace, quantized);
+  up_projection_weights();
+  give(kWorkspace, quantized);
+  give(kWorkspace, bytes_.own_part_of_keys);
   give(kWorkspace, bytes_.compressed_gathered);
 }
 
@@ -30,25 +54,50 @@ void StageReplay::latent_weights(bool split_keys) {
 /// `gradients`: kept for the weights' gradients, or of this action alone, which computes them too.
 void StageReplay::latent_input_gradient(Category gradients) {
   const bool weights = gradients == kWorkspace;
+  const std::int64_t queries = s_.fp8 ? bytes_.quantized_queries : 0;
+  const std::int64_t keys_values = s_.fp8 ? bytes_.quantized_keys_values : 0;
   take(gradients, bytes_.compressed);
   take(kWorkspace, bytes_.own_part_of_keys);
+  take(kWorkspace, queries);
   take(kWorkspace, bytes_.compressed_partial);
+  input_gradient(bytes_.queries_product);
+  take(kWorkspace, keys_values);
+  input_gradient(bytes_.keys_values_product);
   take(kWorkspace, bytes_.compressed_piece);
   give(kWorkspace, bytes_.compressed_piece);
   give(kWorkspace, bytes_.compressed_partial);
-  if (weights) latent_weights(false);
+  if (weights) {
+    take(kWorkspace, bytes_.compressed_gathered);
+    up_projection_weights();
+    give(kWorkspace, bytes_.compressed_gathered);
+  }
+  give(kWorkspace, queries + keys_values);
   give(kWorkspace, bytes_.own_part_of_keys);
   if (weights) give(kWorkspace, bytes_.qkv);
   if (weights) give(kActivations, bytes_.compressed);  // after the norms
   give(kActivations, bytes_.compressed + bytes_.compressed_statistics);
+  take_compression_gradient();
   take(kWorkspace, bytes_.stream);  // dn
+  input_gradient(bytes_.qkv_product);
+  if (!weights) give_compression_gradient();
 }
 
+/// Quantized, where it is.
+void StageReplay::take_compression_gradient() {
+  if (s_.fp8) take(kWorkspace, bytes_.quantized_compression);
+}
+void StageReplay::give_compression_gradient() {
+  if (s_.fp8) give(kWorkspace, bytes_.quantized_compression);
+}
+
+/// From the gradient as it is read, which goes.
 void StageReplay::latent_compression_weight() {
   gather_operand();
-  take(kWorkspace, bytes_.compressed_gathered);
-  give(kWorkspace, bytes_.compressed_gathered);
+  take(kWorkspace, bytes_.compression_gathered);
+  weight_gradient(bytes_.qkv_product);
+  give(kWorkspace, bytes_.compression_gathered);
   release_operand();
+  give_compression_gradient();
 }
 
 }  // namespace plumbline

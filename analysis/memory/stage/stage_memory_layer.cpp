@@ -92,7 +92,7 @@ void StageReplay::second_norm() {
 }
 
 /// From the first norm to the activation output.
-void StageReplay::layer_forward() {
+void StageReplay::layer_forward(bool again) {
   layer_norm();
   if (s_.latent()) {
     latent_forward();
@@ -114,7 +114,7 @@ void StageReplay::layer_forward() {
   take(kept_, bytes_.mask);
   drop_attention_block();
   if (s_.layer_norms() > 1) second_norm();
-  if (experts_) return mixture_forward();
+  if (experts_) return mixture_forward(again);
   mlp_forward();
 }
 

@@ -94,9 +94,9 @@ void StageReplay::weights_to_tokens() {
 }
 
 /// From the router to the activation output.
-void StageReplay::mixture_forward() {
+void StageReplay::mixture_forward(bool again) {
   gather_stream();
-  take(kept_, bytes_.routing);
+  take(kept_, bytes_.routing + (again ? 0 : bytes_.load));
   open_dispatch();
   read_rows(kept_);
   take(kept_, bytes_.fc1);
@@ -197,7 +197,8 @@ void StageReplay::mixture_backward() {
   give(kWorkspace, bytes_.router_gradient + (spread() ? bytes_.choice_weights : bytes_.expert_weights) +
                        bytes_.shared_fc1_gradient + bytes_.shared_gate);
   release_gathered();
-  give(kActivations, bytes_.routing + bytes_.orders + bytes_.row_weights + second_norm_output());
+  give(kActivations,
+       bytes_.routing + bytes_.load + bytes_.orders + bytes_.row_weights + second_norm_output());
 }
 
 void StageReplay::shared_input_weight() {
@@ -225,7 +226,7 @@ void StageReplay::mixture_backward_input() {
   weights_to_tokens();
   take(kActivations, bytes_.router_gradient);
   give(kWorkspace, spread() ? bytes_.choice_weights : bytes_.expert_weights);
-  give(kActivations, bytes_.routing + bytes_.orders + bytes_.row_weights - bytes_.rows_tokens);
+  give(kActivations, bytes_.routing + bytes_.load + bytes_.orders + bytes_.row_weights - bytes_.rows_tokens);
 }
 
 /// `dy`: where the gradient of the layer's output is.

@@ -22,7 +22,7 @@ void StageReplay::modules_forward() {
     take(kWorkspace, 2 * bytes_.gathered);
     sum_over_tensor_ranks();
     give(kWorkspace, 2 * bytes_.gathered);
-    layer_forward();
+    layer_forward(false);
     layer_output();
     if (s_.recompute == Recompute::full) give(kActivations, kept_by_layer());
     end_layer_use();
@@ -71,7 +71,7 @@ void StageReplay::modules_backward(bool weights) {
     give(kWorkspace, bytes_.stream);                           // dnorm
     give(kActivations, (weights ? 2 : 1) * bytes_.stream + bytes_.statistics);
     begin_layer_use();
-    if (s_.recompute == Recompute::full) layer_forward();
+    if (s_.recompute == Recompute::full) layer_forward(true);
     if (weights) layer_backward(kBehindAnother);
     if (!weights) layer_backward_input(kBehindAnother);
     join_gradient(weights);

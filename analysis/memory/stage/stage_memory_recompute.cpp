@@ -35,7 +35,7 @@ void StageReplay::feed_forward_again() {
     if (modules.mlp) mlp_forward();
     return;
   }
-  if (modules.moe) return mixture_forward();
+  if (modules.moe) return mixture_forward(true);
   if (modules.shared_experts) {
     gather_operand();
     take(kActivations, bytes_.shared_weights + bytes_.shared_fc1);

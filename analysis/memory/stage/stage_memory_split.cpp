@@ -126,8 +126,9 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   give(kActivations, bytes_.attention);
   give(one ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
   if (s_.latent()) {
-    latent_weights(true);
+    latent_weights();
     give(kActivations, bytes_.qkv + bytes_.compressed);  // dqkv, what it was made from
+    take_compression_gradient();
     latent_compression_weight();
     give(kActivations, bytes_.compressed + bytes_.norm_output);
   } else {

@@ -24,7 +24,7 @@ void StageReplay::teacher_forward(bool loss) {
     }
   }
   each(s_.layers, [&](std::int64_t i) {
-    layer_forward();
+    layer_forward(false);
     const bool leaves = i == s_.layers - 1 && !s_.last && !s_.next_here;
     layer_output(leaves && !s_.distillation.joint);
     give(kTeacher, kept_by_layer());

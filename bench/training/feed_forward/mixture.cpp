@@ -169,7 +169,7 @@ void mixture_forward(const TrainingContext& context, const MixtureWeights& weigh
   Routing& routing = state.routing;
   {
     const AllRows x = context.gather_rows(norm);
-    make_routing(context, x, weights.values.router, bias, routing);
+    make_routing(context, x, weights.values.router, bias, weights.layer, routing);
     open_exchange(context, state);
     const Fp8Slot& slot = weights.fp8.fc1.input;
     Tensor wide =

@@ -19,6 +19,7 @@ struct MixtureMatrices {
 struct MixtureWeights {
   MixtureMatrices values;
   const Fp8Mixture& fp8;
+  std::int64_t layer = 0;  // its number in the model
 
   LinearWeight fc1() const { return {values.fc1, fp8.fc1}; }
   LinearWeight fc2() const { return {values.fc2, fp8.fc2}; }
@@ -46,6 +47,14 @@ struct MixtureState {
   LinearOperand activation;    // likewise, times the rows' weights
   LinearOperand fc1_gradient;  // in the backward
   Tensor router_gradient;      // of the logits, of the storage type, likewise
+
+  /// Recomputation: forgets what mixture_forward computes again.
+  void forget() {
+    Routing kept = std::move(routing);
+    kept.keep_load_only();
+    *this = MixtureState();
+    routing = std::move(kept);
+  }
 };
 
 }  // namespace plumbline::training

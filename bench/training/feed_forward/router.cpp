@@ -26,17 +26,38 @@ Router router_of(const TrainingContext& context) {
   if (config.numerics.fp8.on()) router.multiple = kFp8Rows;
   const bool by_sequence = config.mixture.load_balancing == LoadBalancing::seq_aux_loss;
   if (by_sequence) router.balanced_tokens = config.batch.seq_length;
-  const double together = by_sequence ? static_cast<double>(router.balanced_tokens) : tokens;
+  double together = by_sequence ? static_cast<double>(router.balanced_tokens) : tokens;
+  if (config.mixture.load_balancing == LoadBalancing::global_aux_loss) together *= config.parallel.copies();
+  const double all = tokens * config.parallel.context * parts;
   router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
-                   (static_cast<double>(router.top_k) * together * tokens * parts);
-  router.z = config.mixture.z_loss_coeff / (tokens * config.parallel.context * parts);
+                   (static_cast<double>(router.top_k) * together * all);
+  router.z = config.mixture.z_loss_coeff / all;
   return router;
+}
+
+/// Tokens of every expert in a micro-batch of all copies of the model, the mean over those of this step so far: `chose`, of this
+/// copy, is of the latest.
+Tensor load_so_far(const TrainingContext& context, const std::vector<std::int64_t>& chose,
+                   RunningLoad& running) {
+  std::vector<float> loads(chose.begin(), chose.end());
+  const Matrix all(loads.data(), 1, context.shape.experts, DType::fp32);
+  context.over_context_ranks(
+      [&](Communicator& communicator) { communicator.all_reduce(Group::data, all, ReduceOp::sum); });
+  running.tokens.resize(loads.size());
+  ++running.microbatches;
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    running.tokens[i] += static_cast<double>(loads[i]);
+    loads[i] = static_cast<float>(running.tokens[i] / static_cast<double>(running.microbatches));
+  }
+  Tensor load = context.make_fp32(context.kept, "layer load of experts", 1, context.shape.experts);
+  context.operators.upload(loads.data(), load);
+  return load;
 }
 
 }  // namespace
 
 void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
-                  Routing& routing) {
+                  std::int64_t layer, Routing& routing) {
   const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
   const auto numbers = [&](const char* holder, std::int64_t count, DType type) {
@@ -51,6 +72,8 @@ void make_routing(const TrainingContext& context, const Matrix& x, const Matrix&
   Router router = router_of(context);
   router.bias = bias;
   ops.route(router, routing.logits, routing.chosen, routing.chose.data());
+  if (context.running_loads != nullptr && !routing.load)
+    routing.load = load_so_far(context, routing.chose, (*context.running_loads)[layer]);
   Matrix logits = routing.logits;
   Matrix chosen = routing.chosen;
   if (shape.sent < shape.choices) {  // of the tokens that this rank sends
@@ -72,8 +95,9 @@ void logits_backward(const TrainingContext& context, const Routing& routing, con
   const Matrix dweights(gradients.data, 1, folded ? context.shape.choices : routing.rows(), DType::fp32);
   if (!folded) context.reduce_over_tensor_ranks(dweights, ReduceOp::sum);
   const Matrix places = folded ? Matrix() : routing.places.matrix();
-  context.operators.route_backward(router_of(context), routing.logits, routing.chosen, places, dweights,
-                                   dlogits);
+  Router router = router_of(context);
+  if (routing.load) router.load = routing.load;
+  context.operators.route_backward(router, routing.logits, routing.chosen, places, dweights, dlogits);
 }
 
 void add_router_input_gradient(const TrainingContext& context, const Matrix& dlogits, const Matrix& weight,

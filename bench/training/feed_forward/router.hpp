@@ -7,9 +7,10 @@
 
 namespace plumbline::training {
 
-/// Of all tokens, x (T, h). `weight` (E, h); `bias` (1, E) fp32, or empty.
+/// Of all tokens, x (T, h). `weight` (E, h); `bias` (1, E) fp32, or empty; `layer`: its number in the model. With a load in
+/// `routing` already the micro-batch has been forward before.
 void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
-                  Routing& routing);
+                  std::int64_t layer, Routing& routing);
 /// The logits' gradient from the weights', fp32 numbers that `gradients` begins with: N by row, of which every tensor rank has
 /// seen its columns alone, or, where experts are cut on their own, T·k by choice.
 void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/tensor/arena.hpp"
@@ -13,11 +14,12 @@ namespace plumbline::training {
 /// or with a capacity what that leaves or asks for. Where experts are cut on their own, N = R·k of the tokens that this rank sends,
 /// numbered from its first on.
 struct Routing {
-  Tensor logits;                     // (T, E) fp32
-  Tensor chosen;                     // (1, T·k) int32: experts of every token
-  Tensor places;                     // (1, T·k or R·k) int32: the rows of the choices that this rank sends
-  Tensor tokens;                     // (1, N) int32: the token of every row
-  Tensor weights;                    // (1, N) fp32: of every row
+  Tensor logits;   // (T, E) fp32
+  Tensor chosen;   // (1, T·k) int32: experts of every token
+  Tensor places;   // (1, T·k or R·k) int32: the rows of the choices that this rank sends
+  Tensor tokens;   // (1, N) int32: the token of every row
+  Tensor weights;  // (1, N) fp32: of every row
+  Tensor load;     // (1, E) fp32: what the global balance loss takes for the micro-batch; or empty
   std::vector<std::int64_t> chose;   // tokens that chose each expert; host memory
   std::vector<std::int64_t> counts;  // rows of each; likewise
 
@@ -29,6 +31,13 @@ struct Routing {
     chosen.reset();
     places.reset();
     weights.reset();
+    load.reset();
+  }
+  /// Forgets what is computed again from the norm's output, which the load is not.
+  void keep_load_only() {
+    Tensor kept = std::move(load);
+    *this = Routing();
+    load = std::move(kept);
   }
 };
 

@@ -20,12 +20,38 @@ struct Compressed {
   Matrix query, kv, rotated;
 };
 
-Matrix keys_of(const LayerWidths& shape, const LatentMatrices& matrices) {
-  return matrices.keys_values.row_range(0, shape.own_keys);
+Matrix keys_of(const LayerWidths& shape, const Matrix& keys_values) {
+  return keys_values.row_range(0, shape.own_keys);
 }
-Matrix values_of(const LayerWidths& shape, const LatentMatrices& matrices) {
-  return matrices.keys_values.row_range(shape.own_keys, shape.value);
+Matrix values_of(const LayerWidths& shape, const Matrix& keys_values) {
+  return keys_values.row_range(shape.own_keys, shape.value);
 }
+
+/// The keys' own elements, or their gradient. In FP8, where keys and values are one product, with the values beside them.
+class OwnKeys {
+ public:
+  OwnKeys(const TrainingContext& context, const Layer& layer)
+      : context_(context),
+        with_values_(layer.fp8.keys_values.weight),
+        held_(context.make(kPassing, "keys' own elements", context.shape.tokens,
+                           context.shape.own_keys + (with_values_ ? context.shape.value : 0))) {}
+
+  Matrix keys() const { return held_.matrix().columns(0, context_.shape.own_keys); }
+  bool with_values() const { return with_values_; }
+  /// With the values.
+  const Matrix& all() const { return held_.matrix(); }
+  Matrix values() const { return all().columns(context_.shape.own_keys, context_.shape.value); }
+
+ private:
+  const TrainingContext& context_;
+  const bool with_values_;
+  const Tensor held_;
+};
+
+/// Gradients of queries, and in FP8 of keys and values, as products read them.
+struct UpGradients {
+  LinearOperand queries, keys_values;
+};
 
 /// The norms of the first two parts; the third goes along.
 void norms_forward(const TrainingContext& context, const LayerVectors& vectors, LayerActivations& saved) {
@@ -55,70 +81,91 @@ void norms_backward(const TrainingContext& context, const Layer& layer, LayerAct
   saved.latent_stats.reset();
 }
 
+/// In FP8, once the keys' own are in `own`.
+LinearOperand gradient_of_keys_values(const TrainingContext& context, const Layer& layer,
+                                      const QueryKeyValue& from, const OwnKeys& own) {
+  if (!own.with_values()) return {};
+  context.operators.copy(from.v, own.values());
+  return layer.fp8.keys_values.gradient.read(own.all(), "quantized gradient of keys and values");
+}
+
+LinearOperand gradient_of_queries(const Layer& layer, const QueryKeyValue& from) {
+  return layer.fp8.queries.gradient.read(from.q, "quantized gradient of queries");
+}
+
 /// gradient (R, C): of what the norms gave, from those of queries, keys and values, over the tensor ranks, which have heads of
-/// their own. Leaves the gradient of the keys' own elements in `own` (T, u).
-void sum_gradients(const TrainingContext& context, const SharedBuffers& shared, const LatentMatrices& weights,
-                   const QueryKeyValue& from, const Matrix& own, const Matrix& gradient) {
+/// their own. Leaves the gradient of the keys' own elements in `own`.
+UpGradients sum_gradients(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                          const LatentWeights& weights, const QueryKeyValue& from, const OwnKeys& own,
+                          const Matrix& gradient) {
   const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
   rotate_heads(context, shared, from.q, shape.attention.head_dim, true);
+  UpGradients up{gradient_of_queries(layer, from), {}};
   context.sum_over_tensor_ranks(gradient, [&](const Matrix& to) {
     const Compressed sums(shape, to);
-    ops.split_heads(from.k, shape.attention.heads, sums.rotated, own);
+    ops.split_heads(from.k, shape.attention.heads, sums.rotated, own.keys());
     rotate_heads(context, shared, sums.rotated, shape.rotated, true);
-    ops.gemm({.a = from.q, .b = weights.queries, .c = sums.query});
-    ops.gemm({.a = own, .b = keys_of(shape, weights), .c = sums.kv});
-    ops.gemm({.a = from.v, .b = values_of(shape, weights), .c = sums.kv, .accumulate = true});
+    linear_input_gradient(context, up.queries, weights.queries, sums.query);
+    if (own.with_values()) {
+      up.keys_values = gradient_of_keys_values(context, layer, from, own);
+      return linear_input_gradient(context, up.keys_values, weights.keys_values, sums.kv);
+    }
+    ops.gemm({.a = own.keys(), .b = keys_of(shape, weights.keys_values.values), .c = sums.kv});
+    ops.gemm(
+        {.a = from.v, .b = values_of(shape, weights.keys_values.values), .c = sums.kv, .accumulate = true});
   });
-}
-
-void weight_gradient(const TrainingContext& context, const Matrix& dy, const Matrix& x,
-                     const Matrix& dweight) {
-  context.operators.gemm({.a = dy, .b = x, .c = dweight, .a_transposed = true, .accumulate = true});
+  return up;
 }
 
 /// Of the matrices that make queries, the keys' own elements and values of what is compressed, `all` (T, C).
-void add_weight_gradients(const TrainingContext& context, const LatentMatrices& dweights, const Matrix& all,
-                          const QueryKeyValue& from, const Matrix& own) {
+void add_weight_gradients(const TrainingContext& context, const Layer& layer, const LatentMatrices& dweights,
+                          const Matrix& all, const QueryKeyValue& from, const OwnKeys& own,
+                          const UpGradients& up) {
   const LayerWidths& shape = context.shape;
   const Compressed x(shape, all);
-  weight_gradient(context, from.q, x.query, dweights.queries);
-  weight_gradient(context, own, x.kv, keys_of(shape, dweights));
-  weight_gradient(context, from.v, x.kv, values_of(shape, dweights));
+  {
+    const LinearOperand input = layer.fp8.queries.input.read(x.query, "quantized compression");
+    linear_weight_gradient(context, up.queries, input, dweights.queries);
+  }
+  const LinearOperand input = layer.fp8.keys_values.input.read(x.kv, "quantized compression");
+  if (own.with_values()) return linear_weight_gradient(context, up.keys_values, input, dweights.keys_values);
+  linear_weight_gradient(context, LinearOperand(own.keys()), input, keys_of(shape, dweights.keys_values));
+  linear_weight_gradient(context, LinearOperand(from.v), input, values_of(shape, dweights.keys_values));
 }
 
 /// From that of what was compressed; every tensor rank has the whole matrix and computes all of it.
 void add_compression_gradient(const TrainingContext& context, const LatentMatrices& dweights,
-                              const Matrix& norm, const Matrix& gradient) {
-  const AllRows x = context.gather_rows(norm);
-  const AllRows dy = context.gather_rows(gradient);
-  weight_gradient(context, dy, x, dweights.down);
+                              const LinearOperand& norm, const LinearOperand& gradient) {
+  const LinearOperand x = gather_rows(context, norm);
+  const LinearOperand dy = gather_rows(context, gradient);
+  linear_weight_gradient(context, dy, x, dweights.down);
 }
 
-Tensor norm_gradient(const TrainingContext& context, const LatentMatrices& weights, const Matrix& gradient) {
+LinearOperand gradient_of_compression(const Layer& layer, const Matrix& gradient) {
+  return layer.fp8.qkv.gradient.read(gradient, "quantized gradient of compression");
+}
+
+Tensor norm_gradient(const TrainingContext& context, const LatentWeights& weights,
+                     const LinearOperand& gradient) {
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
-  context.operators.gemm({.a = gradient, .b = weights.down, .c = dnorm});
+  linear_input_gradient(context, gradient, weights.down, dnorm);
   return dnorm;
-}
-
-Tensor make_own_keys(const TrainingContext& context) {
-  return context.make(kPassing, "keys' own elements", context.shape.tokens, context.shape.own_keys);
 }
 
 }  // namespace
 
 void latent_forward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                    const LatentMatrices& weights, LayerActivations& saved) {
+                    const LatentWeights& weights, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
-  Operators& ops = context.operators;
   saved.compressed = context.make(context.kept, "layer compression", shape.rows, shape.compressed);
-  ops.gemm({.a = saved.norm1.values(), .b = weights.down, .c = saved.compressed, .b_transposed = true});
+  linear(context, saved.norm1, weights.down, {}, saved.compressed);
   norms_forward(context, layer.values, saved);
-  latent_up_projection(context, shared, weights, saved, false);
+  latent_up_projection(context, shared, layer, weights, saved, false);
 }
 
-void latent_up_projection(const TrainingContext& context, const SharedBuffers& shared,
-                          const LatentMatrices& weights, LayerActivations& saved, bool again) {
+void latent_up_projection(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                          const LatentWeights& weights, LayerActivations& saved, bool again) {
   const LayerWidths& shape = context.shape;
   Operators& ops = context.operators;
   const AllRows all = context.gather_rows(saved.latent);
@@ -126,64 +173,82 @@ void latent_up_projection(const TrainingContext& context, const SharedBuffers& s
   if (!again || all.held) rotate_heads(context, shared, x.rotated, shape.rotated, false);
   saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
   const QueryKeyValue to(shape, saved.qkv.matrix());
-  ops.gemm({.a = x.query, .b = weights.queries, .c = to.q, .b_transposed = true});
+  {
+    const LinearOperand input = layer.fp8.queries.input.read(x.query, "quantized compression");
+    linear(context, input, weights.queries, {}, to.q);
+  }
   rotate_heads(context, shared, to.q, shape.attention.head_dim, false);
   {
-    const Tensor own = make_own_keys(context);
-    ops.gemm({.a = x.kv, .b = keys_of(shape, weights), .c = own, .b_transposed = true});
-    ops.join_heads(x.rotated, own, shape.attention.heads, to.k);
+    const OwnKeys own(context, layer);
+    if (own.with_values()) {
+      const LinearOperand input = layer.fp8.keys_values.input.read(x.kv, "quantized compression");
+      linear(context, input, weights.keys_values, {}, own.all());
+      ops.copy(own.values(), to.v);
+    } else {
+      ops.gemm({.a = x.kv,
+                .b = keys_of(shape, weights.keys_values.values),
+                .c = own.keys(),
+                .b_transposed = true});
+    }
+    ops.join_heads(x.rotated, own.keys(), shape.attention.heads, to.k);
+    if (own.with_values()) return;
   }
-  ops.gemm({.a = x.kv, .b = values_of(shape, weights), .c = to.v, .b_transposed = true});
+  ops.gemm({.a = x.kv, .b = values_of(shape, weights.keys_values.values), .c = to.v, .b_transposed = true});
 }
 
 Tensor latent_backward(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                       const LatentMatrices& weights, const LatentMatrices& dweights, LayerActivations& saved,
+                       const LatentWeights& weights, const LatentMatrices& dweights, LayerActivations& saved,
                        Tensor dqkv) {
   const LayerWidths& shape = context.shape;
   Tensor gradient = context.make(kPassing, "gradient of compression", shape.rows, shape.compressed);
   {
-    const Tensor own = make_own_keys(context);
+    const OwnKeys own(context, layer);
     const QueryKeyValue from(shape, dqkv.matrix());
-    sum_gradients(context, shared, weights, from, own, gradient);
+    const UpGradients up = sum_gradients(context, shared, layer, weights, from, own, gradient);
     const AllRows all = context.gather_rows(saved.latent);
-    add_weight_gradients(context, dweights, all, from, own);
+    add_weight_gradients(context, layer, dweights, all, from, own, up);
   }
   dqkv.reset();
   saved.latent.reset();
   norms_backward(context, layer, saved, gradient);
-  Tensor dnorm = norm_gradient(context, weights, gradient);
-  add_compression_gradient(context, dweights, saved.norm1.values(), gradient);
+  LinearOperand dy = gradient_of_compression(layer, gradient);
+  Tensor dnorm = norm_gradient(context, weights, dy);
+  add_compression_gradient(context, dweights, saved.norm1, dy);
+  dy.reset();
   gradient.reset();
   saved.norm1.reset();
   return dnorm;
 }
 
 Tensor latent_input_gradient(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
-                             const LatentMatrices& weights, LayerActivations& saved) {
+                             const LatentWeights& weights, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
   Tensor& gradient = saved.compressed_gradient;
   gradient = context.make(Category::activations, "gradient of compression", shape.rows, shape.compressed);
   {
-    const Tensor own = make_own_keys(context);
+    const OwnKeys own(context, layer);
     const QueryKeyValue from(shape, saved.qkv_gradient.matrix());
-    sum_gradients(context, shared, weights, from, own, gradient);
+    sum_gradients(context, shared, layer, weights, from, own, gradient);
   }
   norms_backward(context, layer, saved, gradient);
-  return norm_gradient(context, weights, gradient);
+  return norm_gradient(context, weights, gradient_of_compression(layer, gradient));
 }
 
-void latent_backward_weight(const TrainingContext& context, const LatentMatrices& dweights,
-                            LayerActivations& saved) {
+void latent_backward_weight(const TrainingContext& context, const Layer& layer,
+                            const LatentMatrices& dweights, LayerActivations& saved) {
   {
     const AllRows all = context.gather_rows(saved.latent);
-    const Tensor own = make_own_keys(context);
+    const OwnKeys own(context, layer);
     const QueryKeyValue from(context.shape, saved.qkv_gradient.matrix());
-    context.operators.split_heads(from.k, context.shape.attention.heads, {}, own);
-    add_weight_gradients(context, dweights, all, from, own);
+    context.operators.split_heads(from.k, context.shape.attention.heads, {}, own.keys());
+    UpGradients up{gradient_of_queries(layer, from), {}};
+    up.keys_values = gradient_of_keys_values(context, layer, from, own);
+    add_weight_gradients(context, layer, dweights, all, from, own, up);
   }
   saved.qkv_gradient.reset();
   saved.latent.reset();
-  add_compression_gradient(context, dweights, saved.norm1.values(), saved.compressed_gradient);
+  add_compression_gradient(context, dweights, saved.norm1,
+                           gradient_of_compression(layer, saved.compressed_gradient));
   saved.compressed_gradient.reset();
   saved.norm1.reset();
 }

@@ -33,11 +33,14 @@ struct LayerMatrices {
   MixtureMatrices mixture;  // in place of fc1 and fc2
   LatentMatrices latent;
 };
+struct LatentWeights {
+  LinearWeight down, queries, keys_values;
+};
 /// The same matrices on their way into products.
 struct LayerWeights {
   LinearWeight qkv, proj, fc1, fc2;
   MixtureWeights mixture;
-  LatentMatrices latent;
+  LatentWeights latent;
   Matrix unit_row;  // the unit that they are in
 };
 
@@ -123,7 +126,7 @@ struct LayerActivations {
   void drop_attention_input();
   /// Forgets what only attention's backward reads besides qkv and its output.
   void drop_attention_state();
-  /// Full recomputation: forgets all but the input.
+  /// Full recomputation: forgets all but the input and what a mixture keeps.
   void keep_input_only();
 };
 

@@ -82,8 +82,10 @@ LayerWeights Layer::weights(const Matrix& unit_row, const Matrix& expert_row) co
           {all.proj, fp8.proj},
           {all.fc1, fp8.fc1},
           {all.fc2, fp8.fc2},
-          {all.mixture, fp8.mixture},
-          all.latent,
+          {all.mixture, fp8.mixture, index},
+          {{all.latent.down, fp8.qkv},
+           {all.latent.queries, fp8.queries},
+           {all.latent.keys_values, fp8.keys_values}},
           unit_row};
 }
 
@@ -104,8 +106,11 @@ void LayerActivations::drop_attention_state() {
 
 void LayerActivations::keep_input_only() {
   Tensor kept = std::move(input);
+  MixtureState routed = std::move(mixture);
+  routed.forget();
   *this = LayerActivations();
   input = std::move(kept);
+  mixture = std::move(routed);
 }
 
 }  // namespace plumbline::training

@@ -152,7 +152,7 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
   saved.attention.reset();
   saved.middle_gradient.reset();
   saved.output_gradient.reset();
-  if (context.model().latent) return latent_backward_weight(context, dweights.latent, saved);
+  if (context.model().latent) return latent_backward_weight(context, layer, dweights.latent, saved);
   {
     const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
     const LinearOperand norm1 = gather_rows(context, saved.norm1);

@@ -39,7 +39,7 @@ void drop_feed_forward(const TrainingContext& context, const Layer& layer, Layer
     saved.fc1.reset();
     saved.activation.reset();
   }
-  if (modules.moe) saved.mixture = MixtureState();
+  if (modules.moe) saved.mixture.forget();
   if (modules.moe_act) saved.mixture.activation.reset();
   if (modules.shared_experts) saved.mixture.shared = SharedExpert();
 }
@@ -68,7 +68,7 @@ void attention_block_again(const TrainingContext& context, const SharedBuffers& 
                            LayerActivations& saved) {
   const RecomputeModules modules = context.config.recompute.selected();
   if (modules.layernorm && !one_norm(context)) first_norm_forward(context, layer, saved);
-  if (modules.mla_up_proj) latent_up_projection(context, shared, weights.latent, saved, true);
+  if (modules.mla_up_proj) latent_up_projection(context, shared, layer, weights.latent, saved, true);
   if (modules.core_attn) layer_attention(context, shared, dropout, layer, saved);
 }
 

@@ -16,33 +16,42 @@ struct Weight {
   Fp8Linear& (*member)(Fp8Layer&);
   bool of_experts = false;
 };
-constexpr Weight kQkv = {LinearLayer::qkv, "qkv.weight", "qkv",
-                         [](Fp8Layer& layer) -> Fp8Linear& { return layer.qkv; }};
-constexpr Weight kProj = {LinearLayer::proj, "proj.weight", "proj",
-                          [](Fp8Layer& layer) -> Fp8Linear& { return layer.proj; }};
+constexpr Weight kAttention[] = {
+    {LinearLayer::qkv, "qkv.weight", "qkv", [](Fp8Layer& layer) -> Fp8Linear& { return layer.qkv; }},
+    {LinearLayer::proj, "proj.weight", "proj", [](Fp8Layer& layer) -> Fp8Linear& { return layer.proj; }}};
+constexpr Weight kLatent[] = {
+    {LinearLayer::qkv, "down.weight", "down", [](Fp8Layer& layer) -> Fp8Linear& { return layer.qkv; }},
+    {LinearLayer::queries, "queries.weight", "queries",
+     [](Fp8Layer& layer) -> Fp8Linear& { return layer.queries; }},
+    {LinearLayer::keys_values, "keys_values.weight", "keys_values",
+     [](Fp8Layer& layer) -> Fp8Linear& { return layer.keys_values; }},
+    {LinearLayer::proj, "proj.weight", "proj", [](Fp8Layer& layer) -> Fp8Linear& { return layer.proj; }}};
 constexpr Weight kDense[] = {
-    kQkv,
-    kProj,
     {LinearLayer::fc1, "fc1.weight", "fc1", [](Fp8Layer& layer) -> Fp8Linear& { return layer.fc1; }},
     {LinearLayer::fc2, "fc2.weight", "fc2", [](Fp8Layer& layer) -> Fp8Linear& { return layer.fc2; }}};
-/// Without a shared expert all but the last two.
-constexpr Weight kMixture[] = {kQkv,
-                               kProj,
-                               {LinearLayer::fc1, "fc1.weight", "fc1",
+constexpr Weight kExperts[] = {{LinearLayer::fc1, "fc1.weight", "fc1",
                                 [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.fc1; }, true},
                                {LinearLayer::fc2, "fc2.weight", "fc2",
-                                [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.fc2; }, true},
-                               {LinearLayer::fc1, "shared_fc1.weight", "shared_fc1",
-                                [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.shared_fc1; }},
-                               {LinearLayer::fc2, "shared_fc2.weight", "shared_fc2",
-                                [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.shared_fc2; }}};
+                                [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.fc2; }, true}};
+constexpr Weight kShared[] = {{LinearLayer::fc1, "shared_fc1.weight", "shared_fc1",
+                               [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.shared_fc1; }},
+                              {LinearLayer::fc2, "shared_fc2.weight", "shared_fc2",
+                               [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.shared_fc2; }}};
 
 /// Of layer `layer` of the model.
-std::span<const Weight> weights_of(const TrainingContext& context, std::int64_t layer) {
+std::vector<Weight> weights_of(const TrainingContext& context, std::int64_t layer) {
+  std::vector<Weight> all;
+  const auto add = [&](std::span<const Weight> some) { all.insert(all.end(), some.begin(), some.end()); };
+  if (context.model().latent) {
+    add(kLatent);
+  } else {
+    add(kAttention);
+  }
   const Mixture& mixture = context.model().mixture;
-  if (!mixture || layer < mixture.first_dense) return kDense;
-  const std::span<const Weight> all = kMixture;
-  return mixture.shared > 0 ? all : all.first(4);
+  const bool experts = mixture && layer >= mixture.first_dense;
+  add(experts ? kExperts : kDense);
+  if (experts && mixture.shared > 0) add(kShared);
+  return all;
 }
 
 /// visit(layer of the stage, layer of the rank, its stage, its weights).

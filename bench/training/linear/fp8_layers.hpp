@@ -69,8 +69,9 @@ struct Fp8Mixture {
 };
 /// Those of a decoder layer; by default none is in FP8.
 struct Fp8Layer {
-  Fp8Linear qkv, proj, fc1, fc2;
-  Fp8Mixture mixture;  // in place of fc1 and fc2
+  Fp8Linear qkv, proj, fc1, fc2;   // of latent attention qkv is what compresses
+  Fp8Linear queries, keys_values;  // of that
+  Fp8Mixture mixture;              // in place of fc1 and fc2
 };
 
 /// A column of numbers of one slot.

@@ -40,16 +40,34 @@ Fp8Slots::Fp8Slots(const TrainingContext& context, const RankParameters& paramet
 
 std::int64_t Fp8Slots::linear_layers_of(bool mixture) const {
   if (of_ == SlotsOf::experts) return mixture ? 2 * experts() : 0;
-  return mixture && context_.shape.shared == 0 ? 2 : 4;
+  const std::int64_t attention = context_.model().latent ? 4 : 2;
+  return attention + (mixture && context_.shape.shared == 0 ? 0 : 2);
+}
+
+std::int64_t Fp8Slots::order_of(LinearLayer linear) const {
+  const std::int64_t of_latent = of_ == SlotsOf::tokens && context_.model().latent ? 2 : 0;
+  switch (linear) {
+    case LinearLayer::qkv:
+      return 0;
+    case LinearLayer::proj:
+      return 1;
+    case LinearLayer::queries:
+      return 2;
+    case LinearLayer::keys_values:
+      return 3;
+    case LinearLayer::fc1:
+      return (of_ == SlotsOf::experts ? 0 : 2) + of_latent;
+    case LinearLayer::fc2:
+      return (of_ == SlotsOf::experts ? 1 : 3) + of_latent;
+  }
+  return 0;
 }
 
 // Experts of one kind are neighbours, so that their scales are a row.
 std::int64_t Fp8Slots::index(const Place& place) const {
   const std::int64_t before = layers_[static_cast<std::size_t>(place.layer)].first;
-  const bool of_experts = of_ == SlotsOf::experts;
-  const std::int64_t neighbours = of_experts ? experts() : 1;
-  const std::int64_t linear = static_cast<std::int64_t>(place.linear) -
-                              (of_experts ? static_cast<std::int64_t>(LinearLayer::fc1) : 0);
+  const std::int64_t neighbours = of_ == SlotsOf::experts ? experts() : 1;
+  const std::int64_t linear = order_of(place.linear);
   if (place.kind == SlotKind::gradient)
     return kForward * linears_ + before + linear * neighbours + place.expert;
   const std::int64_t weight = place.kind == SlotKind::weight ? neighbours : 0;
@@ -61,9 +79,12 @@ DType Fp8Slots::type_of(SlotKind kind) const {
   return kind == SlotKind::gradient && hybrid ? DType::fp8_e5m2 : DType::fp8_e4m3;
 }
 
-/// What has the shape of the residual stream, with sequence parallelism. Experts, and a shared one, read all of it.
+/// What has the rows of the residual stream, with sequence parallelism. Experts, and a shared one, read all of it; so do the
+/// products that make queries, keys and values of what latent attention compresses.
 bool Fp8Slots::split_by_rows(const Place& place) const {
   if (!context_.sequence_parallel || place.kind == SlotKind::weight || of_ == SlotsOf::experts) return false;
+  if (place.linear == LinearLayer::queries || place.linear == LinearLayer::keys_values) return false;
+  if (place.linear == LinearLayer::qkv && context_.model().latent) return true;
   const bool attention = place.linear == LinearLayer::qkv || place.linear == LinearLayer::proj;
   if (!attention && layers_[static_cast<std::size_t>(place.layer)].mixture) return false;
   const bool reads_stream = place.linear == LinearLayer::qkv || place.linear == LinearLayer::fc1;

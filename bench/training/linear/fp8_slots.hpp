@@ -11,8 +11,8 @@
 
 namespace plumbline::training {
 
-/// In the order of the slots.
-enum class LinearLayer { qkv, proj, fc1, fc2 };
+/// Of latent attention qkv is what compresses; queries and keys_values (one layer) come of that.
+enum class LinearLayer { qkv, proj, fc1, fc2, queries, keys_values };
 enum class SlotKind { input, weight, gradient };
 /// Whose slots: of what all tokens go through, where a mixture's fc1 and fc2 are those of its shared expert, or of the experts.
 enum class SlotsOf { tokens, experts };
@@ -68,6 +68,8 @@ class Fp8Slots {
   };
   std::int64_t index(const Place& place) const;
   std::int64_t linear_layers_of(bool mixture) const;
+  /// Among those of a layer.
+  std::int64_t order_of(LinearLayer linear) const;
   DType type_of(SlotKind kind) const;
   bool split_by_rows(const Place& place) const;
   void quantize(const Place& place, const Matrix& x, const Matrix& scales, const Matrix& largest,

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "bench/training/parameters/layer_widths.hpp"
+#include "bench/training/parameters/running_load.hpp"
 #include "bench/training/parameters/sequence_chunks.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/communicator.hpp"
@@ -35,6 +36,7 @@ struct TrainingContext {
   Seconds& tensor_communication;  // time spent in collectives over tensor, context and expert group so far
   const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
   Turns* const turns = nullptr;  // where exchanges of experts are hidden behind another action's computation
+  RunningLoads* const running_loads = nullptr;  // of the step's forwards, with global_aux_loss
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
 

@@ -47,7 +47,8 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
     : config_(config),
       turns_(config.parallel.overlap_moe_expert_parallel_comm ? std::make_unique<Turns>() : nullptr),
       rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
-             Category::activations, turns_.get()},
+             Category::activations, turns_.get(),
+             config.mixture.balances_globally() ? &running_loads_ : nullptr},
             StageMap(schedule), own_parameters(config_, StageMap(schedule), communicator)),
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
@@ -117,6 +118,7 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
     rank_.module_counted.push_back(config_.batch.global_batch_size * (config_.batch.seq_length - k));
   rank_.expert_load.clear();
+  running_loads_.clear();
   if (rank_.module_inputs && inputs != nullptr) {
     const std::int64_t tokens = rank_.placement.microbatches * rank_.context.shape.tokens;
     const TokensAhead ahead = tokens_ahead(config_, inputs, targets, tokens);

@@ -100,6 +100,7 @@ class RankStages final : public StageProgram {
   const RunConfig config_;
   Seconds tensor_communication_;
   Seconds data_communication_;
+  RunningLoads running_loads_;    // with global_aux_loss
   std::unique_ptr<Turns> turns_;  // with overlap_moe_expert_parallel_comm
   RankResources rank_;
   std::unique_ptr<VocabularyEnds> vocabulary_;       // with a split vocabulary

@@ -34,21 +34,22 @@ class WeightGradients {
 /// chosen alone; that of the balance loss through the first.
 class TokenBackward {
  public:
-  TokenBackward(const Router& router, const std::vector<std::int64_t>& counts)
+  /// `loads`: tokens of every expert that the balance loss has.
+  TokenBackward(const Router& router, const std::vector<float>& loads)
       : router_(router),
-        counts_(counts),
+        loads_(loads),
         scale_(static_cast<float>(router.scale)),
-        gradient_(counts.size()),
-        slope_(counts.size()) {}
+        gradient_(loads.size()),
+        slope_(loads.size()) {}
 
   /// dweights: of row places[j] for the token's choice j.
   const std::vector<float>& operator()(const float* logits, const std::int32_t* chosen,
                                        const std::int32_t* places, const WeightGradients& dweights) {
-    const auto experts = static_cast<std::int64_t>(counts_.size());
+    const auto experts = static_cast<std::int64_t>(loads_.size());
     const float log_sum = log_sum_exp(logits, experts);
     if (router_.sigmoid) return of_sigmoid(logits, log_sum, chosen, places, dweights);
-    std::transform(counts_.begin(), counts_.end(), slope_.begin(), [&](std::int64_t count) {
-      return static_cast<float>(router_.balance * static_cast<double>(count));
+    std::transform(loads_.begin(), loads_.end(), slope_.begin(), [&](float load) {
+      return static_cast<float>(router_.balance * static_cast<double>(load));
     });
     if (!router_.normalized) {
       for (std::int64_t j = 0; j < router_.top_k; ++j)
@@ -77,12 +78,12 @@ class TokenBackward {
   /// The balance loss has scores divided by the sum of all.
   const std::vector<float>& of_sigmoid(const float* logits, float log_sum, const std::int32_t* chosen,
                                        const std::int32_t* places, const WeightGradients& dweights) {
-    const auto experts = static_cast<std::int64_t>(counts_.size());
+    const auto experts = static_cast<std::int64_t>(loads_.size());
     float all = kLeast;
     for (std::int64_t i = 0; i < experts; ++i) all += logistic(logits[i]);
     float mean = 0;
-    for (std::size_t i = 0; i < counts_.size(); ++i) {
-      slope_[i] = static_cast<float>(router_.balance * static_cast<double>(counts_[i]));
+    for (std::size_t i = 0; i < loads_.size(); ++i) {
+      slope_[i] = static_cast<float>(router_.balance * static_cast<double>(loads_[i]));
       mean += slope_[i] * logistic(logits[i]) / all;
     }
     for (float& slope : slope_) slope = (slope - mean) / all;
@@ -105,7 +106,7 @@ class TokenBackward {
   }
 
   const Router& router_;
-  const std::vector<std::int64_t>& counts_;
+  const std::vector<float>& loads_;
   const float scale_;
   std::vector<float> gradient_;
   std::vector<float> slope_;  // of the probabilities
@@ -209,8 +210,9 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
                                   Matrix dweights, Matrix dlogits) {
   require_route_backward(router, logits, chosen, places, dweights, dlogits);
   const std::int64_t together = router.balanced_tokens > 0 ? router.balanced_tokens : logits.rows;
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(logits.cols));
-  TokenBackward backward(router, counts);
+  std::vector<float> loads(static_cast<std::size_t>(logits.cols));
+  if (router.load.data != nullptr) std::copy_n(router.load.as<float>(), logits.cols, loads.begin());
+  TokenBackward backward(router, loads);
   std::vector<std::int32_t> experts(static_cast<std::size_t>(router.top_k));
   std::vector<std::int32_t> in_order;
   if (places.data == nullptr) {
@@ -222,8 +224,11 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
     using T = decltype(type);
     for (std::int64_t t = 0; t < logits.rows; ++t) {
       const std::int64_t first = t * router.top_k;
-      if (t % together == 0)
-        counts = tokens_of_experts(chosen.columns(first, together * router.top_k), logits.cols);
+      if (router.load.data == nullptr && t % together == 0) {
+        const auto counts = tokens_of_experts(chosen.columns(first, together * router.top_k), logits.cols);
+        std::transform(counts.begin(), counts.end(), loads.begin(),
+                       [](std::int64_t count) { return static_cast<float>(count); });
+      }
       const std::int32_t* mine = chosen.as<std::int32_t>() + first;
       std::transform(mine, mine + router.top_k, experts.begin(), expert_of);
       const std::vector<float>& gradient =

@@ -32,7 +32,7 @@ void CudaOperators::route_backward(const Router& router, Matrix logits, Matrix c
                                    Matrix dweights, Matrix dlogits) {
   require_route_backward(router, logits, chosen, places, dweights, dlogits);
   if (chosen.empty()) return;
-  if (router.balance == 0)
+  if (router.balance == 0 || router.load.data != nullptr)
     return cuda::route_backward(queue_, router, logits, chosen, nullptr, places, dweights, dlogits);
   const std::int64_t together = router.balanced_tokens > 0 ? router.balanced_tokens : logits.rows;
   auto* counts = partials_.at_least<std::int32_t>(routing_scratch(router, together, logits.cols));

@@ -9,6 +9,7 @@ namespace {
 struct RoutingGradient {
   const std::int32_t* chosen;
   const std::int32_t* counts;  // tokens of every expert, or none
+  const float* load;           // in place of these, or none
   const std::int32_t* places;  // of choices, or none: in order
   const float* dweights;
   float balance, z;
@@ -18,6 +19,7 @@ struct RoutingGradient {
     return place < 0 ? 0 : dweights[place];
   }
   __device__ float of_load(int expert) const {
+    if (load != nullptr) return balance * load[expert];
     return counts == nullptr ? 0 : balance * static_cast<float>(counts[expert]);
   }
 };
@@ -90,9 +92,10 @@ __global__ void __launch_bounds__(256)
 void route_backward(const Queue& queue, const Router& router, Matrix logits, Matrix chosen,
                     const std::int32_t* counts, Matrix places, Matrix dweights, Matrix dlogits) {
   const std::size_t bytes = (static_cast<std::size_t>(logits.cols) * sizeof(float) + 15) / 16 * 16;
-  const RoutingGradient from{chosen.as<const std::int32_t>(),    counts,
-                             places.as<const std::int32_t>(),    dweights.as<const float>(),
-                             static_cast<float>(router.balance), static_cast<float>(router.z)};
+  const RoutingGradient from{chosen.as<const std::int32_t>(), counts,
+                             router.load.as<const float>(),   places.as<const std::int32_t>(),
+                             dweights.as<const float>(),      static_cast<float>(router.balance),
+                             static_cast<float>(router.z)};
   with_element(dlogits.dtype, [&](auto type) {
     using T = decltype(type);
     launch(queue, grid_of_tokens(queue, logits.rows, bytes), routing_gradient_kernel<T>,

@@ -28,6 +28,7 @@ struct Case {
   std::int64_t window = 0;  // of the second layer
   bool experts = false;
   int expert = 1;  // ranks that these are spread over
+  bool latent = false;
 };
 constexpr auto kDelayed = Fp8Recipe::delayed;
 constexpr auto kTensorwise = Fp8Recipe::tensorwise;
@@ -44,6 +45,10 @@ const Case kCases[] = {
     {"experts, scales of tensors", {1, 1, 1}, kTensorwise, 0, "zb-h1", 0, true},
     {"experts, sequence parallel", {2, 1, 1}, kDelayed, 0, "zb-h1", 0, true},
     {"experts over ranks", {1, 1, 2}, kTensorwise, 3, "1f1b", 0, true, 2},
+    {"latent attention", {1, 1, 1}, kDelayed, 0, "1f1b", 0, true, 1, true},
+    {"latent attention, scales of tensors", {1, 1, 1}, kTensorwise, 0, "zb-h1", 0, true, 1, true},
+    {"latent attention, sequence parallel", {2, 1, 1}, kTensorwise, 0, "1f1b", 0, true, 1, true},
+    {"latent attention, weights at every use", {1, 1, 2}, kTensorwise, 3, "zb-h1", 0, true, 2, true},
 };
 
 RunConfig config_of(const Case& c) {
@@ -63,6 +68,11 @@ RunConfig config_of(const Case& c) {
     config.model.mixture = {8, 2, true};
     config.model.mixture.shared = 2048;
     config.parallel.expert = c.expert;
+  }
+  if (c.latent) {
+    config.model.architecture = "deepseek_v3";
+    config.model.latent = {768, 512, 64, 64, 96};
+    config.model.rotary_dim = 64;
   }
   config.batch.seq_length = 4096;
   config.model.max_positions = 4096;

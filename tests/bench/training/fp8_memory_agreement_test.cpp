@@ -50,18 +50,24 @@ RunConfig base(const Layout& layout) {
   return config;
 }
 
-enum class Mixed { plain, shared, dense_first };
+enum class Mixed { plain, shared, dense_first, latent };
 /// With as round sizes.
 ModelConfig mixture(Mixed kind) {
+  const bool dense_first = kind == Mixed::dense_first || kind == Mixed::latent;
   ModelConfig model =
-      kind == Mixed::dense_first ? small_deepseek(false) : small_mixture(kind == Mixed::shared);
-  model.layers = kind == Mixed::dense_first ? 8 : 4;
+      dense_first ? small_deepseek(kind == Mixed::latent) : small_mixture(kind == Mixed::shared);
+  model.layers = dense_first ? 8 : 4;
   model.head_dim = 16;
+  if (kind == Mixed::latent) {
+    model.latent = {32, 16, 16, 16, 48};
+    model.head_dim = 32;
+    model.rotary_dim = 16;
+  }
   model.ffn = 32;
   model.mixture.experts = 8;
   if (kind == Mixed::shared) model.architecture = "qwen2_moe";
   if (kind != Mixed::plain) model.mixture.shared = 64;
-  if (kind == Mixed::dense_first) model.mixture.dense_ffn = 128;
+  if (dense_first) model.mixture.dense_ffn = 128;
   return model;
 }
 
@@ -195,6 +201,37 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.parallel.expert = 2;
     config.parallel.zero_stage = 1;
     config.parallel.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
+  });
+  add("latent attention", [](RunConfig& config) {
+    config.model = mixture(Mixed::latent);
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
+  add("latent attention zb-h1 zero 3", [](RunConfig& config) {
+    config.model = mixture(Mixed::latent);
+    config.parallel.schedule = "zb-h1";
+    config.parallel.sequence_parallel = true;
+    config.parallel.zero_stage = 3;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
+  add("latent attention recomputed", [](RunConfig& config) {
+    config.model = mixture(Mixed::latent);
+    config.parallel.schedule = config.parallel.pipeline > 1 ? "zb-v" : "1f1b";
+    config.parallel.sequence_parallel = true;
+    config.recompute.granularity = Recompute::full;
+    config.parallel.zero_stage = 2;
+  });
+  add("latent attention fp32 zero 3", [](RunConfig& config) {
+    config.model = mixture(Mixed::latent);
+    config.numerics.precision = DType::fp32;
+    config.numerics.fp8.format = Fp8Format::e4m3;
+    config.parallel.zero_stage = 3;
+    config.recompute.granularity = Recompute::selective;
+  });
+  add("latent attention, experts over ranks", [](RunConfig& config) {
+    config.model = mixture(Mixed::latent);
+    config.parallel.expert = 2;
+    config.parallel.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });
   add("loss in fp32", [](RunConfig& config) { config.numerics.cross_entropy_loss_fusion = false; });
   add("a teacher in the storage type", [](RunConfig& config) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "bench/evaluate/plan.hpp"
@@ -165,17 +166,23 @@ TEST(Fp8Slots, RanksThatHoldAnExpertAgree) {
 
 TEST(Fp8Slots, RanksThatHoldAPlaceAgree) {
   for (const Layout& layout : layouts_of(ranks_started())) {
-    for (const char* schedule : {"1f1b", "dualpipe"}) {
-      const RunConfig config = config_of(layout, schedule);
-      if (layout.pipeline > 4 || (schedule == std::string("dualpipe") && layout.pipeline % 2 != 0)) continue;
+    for (const std::string kind : {"1f1b", "dualpipe", "latent 1f1b", "latent dualpipe"}) {
+      const bool latent = kind.starts_with("latent");  // which has two linear layers more
+      const int linears = latent ? 6 : 4;
+      const std::string schedule = latent ? kind.substr(7) : kind;
+      RunConfig config = config_of(layout, schedule.c_str());
+      if (latent) config.model = small_deepseek(true);
+      config.model.layers = 5;
+      if (layout.pipeline > 4 || (schedule == "dualpipe" && layout.pipeline % 2 != 0)) continue;
       Rank rank(config);
       const int routes = rank.placement.routes;
       const auto for_all_places = [&](const auto& visit) {
         std::int64_t on_rank = 0;
         for (const StageEntry& stage : rank.parameters.stages) {
           for (std::int64_t layer = 0; layer < stage.part.layers; ++layer, ++on_rank) {
-            for (int slot = 0; slot < 12; ++slot) {
-              const Place place{on_rank, static_cast<LinearLayer>(slot % 4), static_cast<SlotKind>(slot / 4)};
+            for (int slot = 0; slot < 3 * linears; ++slot) {
+              const Place place{on_rank, static_cast<LinearLayer>(slot % linears),
+                                static_cast<SlotKind>(slot / linears)};
               visit(place, stage.part.index, layer, slot);
             }
           }
@@ -193,7 +200,7 @@ TEST(Fp8Slots, RanksThatHoldAPlaceAgree) {
                              (routes > 1 && pipeline == layout.pipeline - 1 - rank.at.pipeline);
           if (holds) largest = std::max(largest, value_of(other, part, layer, slot));
         }
-        const double expected = (slot >= 8 ? kE5m2 : kE4m3) / largest;
+        const double expected = (slot >= 2 * linears ? kE5m2 : kE4m3) / largest;
         EXPECT_NEAR(rank.scale(place) / expected, 1, kRounding)
             << fmt::format("tp{} pp{} dp{} {}, part {}, layer {}, slot {}", layout.tensor, layout.pipeline,
                            layout.data, schedule, part, layer, slot);

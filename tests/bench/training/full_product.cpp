@@ -176,12 +176,15 @@ class Product {
 
   void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
     const MixtureConfig& mixture = cell.config.mixture;
+    // Where the global batch is balanced a micro-batch alone is that of all copies of the model.
+    const int together = mixture.balances_globally() ? cell.config.parallel.data() : 1;
     StepResult& reference =
         references_[{cell.config.batch.global_batch_size, cell.config.numerics.hidden_dropout,
                      cell.config.numerics.fp8.on(), cell.switches, mixture.aux_loss_coeff,
-                     mixture.capacity_factor, mixture.drop_policy}];
+                     mixture.capacity_factor, mixture.drop_policy, mixture.load_balancing, together}];
     if (reference.gradients.empty()) {
       RunConfig alone = cell.config;
+      alone.batch.micro_batch_size *= together;
       set_layout(alone, Layout{});
       alone.parallel.context = alone.parallel.expert = 1;
       alone.parallel.expert_tensor = 0;
@@ -226,8 +229,11 @@ class Product {
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;
-  /// By global batch, dropout, FP8, the model, the weight of its load-balancing loss, and capacities; on rank 0.
-  std::map<std::tuple<std::int64_t, double, bool, std::size_t, double, double, TokenDropPolicy>, StepResult>
+  /// By global batch, dropout, FP8, the model, the weight of its load-balancing loss, capacities, what is balanced, and copies
+  /// where it is over these; on rank 0.
+  std::map<std::tuple<std::int64_t, double, bool, std::size_t, double, double, TokenDropPolicy, LoadBalancing,
+                      int>,
+           StepResult>
       references_;
 };
 

@@ -211,6 +211,25 @@ void set_mixture_keys(const Layout& layout, const Row& row, bool by_position, Ru
   if (by_position) config.mixture.drop_policy = TokenDropPolicy::position;
 }
 
+bool has_schedule(const RunConfig& config) {
+  try {
+    schedule_for(config);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+/// In every third cell the global batch is balanced, where a copy's micro-batch has no capacity, and layers no second copy
+/// whose micro-batches are others.
+void balance_global_batch(std::size_t sum, RunConfig& config) {
+  if (sum % 3 != 0 || config.mixture.capacity_factor > 0) return;
+  const MixtureConfig before = config.mixture;
+  config.mixture.aux_loss_coeff = 0.02;
+  config.mixture.load_balancing = LoadBalancing::global_aux_loss;
+  if (!why_invalid(config) && !has_schedule(config)) config.mixture = before;
+}
+
 ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
   constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
   const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
@@ -260,6 +279,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   set_recomputation(config, recomputation);
   // Experts are in FP8 in every cell of a third, by one recipe and the other, that may be.
   if (experts && config.numerics.fp8.on() && why_invalid(config)) config.numerics.fp8 = {};
+  if (experts) balance_global_batch(sum, config);
   const bool reduces = sum % 2 == 0;
   const bool gathers = sum / 2 % 2 == 0;
   const bool receives = sum / 3 % 2 == 0;
@@ -278,7 +298,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
       (experts ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(),
                              kDispatchNames[dispatch_of(row)])
                : "") +
-      switches.name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
+      (config.mixture.balances_globally() ? " global balance" : "") + switches.name +
+      (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
       (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "");
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);

@@ -98,6 +98,8 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
       {"llama-3-8b", [](RunConfig& c) { c.mixture.z_loss_coeff = 0.1; }, "moe_z_loss_coeff: found"},
       {"mixtral-8x7b", [](RunConfig& c) { c.mixture.load_balancing = LoadBalancing::seq_aux_loss; },
        "moe_router_load_balancing_type: found seq_aux_loss without moe_aux_loss_coeff"},
+      {"mixtral-8x7b", [](RunConfig& c) { c.mixture.load_balancing = LoadBalancing::global_aux_loss; },
+       "moe_router_load_balancing_type: found global_aux_loss without moe_aux_loss_coeff"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.capacity_factor = 1; },
        "moe_expert_capacity_factor: found 1 with llama-3-8b, which has no experts; expected none"},
       {"mixtral-8x7b", [](RunConfig& c) { c.mixture.pad_to_capacity = true; },
@@ -155,8 +157,12 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
       {"deepseek-v3", [](RunConfig& c) { c.parallel.context = c.parallel.world_size = 2; },
        "context_parallel_size: found 2 with deepseek-v3"},
       {"deepseek-v3", [](RunConfig& c) { c.model.latent.query_rank = 0; }, "without q_lora_rank"},
-      {"deepseek-v3", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; },
-       "and latent attention; expected none"},
+      {"deepseek-v3",
+       [](RunConfig& c) {
+         c.numerics.fp8.format = Fp8Format::hybrid;
+         c.model.latent.kv_rank = 520;
+       },
+       "and 520 compressed keys' and values' columns per tensor rank; expected a multiple of 16"},
       {"qwen3-30b-a3b", [](RunConfig& c) { c.parallel.tensor = c.parallel.world_size = 512; },
        "tensor_model_parallel_size: found 512"},
   };

@@ -31,6 +31,7 @@ struct MixtureCase {
   int zero = 0;
   RecomputeModules modules{};
   std::optional<Fp8Recipe> fp8{};
+  bool global = false;  // the global batch is balanced
 };
 constexpr RecomputeModules kModules{
     .core_attn = true, .moe_act = true, .layernorm = true, .mla_up_proj = true, .mlp = true};
@@ -56,6 +57,13 @@ constexpr MixtureCase kMixtureCases[] = {
      .dispatcher = TokenDispatcher::alltoall,
      .zero = 3,
      .modules = kModules},
+    {.name = "deepseek_v3",
+     .layers = 4,
+     .layout = {1, 1, 2},
+     .dispatcher = TokenDispatcher::alltoall,
+     .modules = {.moe = true},
+     .global = true},
+    {.name = "mixtral", .layers = 2, .layout = {1, 1, 2}, .schedule = "zb-h1", .zero = 3, .global = true},
     {.name = "qwen2_moe",
      .layers = 2,
      .layout = {2, 1, 1},
@@ -70,6 +78,13 @@ constexpr MixtureCase kMixtureCases[] = {
      .dispatcher = TokenDispatcher::alltoall,
      .zero = 3,
      .fp8 = Fp8Recipe::delayed},
+    {.name = "deepseek_v3",
+     .layers = 4,
+     .layout = {2, 1, 1},
+     .schedule = "zb-h1",
+     .sequence_parallel = true,
+     .precision = DType::bf16,
+     .fp8 = Fp8Recipe::tensorwise},
 };
 
 RunConfig mixture_config(const MixtureCase& c, bool alone) {
@@ -83,7 +98,12 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   }
   if (c.fp8) {  // multiples of 16
     config.model.ffn = config.model.mixture.shared = 32;
-    if (name == "glm4_moe") config.model.mixture.dense_ffn = 48;
+    if (name == "glm4_moe" || name == "deepseek_v3") config.model.mixture.dense_ffn = 48;
+    if (name == "deepseek_v3") {
+      config.model.latent = {32, 16, 16, 16, 48};
+      config.model.head_dim = 32;
+      config.model.rotary_dim = 16;
+    }
     config.numerics.fp8.format = Fp8Format::hybrid;
     config.numerics.fp8.recipe = *c.fp8;
   }
@@ -96,9 +116,11 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   config.mixture.pad_to_capacity = c.padded;
   config.mixture.aux_loss_coeff = 0.02;
   if (c.sequences > 1) config.mixture.load_balancing = LoadBalancing::seq_aux_loss;
+  if (c.global) config.mixture.load_balancing = LoadBalancing::global_aux_loss;
   config.mixture.z_loss_coeff = 0.003;
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
+  if (alone && c.global) config.batch.micro_batch_size *= c.layout.data;  // as many at a time
   if (alone) return config;
   set_layout(config, c.layout);
   config.parallel.schedule = c.schedule;
