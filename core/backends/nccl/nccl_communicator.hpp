@@ -81,7 +81,7 @@ class NcclCommunicator final : public Communicator {
   /// Multiprocessors that no waiting message holds; 0: not known.
   int multiprocessors_for_computation() const { return multiprocessors_; }
   /// Time that the compute stream has spent in blocking collectives over the tensor group, those that share a sequence or a
-  /// layer's experts, and waiting for messages of the latter's ring since the last call. The compute stream must have finished.
+  /// layer's experts, waiting for those of them that were started, and for messages of a sequence's ring, since the last call. The compute stream must have finished.
   Seconds take_tensor_time();
 
  private:

@@ -191,6 +191,7 @@ class Product {
       alone.parallel.sequence_parallel = false;
       alone.recompute.granularity = Recompute::none;
       alone.parallel.zero_stage = 0;
+      alone.parallel.overlap_moe_expert_parallel_comm = alone.parallel.moe_shared_expert_overlap = false;
       SoloCommunicator solo;
       reference = one_step(alone, solo);
     }

@@ -211,6 +211,16 @@ void set_mixture_keys(const Layout& layout, const Row& row, bool by_position, Ru
   if (by_position) config.mixture.drop_policy = TokenDropPolicy::position;
 }
 
+/// Exchanges of rows alongside the shared expert's products, or in overlapped pairs; returns how, where that may be.
+const char* hide_exchanges(bool in_pairs, RunConfig& config) {
+  bool ParallelConfig::*const overlap = in_pairs ? &ParallelConfig::overlap_moe_expert_parallel_comm
+                                                 : &ParallelConfig::moe_shared_expert_overlap;
+  config.parallel.*overlap = true;
+  if (!why_invalid(config)) return in_pairs ? " in pairs" : " alongside shared";
+  config.parallel.*overlap = false;
+  return "";
+}
+
 ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
   constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
   const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
@@ -267,6 +277,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   config.parallel.overlap_grad_reduce = reduces;
   config.parallel.overlap_param_gather = gathers;
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
+  const std::size_t hides = sum / 2 % 3;
+  const char* const hidden = experts && hides > 0 ? hide_exchanges(hides == 1, config) : "";
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
@@ -276,7 +288,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
       (experts ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(),
                              kDispatchNames[dispatch_of(row)])
                : "") +
-      switches.name + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
+      switches.name + hidden + (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "");
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
   if (const auto reason = why_invalid(config)) {
