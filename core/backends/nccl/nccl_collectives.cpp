@@ -109,6 +109,7 @@ Ticket NcclCommunicator::begin(const Collective& call) {
   if (!call.awaited) {
     const Ticket ticket = begin_in_lane(lane, nccl_name(call.kind), enqueued);
     pending_[ticket].in_layer = within_layers(call.group);
+    lane.started = pending_[ticket].end;
     return ticket;
   }
   on_compute_stream(call.group, lane, nccl_name(call.kind), enqueued);
@@ -116,11 +117,15 @@ Ticket NcclCommunicator::begin(const Collective& call) {
 }
 
 void NcclCommunicator::on_compute_stream(Group group, Lane& lane, const char* name, const Call& call) {
-  if (!within_layers(group)) {
+  const auto put = [&] {
+    if (lane.started) {
+      check_cuda(cudaStreamWaitEvent(compute_, lane.started->event.get(), 0), "cudaStreamWaitEvent");
+      lane.started.reset();
+    }
     (void)enqueue(lane, compute_, name, call);
-    return;
-  }
-  timed([&] { (void)enqueue(lane, compute_, name, call); });
+  };
+  if (within_layers(group)) return timed(put);
+  put();
 }
 
 void NcclCommunicator::timed(const std::function<void()>& call) {

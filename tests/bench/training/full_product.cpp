@@ -304,6 +304,15 @@ int run_product(int rank, int ranks, const std::vector<ProductCell>& cells) {
     all.add(line);
   }
   print("all", all);
+  const auto hidden = [&](bool ParallelConfig::*overlap) {
+    return std::count_if(cells.begin(), cells.end(), [&](const ProductCell& cell) {
+      return cell.illegal.empty() && cell.config.parallel.*overlap;
+    });
+  };
+  if (cells.front().config.model.mixture)
+    fmt::print("rows of experts hidden in {} cells by pairs, in {} by the shared expert\n",
+               hidden(&ParallelConfig::overlap_moe_expert_parallel_comm),
+               hidden(&ParallelConfig::moe_shared_expert_overlap));
   for (const auto& [reason, seen] : reasons)
     fmt::print("illegal, {} cells such as {}: {}\n", seen.first, seen.second, reason);
   if (!failing.empty()) fmt::print("failing cells:\n{}", failing);
