@@ -211,13 +211,16 @@ void set_mixture_keys(const Layout& layout, const Row& row, bool by_position, Ru
   if (by_position) config.mixture.drop_policy = TokenDropPolicy::position;
 }
 
-/// Exchanges of rows alongside the shared expert's products, or in overlapped pairs; returns how, where that may be.
-const char* hide_exchanges(bool in_pairs, RunConfig& config) {
-  bool ParallelConfig::*const overlap = in_pairs ? &ParallelConfig::overlap_moe_expert_parallel_comm
-                                                 : &ParallelConfig::moe_shared_expert_overlap;
-  config.parallel.*overlap = true;
-  if (!why_invalid(config)) return in_pairs ? " in pairs" : " alongside shared";
-  config.parallel.*overlap = false;
+/// Exchanges of rows in overlapped pairs or alongside the shared expert's products, the one or the other first, whichever may be;
+/// returns how.
+const char* hide_exchanges(bool pairs_first, RunConfig& config) {
+  for (const bool in_pairs : {pairs_first, !pairs_first}) {
+    bool& overlap = in_pairs ? config.parallel.overlap_moe_expert_parallel_comm
+                             : config.parallel.moe_shared_expert_overlap;
+    overlap = true;
+    if (!why_invalid(config)) return in_pairs ? " in pairs" : " alongside shared";
+    overlap = false;
+  }
   return "";
 }
 
@@ -277,8 +280,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   config.parallel.overlap_grad_reduce = reduces;
   config.parallel.overlap_param_gather = gathers;
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
-  const std::size_t hides = sum / 2 % 3;
-  const char* const hidden = experts && hides > 0 ? hide_exchanges(hides == 1, config) : "";
+  const std::size_t hides = sum / 2 % 4;
+  const char* const hidden = experts && hides > 0 ? hide_exchanges(hides % 2 == 1, config) : "";
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
