@@ -1,6 +1,7 @@
 // Appends operator calls with the types and sizes of one stage: how analysis/operator_list*.cpp write lists.
 #pragma once
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ class CallList {
     calls.back().fp8 = s_.fp8;
   }
   // Of a mixture (operator_list_mixture.cpp):
+  /// Adds the calls that run while rows are under way; empty: none.
+  using Meanwhile = std::function<void()>;
   /// add(rows) of every expert that has rows, which are spread evenly.
   template <class Add>
   void each_expert(const Add& add) {
@@ -61,14 +64,17 @@ class CallList {
   void router_product(GemmPass pass);
   /// All to all among the ranks that a layer's experts are spread over: rows of `width` elements of the rank's tokens to their
   /// experts, or back. Nothing where every rank has all of them.
-  void rows_to_experts(const char* label, std::int64_t width, DType type);
-  void rows_from_experts(const char* label, std::int64_t width, DType type);
-  template <class Product>
-  void sum_with_shared(const Product& product, const char* all_reduce, const char* reduce_scatter);
-  void tokens_to_experts(const char* exchange, const char* gather);
+  void rows_to_experts(const char* label, std::int64_t width, DType type, const Meanwhile& meanwhile = {});
+  void rows_from_experts(const char* label, std::int64_t width, DType type, const Meanwhile& meanwhile = {});
+  void tokens_to_experts(const char* exchange, const char* gather, const Meanwhile& meanwhile);
   void open_dispatch();
   void weights_from_experts();
-  void exchange(const char* label, std::int64_t elements, DType type, bool hands_over);
+  void exchange(const char* label, std::int64_t elements, DType type, bool hands_over,
+                const Meanwhile& meanwhile);
+  /// `of_shared` where the shared expert's calls run alongside exchanges of rows, else nothing.
+  Meanwhile if_hidden(Meanwhile of_shared) const {
+    return s_.hides_shared_expert ? std::move(of_shared) : Meanwhile();
+  }
   void among_experts(CallKind kind, const char* label, std::int64_t elements, DType type);
   void expert_scatter();
   /// From the router to the activation, the first time or `again`; then to the sum over the tensor ranks.
@@ -81,8 +87,11 @@ class CallList {
   void shared_activation();
   /// Of input gradients (I), of weight gradients (W) or of both (B).
   void mixture_backward(bool input, bool weight);
-  void add_up_choices(const char* exchange, const char* scatter);
+  struct ResultLabels;
+  void add_up_choices(const ResultLabels& labels, const Meanwhile& product, const Meanwhile& after);
+  void shared_output_gradients(bool input, bool weight);
   void shared_gradients(bool weight);
+  void shared_input_weights();
   // Of latent attention (operator_list_latent.cpp): from the first norm's output to queries, keys and values, and back.
   void latent_forward();
   void latent_up_projection(bool again);

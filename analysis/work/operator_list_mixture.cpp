@@ -52,18 +52,24 @@ void CallList::among_experts(CallKind kind, const char* label, std::int64_t elem
 }
 
 /// `hands_over`: rows, not numbers.
-void CallList::exchange(const char* label, std::int64_t elements, DType type, bool hands_over) {
+void CallList::exchange(const char* label, std::int64_t elements, DType type, bool hands_over,
+                        const Meanwhile& meanwhile) {
   const std::size_t before = calls.size();
   among_experts(CallKind::all_to_all, label, elements, type);
-  if (calls.size() > before) calls.back().hands_over = hands_over;
+  const bool travels = calls.size() > before;
+  if (travels) calls.back().hands_over = hands_over;
+  if (!meanwhile) return;
+  const int ticket = travels ? start_collective(label) : 0;
+  meanwhile();
+  if (travels) wait(ticket);
 }
 
 /// Of every token's row to its experts, or, where tokens are gathered, of all tokens of the group.
-void CallList::tokens_to_experts(const char* exchange, const char* gather) {
+void CallList::tokens_to_experts(const char* exchange, const char* gather, const Meanwhile& meanwhile) {
   const double e = 2 * static_cast<double>(s_.e());
   if (!s_.gathers_tokens()) {
     memory("embedding_forward", s_.sent_rows() * s_.hidden, e);
-    return rows_to_experts(exchange, s_.hidden, s_.type);
+    return rows_to_experts(exchange, s_.hidden, s_.type, meanwhile);
   }
   among_experts(CallKind::all_gather, gather, s_.expert.group * s_.expert.sent * s_.hidden, s_.type);
   memory("embedding_forward", s_.expert.rows * s_.hidden, e);
@@ -106,17 +112,19 @@ void CallList::weights_from_experts() {
   allocations(s_.tensor > 1 ? 2 : 1);
 }
 
-void CallList::rows_to_experts(const char* label, std::int64_t width, DType type) {
+void CallList::rows_to_experts(const char* label, std::int64_t width, DType type,
+                               const Meanwhile& meanwhile) {
   if (!s_.exchanges_rows()) return;
-  exchange(label, s_.sent_rows() * width, type, width == s_.hidden);
+  exchange(label, s_.sent_rows() * width, type, width == s_.hidden, meanwhile);
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
   allocations(2);
 }
 
-void CallList::rows_from_experts(const char* label, std::int64_t width, DType type) {
+void CallList::rows_from_experts(const char* label, std::int64_t width, DType type,
+                                 const Meanwhile& meanwhile) {
   if (!s_.exchanges_rows()) return;
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
-  exchange(label, s_.expert.rows * width, type, width == s_.hidden);
+  exchange(label, s_.expert.rows * width, type, width == s_.hidden, meanwhile);
   allocations(2);
 }
 
@@ -152,12 +160,16 @@ void CallList::mixture_forward(bool again) {
   memory("arrange", own, (bytes.logits + 2 * (bytes.choices + bytes.rows)) / static_cast<double>(logits),
          DType::fp32);
   open_dispatch();
-  tokens_to_experts("expert all-to-all forward", "expert all-gather forward");
+  const Meanwhile shared = if_hidden([&] {
+    shared_fc1();
+    shared_activation();
+  });
+  tokens_to_experts("expert all-to-all forward", "expert all-gather forward", shared);
   quantize_rows(s_.hidden);
   grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
-  shared_fc1();
+  if (!shared) shared_fc1();
   experts_activation();
-  shared_activation();
+  if (!shared) shared_activation();
   allocations(6);
 }
 
@@ -199,43 +211,54 @@ void CallList::mixture_again() {
   allocations(1);
 }
 
+/// Of what becomes of the experts' rows.
+struct CallList::ResultLabels {
+  const char* exchange;
+  const char* scatter;  // of sums, where tokens are gathered
+  const char* all_reduce;
+  const char* reduce_scatter;
+};
+
 void CallList::mixture_output() {
   grouped("fc2", GemmPass::forward, s_.hidden, s_.ffn);
-  add_up_choices("expert all-to-all of results", "expert reduce-scatter of results");
-  sum_with_shared([&] { linear("shared fc2", GemmPass::forward, s_.hidden, s_.shared); },
-                  "tensor all-reduce forward", "sequence reduce-scatter forward");
+  add_up_choices({"expert all-to-all of results", "expert reduce-scatter of results",
+                  "tensor all-reduce forward", "sequence reduce-scatter forward"},
+                 [&] { linear("shared fc2", GemmPass::forward, s_.hidden, s_.shared); }, {});
   allocations(1);
 }
 
-/// The rows of every token, those of other ranks' experts among them.
-void CallList::add_up_choices(const char* exchange, const char* scatter) {
-  const std::int64_t rows = s_.sent_rows() * s_.hidden;
-  const DType sums = s_.tensor > 1 && !s_.sums_experts_apart() ? s_.sum_type() : s_.type;
-  const std::int64_t tokens = s_.exchanges_rows() ? s_.expert.sent : s_.tokens;
+/// The rows of every token, those of other ranks' experts among them, and `product` of the shared expert, where there is one;
+/// `after` it more of that expert where rows are under way meanwhile. Where experts are cut on their own the product alone is
+/// summed over tensor ranks.
+void CallList::add_up_choices(const ResultLabels& labels, const Meanwhile& product, const Meanwhile& after) {
+  const bool apart = s_.sums_experts_apart();
+  const bool shared = s_.shared > 0;
+  const auto over_tensor_ranks = [&] { sum_over_tensor_ranks(labels.all_reduce, labels.reduce_scatter); };
+  const auto of_shared = [&] {
+    if (apart && shared) allocations(1);
+    if (shared) product();
+    if (apart && shared) over_tensor_ranks();
+    if (after) after();
+  };
+  const Meanwhile meanwhile = if_hidden(of_shared);
+  const DType sums = s_.tensor > 1 && !apart ? s_.sum_type() : s_.type;
   if (s_.gathers_tokens()) {
     const std::int64_t all = s_.expert.group * s_.expert.sent * s_.hidden;
     const auto moved = static_cast<double>(s_.expert.rows * s_.hidden * s_.e() + all * size_of(sums));
     memory("combine_rows", all, moved / static_cast<double>(all));
-    among_experts(CallKind::reduce_scatter, scatter, all, sums);
-    return allocations(1);
-  }
-  rows_from_experts(exchange, s_.hidden, s_.type);
-  const double written = static_cast<double>(tokens * s_.hidden * size_of(sums));
-  memory("combine_rows", rows, static_cast<double>(s_.e()) + written / static_cast<double>(rows));
-}
-
-/// `product`: of the shared expert, where there is one. Where experts are cut on their own it alone is summed over tensor ranks.
-template <class Product>
-void CallList::sum_with_shared(const Product& product, const char* all_reduce, const char* reduce_scatter) {
-  const bool apart = s_.sums_experts_apart();
-  if (apart && s_.shared == 0) return;
-  if (apart) {
-    memory("fill", s_.tokens * s_.hidden, static_cast<double>(size_of(s_.sum_type())), s_.sum_type());
+    among_experts(CallKind::reduce_scatter, labels.scatter, all, sums);
     allocations(1);
+  } else {
+    const std::int64_t rows = s_.sent_rows() * s_.hidden;
+    const std::int64_t tokens = s_.exchanges_rows() ? s_.expert.sent : s_.tokens;
+    rows_from_experts(labels.exchange, s_.hidden, s_.type, meanwhile);
+    const double passes = shared && !apart ? 2 : 1;  // on top of the shared expert's product
+    const double summed = passes * static_cast<double>(tokens * s_.hidden * size_of(sums));
+    memory("combine_rows", rows, static_cast<double>(s_.e()) + summed / static_cast<double>(rows));
   }
-  if (s_.shared > 0) product();
-  sum_over_tensor_ranks(all_reduce, reduce_scatter);
-  if (apart) memory("add", s_.rows * s_.hidden, 3 * static_cast<double>(s_.e()));
+  if (!meanwhile) of_shared();
+  if (!apart) return over_tensor_ranks();
+  if (shared) memory("add", s_.rows * s_.hidden, 3 * static_cast<double>(s_.e()));
 }
 
 void CallList::shared_gradients(bool weight) {
@@ -256,22 +279,39 @@ void CallList::shared_gradients(bool weight) {
   allocations(2);
 }
 
+/// Of its second product.
+void CallList::shared_output_gradients(bool input, bool weight) {
+  quantize_shared(s_.hidden);
+  if (s_.shared > 0 && input) linear("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);
+  if (s_.shared > 0 && weight) linear("shared fc2", GemmPass::weight_gradient, s_.hidden, s_.shared);
+}
+
+void CallList::shared_input_weights() {
+  if (s_.shared == 0) return;
+  quantize_shared(s_.hidden);
+  linear("shared fc1", GemmPass::weight_gradient, 2 * s_.shared, s_.hidden);
+  if (s_.shared_gated) gemm("shared gate", GemmPass::weight_gradient, 1, s_.hidden);
+}
+
 void CallList::mixture_backward(bool input, bool weight) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t logits = s_.tokens * s_.experts;
   const std::int64_t activation = s_.mlp_rows() * s_.ffn;
   const bool spread = s_.exchanges_rows();
-  const auto send = [&] {
-    tokens_to_experts("expert all-to-all backward", "expert all-gather backward");
+  const auto send = [&](const Meanwhile& meanwhile) {
+    tokens_to_experts("expert all-to-all backward", "expert all-gather backward", meanwhile);
     quantize_rows(s_.hidden);
   };
+  const Meanwhile shared = input ? if_hidden([&] {
+    shared_output_gradients(input, weight);
+    shared_gradients(weight);
+  })
+                                 : Meanwhile();
   if (!s_.folds_experts() || s_.shared > 0) gathered(kGatherBackward);
-  if (input || !spread) send();
+  if (input || !spread) send(shared);
   if (input) grouped("fc2", GemmPass::input_gradient, s_.hidden, s_.ffn);
   if (weight) grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.ffn);
-  quantize_shared(s_.hidden);
-  if (s_.shared > 0 && input) linear("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);
-  if (s_.shared > 0 && weight) linear("shared fc2", GemmPass::weight_gradient, s_.hidden, s_.shared);
+  if (!shared) shared_output_gradients(input, weight);
   if (input) {
     memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
     memory("row_products", activation, 2 * e);
@@ -279,18 +319,20 @@ void CallList::mixture_backward(bool input, bool weight) {
     if (!weight && !s_.fp8) memory("scale_rows", activation, 2 * e);  // the activation once more
     memory("swiglu_backward", s_.mlp_rows() * s_.fc1, 2.5 * e);
     quantize_rows(s_.fc1);
-    if (s_.shared > 0) shared_gradients(weight);
+    if (s_.shared > 0 && !shared) shared_gradients(weight);
   }
   if (weight) {
     gathered(kGatherBackward);
-    if (!spread) send();
+    if (!spread) send({});
     grouped("fc1", GemmPass::weight_gradient, s_.fc1, s_.hidden);
   }
   if (input) {
     grouped("fc1", GemmPass::input_gradient, s_.fc1, s_.hidden);
-    add_up_choices("expert all-to-all of gradients", "expert reduce-scatter of gradients");
-    sum_with_shared([&] { linear("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden); },
-                    "tensor all-reduce backward", "sequence reduce-scatter backward");
+    add_up_choices(
+        {"expert all-to-all of gradients", "expert reduce-scatter of gradients", "tensor all-reduce backward",
+         "sequence reduce-scatter backward"},
+        [&] { linear("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden); },
+        shared && weight ? [&] { shared_input_weights(); } : Meanwhile());
     weights_from_experts();
     const RouterBytes bytes(s_);
     memory("route_backward", logits,
@@ -299,11 +341,7 @@ void CallList::mixture_backward(bool input, bool weight) {
     if (s_.shared > 0 && s_.shared_gated) gemm("shared gate", GemmPass::input_gradient, 1, s_.hidden);
   }
   if (weight) router_product(GemmPass::weight_gradient);
-  if (weight && s_.shared > 0) {
-    quantize_shared(s_.hidden);
-    linear("shared fc1", GemmPass::weight_gradient, 2 * s_.shared, s_.hidden);
-    if (s_.shared_gated) gemm("shared gate", GemmPass::weight_gradient, 1, s_.hidden);
-  }
+  if (weight && !shared) shared_input_weights();
   // Rows of the experts twice; the gradients of the activation, of weights and of logits.
   allocations(input ? 5 : 2);
   if (weight) expert_scatter();

@@ -153,6 +153,7 @@ void set_overlap(const RunConfig& config, const cluster::Software* framework, St
       shape.zero == 3 || (framework != nullptr && framework->overlapped_gather));
   shape.receives_ahead = framework == nullptr && config.parallel.effective_overlap_p2p_comm();
   shape.runs_pairs = framework == nullptr && config.parallel.overlap_moe_expert_parallel_comm;
+  shape.hides_shared_expert = framework == nullptr && config.parallel.moe_shared_expert_overlap;
 }
 
 /// What every stage has in common.

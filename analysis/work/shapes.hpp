@@ -180,6 +180,7 @@ struct StageShape {
   bool overlap_param_gather = false;  // parameters are gathered one unit ahead of their use
   bool receives_ahead = false;        // a message's buffer is there one computation before its RECV
   bool runs_pairs = false;  // overlapped pairs run together, the one behind the other's exchanges of rows
+  bool hides_shared_expert = false;  // its products run alongside exchanges of rows
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
   RecomputeModules recomputed;        // selective recomputation of plumbline's own step

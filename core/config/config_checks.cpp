@@ -163,8 +163,6 @@ std::optional<std::string> why_exchanges_do_not_overlap(const RunConfig& config)
         fmt::format("vocab_parallel {}, expected none", vocab_parallel_name(parallel.vocab_parallel)));
   if (config.numerics.fp8.on()) return found("fp8_format, expected none");
   if (config.model.prediction_modules > 0) return found("mtp_num_layers, expected 0");
-  if (config.machine.backend == Backend::cuda)
-    return found("backend cuda, which awaits exchanges; expected backend cpu or emulated, or false");
   const std::string& schedule = parallel.schedule;
   const ScheduleTraits* traits = find_schedule_traits(schedule);
   if (traits == nullptr || traits->pairs) return std::nullopt;

@@ -173,6 +173,31 @@ std::optional<std::string> why_routing_does_not_fit(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// What puts the shared expert's products alongside exchanges of rows (bench/training/overlap.md).
+std::optional<std::string> why_shared_expert_does_not_overlap(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  if (!parallel.moe_shared_expert_overlap) return std::nullopt;
+  const auto found = [](const std::string& with) {
+    return "moe_shared_expert_overlap: found true with " + with;
+  };
+  if (config.machine.software != "plumbline")
+    return found(fmt::format("software {}, of which it is not predicted; expected false, or plumbline",
+                             config.machine.software));
+  if (config.model.mixture.shared == 0)
+    return found(fmt::format("{}, which has no shared expert; expected false", config.model.name));
+  if (!config.spreads_experts())
+    return found("expert_model_parallel_size 1, expected experts that are spread over ranks");
+  if (parallel.token_dispatcher == TokenDispatcher::allgather)
+    return found("moe_token_dispatcher_type allgather, expected alltoall");
+  if (parallel.overlap_moe_expert_parallel_comm)
+    return found("overlap_moe_expert_parallel_comm, which hides the same exchanges; expected one of both");
+  if (config.recompute.selected().shared_experts)
+    return found(
+        "shared_experts among recompute_modules, which has no exchange alongside; expected moe, or none of "
+        "it");
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
@@ -187,6 +212,7 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   }
   if (auto reason = why_capacity_does_not_fit(config)) return reason;
   if (auto reason = why_routing_does_not_fit(config)) return reason;
+  if (auto reason = why_shared_expert_does_not_overlap(config)) return reason;
   if (keys.load_balancing != LoadBalancing::aux_loss && keys.aux_loss_coeff == 0) {
     return fmt::format(
         "moe_router_load_balancing_type: found {} without moe_aux_loss_coeff, so that nothing is balanced; "

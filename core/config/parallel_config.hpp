@@ -62,8 +62,9 @@ struct ParallelConfig {
   int expert = 1;
   int expert_tensor = 0;  // ranks that every expert is split over; 0: as tensor
   TokenDispatcher token_dispatcher = TokenDispatcher::automatic;  // automatic: as the software does
-  /// Of other software: the exchange of one micro-batch's tokens alongside the computation of another's.
+  /// The exchange of one micro-batch's tokens alongside the computation of another's.
   bool overlap_moe_expert_parallel_comm = false;
+  bool moe_shared_expert_overlap = false;  // or alongside that of the shared expert
   bool sequence_parallel = false;
   /// With sequence parallelism: collectives of the tensor group alongside the products that need or make what they
   /// move.

@@ -175,6 +175,7 @@ std::vector<ConfigKey> make_keys() {
       boolean_key("tp_comm_overlap", at(&C::parallel, &ParallelConfig::tp_comm_overlap)),
       boolean_key("overlap_moe_expert_parallel_comm",
                   at(&C::parallel, &ParallelConfig::overlap_moe_expert_parallel_comm)),
+      boolean_key("moe_shared_expert_overlap", at(&C::parallel, &ParallelConfig::moe_shared_expert_overlap)),
       boolean_key("tp_reduce_in_fp32", at(&C::parallel, &ParallelConfig::tp_reduce_in_fp32)),
       choice_key("vocab_parallel", at(&C::parallel, &ParallelConfig::vocab_parallel), kVocabParallelNames),
       text_key("layer_distribution", at(&C::parallel, &ParallelConfig::layer_distribution), PathOr::name,

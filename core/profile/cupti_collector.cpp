@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <ctime>
@@ -181,9 +182,12 @@ void CuptiCollector::action_begins(const Action& action, Bytes /*message*/) {
   cuptiActivityPushExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, number_);
 }
 
-void CuptiCollector::action_ends(const Action& /*action*/) {
+void CuptiCollector::action_ends(const Action& action) {
   cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, nullptr);
-  if (!windows_.empty()) windows_.back().host_end = monotonic_seconds();
+  // Of an overlapped pair the first began before the second and ends before it.
+  const auto window = std::find_if(windows_.rbegin(), windows_.rend(),
+                                   [&](const auto& begun) { return begun.action == action; });
+  if (window != windows_.rend()) window->host_end = monotonic_seconds();
 }
 
 void CuptiCollector::step_ends(Seconds /*origin*/, std::vector<Event>& /*events*/,

@@ -30,7 +30,7 @@ class DeviceTimeline final : public StepObserver {
   Seconds error() const { return error_; }
 
  private:
-  void record();
+  std::size_t record();
 
   cudaStream_t compute_;
   std::function<Seconds()> now_;
@@ -38,8 +38,15 @@ class DeviceTimeline final : public StepObserver {
   DeviceEvent base_{cudaEventDefault};
   Seconds base_time_;  // of the host's clock when the device was at base_
   Seconds error_;
-  std::vector<std::unique_ptr<DeviceEvent>> events_;  // begin, end, begin, end, …
+  /// Where the events of its ends are; an overlapped pair's second action begins before its first has ended.
+  struct Ends {
+    Action action;
+    std::size_t begin;
+    std::size_t end;  // kOpen until it has ended
+  };
+  std::vector<std::unique_ptr<DeviceEvent>> events_;
   std::size_t in_use_ = 0;
+  std::vector<Ends> actions_;  // of this step, in the order in which they began
 };
 
 }  // namespace plumbline

@@ -48,9 +48,9 @@ void EmulatedOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
   pass_over("scale_rows", x.dtype, {x}, {y});
 }
 
-void EmulatedOperators::combine_rows(Matrix x, Matrix places, Matrix y) {
+void EmulatedOperators::combine_rows(Matrix x, Matrix places, bool accumulate, Matrix y) {
   require_combine_rows(x, places, y);
-  pass_over("combine_rows", x.dtype, {x}, {y});
+  pass_over("combine_rows", x.dtype, {x, accumulate ? y : Matrix()}, {y});
 }
 
 }  // namespace plumbline::emulated

@@ -69,7 +69,9 @@ MIXTURE_SPLITS = [
     (1, 1, 2, {"expert_model_parallel_size": "2"}),
     (1, 1, 2, {"expert_model_parallel_size": "2", "moe_token_dispatcher_type": "allgather"}),
     (1, 1, 2, {"moe_router_load_balancing_type": "global_aux_loss", "moe_aux_loss_coeff": "1", "micro_batch_size": "1"}),
+    (1, 1, 2, {"expert_model_parallel_size": "2", "overlap_moe_expert_parallel_comm": "true"}),
 ]
+SHARED_EXPERT_SPLITS = [(1, 1, 2, {"expert_model_parallel_size": "2", "moe_shared_expert_overlap": "true"})]
 # Of mixtral, in bf16 on both backends: routing follows what is rounded.
 FP8_MIXTURE_SPLITS = [
     (1, 1, 1, {"fp8_recipe": "delayed"}), (1, 1, 1, {"fp8_recipe": "tensorwise", "pipeline_schedule": "zb-h1"}),
@@ -216,7 +218,8 @@ def check_mixtures(plumbline, config, out):
         path = os.path.join(os.path.dirname(config), f"{model}.yaml")
         with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
             json.dump({**json.load(file), "model": keys, "precision": "fp32"}, changed)
-        for tensor, pipeline, data, more in MIXTURE_SPLITS:
+        shared = SHARED_EXPERT_SPLITS if "n_shared_experts" in keys else []
+        for tensor, pipeline, data, more in MIXTURE_SPLITS + shared:
             name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
             settings = settings_of(tensor, pipeline, data, more, "fp32")
             alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in value or "loss" in key}

@@ -308,7 +308,7 @@ TEST(Routing, RowsAreScaledAndAddedUp) {
     std::copy(std::begin(order), std::end(order), places.matrix().as<std::int32_t>());
     for (const DType sums : {storage.type, DType::fp32}) {
       const Guarded y(3, 19, sums);
-      operators().combine_rows(x, places, y);
+      operators().combine_rows(x, places, false, y);
       const auto term = [&](auto place, auto j) { return place < 0 ? 0.0 : x.read()(place, j); };
       const Dense sum =
           dense(3, 19, [&](auto t, auto j) { return term(order[2 * t], j) + term(order[2 * t + 1], j); });
@@ -316,6 +316,12 @@ TEST(Routing, RowsAreScaledAndAddedUp) {
         return std::fabs(term(order[2 * t], j)) + std::fabs(term(order[2 * t + 1], j));
       });
       expect_close(y, sum, tolerance(sums), describe(storage), terms);
+      const Guarded onto = random_matrix(3, 19, sums);
+      const Dense before = onto.read();
+      operators().combine_rows(x, places, true, onto);
+      expect_close(onto, dense(3, 19, [&](auto t, auto j) { return before(t, j) + sum(t, j); }),
+                   tolerance(sums), describe(storage),
+                   dense(3, 19, [&](auto t, auto j) { return std::fabs(before(t, j)) + terms(t, j); }));
     }
   }
 }
@@ -327,7 +333,7 @@ TEST(Routing, OfRowsThatAreAddedUpSomeMayBeElsewhere) {
   const std::int32_t order[] = {-1, 1, -1, -1, 0, 1};
   std::copy(std::begin(order), std::end(order), places.matrix().as<std::int32_t>());
   const Guarded y(3, 19, DType::fp32);
-  operators().combine_rows(x, places, y);
+  operators().combine_rows(x, places, false, y);
   const Dense expected = dense(3, 19, [&](auto t, auto j) {
     return t == 0 ? x.read()(1, j) : t == 1 ? 0.0 : x.read()(0, j) + x.read()(1, j);
   });
@@ -367,7 +373,7 @@ TEST(Routing, RefusesWhatDoesNotFit) {
   router.padded = true;  // six rows
   EXPECT_THROW(operators().arrange(router, logits, chosen, chosen, chosen, numbers), Error);
   EXPECT_THROW(operators().scale_rows(logits, numbers, logits), Error);
-  EXPECT_THROW(operators().combine_rows(logits, numbers, logits), Error);
+  EXPECT_THROW(operators().combine_rows(logits, numbers, false, logits), Error);
 }
 
 }  // namespace

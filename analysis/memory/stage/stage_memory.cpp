@@ -53,9 +53,15 @@ void StageReplay::release_gathered() {
 }
 
 void StageReplay::sum_over_tensor_ranks(std::int64_t passing) {
+  sum_over_tensor_ranks([&] {
+    take(kWorkspace, passing);
+    give(kWorkspace, passing);
+  });
+}
+
+void StageReplay::sum_over_tensor_ranks(const std::function<void()>& make) {
   take(kWorkspace, bytes_.partial);
-  take(kWorkspace, passing);
-  give(kWorkspace, passing);
+  make();
   take(kWorkspace, bytes_.piece);
   give(kWorkspace, bytes_.piece);
   give(kWorkspace, bytes_.partial);

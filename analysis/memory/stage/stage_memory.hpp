@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -152,6 +153,7 @@ class StageReplay {
   void release_gathered();
   /// `passing`: what making the partial sums takes meanwhile.
   void sum_over_tensor_ranks(std::int64_t passing = 0);
+  void sum_over_tensor_ranks(const std::function<void()>& make);
   void passing(std::int64_t bytes);
   void gathered_keys();
   void exchange_heads();
@@ -201,18 +203,29 @@ class StageReplay {
   void latent_compression_weight();
   std::int64_t second_norm_output() const { return experts_ ? bytes_.stream : bytes_.norm_output; }
   void second_norm();
-  void read_rows(Category category);
+  /// What else is done while rows are under way; empty: nothing.
+  using Meanwhile = std::function<void()>;
+  /// `steps` where the shared expert's run alongside exchanges of rows, else nothing.
+  Meanwhile if_hidden(Meanwhile steps) const {
+    return s_.hides_shared_expert ? std::move(steps) : Meanwhile();
+  }
+  void read_rows(Category category, const Meanwhile& meanwhile = {});
   void mixture_forward(bool again);
   void mixture_output();
   void mixture_backward();
   void mixture_backward_input();
+  void shared_fc1();
+  void shared_activation();
+  void shared_output_gradient();
   void shared_gradients(Category category, bool kept);
   void experts_gradients(Category category);
   void shared_input_weight();
   void mixture_backward_weight(Category dy);
   void open_dispatch();
-  void rows_to_experts(Category category);
-  void rows_from_experts(Category rows, std::int64_t of_shared);
+  void rows_to_experts(Category category, const Meanwhile& meanwhile);
+  void rows_from_experts(Category rows, std::int64_t of_shared, const Meanwhile& after = {});
+  void rows_back(Category rows, const Meanwhile& meanwhile);
+  void sum_of_shared(std::int64_t of_shared);
   void sum_of_choices(std::int64_t gathered, std::int64_t of_shared);
   void gather_gradient();
   void release_gradient();

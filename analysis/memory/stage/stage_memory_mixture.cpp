@@ -18,7 +18,7 @@ void StageReplay::open_dispatch() {
 }
 
 /// The rows of the rank's experts, in a tensor of `category` where they come from other ranks, too.
-void StageReplay::rows_to_experts(Category category) {
+void StageReplay::rows_to_experts(Category category, const Meanwhile& meanwhile) {
   if (gathers()) {
     take(kWorkspace, bytes_.group_tokens);
     take(category, bytes_.own_rows);
@@ -28,6 +28,7 @@ void StageReplay::rows_to_experts(Category category) {
   if (!spread()) return;
   take(kWorkspace, bytes_.own_rows);  // by rank
   replay_.exchange();
+  if (meanwhile) meanwhile();
   give(kWorkspace, bytes_.expert_rows);
   take(category, bytes_.own_rows);
   give(kWorkspace, bytes_.own_rows);
@@ -48,31 +49,58 @@ void StageReplay::sum_of_choices(std::int64_t gathered, std::int64_t of_shared) 
   take(kWorkspace, gathered);
   give(kWorkspace, gathered);
   if (s_.shared == 0) return;
-  take(kWorkspace, bytes_.stream);
-  sum_over_tensor_ranks(of_shared);
+  sum_of_shared(of_shared);
   give(kWorkspace, bytes_.stream);
 }
 
-/// What has become of them, in tensors of `rows`, is added up.
-void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared) {
+/// Of its own, which stays.
+void StageReplay::sum_of_shared(std::int64_t of_shared) {
+  take(kWorkspace, bytes_.stream);
+  sum_over_tensor_ranks(of_shared);
+}
+
+/// Where their tokens are, from tensors of `rows`.
+void StageReplay::rows_back(Category rows, const Meanwhile& meanwhile) {
+  take(kWorkspace, bytes_.own_rows);  // by rank
+  give(rows, bytes_.own_rows);
+  take(kWorkspace, bytes_.expert_rows);
+  replay_.exchange();
+  if (meanwhile) meanwhile();
+  give(kWorkspace, bytes_.own_rows);
+}
+
+/// What has become of them, in tensors of `rows`, is added up. `after` the shared expert's product what else is done while they
+/// are under way.
+void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared, const Meanwhile& after) {
   if (gathers()) {
     sum_of_choices(bytes_.group_sums, of_shared);
     return give(rows, bytes_.own_rows);
   }
-  if (spread()) {
-    take(kWorkspace, bytes_.own_rows);  // by rank
-    give(rows, bytes_.own_rows);
-    take(kWorkspace, bytes_.expert_rows);
-    replay_.exchange();
-    give(kWorkspace, bytes_.own_rows);
+  if (s_.hides_shared_expert && folds() && s_.tensor > 1) {
+    rows_back(rows, [&] {
+      sum_of_shared(of_shared);
+      if (after) after();
+    });
+    return give(kWorkspace, bytes_.stream + bytes_.expert_rows);
   }
+  if (s_.hides_shared_expert) {
+    sum_over_tensor_ranks([&] {
+      rows_back(rows, [&] {
+        take(kWorkspace, of_shared);
+        give(kWorkspace, of_shared);
+        if (after) after();
+      });
+    });
+    return give(kWorkspace, bytes_.expert_rows);
+  }
+  if (spread()) rows_back(rows, {});
   sum_of_choices(0, of_shared);
   give(kWorkspace, bytes_.expert_rows);
 }
 
 /// The rows of the rank's experts as their products read them, which come to stay in `category` where experts are spread.
-void StageReplay::read_rows(Category category) {
-  rows_to_experts(s_.fp8 ? kWorkspace : category);
+void StageReplay::read_rows(Category category, const Meanwhile& meanwhile) {
+  rows_to_experts(s_.fp8 ? kWorkspace : category, meanwhile);
   if (!s_.fp8) return;
   take(spread() ? category : kWorkspace, bytes_.read_rows);
   give(kWorkspace, bytes_.made_rows);
@@ -98,18 +126,31 @@ void StageReplay::mixture_forward(bool again) {
   gather_stream();
   take(kept_, bytes_.routing + (again ? 0 : bytes_.load));
   open_dispatch();
-  read_rows(kept_);
+  const Meanwhile shared = if_hidden([&] {
+    shared_fc1();
+    shared_activation();
+  });
+  read_rows(kept_, shared);
   take(kept_, bytes_.fc1);
   use_weight(bytes_.fc1_product);
-  take(kept_, bytes_.shared_weights + bytes_.shared_fc1);
-  take(kWorkspace, bytes_.shared_operand);
-  use_weight(bytes_.shared_fc1_product);
-  give(kWorkspace, bytes_.shared_operand);
+  if (!shared) shared_fc1();
   if (!spread()) give(kWorkspace, bytes_.read_rows);
   release_gathered();
   take(kWorkspace, bytes_.wide_activation_output);
   take(kept_, bytes_.activation_output);
   give(kWorkspace, bytes_.wide_activation_output);
+  if (!shared) shared_activation();
+}
+
+/// Of a shared expert.
+void StageReplay::shared_fc1() {
+  take(kept_, bytes_.shared_weights + bytes_.shared_fc1);
+  take(kWorkspace, bytes_.shared_operand);
+  use_weight(bytes_.shared_fc1_product);
+  give(kWorkspace, bytes_.shared_operand);
+}
+
+void StageReplay::shared_activation() {
   const std::int64_t wide = s_.fp8 ? bytes_.shared_activation : 0;
   take(kWorkspace, wide);
   take(kept_, bytes_.shared_activation_output);
@@ -122,7 +163,14 @@ void StageReplay::mixture_output() {
   rows_from_experts(kWorkspace, bytes_.shared_fc2_product.weight);
 }
 
-/// Of a shared expert, from the gradient of its activation; `kept`: the activation is.
+/// From the gradient of its results to that of its activation; leaves what its products read of the former.
+void StageReplay::shared_output_gradient() {
+  take(kWorkspace, bytes_.shared_operand);
+  take(kWorkspace, bytes_.shared_activation);
+  input_gradient(bytes_.shared_fc2_product);
+}
+
+/// From the gradient of its activation; `kept`: the activation is.
 void StageReplay::shared_gradients(Category category, bool kept) {
   take(category, bytes_.shared_gate);
   take(kWorkspace, bytes_.shared_products);
@@ -160,22 +208,31 @@ void StageReplay::experts_gradients(Category category) {
     give(kWorkspace, bytes_.activation);
   }
   give(kActivations, bytes_.fc1);
-  shared_gradients(category, category != kWorkspace);
+  if (!s_.hides_shared_expert) shared_gradients(category, category != kWorkspace);
 }
 
 void StageReplay::mixture_backward() {
   gather_gradient();
-  read_rows(kWorkspace);
+  const auto open = [&] {
+    first_gradient_of(layer_unit_);
+    first_gradient_of_experts();
+  };
+  const auto of_shared = [&] {
+    shared_output_gradient();
+    weight_gradient(bytes_.shared_fc2_product);
+    give(kWorkspace, bytes_.shared_operand);
+  };
+  const Meanwhile meanwhile = if_hidden([&] {
+    open();
+    of_shared();
+    shared_gradients(kWorkspace, false);
+  });
+  read_rows(kWorkspace, meanwhile);
   take(kWorkspace, bytes_.activation);  // dact
   input_gradient(bytes_.fc2_product);
-  first_gradient_of(layer_unit_);
-  first_gradient_of_experts();
+  if (!meanwhile) open();
   weight_gradient(bytes_.fc2_product);
-  take(kWorkspace, bytes_.shared_operand);
-  take(kWorkspace, bytes_.shared_activation);
-  input_gradient(bytes_.shared_fc2_product);
-  weight_gradient(bytes_.shared_fc2_product);
-  give(kWorkspace, bytes_.shared_operand);
+  if (!meanwhile) of_shared();
   give(kWorkspace, bytes_.read_rows);
   release_gradient();
   give(kWorkspace, bytes_.dropped);
@@ -189,11 +246,12 @@ void StageReplay::mixture_backward() {
     take(kWorkspace, bytes_.made_rows);
     input_gradient(bytes_.fc1_product);
   }
-  rows_from_experts(s_.fp8 ? kWorkspace : kActivations, 2 * bytes_.shared_fc1_product.weight);
+  rows_from_experts(s_.fp8 ? kWorkspace : kActivations, 2 * bytes_.shared_fc1_product.weight,
+                    if_hidden([&] { shared_input_weight(); }));
   give(kWorkspace, bytes_.fc1_gradient);
   weights_to_tokens();
   take(kWorkspace, bytes_.router_gradient);
-  shared_input_weight();
+  if (!meanwhile) shared_input_weight();
   give(kWorkspace, bytes_.router_gradient + (spread() ? bytes_.choice_weights : bytes_.expert_weights) +
                        bytes_.shared_fc1_gradient + bytes_.shared_gate);
   release_gathered();
@@ -209,13 +267,18 @@ void StageReplay::shared_input_weight() {
 
 void StageReplay::mixture_backward_input() {
   gather_gradient();
-  read_rows(kActivations);
+  const auto of_shared = [&] {
+    shared_output_gradient();
+    give(kWorkspace, bytes_.shared_operand);
+  };
+  const Meanwhile meanwhile = if_hidden([&] {
+    of_shared();
+    shared_gradients(kActivations, true);
+  });
+  read_rows(kActivations, meanwhile);
   take(kWorkspace, bytes_.activation);  // dact
   input_gradient(bytes_.fc2_product);
-  take(kWorkspace, bytes_.shared_operand);
-  take(kWorkspace, bytes_.shared_activation);
-  input_gradient(bytes_.shared_fc2_product);
-  give(kWorkspace, bytes_.shared_operand);
+  if (!meanwhile) of_shared();
   if (!spread()) give(kWorkspace, bytes_.read_rows);
   release_gradient();
   experts_gradients(kActivations);

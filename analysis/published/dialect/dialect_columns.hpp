@@ -85,7 +85,7 @@ inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
     {"moe_router_load_balancing_type", "", "num_experts", true},
     {"moe_router_force_load_balancing", "false", "num_experts"},
-    {"moe_shared_expert_overlap", "false"},
+    {"moe_shared_expert_overlap", "false", "", true},
     {"zero_hpz_partition_size", "1", "", true},
     {"use_megatron_fsdp", "false"},
     {"recompute_modules", "none", "", true},

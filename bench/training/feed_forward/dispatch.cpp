@@ -14,18 +14,18 @@ std::vector<std::int64_t> in_elements(std::vector<std::int64_t> rows, std::int64
 
 void exchange(const TrainingContext& context, Exchange way, const Matrix& from,
               const std::vector<std::int64_t>& sent, const Matrix& to,
-              const std::vector<std::int64_t>& received) {
+              const std::vector<std::int64_t>& received, const Meanwhile& meanwhile) {
   const std::vector<std::int64_t> leaving = in_elements(sent, from.cols);
   const std::vector<std::int64_t> coming = in_elements(received, to.cols);
   const auto awaited = [&](Communicator& communicator) {
     communicator.all_to_all(Group::expert, from, leaving, to, coming);
   };
   if (way == Exchange::awaited) return context.over_context_ranks(awaited);
-  context.while_another_computes(
-      [&](Communicator& communicator) {
-        return communicator.start_all_to_all(Group::expert, from, leaving, to, coming);
-      },
-      awaited);
+  const auto started = [&](Communicator& communicator) {
+    return communicator.start_all_to_all(Group::expert, from, leaving, to, coming);
+  };
+  if (meanwhile) return context.alongside(started, meanwhile);
+  context.while_another_computes(started, awaited);
 }
 
 /// Rows of the experts of every rank of the group, rank after rank.
@@ -136,10 +136,11 @@ void open_dispatch(const TrainingContext& context, const std::vector<std::int64_
   dispatch.weights = by_expert(context, dispatch, std::move(received), context.kept, "layer weights of rows");
 }
 
-Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows, Exchange way) {
+Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows, Exchange way,
+                 const Meanwhile& meanwhile) {
   Tensor received =
       context.arena.allocate(kPassing, "rows from other ranks", dispatch.rows, rows.cols, rows.dtype);
-  exchange(context, way, rows, dispatch.sent, received, dispatch.received);
+  exchange(context, way, rows, dispatch.sent, received, dispatch.received, meanwhile);
   return received;
 }
 
@@ -158,11 +159,12 @@ Tensor by_rank(const TrainingContext& context, const Dispatch& dispatch, const M
   return leaving;
 }
 
-Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving, Exchange way) {
+Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving, Exchange way,
+                const Meanwhile& meanwhile) {
   const Matrix from = leaving;
   const std::int64_t rows = std::accumulate(dispatch.sent.begin(), dispatch.sent.end(), std::int64_t{0});
   Tensor back = context.arena.allocate(kPassing, "rows of experts", rows, from.cols, from.dtype);
-  exchange(context, way, from, dispatch.received, back, dispatch.sent);
+  exchange(context, way, from, dispatch.received, back, dispatch.sent, meanwhile);
   leaving.reset();
   return back;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -69,14 +70,18 @@ void open_dispatch(const TrainingContext& context, const std::vector<std::int64_
                    const Matrix& places, const Matrix& weights, Dispatch& dispatch);
 /// Rows of the hidden size take their time: in an overlapped pair the other action computes meanwhile.
 enum class Exchange : std::uint8_t { awaited, hidden };
+/// What else computes while rows of the hidden size are under way; empty: nothing of this action.
+using Meanwhile = std::function<void()>;
 
 /// What comes for `rows` (N·S, any), by rank.
-Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows, Exchange way);
+Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows, Exchange way,
+                 const Meanwhile& meanwhile = {});
 /// The same by expert, in a tensor of `category`. `received`: what came, rows or gathered tokens.
 Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
                  const char* holder);
 /// Rows by expert (N', any) by rank; then where they came from: (N·S, any).
 Tensor by_rank(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows);
-Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving, Exchange way);
+Tensor returned(const TrainingContext& context, const Dispatch& dispatch, Tensor leaving, Exchange way,
+                const Meanwhile& meanwhile = {});
 
 }  // namespace plumbline::training

@@ -125,7 +125,7 @@ void sum_gathered_choices(const TrainingContext& context, const Dispatch& dispat
                           const Matrix& sums) {
   const Tensor all = context.arena.allocate(kPassing, "sums at tokens of the expert group",
                                             ranks_of_group(context) * sums.rows, sums.cols, sums.dtype);
-  context.operators.combine_rows(rows, dispatch.places, all);
+  context.operators.combine_rows(rows, dispatch.places, false, all);
   sum_and_scatter(context, all, sums);
 }
 

@@ -22,9 +22,15 @@ AllRows gathered_gradient(const TrainingContext& context, const Matrix& dy) {
   return context.gather_rows(dy);
 }
 
-/// The rows of this rank's experts, (N, h) or (N', h), from those of the tokens that it sends. `category`: of the latter.
+/// `compute` if the shared expert's products run alongside the exchanges of rows (bench/training/overlap.md), else nothing.
+Meanwhile if_hidden(const TrainingContext& context, Meanwhile compute) {
+  return hides_shared_expert(context) ? std::move(compute) : Meanwhile();
+}
+
+/// The rows of this rank's experts, (N, h) or (N', h), from those of the tokens that it sends. `category`: of the latter;
+/// `meanwhile`: while they are under way.
 Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state, const Matrix& x,
-                       Category category = kPassing) {
+                       Category category = kPassing, const Meanwhile& meanwhile = {}) {
   constexpr const char* kHolder = "layer rows of experts";
   const LayerWidths& shape = context.shape;
   if (gathers_tokens(context))
@@ -36,7 +42,7 @@ Tensor sent_to_experts(const TrainingContext& context, const MixtureState& state
                                         rows.matrix().row_range(to, count));
   });
   if (!spreads(context)) return rows;
-  Tensor received = exchanged(context, state.dispatch, rows, Exchange::hidden);
+  Tensor received = exchanged(context, state.dispatch, rows, Exchange::hidden, meanwhile);
   rows.reset();
   return by_expert(context, state.dispatch, std::move(received), category, kHolder);
 }
@@ -60,11 +66,12 @@ void open_exchange(const TrainingContext& context, MixtureState& state) {
 }
 
 /// Rows of the experts where their tokens are; where these were gathered, sums are what goes back.
-Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor rows) {
+Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor rows,
+                      const Meanwhile& meanwhile = {}) {
   if (!spreads(context) || gathers_tokens(context)) return rows;
   Tensor leaving = by_rank(context, state.dispatch, rows);
   rows.reset();
-  return returned(context, state.dispatch, std::move(leaving), Exchange::hidden);
+  return returned(context, state.dispatch, std::move(leaving), Exchange::hidden, meanwhile);
 }
 
 /// As the products of the experts read them and their weights' gradients, in a tensor of `category`.
@@ -119,7 +126,7 @@ Tensor weights_at_tokens(const TrainingContext& context, const MixtureState& sta
   if (!shape.folded) return numbers;
   Tensor own = context.make_fp32(kPassing, "gradient of expert weights", shape.sent, 1);
   context.operators.combine_rows(
-      numbers, gathers_tokens(context) ? state.routing.places.matrix() : returns_of(state), own);
+      numbers, gathers_tokens(context) ? state.routing.places.matrix() : returns_of(state), false, own);
   numbers.reset();
   if (shape.sent == shape.choices) return own;
   Tensor all = context.make_fp32(kPassing, "gradient of expert weights", shape.choices, 1);
@@ -138,26 +145,53 @@ Tensor gated_backward(const TrainingContext& context, Tensor dact, const Matrix&
 void add_up_rows(const TrainingContext& context, const Matrix& rows, const MixtureState& state,
                  const Matrix& sums) {
   if (gathers_tokens(context)) return sum_gathered_choices(context, state.dispatch, rows, sums);
-  context.operators.combine_rows(rows, returns_of(state), sums);
+  context.operators.combine_rows(rows, returns_of(state), false, sums);
 }
 
-/// Every token's rows and what `add_shared` adds, over the tensor ranks too.
-template <class AddShared>
-void add_up_choices(const TrainingContext& context, const Matrix& rows, const MixtureState& state,
-                    const Matrix& sums, const AddShared& add_shared) {
-  if (context.shape.folded && context.tensor_size() > 1) {
-    add_up_rows(context, rows, state, sums);
+/// A product of the shared expert into a matrix, or onto it.
+using SharedProduct = std::function<void(const Matrix& to, bool accumulate)>;
+
+/// Where experts are cut regardless of tensor ranks: a shared expert's product alone is summed over these, by itself.
+void add_up_apart(const TrainingContext& context, Tensor rows, const MixtureState& state, const Matrix& sums,
+                  const SharedProduct& shared_product, const Meanwhile& after) {
+  Tensor shared;
+  const Meanwhile sum_shared = [&] {
     if (context.shape.shared == 0) return;
-    const Tensor shared = context.make_stream(kPassing, "results of the shared expert");
-    context.sum_over_tensor_ranks(shared, [&](const Matrix& to) {
-      context.operators.fill(to, 0);
-      add_shared(to);
-    });
-    return context.operators.add(shared, sums, {}, sums);
-  }
+    shared = context.make_stream(kPassing, "results of the shared expert");
+    context.sum_over_tensor_ranks(shared, [&](const Matrix& to) { shared_product(to, false); });
+    if (after) after();
+  };
+  const Meanwhile meanwhile = if_hidden(context, sum_shared);
+  rows = back_at_tokens(context, state, std::move(rows), meanwhile);
+  add_up_rows(context, rows, state, sums);
+  if (!meanwhile) sum_shared();
+  if (shared) context.operators.add(shared, sums, {}, sums);
+}
+
+/// Overwrites `sums` with what becomes of the experts' rows, which come back for that, and with the product of the shared
+/// expert, over the tensor ranks too. `after` the product whatever else of that expert is to be computed while rows are under way.
+void add_up_choices(const TrainingContext& context, Tensor rows, const MixtureState& state,
+                    const Matrix& sums, const SharedProduct& shared_product, const Meanwhile& after = {}) {
+  if (context.shape.folded && context.tensor_size() > 1)
+    return add_up_apart(context, std::move(rows), state, sums, shared_product, after);
+  const bool hidden = hides_shared_expert(context);
+  if (!hidden) rows = back_at_tokens(context, state, std::move(rows));
   context.sum_over_tensor_ranks(sums, [&](const Matrix& to) {
-    add_up_rows(context, rows, state, to);
-    add_shared(to);
+    if (gathers_tokens(context)) {
+      sum_gathered_choices(context, state.dispatch, rows, to);
+      return shared_product(to, true);
+    }
+    // The shared expert's first: that its product can be made before rows are back.
+    const auto first = [&] {
+      shared_product(to, false);
+      if (after) after();
+    };
+    if (hidden) {
+      rows = back_at_tokens(context, state, std::move(rows), first);
+    } else {
+      first();
+    }
+    context.operators.combine_rows(rows, returns_of(state), context.shape.shared > 0, to);
   });
 }
 
@@ -172,17 +206,21 @@ void mixture_forward(const TrainingContext& context, const MixtureWeights& weigh
     make_routing(context, x, weights.values.router, bias, weights.layer, routing);
     open_exchange(context, state);
     const Fp8Slot& slot = weights.fp8.fc1.input;
-    Tensor wide =
-        sent_to_experts(context, state, senders(context, norm, x), slot.category_of_wide(context.kept));
+    const Meanwhile shared = if_hidden(context, [&] {
+      shared_expert_forward(context, weights, x, state.shared);
+      shared_expert_activation(context, weights.fp8, state.shared);
+    });
+    Tensor wide = sent_to_experts(context, state, senders(context, norm, x),
+                                  slot.category_of_wide(context.kept), shared);
     LinearOperand rows = operand_of(context, state, slot, std::move(wide),
                                     spreads(context) ? context.kept : kPassing, "layer rows of experts");
     state.fc1 = context.make(context.kept, "layer fc1", rows_of(context, state), shape.expert_fc1);
     GroupedProducts(context, counts_of(context, state)).forward(rows, weights.fc1(), state.fc1);
-    shared_expert_forward(context, weights, x, state.shared);
+    if (!hides_shared_expert(context)) shared_expert_forward(context, weights, x, state.shared);
     if (spreads(context)) state.rows = std::move(rows);
   }
   experts_activation(context, weights.fp8, state);
-  shared_expert_activation(context, weights.fp8, state.shared);
+  if (!hides_shared_expert(context)) shared_expert_activation(context, weights.fp8, state.shared);
 }
 
 void experts_activation(const TrainingContext& context, const Fp8Mixture& fp8, MixtureState& state) {
@@ -199,9 +237,9 @@ void mixture_output(const TrainingContext& context, const MixtureWeights& weight
                     const Matrix& output) {
   Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), context.shape.hidden);
   GroupedProducts(context, counts_of(context, state)).forward(state.activation, weights.fc2(), rows);
-  rows = back_at_tokens(context, state, std::move(rows));
-  add_up_choices(context, rows, state, output,
-                 [&](const Matrix& to) { add_shared_output(context, weights, state.shared, to); });
+  add_up_choices(context, std::move(rows), state, output, [&](const Matrix& to, bool accumulate) {
+    shared_output(context, weights, state.shared, to, accumulate);
+  });
 }
 
 Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& weights,
@@ -213,20 +251,29 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
   const Fp8Mixture& fp8 = weights.fp8;
   Tensor dact;
   Tensor dshared;
-  const MixtureMatrices dweights = [&] {
+  MixtureMatrices dweights;
+  {
     const AllRows all = gathered_gradient(context, dy);
+    const auto of_shared = [&] {
+      const LinearOperand shared_dy = shared_output_gradient(context, fp8, all);
+      dshared = shared_activation_gradient(context, weights, shared_dy);
+      shared_output_weight(context, dweights, shared_dy, state.shared);
+    };
+    const Meanwhile meanwhile = if_hidden(context, [&] {
+      dweights = open();
+      of_shared();
+      shared_gradients(context, fp8, std::move(dshared), kPassing, false, state.shared);
+    });
     const LinearOperand rows =
         operand_of(context, state, fp8.fc2.gradient,
-                   sent_to_experts(context, state, senders(context, dy, all)), kPassing, "rows of experts");
+                   sent_to_experts(context, state, senders(context, dy, all), kPassing, meanwhile), kPassing,
+                   "rows of experts");
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2(), dact);
-    const MixtureMatrices opened = open();
-    experts.weight_gradient(rows, state.activation, opened.fc2);
-    const LinearOperand shared_dy = shared_output_gradient(context, fp8, all);
-    dshared = shared_activation_gradient(context, weights, shared_dy);
-    shared_output_weight(context, opened, shared_dy, state.shared);
-    return opened;
-  }();
+    if (!meanwhile) dweights = open();
+    experts.weight_gradient(rows, state.activation, dweights.fc2);
+    if (!meanwhile) of_shared();
+  }
   dropped.reset();
   Tensor products = weights_backward(context, state, dact);
   state.activation.reset();
@@ -234,7 +281,8 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
       operand_of(context, state, fp8.fc1.gradient,
                  gated_backward(context, std::move(dact), state.fc1, kPassing), kPassing, "gradient of fc1");
   state.fc1.reset();
-  shared_gradients(context, fp8, std::move(dshared), kPassing, false, state.shared);
+  if (!hides_shared_expert(context))
+    shared_gradients(context, fp8, std::move(dshared), kPassing, false, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     const AllRows x = context.gather_rows(norm);
@@ -251,10 +299,12 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
         rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
       }
       experts.input_gradient(dfc1, weights.fc1(), rows);
-      rows = back_at_tokens(context, state, std::move(rows));
-      add_up_choices(context, rows, state, dnorm, [&](const Matrix& to) {
-        add_shared_input_gradient(context, weights, state.shared, to);
-      });
+      add_up_choices(
+          context, std::move(rows), state, dnorm,
+          [&](const Matrix& to, bool accumulate) {
+            shared_input_gradient(context, weights, state.shared, to, accumulate);
+          },
+          if_hidden(context, [&] { shared_input_weight(context, fp8, dweights, x, state.shared); }));
     }
     dfc1.reset();
     products = weights_at_tokens(context, state, std::move(products));
@@ -262,7 +312,7 @@ Tensor mixture_backward(const TrainingContext& context, const MixtureWeights& we
     logits_backward(context, routing, products, dlogits);
     router_weight_gradient(context, dlogits, x, dweights.router);
     add_router_input_gradient(context, dlogits, weights.values.router, dnorm);
-    shared_input_weight(context, fp8, dweights, x, state.shared);
+    if (!hides_shared_expert(context)) shared_input_weight(context, fp8, dweights, x, state.shared);
     add_gate_input_gradient(context, weights, state.shared, dnorm);
   }
   products.reset();
@@ -283,12 +333,20 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeigh
   {
     const AllRows all = gathered_gradient(context, dy);
     const Fp8Slot& slot = fp8.fc2.gradient;
-    Tensor wide = sent_to_experts(context, state, senders(context, dy, all), slot.category_of_wide(kUntilW));
+    const auto of_shared = [&] {
+      dshared = shared_activation_gradient(context, weights, shared_output_gradient(context, fp8, all));
+    };
+    const Meanwhile meanwhile = if_hidden(context, [&] {
+      of_shared();
+      shared_gradients(context, fp8, std::move(dshared), kUntilW, true, state.shared);
+    });
+    Tensor wide =
+        sent_to_experts(context, state, senders(context, dy, all), slot.category_of_wide(kUntilW), meanwhile);
     LinearOperand rows = operand_of(context, state, slot, std::move(wide),
                                     spreads(context) ? kUntilW : kPassing, "rows of experts");
     dact = context.make(kPassing, "gradient of activation", rows_of(context, state), shape.expert_ffn);
     experts.input_gradient(rows, weights.fc2(), dact);
-    dshared = shared_activation_gradient(context, weights, shared_output_gradient(context, fp8, all));
+    if (!meanwhile) of_shared();
     if (spreads(context)) state.gradient_of_rows = std::move(rows);
   }
   Tensor products = weights_backward(context, state, dact);
@@ -299,14 +357,15 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeigh
   state.fc1_gradient =
       operand_of(context, state, fp8.fc1.gradient, std::move(wide), kUntilW, "gradient of fc1");
   state.fc1.reset();
-  shared_gradients(context, fp8, std::move(dshared), kUntilW, true, state.shared);
+  if (!hides_shared_expert(context))
+    shared_gradients(context, fp8, std::move(dshared), kUntilW, true, state.shared);
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
   {
     Tensor rows = context.make(kPassing, "rows of experts", rows_of(context, state), shape.hidden);
     experts.input_gradient(state.fc1_gradient, weights.fc1(), rows);
-    rows = back_at_tokens(context, state, std::move(rows));
-    add_up_choices(context, rows, state, dnorm,
-                   [&](const Matrix& to) { add_shared_input_gradient(context, weights, state.shared, to); });
+    add_up_choices(context, std::move(rows), state, dnorm, [&](const Matrix& to, bool accumulate) {
+      shared_input_gradient(context, weights, state.shared, to, accumulate);
+    });
   }
   products = weights_at_tokens(context, state, std::move(products));
   state.router_gradient =

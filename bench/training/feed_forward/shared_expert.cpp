@@ -61,11 +61,11 @@ void shared_expert_activation(const TrainingContext& context, const Fp8Mixture& 
   shared.activation = slot.keep(std::move(wide), context.kept, kHolder);
 }
 
-void add_shared_output(const TrainingContext& context, const MixtureWeights& weights,
-                       const SharedExpert& shared, const Matrix& to) {
+void shared_output(const TrainingContext& context, const MixtureWeights& weights, const SharedExpert& shared,
+                   const Matrix& to, bool accumulate) {
   if (context.shape.shared == 0) return;
   LinearProduct product = forward_product(shared.activation, weights.shared_fc2(), to);
-  product.gemm.accumulate = true;
+  product.gemm.accumulate = accumulate;
   context.operators.gemm(product.gemm);
 }
 
@@ -103,11 +103,11 @@ void shared_gradients(const TrainingContext& context, const Fp8Mixture& fp8, Ten
   shared.weights.reset();
 }
 
-void add_shared_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
-                               const SharedExpert& shared, const Matrix& to) {
+void shared_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
+                           const SharedExpert& shared, const Matrix& to, bool accumulate) {
   if (context.shape.shared == 0) return;
   LinearProduct product = input_gradient_product(context, shared.fc1_gradient, weights.shared_fc1(), to);
-  product.gemm.accumulate = true;
+  product.gemm.accumulate = accumulate;
   context.operators.gemm(product.gemm);
 }
 

@@ -11,9 +11,13 @@ namespace plumbline::training {
 void shared_expert_forward(const TrainingContext& context, const MixtureWeights& weights, const Matrix& x,
                            SharedExpert& shared);
 void shared_expert_activation(const TrainingContext& context, const Fp8Mixture& fp8, SharedExpert& shared);
-/// to (T, h) += what it adds to the stream.
-void add_shared_output(const TrainingContext& context, const MixtureWeights& weights,
-                       const SharedExpert& shared, const Matrix& to);
+/// Whether its products run alongside the exchanges of rows.
+inline bool hides_shared_expert(const TrainingContext& context) {
+  return context.config.parallel.moe_shared_expert_overlap;
+}
+/// to (T, h) becomes, or with `accumulate` += what it adds to the stream.
+void shared_output(const TrainingContext& context, const MixtureWeights& weights, const SharedExpert& shared,
+                   const Matrix& to, bool accumulate);
 
 /// The gradient of its output, dy (T, h), as products read it; then that of its activation.
 LinearOperand shared_output_gradient(const TrainingContext& context, const Fp8Mixture& fp8, const Matrix& dy);
@@ -23,9 +27,9 @@ Tensor shared_activation_gradient(const TrainingContext& context, const MixtureW
 /// is `kept`, its rows with their weights again.
 void shared_gradients(const TrainingContext& context, const Fp8Mixture& fp8, Tensor dact, Category category,
                       bool kept, SharedExpert& shared);
-/// to (T, h) += the gradient of x through fc1.
-void add_shared_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
-                               const SharedExpert& shared, const Matrix& to);
+/// to (T, h) becomes, or with `accumulate` += the gradient of x through fc1.
+void shared_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
+                           const SharedExpert& shared, const Matrix& to, bool accumulate);
 /// dx, this rank's rows, += that through the gate.
 void add_gate_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
                              const SharedExpert& shared, const Matrix& dx);

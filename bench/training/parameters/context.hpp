@@ -56,14 +56,19 @@ struct TrainingContext {
     call(communicator);
     tensor_communication += communicator.now() - start;
   }
-  /// The same of one that is started, if there is another action to compute meanwhile: `start` returns its ticket.
+  /// The same of one that is started and runs alongside `compute`: `start` returns its ticket.
+  template <class Start, class Compute>
+  void alongside(Start&& start, Compute&& compute) const {
+    Ticket ticket;
+    over_context_ranks([&](Communicator& over) { ticket = start(over); });
+    compute();
+    over_context_ranks([&](Communicator& over) { over.wait(ticket); });
+  }
+  /// The same if there is another action to compute meanwhile; else `call` is awaited.
   template <class Start, class Call>
   void while_another_computes(Start&& start, Call&& call) const {
     if (turns == nullptr || !turns->shared()) return over_context_ranks(call);
-    Ticket ticket;
-    over_context_ranks([&](Communicator& over) { ticket = start(over); });
-    turns->hand_over();
-    over_context_ranks([&](Communicator& over) { over.wait(ticket); });
+    alongside(start, [&] { turns->hand_over(); });
   }
   /// Of partial sums that go over the tensor ranks.
   DType sum_type() const {

@@ -65,6 +65,12 @@ bool goes_over_mpi(const Collective& call) {
   return call.awaited && taken && !on_device(call.input.data);
 }
 
+/// Whether a layer needs what a group's collectives bring before it goes on.
+bool within_layers(Group group) {
+  return group == Group::tensor || group == Group::context || group == Group::context_heads ||
+         group == Group::expert;
+}
+
 /// `root` is the broadcast's or reduce's rank in the communicator.
 ncclResult_t call_nccl(const Collective& call, int root, ncclComm_t comm, cudaStream_t stream) {
   const void* input = call.input.data;
@@ -100,18 +106,26 @@ Ticket NcclCommunicator::begin(const Collective& call) {
   const Call enqueued = [&call, root](ncclComm_t comm, cudaStream_t stream) {
     return call_nccl(call, root, comm, stream);
   };
-  if (!call.awaited) return begin_in_lane(lane, nccl_name(call.kind), enqueued);
+  if (!call.awaited) {
+    const Ticket ticket = begin_in_lane(lane, nccl_name(call.kind), enqueued);
+    pending_[ticket].in_layer = within_layers(call.group);
+    lane.started = pending_[ticket].end;
+    return ticket;
+  }
   on_compute_stream(call.group, lane, nccl_name(call.kind), enqueued);
   return {};
 }
 
 void NcclCommunicator::on_compute_stream(Group group, Lane& lane, const char* name, const Call& call) {
-  if (group != Group::tensor && group != Group::context && group != Group::context_heads &&
-      group != Group::expert) {
+  const auto put = [&] {
+    if (lane.started) {
+      check_cuda(cudaStreamWaitEvent(compute_, lane.started->event.get(), 0), "cudaStreamWaitEvent");
+      lane.started.reset();
+    }
     (void)enqueue(lane, compute_, name, call);
-    return;
-  }
-  timed([&] { (void)enqueue(lane, compute_, name, call); });
+  };
+  if (within_layers(group)) return timed(put);
+  put();
 }
 
 void NcclCommunicator::timed(const std::function<void()>& call) {

@@ -81,7 +81,7 @@ class NcclCommunicator final : public Communicator {
   /// Multiprocessors that no waiting message holds; 0: not known.
   int multiprocessors_for_computation() const { return multiprocessors_; }
   /// Time that the compute stream has spent in blocking collectives over the tensor group, those that share a sequence or a
-  /// layer's experts, and waiting for messages of the latter's ring since the last call. The compute stream must have finished.
+  /// layer's experts, waiting for those of them that were started, and for messages of a sequence's ring, since the last call. The compute stream must have finished.
   Seconds take_tensor_time();
 
  private:
@@ -89,7 +89,8 @@ class NcclCommunicator final : public Communicator {
   struct Lane {
     std::unique_ptr<NonblockingComm> comm;
     DeviceStream stream{StreamPriority::highest};  // a message must not queue behind a product's blocks
-    DeviceEvent before;  // what the compute stream held when an operation was started
+    DeviceEvent before;                 // what the compute stream held when an operation was started
+    std::shared_ptr<EndEvent> started;  // of the last one since an operation in the compute stream, or null
     std::vector<int> members;
     int number = 0;
     bool in_ring = false;  // a layer's attention waits for its messages
@@ -145,6 +146,7 @@ class NcclCommunicator final : public Communicator {
   }
   /// Puts `call` into a stream of the lane; its end is recorded and watched.
   std::shared_ptr<EndEvent> enqueue(Lane& lane, cudaStream_t stream, const char* name, const Call& call);
+  /// After what was started in the lane's own stream: operations of a communicator follow one another.
   void on_compute_stream(Group group, Lane& lane, const char* name, const Call& call);
   /// Runs `call`, and keeps what the compute stream spends in what it puts there.
   void timed(const std::function<void()>& call);

@@ -124,11 +124,12 @@ PLUMBLINE_MULTIVERSION void multiply_rows(const Matrix& x, const float* factors,
 
 template <class T, class Y>
 PLUMBLINE_MULTIVERSION void add_up_rows(const Matrix& x, const std::int32_t* places, std::int64_t count,
-                                        const Matrix& y) {
+                                        bool accumulate, const Matrix& y) {
   for (std::int64_t row = 0; row < y.rows; ++row) {
     Y* to = row_of<Y>(y, row);
     for_lanes(y.cols, [&] PLUMBLINE_LANES {
       Lanes sum{};
+      if (accumulate) sum = load(to + i, part);
       for (std::int64_t j = 0; j < count; ++j) {
         const std::int32_t place = places[row * count + j];
         if (place >= 0) sum += load(row_of<T>(x, place) + i, part);
@@ -246,14 +247,14 @@ void CpuOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
             [&](auto type) { multiply_rows<decltype(type)>(x, factors.as<float>(), y); });
 }
 
-void CpuOperators::combine_rows(Matrix x, Matrix places, Matrix y) {
+void CpuOperators::combine_rows(Matrix x, Matrix places, bool accumulate, Matrix y) {
   require_combine_rows(x, places, y);
   const std::int64_t count = places.cols / y.rows;
   with_type("combine_rows", x.dtype, [&](auto type) {
     using T = decltype(type);
     const std::int32_t* of = places.as<std::int32_t>();
-    if (y.dtype == DType::fp32) return add_up_rows<T, float>(x, of, count, y);
-    add_up_rows<T, T>(x, of, count, y);
+    if (y.dtype == DType::fp32) return add_up_rows<T, float>(x, of, count, accumulate, y);
+    add_up_rows<T, T>(x, of, count, accumulate, y);
   });
 }
 

@@ -72,9 +72,9 @@ void CudaOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
   cuda::scale_rows(queue_, x, factors, y);
 }
 
-void CudaOperators::combine_rows(Matrix x, Matrix places, Matrix y) {
+void CudaOperators::combine_rows(Matrix x, Matrix places, bool accumulate, Matrix y) {
   require_combine_rows(x, places, y);
-  cuda::combine_rows(queue_, x, places, y);
+  cuda::combine_rows(queue_, x, places, accumulate, y);
 }
 
 }  // namespace plumbline::cuda

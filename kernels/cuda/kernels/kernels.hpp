@@ -153,7 +153,7 @@ void route_backward(const Queue& queue, const Router& router, Matrix logits, Mat
 void sigmoid_forward(const Queue& queue, Matrix x, Matrix y);
 void sigmoid_backward(const Queue& queue, Matrix dy, Matrix y, Matrix dx);
 void scale_rows(const Queue& queue, Matrix x, Matrix factors, Matrix y);
-void combine_rows(const Queue& queue, Matrix x, Matrix places, Matrix y);
+void combine_rows(const Queue& queue, Matrix x, Matrix places, bool accumulate, Matrix y);
 
 // latent_heads.cu
 void join_heads(const Queue& queue, Matrix shared, Matrix own, std::int64_t count, Matrix y);

@@ -1,5 +1,5 @@
 // Rows of experts weighed and added up, and the sigmoid of a shared expert's gate. Floors, in elements per element: scale_rows 2,
-// sigmoid 2 forward and 3 backward, combine_rows k + 1 per element of y.
+// sigmoid 2 forward and 3 backward, combine_rows k + 1 per element of y, one more on top of what y has.
 #include "kernels/cuda/device/over_chunks.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 
@@ -54,9 +54,11 @@ struct CombineBody {
   View<const T> x;
   const std::int32_t* places;
   int count;  // of a token
+  bool accumulate;
   View<Y> y;
   __device__ void operator()(unsigned row, std::int64_t col, Part part) const {
     float sum[kChunk] = {};
+    if (accumulate) load(y.row(row) + col, part, sum);
     const std::int32_t* mine = places + static_cast<std::int64_t>(row) * count;
     for (int j = 0; j < count; ++j) {
       if (mine[j] < 0) continue;
@@ -94,13 +96,13 @@ void scale_rows(const Queue& queue, Matrix x, Matrix factors, Matrix y) {
   });
 }
 
-void combine_rows(const Queue& queue, Matrix x, Matrix places, Matrix y) {
+void combine_rows(const Queue& queue, Matrix x, Matrix places, bool accumulate, Matrix y) {
   const auto add_up = [&](auto type, auto sum) {
     using T = decltype(type);
     using Y = decltype(sum);
     over_chunks(queue, y.rows, y.cols, all_aligned(x, y),
                 CombineBody<T, Y>{View<const T>(x), places.as<const std::int32_t>(),
-                                  static_cast<int>(places.cols / y.rows), View<Y>(y)});
+                                  static_cast<int>(places.cols / y.rows), accumulate, View<Y>(y)});
   };
   with_element(x.dtype, [&](auto type) {
     if (y.dtype == DType::fp32) return add_up(type, float{});

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -195,6 +196,7 @@ class Product {
       alone.recompute.granularity = Recompute::none;
       alone.parallel.zero_stage = 0;
       alone.parallel.zero_hpz_partition_size = 1;
+      alone.parallel.overlap_moe_expert_parallel_comm = alone.parallel.moe_shared_expert_overlap = false;
       SoloCommunicator solo;
       reference = one_step(alone, solo);
     }
@@ -310,6 +312,15 @@ int run_product(int rank, int ranks, const std::vector<ProductCell>& cells) {
     all.add(line);
   }
   print("all", all);
+  const auto hidden = [&](bool ParallelConfig::*overlap) {
+    return std::count_if(cells.begin(), cells.end(), [&](const ProductCell& cell) {
+      return cell.illegal.empty() && cell.config.parallel.*overlap;
+    });
+  };
+  if (cells.front().config.model.mixture)
+    fmt::print("rows of experts hidden in {} cells by pairs, in {} by the shared expert\n",
+               hidden(&ParallelConfig::overlap_moe_expert_parallel_comm),
+               hidden(&ParallelConfig::moe_shared_expert_overlap));
   for (const auto& [reason, seen] : reasons)
     fmt::print("illegal, {} cells such as {}: {}\n", seen.first, seen.second, reason);
   if (!failing.empty()) fmt::print("failing cells:\n{}", failing);

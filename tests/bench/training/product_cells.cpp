@@ -230,6 +230,19 @@ void balance_global_batch(std::size_t sum, RunConfig& config) {
   if (!why_invalid(config) && !has_schedule(config)) config.mixture = before;
 }
 
+/// Exchanges of rows in overlapped pairs or alongside the shared expert's products, the one or the other first, whichever may be;
+/// returns how.
+const char* hide_exchanges(bool pairs_first, RunConfig& config) {
+  for (const bool in_pairs : {pairs_first, !pairs_first}) {
+    bool& overlap = in_pairs ? config.parallel.overlap_moe_expert_parallel_comm
+                             : config.parallel.moe_shared_expert_overlap;
+    overlap = true;
+    if (!why_invalid(config)) return in_pairs ? " in pairs" : " alongside shared";
+    overlap = false;
+  }
+  return "";
+}
+
 ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
   constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
   const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
@@ -289,6 +302,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
   config.parallel.zero_hpz_partition_size = sum / 4 % 2 == 0 ? 2 : 1;
   if (why_invalid(config)) config.parallel.zero_hpz_partition_size = 1;
+  const std::size_t hides = sum / 2 % 4;
+  const char* const hidden = experts && hides > 0 ? hide_exchanges(hides % 2 == 1, config) : "";
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
@@ -298,7 +313,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
       (experts ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(),
                              kDispatchNames[dispatch_of(row)])
                : "") +
-      (config.mixture.balances_globally() ? " global balance" : "") + switches.name +
+      (config.mixture.balances_globally() ? " global balance" : "") + switches.name + hidden +
       (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
       (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "");

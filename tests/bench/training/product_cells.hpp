@@ -25,7 +25,7 @@ std::vector<ProductCell> product_cells(int ranks, bool covering);
 /// cp_comm_type; two of them also in FP8.
 std::vector<ProductCell> context_cells(int ranks);
 /// A selection over layouts of mixtures whose ranks have all experts, or two, four or eight of them the experts between them, with
-/// and without ranks that share sequences, every token at its experts or a capacity of these, padded or not: every layout meets
+/// and without ranks that share sequences, every token at its experts or a capacity of these, padded or not, exchanges of rows awaited or hidden: every layout meets
 /// every schedule, and every two other settings each other.
 std::vector<ProductCell> expert_cells(int ranks);
 

@@ -353,6 +353,39 @@ TEST(NcclCommunicator, RowsOfExpertsAreCountedOnTheHostAndSentInPiecesOfTheirOwn
   rank.nccl.barrier(Group::world);
 }
 
+/// What the compute stream gets meanwhile runs; the group's next collective, which is awaited, comes after the exchange.
+TEST_P(NcclCommunicatorBothWays, RowsOfExpertsTravelAlongsideWhatIsComputed) {
+  Layout layout = two_by(1, 1);
+  layout.expert = world();
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  Rank rank(layout);
+  rank.nccl.rehearse(GetParam());
+  const int me = rank.nccl.rank();
+  const auto n = static_cast<std::size_t>(world());
+  // To rank i come i + 1 pieces' worth from everybody.
+  std::vector<std::int64_t> out(n), in(n, (me + 1) * std::int64_t{kMany});
+  for (std::size_t to = 0; to < n; ++to) out[to] = static_cast<std::int64_t>((to + 1) * kMany);
+  OnDevice<float> rows(kMany * n * (n + 1) / 2, static_cast<float>(me));
+  OnDevice<float> came(kMany * n * static_cast<std::size_t>(me + 1), -1);
+  OnDevice<float> sum(3, 1);
+  (void)rank.nccl.take_tensor_time();
+  Ticket ticket = rank.nccl.start_all_to_all(Group::expert, rows.matrix(), out, came.matrix(), in);
+  std::fill(out.begin(), out.end(), 0);  // read already
+  rank.nccl.all_reduce(Group::expert, sum.matrix(), ReduceOp::sum);
+  rank.nccl.wait(ticket);
+  EXPECT_FALSE(ticket);
+  rank.nccl.barrier(Group::world);
+  for (std::size_t from = 0; from < n; ++from) {
+    const std::size_t first = from * static_cast<std::size_t>(in[0]);
+    EXPECT_EQ(came[first], static_cast<float>(from));
+    EXPECT_EQ(came[first + static_cast<std::size_t>(in[0]) - 1], static_cast<float>(from));
+  }
+  EXPECT_EQ(sum[2], static_cast<float>(world()));
+  EXPECT_GE(rank.nccl.take_tensor_time().value, 0);
+  EXPECT_EQ(rank.nccl.traffic().of(Group::expert).exchanged, rows.matrix().bytes());
+  rank.nccl.barrier(Group::world);
+}
+
 TEST(NcclCommunicator, GradientsAreReducedOverMpiInARehearsalAndSumsThatAreAwaitedAreNot) {
   if (world() < 2) GTEST_SKIP() << "needs two ranks";
   Rank rank(two_by(1, 1));

@@ -235,7 +235,7 @@ TEST(MixtureChecks, SayWithWhatExchangesAreNotHidden) {
        "moe_token_dispatcher_type allgather"},
       {[](RunConfig& c) { c.recompute.granularity = Recompute::full; }, "recompute_granularity full"},
       {[](RunConfig& c) { c.parallel.zero_stage = 3; }, "zero_stage 3"},
-      {[](RunConfig& c) { c.machine.backend = Backend::cuda; }, "backend cuda"},
+      {[](RunConfig& c) { c.machine.backend = Backend::cuda; }, ""},
       {[](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }, "with fp8_format"},
       {[](RunConfig& c) { c.model.prediction_modules = 1; }, "with mtp_num_layers"},
       {[](RunConfig& c) { c.parallel.schedule = "zb-h1"; }, "pipeline_schedule zb-h1, expected 1f1b"},
@@ -252,6 +252,46 @@ TEST(MixtureChecks, SayWithWhatExchangesAreNotHidden) {
     config.parallel.expert = config.parallel.world_size = 2;
     config.batch.global_batch_size = 16;
     config.parallel.overlap_moe_expert_parallel_comm = true;
+    c.change(config);
+    const std::string reason = why_invalid(config).value_or("");
+    EXPECT_THAT(reason, HasSubstr(c.reason));
+    EXPECT_EQ(reason.empty(), c.reason[0] == '\0') << reason;
+    EXPECT_THAT(reason, Not(HasSubstr("\n")));
+  }
+}
+
+TEST(MixtureChecks, OfASharedExpertAlongsideExchanges) {
+  struct Case {
+    void (*change)(RunConfig& config);
+    const char* reason;
+  };
+  const Case cases[] = {
+      {[](RunConfig&) {}, ""},
+      {[](RunConfig& c) { c.parallel.token_dispatcher = TokenDispatcher::alltoall; }, ""},
+      {[](RunConfig& c) { c.recompute.granularity = Recompute::full; }, ""},
+      {[](RunConfig& c) { c.parallel.zero_stage = 3; }, ""},
+      {[](RunConfig& c) { c.machine.software = "megatron-core"; }, "with software megatron-core"},
+      {[](RunConfig& c) { c.model.mixture.shared = 0; }, "which has no shared expert; expected false"},
+      {[](RunConfig& c) { c.model = run_of("llama-3-8b").model; }, "which has no shared expert"},
+      {[](RunConfig& c) { c.parallel.expert = 1; },
+       "expert_model_parallel_size 1, expected experts that are"},
+      {[](RunConfig& c) { c.parallel.token_dispatcher = TokenDispatcher::allgather; },
+       "moe_token_dispatcher_type allgather, expected alltoall"},
+      {[](RunConfig& c) { c.parallel.overlap_moe_expert_parallel_comm = true; },
+       "with overlap_moe_expert_parallel_comm"},
+      {[](RunConfig& c) {
+         c.recompute.granularity = Recompute::selective;
+         c.recompute.modules = {.shared_experts = true};
+       },
+       "shared_experts among recompute_modules"},
+      {[](RunConfig& c) { c.machine.backend = Backend::cuda; }, ""},
+  };
+  for (const Case& c : cases) {
+    RunConfig config = run_of("mixtral-8x7b");
+    config.model.mixture.shared = 1024;
+    config.parallel.expert = config.parallel.world_size = 2;
+    config.batch.global_batch_size = 16;
+    config.parallel.moe_shared_expert_overlap = true;
     c.change(config);
     const std::string reason = why_invalid(config).value_or("");
     EXPECT_THAT(reason, HasSubstr(c.reason));

@@ -9,13 +9,9 @@
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/plan.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
-#include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -31,45 +27,6 @@ constexpr Case kCases[] = {
     {"dualpipe", {1, 2, 2}, 1, 0.98},    {"dualpipev", {1, 2, 2}, 0, 0.98}, {"1f1b", {1, 2, 2}, 1, 1.1},
     {"interleaved", {1, 2, 2}, 1, 1.05},
 };
-
-/// Layers as DeepSeek-V3's, a few narrow ones of few experts: exchanges are a third of them.
-RunConfig config_of(const Case& c) {
-  RunConfig config;
-  config.model = small_deepseek(true);
-  config.model.layers = 6;
-  config.model.hidden = 2048;
-  config.model.heads = config.model.kv_heads = 16;
-  config.model.latent = {512, 256, 128, 64, 128};
-  config.model.head_dim = 192;
-  config.model.rotary_dim = 64;
-  config.model.ffn = 512;
-  config.model.mixture.experts = 16;
-  config.model.mixture.top_k = 4;
-  config.model.mixture.shared = 512;
-  config.model.mixture.first_dense = 1;
-  config.model.mixture.dense_ffn = 4096;
-  config.batch.seq_length = config.model.max_positions = 4096;
-  config.batch.global_batch_size = 8 * c.layout.data;
-  config.numerics.precision = DType::bf16;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
-  config.parallel.schedule = c.schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.zero_stage = c.zero;
-  set_layout(config, c.layout);
-  config.parallel.expert = c.layout.data;
-  config.measure.warmup_steps = 1;
-  config.measure.steps = 1;
-  return config;
-}
-
-TrainingResult emulate(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
-  MpiCommunicator control(config.layout());
-  EmulatedClock clock = EmulatedClock::of_virtual_time();
-  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-  return train(config, schedule, *operators, communicator, control, untouched_memory(), {});
-}
 
 /// What a pair's cost lines (0F+0B) have of an exchange, waited for or alongside, is what those of its actions have.
 void expect_whole_exchanges(const std::vector<CostLine>& lines) {
@@ -96,7 +53,7 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
-    RunConfig config = config_of(c);
+    RunConfig config = narrow_deepseek(c.schedule, c.layout, c.zero);
     if (config.parallel.world_size != ranks) continue;
     const HardwareProfile hardware = load_hardware(config.machine.hardware);
     Seconds without;

@@ -5,10 +5,7 @@
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include "bench/evaluate/plan.hpp"
-#include "core/backends/mpi/mpi_communicator.hpp"
-#include "core/config/config_checks.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/mixtures/hidden_exchanges.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -77,23 +74,11 @@ TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int compared = 0;
   for (const PairCase& c : kPairCases) {
-    RunConfig config = config_of(c);
+    const RunConfig config = config_of(c);
     if (config.parallel.world_size != ranks) continue;
     SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline,
                              c.layout.data, c.expert, c.schedule, c.zero));
-    config.parallel.overlap_moe_expert_parallel_comm = true;
-    ASSERT_EQ(why_invalid(config).value_or(""), "");
-    ASSERT_EQ(why_unsupported(config).value_or(""), "");
-    const Schedule schedule = schedule_for(config);
-    MpiCommunicator communicator(config.layout());
-    const StepResult together = one_step(config, schedule, communicator);
-    expect_routed_memory(config, together);
-    config.parallel.overlap_moe_expert_parallel_comm = false;
-    const StepResult apart = one_step(config, schedule, communicator);
-    EXPECT_TRUE(same(apart.traffic, together.traffic));
-    EXPECT_EQ(apart.loss, together.loss);
-    EXPECT_EQ(apart.gradient_norm, together.gradient_norm);
-    EXPECT_EQ(apart.gradients, together.gradients);
+    expect_same_step(config, &ParallelConfig::overlap_moe_expert_parallel_comm);
     ++compared;
   }
   EXPECT_GT(compared, 1);

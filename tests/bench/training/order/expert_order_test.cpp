@@ -78,6 +78,20 @@ TEST(ExpertOrder, OverlappedPairsDoNotHangUnlessRanksPairOtherwise) {
   }
 }
 
+TEST(ExpertOrder, ASharedExpertAlongsideExchangesDoesNotHang) {
+  for (const char* schedule : {"1f1b", "zb-h1", "dualpipe"}) {
+    for (const int slices : {0, 1}) {
+      RunConfig config = config_of(2, 2, 2, 2, schedule);
+      config.model.mixture.shared = 64;
+      config.parallel.expert_tensor = slices;
+      config.parallel.zero_stage = slices == 0 ? 3 : 0;
+      config.parallel.moe_shared_expert_overlap = true;
+      ASSERT_EQ(why_invalid(config).value_or(""), "");
+      EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "") << schedule << " " << slices;
+    }
+  }
+}
+
 TEST(ExpertOrder, AnotherOrderOnOneRankIsTold) {
   const RunConfig config = config_of(2, 1, 1, 2, "1f1b");
   std::vector<RankCalls> ranks = calls_of_step(config, schedule_for(config));

@@ -1,0 +1,52 @@
+// Exchanges of experts on emulated H100s: narrow layers as DeepSeek-V3's, and the real training code on the emulated lanes.
+#pragma once
+
+#include "bench/evaluate/emulation.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+
+/// A few narrow layers of few experts, spread over the data ranks: exchanges are a third of them.
+inline RunConfig narrow_deepseek(const char* schedule, const Layout& layout, int zero) {
+  RunConfig config;
+  config.model = small_deepseek(true);
+  config.model.layers = 6;
+  config.model.hidden = 2048;
+  config.model.heads = config.model.kv_heads = 16;
+  config.model.latent = {512, 256, 128, 64, 128};
+  config.model.head_dim = 192;
+  config.model.rotary_dim = 64;
+  config.model.ffn = 512;
+  config.model.mixture.experts = 16;
+  config.model.mixture.top_k = 4;
+  config.model.mixture.shared = 512;
+  config.model.mixture.first_dense = 1;
+  config.model.mixture.dense_ffn = 4096;
+  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.global_batch_size = 8 * layout.data;
+  config.numerics.precision = DType::bf16;
+  config.machine.backend = Backend::emulated;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.parallel.schedule = schedule;
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.zero_stage = zero;
+  set_layout(config, layout);
+  config.parallel.expert = layout.data;
+  config.measure.warmup_steps = 1;
+  config.measure.steps = 1;
+  return config;
+}
+
+inline TrainingResult emulate(const RunConfig& config, const Schedule& schedule,
+                              const HardwareProfile& hardware) {
+  MpiCommunicator control(config.layout());
+  EmulatedClock clock = EmulatedClock::of_virtual_time();
+  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+  return train(config, schedule, *operators, communicator, control, untouched_memory(), {});
+}
+
+}  // namespace plumbline::training
