@@ -110,7 +110,7 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   }
   config.model.layers = c.layers;
   config.numerics.precision = c.precision;
-  config.batch = {.seq_length = c.fp8 ? 48 : 40, .micro_batch_size = c.sequences, .global_batch_size = 4};
+  config.batch = {.seq_length = c.fp8 ? 64 : 40, .micro_batch_size = c.sequences, .global_batch_size = 4};
   config.parallel.make_vocab_size_divisible_by = 8;
   config.mixture.capacity_factor = c.capacity;
   config.mixture.drop_policy = c.policy;
