@@ -150,6 +150,14 @@ std::optional<std::string> why_fp8_experts_do_not_fit(const RunConfig& config) {
       {"compression's", latent ? latent.query_rank + latent.kv_rank + latent.rope_dim : 0},
       {"values'", latent ? heads * latent.value_dim : 0},
       {"keys' and values'", latent ? heads * (latent.nope_dim + latent.value_dim) : 0}};
+  const std::int64_t rows = config.batch.micro_batch_size * config.batch.seq_length / t;
+  if (latent && config.parallel.effective_sequence_parallel() && rows % 16 != 0) {
+    return refused(
+        fmt::format("latent attention and sequence_parallel, which compresses {} rows per tensor rank; "
+                    "expected a multiple of "
+                    "16",
+                    rows));
+  }
   for (const auto& [what, columns] : widths) {
     if (columns % 16 == 0) continue;
     return refused(

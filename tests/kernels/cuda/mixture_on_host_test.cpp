@@ -98,8 +98,9 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   }
   if (c.fp8) {  // multiples of 16
     config.model.ffn = config.model.mixture.shared = 32;
-    if (name == "glm4_moe" || name == "deepseek_v3") config.model.mixture.dense_ffn = 48;
+    if (name == "glm4_moe") config.model.mixture.dense_ffn = 48;
     if (name == "deepseek_v3") {
+      config.model.mixture.dense_ffn = 96;
       config.model.latent = {32, 16, 16, 16, 48};
       config.model.head_dim = 32;
       config.model.rotary_dim = 16;
@@ -109,7 +110,7 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   }
   config.model.layers = c.layers;
   config.numerics.precision = c.precision;
-  config.batch = {.seq_length = c.fp8 ? 48 : 40, .micro_batch_size = c.sequences, .global_batch_size = 4};
+  config.batch = {.seq_length = c.fp8 ? 64 : 40, .micro_batch_size = c.sequences, .global_batch_size = 4};
   config.parallel.make_vocab_size_divisible_by = 8;
   config.mixture.capacity_factor = c.capacity;
   config.mixture.drop_policy = c.policy;
