@@ -56,6 +56,7 @@ constexpr Room kRooms[] = {
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
     {"analysis/topology", "analysis/hardware core/base core/config_text"},
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
+    {"analysis/work/passes", "analysis/work core/base"},
     {"analysis/work/routing", "analysis/work core/base core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",

@@ -1,0 +1,170 @@
+#include "analysis/work/passes/end_passes.hpp"
+
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline::passes {
+namespace {
+
+void position_forward(const StageShape& s, WorkBuilder& builder) {
+  if (s.positions == 0) return;
+  builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
+    for (int table = 0; table < (s.block_positions ? 2 : 1); ++table)
+      list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
+    if (s.sequence_parallel) scatter_embedded(s, list);
+  });
+}
+
+/// Division of the logits or their gradient by the lengths of the output layer's rows.
+void divide_logits(const StageShape& s, CallList& list) {
+  if (s.normed_output) list.memory("scale_columns", s.tokens * s.vocab, 2 * e(s));
+}
+
+void output_product(const StageShape& s, CallList& list) {
+  list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+  if (s.normed_output) list.memory("row_products", s.vocab * s.hidden, 2 * e(s));
+  divide_logits(s, list);
+}
+
+void cross_entropy(const StageShape& s, CallList& list) {
+  list.convert_logits();
+  list.loss_pass("cross_entropy_max", 1);
+  list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+  list.loss_pass("cross_entropy_sums", 1);
+  list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+  list.loss_pass("cross_entropy_gradient", 2);
+}
+
+}  // namespace
+
+void scatter_embedded(const StageShape& s, CallList& list) {
+  list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.tensor,
+                  s.tokens * s.hidden, s.type);
+}
+
+void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements) {
+  if (s.scaled_embedding) list.memory("scale", elements, 2 * e(s));
+}
+
+void embedding_forward(const StageShape& s, WorkBuilder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
+    list.memory("embedding_forward", full, 2 * e(s));
+    if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
+    scale_embedded(s, list, full);
+    if (s.sequence_parallel && s.positions == 0) scatter_embedded(s, list);
+    list.allocations(s.sequence_parallel ? 2 : 1);
+  });
+  position_forward(s, builder);
+}
+
+void embedded_forward(const StageShape& s, WorkBuilder& builder) {
+  if (!s.embeds()) {
+    builder.once({}, 0, [&](CallList& list) { scale_embedded(s, list, s.rows * s.hidden); });
+    position_forward(s, builder);
+  }
+  builder.once({}, 0, [&](CallList& list) {
+    if (s.embedding_norm) {
+      norm_forward(s, list);
+      list.allocations(1 + s.norm_rows);
+    }
+    list.drop_embedded();
+  });
+}
+
+void copy_stream(const StageShape& s, CallList& list, std::int64_t width) {
+  list.memory("copy", s.rows * width, 2 * e(s));
+}
+
+void copy_joint_input(const StageShape& s, WorkBuilder& builder) {
+  if (!s.distillation.joint || s.first) return;
+  builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+}
+
+void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
+  if (!s.distillation.joint || s.last) return;
+  builder.once({}, 0, [&](CallList& list) {
+    copy_stream(s, list, s.distillation.teacher_hidden);
+    copy_stream(s, list, s.distillation.student_hidden);
+  });
+}
+
+void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
+  builder.once({}, 0, [&](CallList& list) {
+    norm_forward(s, list);
+    list.allocations(1 + s.norm_rows);
+  });
+}
+
+void teacher_output(const StageShape& s, WorkBuilder& builder) {
+  final_norm_forward(s, builder);
+  if (s.distillation.hidden) return;
+  builder.once({}, 0, [&](CallList& list) {
+    list.gathered("sequence all-gather forward");
+    output_product(s, list);
+    list.allocations(1);
+  });
+}
+
+void output_forward(const StageShape& s, WorkBuilder& builder) {
+  const bool gathered = s.shared_output || (s.tied && s.own_modules() > 0);
+  builder.once({true, false, gathered}, padded_vocabulary_unit(s), [&](CallList& list) {
+    if (s.own_modules() == 0) norm_forward(s, list);
+    for (std::int64_t i = 0; i <= s.own_modules(); ++i) {
+      list.gathered("sequence all-gather forward");
+      output_product(s, list);
+    }
+    if (s.distillation.on) {
+      distillation_loss(s, list);
+      list.allocations(2 + s.norm_rows);
+      return;
+    }
+    for (std::int64_t i = 0; i <= s.own_modules(); ++i) cross_entropy(s, list);
+    list.allocations(3 + s.norm_rows + 2 * s.own_modules());
+  });
+}
+
+void position_backward(const StageShape& s, WorkBuilder& builder) {
+  if (s.positions == 0) return;
+  builder.once({false, true}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
+    const double traffic = e(s) + 2 * static_cast<double>(s.g());
+    if (!s.block_positions) return list.memory("position_backward", s.tokens * s.hidden, traffic);
+    for (int table = 0; table < 2; ++table) list.memory("embedding_backward", s.tokens * s.hidden, traffic);
+  });
+}
+
+void embedding_backward(const StageShape& s, WorkBuilder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  const double traffic = e(s) + 2 * static_cast<double>(s.g());
+  builder.once({false, true}, padded_vocabulary_unit(s), [&](CallList& list) {
+    list.gathered("embedding all-gather");
+    list.memory("embedding_backward", full, traffic);
+  });
+  position_backward(s, builder);
+}
+
+void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  builder.once({passes.input, passes.weight}, padded_vocabulary_unit(s), [&](CallList& list) {
+    for (std::int64_t i = 0; passes.input && i <= s.own_modules(); ++i) {
+      list.convert_logits();
+      divide_logits(s, list);
+      list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
+      list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
+      list.allocations(2);
+    }
+    for (std::int64_t i = 0; passes.weight && i <= s.own_modules(); ++i) {
+      list.gathered("sequence all-gather backward");
+      list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
+      bias_backward(s, list, s.output_bias, s.tokens * s.vocab);
+    }
+  });
+}
+
+void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
+  builder.once({}, 0, [&](CallList& list) {
+    if (s.e() < 4) list.memory("copy", s.tokens * s.hidden, 4 + e(s));  // dX, rounded
+    norm_backward(s, list);
+    list.allocations(s.e() < 4 ? 2 : 1);
+  });
+}
+
+}  // namespace plumbline::passes

@@ -1,0 +1,34 @@
+// The operators of a stage's ends: what makes the stream out of tokens, and a loss out of the stream.
+#pragma once
+
+#include <cstdint>
+
+#include "analysis/work/action_parts.hpp"
+#include "analysis/work/operator_list_calls.hpp"
+#include "analysis/work/passes/layer_passes.hpp"
+
+namespace plumbline::passes {
+
+void scatter_embedded(const StageShape& s, CallList& list);
+void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements);
+void embedding_forward(const StageShape& s, WorkBuilder& builder);
+/// What a first stage does after its tokens' rows are there, wherever they were looked up.
+void embedded_forward(const StageShape& s, WorkBuilder& builder);
+void position_backward(const StageShape& s, WorkBuilder& builder);
+void embedding_backward(const StageShape& s, WorkBuilder& builder);
+
+void copy_stream(const StageShape& s, CallList& list, std::int64_t width);
+/// Joint messages are taken apart and put together.
+void copy_joint_input(const StageShape& s, WorkBuilder& builder);
+void copy_joint_output(const StageShape& s, WorkBuilder& builder);
+
+/// Without the output layer: a vocabulary split over all ranks, or a teacher.
+void final_norm_forward(const StageShape& s, WorkBuilder& builder);
+void final_norm_backward(const StageShape& s, WorkBuilder& builder);
+void teacher_output(const StageShape& s, WorkBuilder& builder);
+/// Modules share the output layer; behind the final norm where there are some.
+void output_forward(const StageShape& s, WorkBuilder& builder);
+/// Of the output layer alone, of all that share it.
+void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes);
+
+}  // namespace plumbline::passes

@@ -1,0 +1,207 @@
+#include "analysis/work/passes/layer_passes.hpp"
+
+#include <algorithm>
+
+namespace plumbline::passes {
+namespace {
+
+/// What a block adds to is its norm's output: its gradient goes there before the norm's.
+void block_norm_backward(const StageShape& s, CallList& list) {
+  if (s.normed_residual) list.memory("add", s.rows * s.hidden, 3 * e(s));
+  norm_backward(s, list);
+}
+
+void rotate(const StageShape& s, CallList& list) {
+  if (!s.rotary) return;
+  list.rows("rope", s.tokens * s.q, 2 * e(s), s.head_dim);
+  list.rows("rope", s.tokens * s.k, 2 * e(s), s.head_dim);
+}
+
+/// Of every query and key head.
+void head_norm_forward(const StageShape& s, CallList& list) {
+  if (!s.qk_norm) return;
+  list.memory("head_norm_forward", s.tokens * s.q, 2 * e(s));
+  list.memory("head_norm_forward", s.tokens * s.k, 2 * e(s));
+  list.allocations(2);
+}
+void head_norm_backward(const StageShape& s, CallList& list) {
+  if (!s.qk_norm) return;
+  list.memory("head_norm_backward", s.tokens * s.q, 3 * e(s));
+  list.memory("head_norm_backward", s.tokens * s.k, 3 * e(s));
+}
+
+/// Products of a layer's forward that read the stream, and that make what is added to it.
+void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out) {
+  constexpr const char* kGather = "sequence all-gather forward";
+  if (s.tensor_overlap)
+    return list.linear_of_gathered(kGather, label, GemmPass::forward, out, s.hidden, false);
+  list.gathered_operand(kGather);
+  list.linear(label, GemmPass::forward, out, s.hidden);
+}
+void summed_linear(const StageShape& s, CallList& list, const char* label, std::int64_t in) {
+  constexpr const char* kScatter = "sequence reduce-scatter forward";
+  if (s.tensor_overlap) return list.linear_summed(kScatter, label, GemmPass::forward, s.hidden, in);
+  list.linear(label, GemmPass::forward, s.hidden, in);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", kScatter);
+}
+
+/// fc1 and activation of a layer without experts.
+void mlp_forward(const StageShape& s, CallList& list) {
+  gathered_linear(s, list, "fc1", s.fc1);
+  if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
+  if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
+  list.quantize(s.tokens * s.ffn);
+}
+
+/// One of a layer's norms, which selective recomputation repeats.
+void norm_again(const StageShape& s, CallList& list) {
+  norm_forward(s, list);
+  list.allocations(1 + s.norm_rows);
+}
+/// Selective recomputation, before the backward of the feed-forward block and before that of the attention block.
+void feed_forward_again(const StageShape& s, CallList& list) {
+  const RecomputeModules& modules = s.recomputed;
+  if (modules.layernorm) norm_again(s, list);
+  if (s.mixture()) return list.mixture_again();
+  if (!modules.mlp) return;
+  mlp_forward(s, list);
+  list.allocations(2);
+}
+void attention_block_again(const StageShape& s, CallList& list, std::int64_t window) {
+  const RecomputeModules& modules = s.recomputed;
+  if (modules.layernorm && s.layer_norms() > 1) norm_again(s, list);
+  if (modules.mla_up_proj) {
+    list.latent_up_projection(true);
+    list.allocations(2);
+  }
+  if (modules.core_attn) list.attention(false, window);
+}
+
+}  // namespace
+
+double e(const StageShape& s) {
+  return static_cast<double>(s.e());
+}
+
+void norm_forward(const StageShape& s, CallList& list) {
+  list.rows(s.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.rows * s.hidden, 2 * e(s), s.hidden);
+}
+void norm_backward(const StageShape& s, CallList& list) {
+  list.rows(s.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.rows * s.hidden, 4 * e(s), s.hidden);
+}
+
+void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements) {
+  if (has) list.memory("bias_backward", elements, e(s));
+}
+
+void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward) {
+  norm_forward(s, list);
+  list.quantize_stream();
+  if (s.latent()) {
+    list.latent_forward();
+  } else {
+    gathered_linear(s, list, "qkv", s.qkv());
+    head_norm_forward(s, list);
+    rotate(s, list);
+    list.exchange_heads();
+  }
+  list.attention(false, window);
+  list.quantize(s.tokens * s.attended());
+  summed_linear(s, list, "projection", s.attended());
+  list.residual_sum();
+  if (s.layer_norms() > 1) {
+    norm_forward(s, list);
+    if (!s.mixture()) list.quantize_stream();
+  }
+  if (s.mixture()) {
+    list.mixture_forward(forward != Forward::first);
+  } else {
+    mlp_forward(s, list);
+  }
+  list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
+  if (forward == Forward::again_to_activation) return list.dropout_mask();
+  if (s.mixture()) list.mixture_output();
+  if (!s.mixture()) summed_linear(s, list, "fc2", s.ffn);
+  list.residual_sum();
+  list.allocations(1);
+}
+
+void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Passes passes) {
+  const char* gather = "sequence all-gather backward";
+  const char* scatter = "sequence reduce-scatter backward";
+  const bool overlaps = s.tensor_overlap && passes.input;
+  // Of the gradient of the stream, which is gathered.
+  const auto gathered = [&](const char* label, std::int64_t in) {
+    if (overlaps) {
+      return list.linear_of_gathered(gather, label, GemmPass::input_gradient, s.hidden, in, passes.weight);
+    }
+    list.gathered_operand(gather);
+  };
+  const auto both = [&](const char* label, std::int64_t in) {
+    if (passes.input && !overlaps) list.linear(label, GemmPass::input_gradient, s.hidden, in);
+    if (passes.weight) list.linear(label, GemmPass::weight_gradient, s.hidden, in);
+  };
+  // Of a product that reads the stream, whose gradient is summed.
+  const auto summed = [&](const char* label, std::int64_t out, bool bias) {
+    const auto add_bias = [&] { bias_backward(s, list, bias, s.tokens * out); };
+    if (overlaps && passes.weight) {
+      return list.linear_backward_bulk(gather, scatter, label, out, s.hidden, add_bias);
+    }
+    if (overlaps) list.linear_summed(scatter, label, GemmPass::input_gradient, out, s.hidden);
+    if (passes.input && !overlaps) {
+      list.linear(label, GemmPass::input_gradient, out, s.hidden);
+      list.sum_over_tensor_ranks("tensor all-reduce backward", scatter);
+    }
+    if (!passes.weight) return;
+    list.gathered_operand(gather);
+    list.linear(label, GemmPass::weight_gradient, out, s.hidden);
+    add_bias();
+  };
+  if (passes.input) {
+    feed_forward_again(s, list);
+    list.dropout_backward(false);
+  }
+  if (s.mixture()) {
+    list.mixture_backward(passes.input, passes.weight);
+  } else {
+    list.quantize_stream();
+    gathered("fc2", s.ffn);
+    both("fc2", s.ffn);
+    bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+    if (passes.input) {
+      if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
+      if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
+    }
+    list.quantize(s.tokens * s.fc1);
+    summed("fc1", s.fc1, s.linear_bias);
+  }
+  if (passes.input) {
+    if (s.layer_norms() > 1) block_norm_backward(s, list);
+    attention_block_again(s, list, window);
+    list.dropout_backward(false);
+  }
+  list.quantize_stream();
+  gathered("projection", s.attended());
+  if (passes.weight) list.quantize(s.tokens * s.attended());
+  both("projection", s.attended());
+  bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+  if (passes.input) list.attention(true, window);
+  if (s.latent()) {
+    list.latent_backward(passes.input, passes.weight);
+  } else {
+    if (passes.input) {
+      rotate(s, list);
+      head_norm_backward(s, list);
+    }
+    list.quantize(s.tokens * s.qkv());
+    summed("qkv", s.qkv(), s.qkv_bias);
+  }
+  if (passes.input) {
+    if (s.layer_norms() == 1)
+      list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output
+    block_norm_backward(s, list);
+    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : s.parallel() ? 1 : 2));
+  }
+}
+
+}  // namespace plumbline::passes

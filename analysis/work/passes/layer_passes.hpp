@@ -1,0 +1,27 @@
+// A layer's operators in F, B, I and W.
+#pragma once
+
+#include <cstdint>
+
+#include "analysis/work/operator_list_calls.hpp"
+
+namespace plumbline::passes {
+
+/// Bytes of an element of the stream.
+double e(const StageShape& s);
+void norm_forward(const StageShape& s, CallList& list);
+void norm_backward(const StageShape& s, CallList& list);
+void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements);
+
+/// When a group of layers is recomputed, its last layer stops at the activation output.
+enum class Forward { first, again, again_to_activation };
+void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward);
+
+/// Which gradients an action computes.
+struct Passes {
+  bool input = true;
+  bool weight = true;
+};
+void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Passes passes);
+
+}  // namespace plumbline::passes

@@ -1,0 +1,91 @@
+#include "analysis/work/passes/module_passes.hpp"
+
+#include "analysis/work/parameter_units.hpp"
+#include "analysis/work/passes/end_passes.hpp"
+#include "analysis/work/passes/layer_part.hpp"
+
+namespace plumbline::passes {
+namespace {
+
+/// Of modules that predict further tokens (bench/training/mtp.md): what they look up.
+void modules_embedding(const StageShape& s, WorkBuilder& builder) {
+  const std::int64_t full = s.tokens * s.hidden;
+  builder.once({true, false, s.shared_lookup}, padded_vocabulary_unit(s), [&](CallList& list) {
+    for (std::int64_t i = 0; i < s.own_modules(); ++i) {
+      list.memory("embedding_forward", full, 2 * e(s));
+      if (s.sequence_parallel) scatter_embedded(s, list);
+      if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
+      list.allocations(s.sequence_parallel ? 2 : 1);
+    }
+  });
+}
+
+/// Columns of the layer's input, of which every tensor rank makes its own; zeros elsewhere make a sum of them.
+void join_forward(const StageShape& s, CallList& list) {
+  norm_forward(s, list);
+  norm_forward(s, list);
+  list.gathered_wide("sequence all-gather forward", 2 * s.hidden);
+  if (s.tensor > 1) {
+    list.memory("fill", s.tokens * s.hidden, static_cast<double>(size_of(s.sum_type())), s.sum_type());
+  }
+  list.gemm("module input", GemmPass::forward, s.hidden / s.tensor, 2 * s.hidden);
+  list.sum_over_tensor_ranks("tensor all-reduce forward", "sequence reduce-scatter forward");
+  list.allocations(3);
+}
+
+void join_backward(const StageShape& s, CallList& list, Passes passes) {
+  constexpr const char* kGather = "sequence all-gather backward";
+  list.gathered(kGather);
+  if (passes.input) {
+    list.gemm("module input", GemmPass::input_gradient, s.hidden / s.tensor, 2 * s.hidden);
+    list.sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward",
+                               2 * s.hidden);
+    list.allocations(1);
+  }
+  if (!passes.weight) return;
+  list.gathered_wide(kGather, 2 * s.hidden);
+  list.gemm("module input", GemmPass::weight_gradient, s.hidden / s.tensor, 2 * s.hidden);
+}
+
+}  // namespace
+
+void modules_forward(const StageShape& s, WorkBuilder& builder) {
+  if (s.own_modules() == 0) return;
+  final_norm_forward(s, builder);
+  modules_embedding(s, builder);
+  for (std::int64_t module = 0; module < s.own_modules(); ++module) {
+    const StageShape like = s.like_layer(s.layers + module);
+    builder.run(layer_part(builder, like, {true, false}, padded_module_unit(like),
+                           [&](CallList& list) {
+                             join_forward(like, list);
+                             layer_forward(like, list, 0, Forward::first);
+                             norm_forward(like, list);
+                             list.allocations(1 + s.norm_rows);
+                           }),
+                1);
+  }
+}
+
+void modules_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  for (std::int64_t module = s.own_modules(); module-- > 0;) {
+    const StageShape like = s.like_layer(s.layers + module);
+    builder.run(layer_part(builder, like, {passes.input, passes.weight}, padded_module_unit(like),
+                           [&](CallList& list) {
+                             if (passes.input) norm_backward(like, list);
+                             if (passes.input && s.recompute == Recompute::full)
+                               layer_forward(like, list, 0, Forward::again_to_activation);
+                             layer_backward(like, list, 0, passes);
+                             join_backward(like, list, passes);
+                           }),
+                1);
+    if (!passes.input) continue;
+    builder.once({}, 0, [&](CallList& list) {
+      norm_backward(s, list);
+      norm_backward(s, list);
+      list.allocations(2);
+    });
+    embedding_backward(s, builder);
+  }
+}
+
+}  // namespace plumbline::passes

@@ -1,0 +1,13 @@
+// The operators of modules that predict further tokens (bench/training/mtp.md).
+#pragma once
+
+#include "analysis/work/action_parts.hpp"
+#include "analysis/work/passes/layer_passes.hpp"
+
+namespace plumbline::passes {
+
+void modules_forward(const StageShape& s, WorkBuilder& builder);
+/// Last to first.
+void modules_backward(const StageShape& s, WorkBuilder& builder, Passes passes);
+
+}  // namespace plumbline::passes

@@ -1,0 +1,126 @@
+// F, B, I and W of a stage, in parts that each use one unit of parameters.
+#include <string>
+#include <utility>
+
+#include "analysis/work/framework_list.hpp"
+#include "analysis/work/passes/end_passes.hpp"
+#include "analysis/work/passes/layer_part.hpp"
+#include "analysis/work/passes/layer_passes.hpp"
+#include "analysis/work/passes/module_passes.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace passes {
+namespace {
+
+void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  output_gradients(s, builder, passes);
+  modules_backward(s, builder, passes);
+  if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
+}
+
+ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
+  WorkBuilder builder(s, first);
+  copy_joint_input(s, builder);
+  if (s.first) {
+    if (s.embeds()) embedding_forward(s, builder);
+    embedded_forward(s, builder);
+  }
+  const LayerParts layers(s, [&](const StageShape& like, std::int64_t window) {
+    return layer_part(builder, like, {true, false},
+                      [&](CallList& list) { layer_forward(like, list, window, Forward::first); });
+  });
+  layers.run(builder, 0, s.layers);
+  if (!teacher) modules_forward(s, builder);
+  if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
+  if (!teacher) copy_joint_output(s, builder);
+  return std::move(builder.work);
+}
+
+/// The layers of B or I, last to first. With full recomputation each group, last first, is run forward again
+/// before its layers' backward; its last layer's two uses are one.
+void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
+  const WorkBuilder::Kind kind{passes.input, passes.weight};
+  const LayerParts plain(s, [&](const StageShape& like, std::int64_t window) {
+    return layer_part(builder, like, kind,
+                      [&](CallList& list) { layer_backward(like, list, window, passes); });
+  });
+  if (s.recompute != Recompute::full) return plain.run_descending(builder, 0, s.layers);
+  const LayerParts again(s, [&](const StageShape& like, std::int64_t window) {
+    return layer_part(builder, like, {true, false},
+                      [&](CallList& list) { layer_forward(like, list, window, Forward::again); });
+  });
+  const LayerParts turn(s, [&](const StageShape& like, std::int64_t window) {
+    return layer_part(builder, like, kind, [&](CallList& list) {
+      layer_forward(like, list, window, Forward::again_to_activation);
+      layer_backward(like, list, window, passes);
+    });
+  });
+  const std::int64_t size = s.recompute_layers;
+  for (std::int64_t end = s.layers; end > 0;) {
+    const std::int64_t in_group = end % size == 0 ? size : end % size;
+    const std::int64_t first = end - in_group;
+    again.run(builder, first, end - 1);
+    turn.run(builder, end - 1, end);
+    plain.run_descending(builder, first, end - 1);
+    end -= in_group;
+  }
+}
+
+ActionWork backward_work(const StageShape& s, Passes passes) {
+  WorkBuilder builder(s);
+  if (passes.input && s.distillation.joint && !s.last) {
+    builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+  }
+  if (s.scores()) output_backward(s, builder, passes);
+  if (s.last && !s.scores() && passes.input) final_norm_backward(s, builder);
+  if (passes.input) {
+    backward_layers(s, builder, passes);
+  } else {
+    // Weight gradients have no attention.
+    const LayerParts layers(
+        s,
+        [&](const StageShape& like, std::int64_t) {
+          return layer_part(builder, like, {false, true},
+                            [&](CallList& list) { layer_backward(like, list, 0, passes); });
+        },
+        false);
+    layers.run_descending(builder, 0, s.layers);
+  }
+  if (s.first && passes.input) {
+    builder.once({}, 0, [&](CallList& list) {
+      list.dropout_backward(true);
+      if (s.embedding_norm) {
+        norm_backward(s, list);
+        list.allocations(1);
+      }
+      scale_embedded(s, list, s.rows * s.hidden);
+    });
+    (s.embeds() ? embedding_backward : position_backward)(s, builder);
+  }
+  if (passes.input) copy_joint_input(s, builder);
+  return std::move(builder.work);
+}
+
+}  // namespace
+}  // namespace passes
+
+ActionWork first_forward_work(const StageShape& shape) {
+  return passes::forward_work(shape, false, true);
+}
+
+ActionWork work_of(const StageShape& shape, ActionType type) {
+  if (shape.framework != nullptr) return framework_work(shape, type);
+  if (type == ActionType::forward) return passes::forward_work(shape, false);
+  if (type == ActionType::teacher_forward) return passes::forward_work(shape, true);
+  if (type == ActionType::backward) return passes::backward_work(shape, {true, true});
+  if (type == ActionType::backward_input) return passes::backward_work(shape, {true, false});
+  if (type == ActionType::backward_weight) return passes::backward_work(shape, {false, true});
+  if (type >= ActionType::vocab_forward && type <= ActionType::input_backward) {
+    return vocabulary_work(shape, type);
+  }
+  throw InputError("operators: " + std::string(name_of(type)) +
+                   " is no pass of a stage; expected F, B, I, W, TF, IF, S, T or IB");
+}
+
+}  // namespace plumbline
