@@ -56,9 +56,9 @@ TEST(Cells, CoverEveryOperatorOfATrainingStep) {
       shape.fp8 = gpt2;
       shape.fp8_tensorwise = gpt2;
       std::vector<OperatorCall> calls = forward_calls(shape);
-      for (const auto& more :
-           {backward_calls(shape), clear_calls(shape), update_calls(shape, Optimizer::adam, true),
-            update_calls(shape, Optimizer::sgd, true), fp8_weight_calls(shape)}) {
+      for (const auto& more : {backward_calls(shape), clear_calls(shape), norm_calls(shape),
+                               update_calls(shape, Optimizer::adam), update_calls(shape, Optimizer::sgd),
+                               fp8_weight_calls(shape)}) {
         calls.insert(calls.end(), more.begin(), more.end());
       }
       for (const OperatorCall& call : calls) {
