@@ -82,6 +82,8 @@ struct Costs : LinkCosts {
   /// Time of an overlapped pair (F&B) relative to the sum of its two actions, where `pairs` does not have it.
   double overlap_factor = 1.0;
   std::vector<PairCosts> pairs{};
+  /// Overlapped pairs do not overlap: their actions run one after the other, the first one first.
+  bool pairs_in_turn = false;
   /// A stage's next result waits until the receiver has taken the previous one (core/run/executor.hpp). Only
   /// for schedules with explicit transfers.
   bool one_send_buffer = false;

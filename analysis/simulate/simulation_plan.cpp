@@ -30,6 +30,7 @@ PlanOptions plan_options(const Costs& costs) {
       std::any_of(collectives.begin(), collectives.end(), [](Seconds time) { return time.value > 0; });
   options.links_by_rank = !costs.slow_links.empty();
   options.one_send_buffer = costs.one_send_buffer;
+  options.pairs_in_turn = costs.pairs_in_turn;
   options.last_backward = std::any_of(costs.stages.begin(), costs.stages.end(),
                                       [](const StageCosts& s) { return s.last_backward.value > 0; });
   options.first_forward = std::any_of(costs.stages.begin(), costs.stages.end(),
@@ -77,6 +78,10 @@ class PlanBuilder {
   }
 
   std::pair<std::int32_t, std::int32_t> place_pair(int rank, int position, std::int32_t node) {
+    if (options_.pairs_in_turn) {
+      const std::int32_t first = place(rank, position, node);
+      return {first, place(rank, position + 1, -1)};
+    }
     const Action& a = at(rank, position);
     const Action& b = at(rank, position + 1);
     receive_copy(rank, a, node);

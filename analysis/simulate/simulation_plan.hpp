@@ -15,6 +15,7 @@ struct PlanOptions {
   bool links = false;            // transfers take time: give every ordered pair of ranks a lane
   bool receive_busy = false;     // implicit receives occupy the receiver
   bool one_send_buffer = false;  // see Costs
+  bool pairs_in_turn = false;    // see Costs
   bool last_backward = false;    // the last B or W of a stage has a price of its own
   bool first_forward = false;    // and so has its first F
   int ranks_per_node = 0;        // see Costs

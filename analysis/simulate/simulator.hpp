@@ -11,7 +11,8 @@ namespace plumbline {
 /// of their own, one per ordered pair of ranks, whether the schedule spells them out (SEND, RECV) or not;
 /// collectives of vocabulary parallelism on one per kind (Trace::collectives). A compute event lasts as long
 /// as it costs; a receive, a reduction and the optimizer last from the end of the action before, waiting
-/// included, as in a measured trace. Overlapped pairs give two events with the same times. Without explicit
+/// included, as in a measured trace. Overlapped pairs give two events with the same times, unless
+/// Costs::pairs_in_turn. Without explicit
 /// OPT actions a trace ends with the last backward. Throws InputError when the schedule cannot run or the
 /// costs do not fit it (count, negative, not finite).
 Trace simulate(const Schedule& schedule, const Costs& costs);

@@ -14,7 +14,8 @@ bool cover(const PlanOptions& has, const PlanOptions& needs) {
   return has.links >= needs.links && has.receive_busy >= needs.receive_busy &&
          has.last_backward >= needs.last_backward && has.first_forward >= needs.first_forward &&
          has.collectives >= needs.collectives && has.one_send_buffer == needs.one_send_buffer &&
-         has.ranks_per_node == needs.ranks_per_node && has.links_by_rank >= needs.links_by_rank;
+         has.pairs_in_turn == needs.pairs_in_turn && has.ranks_per_node == needs.ranks_per_node &&
+         has.links_by_rank >= needs.links_by_rank;
 }
 
 /// Plans that are not made longer to see how a step repeats itself.

@@ -94,10 +94,11 @@ class StageCoster {
 
   StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
-    if (!shapes_.empty() && shapes_.front().runs_pairs) pairs();
+    Costs& costs = prediction_.costs;
+    costs.pairs_in_turn = shapes_.empty() || !shapes_.front().runs_pairs;
+    if (!costs.pairs_in_turn) pairs();
     transfers();
     collectives();
-    Costs& costs = prediction_.costs;
     costs.one_send_buffer = framework_ == nullptr;
     costs.step_overhead = framework_ == nullptr ? hardware_.step_overhead : Seconds{framework_->step_s};
     costs.processors = hardware_.processors;

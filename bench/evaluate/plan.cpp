@@ -164,8 +164,11 @@ Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedul
   // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
   // is received no earlier than needed would keep its sender waiting for room to send the next.
   const bool meetings = schedule.vocab == VocabPasses::interlaced;
-  return add_step_end(add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted),
-                      end);
+  Schedule with_transfers =
+      add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted);
+  // No rank updates before all have added up the gradient's norm, whatever the schedule would allow.
+  with_transfers.barrier_at_end = true;
+  return add_step_end(with_transfers, end);
 }
 
 int rank_of(const Schedule& schedule, int stage) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "analysis/simulate/costs_json.hpp"
 #include "analysis/simulate/critical_path.hpp"
 #include "analysis/simulate/simulation_report.hpp"
@@ -187,6 +189,26 @@ TEST(Simulator, ABarrierHoldsTheOptimizerBack) {
   EXPECT_DOUBLE_EQ(free.ranks[0].back().end.value, 19);
   EXPECT_DOUBLE_EQ(free.ranks[1].back().end.value, 17);
   EXPECT_DOUBLE_EQ(free.ranks[2].back().end.value, 15);
+}
+
+TEST(Simulator, APairOverlapsOrRunsInTurn) {
+  Costs costs = uniform_costs(4, kUnit);
+  Schedule schedule = dualpipe(2, 8);
+  schedule.barrier_at_end = false;
+  const auto& actions = schedule.actions[0];
+  const auto pair =
+      std::find_if(actions.begin(), actions.end(), [](const Action& a) { return a.overlaps_next; });
+  ASSERT_NE(pair, actions.end());
+  const auto at = static_cast<std::size_t>(pair - actions.begin());
+  const auto events = [&] { return simulate(schedule, costs).ranks[0]; };
+  const Event first = events()[at];
+  const Event second = events()[at + 1];
+  EXPECT_EQ(first.start, second.start);
+  EXPECT_EQ(first.end, second.end);
+  costs.pairs_in_turn = true;
+  EXPECT_DOUBLE_EQ((events()[at].end - events()[at].start).value, 1);
+  EXPECT_DOUBLE_EQ((events()[at + 1].end - events()[at + 1].start).value, 2);
+  EXPECT_GE(events()[at + 1].start, events()[at].end);
 }
 
 TEST(Simulator, TiedEmbeddingsMeetOnFirstAndLastRank) {
