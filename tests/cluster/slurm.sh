@@ -128,12 +128,15 @@ last = {row["id"]: row["status"] for row in rows}
 print(len(count), "cells,", sum(n > 1 for n in count.values()), "with two rows,", sum(s == "ok" for s in last.values()), "ok")
 END
 }
-# finish JOB: waits until it has left the queue; a job that was queued again need not wait for the time Slurm gives it.
+# finish JOB: waits until it has left the queue; a job that was queued again need not wait the two minutes that Slurm gives it,
+# but some seconds: slurmd refuses a job that starts in the second in which it ended.
 finish() {
-  for _ in $(seq 600); do
+  local waiting each
+  for _ in $(seq 300); do
     squeue -h -j "$1" 2>/dev/null | grep -q . || return 0
-    squeue -h -r -j "$1" -t PD -o %A 2>/dev/null | while read -r waiting; do scontrol update "JobId=$waiting" StartTime=now 2>/dev/null || true; done
-    sleep 0.5
+    waiting=$(squeue -h -r -j "$1" -t PD -o %A 2>/dev/null || true)
+    sleep "$([ -z "$waiting" ] && echo 0.5 || echo 3)"
+    for each in $waiting; do scontrol update "JobId=$each" StartTime=now 2>/dev/null || true; done
   done
   echo "job $1 is still in the queue"
 }
