@@ -6,6 +6,7 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
+#include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline::cluster {
 namespace {
@@ -232,6 +233,14 @@ Profiles parse_profiles(std::string_view text, const std::string& origin) {
   }
   read(file, "software", profiles.software, nothing,
        [](Software& software, const std::string& key, const JsonKeys& constant) {
+         if (key == "schedules") {
+           software.schedules = constant.strings("value", kScheduleTraits.size());
+           for (const std::string& name : software.schedules) {
+             if (find_schedule_traits(name) == nullptr)
+               constant.refuse("value", "names of pipeline schedules");
+           }
+           return true;
+         }
          return set(kSoftware, software, key, constant) || set(kSwitches, software, key, constant);
        });
   return profiles;

@@ -1,6 +1,11 @@
 // A generation of training software: which kernels it fuses, what it keeps, which communication it overlaps.
 #pragma once
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace plumbline::cluster {
 
 /// Described in analysis/hardware/clusters.json and software.json, with the source of every number.
@@ -68,7 +73,14 @@ struct Software {
   double micro_batch_s = 0;        // host time of a stage per micro-batch outside the operators
   double step_s = 0;               // per step: data, logging, synchronisations
 
+  /// Pipeline schedules that it can run, those with vocabulary passes included; empty: not described.
+  std::vector<std::string> schedules{};
+
   bool mixtures() const { return router_operators > 0; }
+  /// Whether it has the schedule of this name, as far as it is known.
+  bool runs(std::string_view schedule) const {
+    return schedules.empty() || std::find(schedules.begin(), schedules.end(), schedule) != schedules.end();
+  }
 };
 
 }  // namespace plumbline::cluster

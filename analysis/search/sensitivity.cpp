@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/work/shapes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
@@ -56,7 +57,10 @@ struct Variant {
 class Variants {
  public:
   explicit Variants(const RunConfig& config)
-      : config_(config), keys_(keys_of(config)), batch_(config.batch.global_batch_size) {
+      : config_(config),
+        framework_(framework_of(config)),
+        keys_(keys_of(config)),
+        batch_(config.batch.global_batch_size) {
     layouts();
     sizes();
     switches();
@@ -70,6 +74,10 @@ class Variants {
     if (per_step < 1 || batch_ % per_step != 0) return;
     if (std::int64_t{keys.pipeline} * keys.chunks > config_.model.layers) return;
     if (keys.pipeline == 1 && (keys.chunks > 1 || keys.vocabulary != VocabPasses::none)) return;
+    const ScheduleTraits* schedule = find_with_passes(search_traits(keys.schedule).name, keys.vocabulary);
+    if (framework_ != nullptr && keys.pipeline > 1 && schedule != nullptr &&
+        !framework_->runs(schedule->name))
+      return;
     list.push_back({what, keys});
   }
 
@@ -157,6 +165,7 @@ class Variants {
   }
 
   const RunConfig& config_;
+  const cluster::Software* framework_;
   SearchKeys keys_;
   std::int64_t batch_;
 };

@@ -6,13 +6,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "analysis/predict/predict.hpp"
 #include "analysis/search/search_space.hpp"
 #include "analysis/search/sensitivity.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/base/error.hpp"
+#include "core/schedule/schedule_traits.hpp"
 
 namespace plumbline {
 namespace {
@@ -141,6 +145,25 @@ TEST(Search, SharesSequencesWhereOneIsTooLong) {
   EXPECT_EQ(types.size(), 4u);
   expect_best_of_all(result, std::move(best), request.config.machine.memory_budget);
   EXPECT_GT(result.best.front().keys.context, 1);
+}
+
+TEST(Search, ProposesSchedulesThatTheSoftwareHas) {
+  const std::map<std::string, std::set<std::string_view>> has = {
+      {"megatron-core", {"1f1b", "interleaved"}},
+      {"megatron-zero-bubble", {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}},
+      {"megatron-vocabulary", {"1f1b", "interleaved", "vocab-1", "vocab-2", "interlaced"}},
+      {"torchtitan", {"gpipe", "1f1b", "interleaved", "zb-v"}},
+      {"deepspeed", {"1f1b"}}};
+  for (const auto& [software, wanted] : has) {
+    SearchRequest request = small_request();
+    request.config.machine.software = software;
+    std::set<std::string_view> found;
+    for (const Candidate& c : all_candidates(request, false)) {
+      if (c.keys.pipeline > 1)
+        found.insert(find_with_passes(search_traits(c.keys.schedule).name, c.keys.vocabulary)->name);
+    }
+    EXPECT_EQ(found, wanted) << software;
+  }
 }
 
 /// Experts over ranks that are cut on their own, with every dispatcher: nothing that the software would refuse.
