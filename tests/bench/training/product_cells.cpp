@@ -366,12 +366,13 @@ void distil(Distilled which, const Row& row, const Switches& other, ProductCell&
     other.set(teacher);
   }
   config.distillation.teacher = teacher;
-  config.distillation.schedule = cell.schedule = kDistillations[row[kSchedule]];
+  config.distillation.schedule = kDistillations[row[kSchedule]];
   config.distillation.temperature = 2;
   config.distillation.lm_weight = 0.3;
   if (row[kZero] % 2 == 1) config.distillation.cache = DistillationCache::hidden;
   config.parallel.overlap_moe_expert_parallel_comm = false;
-  cell.name = fmt::format("{} {}{}", cell.schedule, cell.name, kNames[which]);
+  cell.name = config.distillation.schedule + cell.name.substr(cell.schedule.size()) + kNames[which];
+  cell.schedule = config.distillation.schedule;
   cell.switches += std::size(kMixtures) * (1 + which);
   judge(cell);
 }
