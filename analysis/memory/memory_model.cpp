@@ -49,12 +49,34 @@ class Profiles {
   const std::vector<StageProfiles*>& profiles_;
 };
 
+/// What is found out about profiles in one prediction, as Profiles wants it.
+struct KnownProfiles {
+  KnownProfiles(const StageKinds& kinds, const std::vector<StageShape>& teachers)
+      : profiles(teachers.empty() ? kinds.first_stage.size() : kinds.shapes.size()) {
+    all.reserve(profiles.size());
+    for (StageProfiles& each : profiles) all.push_back(&each);
+  }
+  KnownProfiles(const KnownProfiles&) = delete;
+  KnownProfiles& operator=(const KnownProfiles&) = delete;
+
+  std::vector<StageProfiles> profiles;
+  std::vector<StageProfiles*> all;
+};
+
+/// Rows of experts, where the routing is known.
+struct Routed {
+  const RoutedRows* student = nullptr;
+  const RoutedRows* teacher = nullptr;
+};
+
 /// Walks over a rank's actions, one after the other.
 class Walk {
  public:
-  Walk(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, const MemoryPlan::Rank& plan,
-       Profiles& profiles, MemoryDetail detail, const RoutedRows* rows, RankMemory& memory)
+  Walk(const std::vector<StageShape>& shapes, const std::vector<StageShape>& teachers,
+       const RepeatedSchedule& step, const MemoryPlan::Rank& plan, Profiles& profiles, MemoryDetail detail,
+       const Routed& rows, RankMemory& memory)
       : shapes_(shapes),
+        teachers_(teachers),
         step_(step),
         plan_(plan),
         profiles_(profiles),
@@ -143,7 +165,7 @@ class Walk {
         const ActionProfile profile =
             action_profile(routed(item.action), item.action.type, units, under_way_);
         pass(item, StageProfiles::Entry(profile), run, last);
-      } else if (rows_ != nullptr && is_compute(item.action.type)) {
+      } else if (rows_of(item.action) != nullptr) {
         pass(item,
              StageProfiles::Entry(action_profile(routed(item.action), item.action.type, item.with_extra)),
              run, last);
@@ -168,10 +190,17 @@ class Walk {
     pass(item, StageProfiles::Entry(pair_profile(first, second, under_way_)), run, last);
   }
 
+  /// Null where its routing is not known, or nothing of it.
+  const RoutedRows* rows_of(const Action& action) const {
+    if (action.type == ActionType::teacher_forward) return rows_.teacher;
+    return is_compute(action.type) ? rows_.student : nullptr;
+  }
+
   StageShape routed(const Action& action) const {
-    const StageShape& shape = shapes_[action.stage];
-    return rows_ == nullptr || !is_compute(action.type) ? shape
-                                                        : rows_->in_microbatch(shape, action.microbatch);
+    const bool teacher = action.type == ActionType::teacher_forward;
+    const StageShape& shape = teacher ? teachers_[action.stage] : shapes_[action.stage];
+    const RoutedRows* rows = rows_of(action);
+    return rows == nullptr ? shape : rows->in_microbatch(shape, action.microbatch);
   }
 
   void pass(const MemoryPlan::Item& item, const StageProfiles::Entry& entry, const MemoryPlan::Run& run,
@@ -196,11 +225,12 @@ class Walk {
   }
 
   const std::vector<StageShape>& shapes_;
+  const std::vector<StageShape>& teachers_;
   const RepeatedSchedule& step_;
   const MemoryPlan::Rank& plan_;
   Profiles& profiles_;
   MemoryDetail detail_;
-  const RoutedRows* rows_;  // where the routing is known
+  const Routed rows_;
   RankMemory& memory_;
   std::vector<FinalAction> final_;
   std::size_t next_final_ = 0;
@@ -215,7 +245,7 @@ class Walk {
 MemoryPrediction walk_all(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
                           const StageKinds& kinds, const std::vector<StageShape>& teachers,
                           const std::vector<StageProfiles*>& known, MemoryDetail detail,
-                          const RoutedRows* rows = nullptr) {
+                          const Routed& rows = {}) {
   const Schedule& schedule = step.once;
   Profiles profiles(kinds, teachers, known);
   const Layout layout = config.layout();
@@ -237,7 +267,7 @@ MemoryPrediction walk_all(const RunConfig& config, const RepeatedSchedule& step,
       }
       memory.held = held_bytes(kinds.on_rank(rank), config, taught);
     }
-    Walk(kinds.shapes, step, plan.ranks[at], profiles, detail, rows, memory).run();
+    Walk(kinds.shapes, teachers, step, plan.ranks[at], profiles, detail, rows, memory).run();
     if (memory.peak.total() <= prediction.peak) continue;
     prediction.peak = memory.peak.total();
     prediction.peak_rank = memory.rank;
@@ -250,25 +280,22 @@ bool receives_ahead(const StageKinds& kinds) {
 }
 
 MemoryPrediction predicted(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
-                           const cluster::Software* framework, const RoutedRows* rows) {
+                           const cluster::Software* framework, const Routed& rows) {
   const bool timeline = detail == MemoryDetail::timeline;
   if (timeline && step.repeats())
     throw std::logic_error("a timeline of memory needs every action of the step");
   const std::vector<StageShape> teachers = teacher_shapes(config, step.once);
   const StageKinds kinds(stage_shapes(config, step.once, framework), step.once);
-  std::vector<StageProfiles> profiles(teachers.empty() ? kinds.first_stage.size() : kinds.shapes.size());
-  std::vector<StageProfiles*> known;
-  known.reserve(profiles.size());
-  for (StageProfiles& each : profiles) known.push_back(&each);
-  const bool by_action = timeline || rows != nullptr;
+  KnownProfiles known(kinds, teachers);
+  const bool by_action = timeline || rows.student != nullptr;
   if (!receives_ahead(kinds)) {
-    return walk_all(config, step, memory_plan(step, !teachers.empty(), by_action), kinds, teachers, known,
+    return walk_all(config, step, memory_plan(step, !teachers.empty(), by_action), kinds, teachers, known.all,
                     detail, rows);
   }
   const bool pairs = kinds.shapes.front().runs_pairs;
   const RepeatedSchedule posted = with_receives_ahead(step, pairs);
   MemoryPrediction prediction = walk_all(config, posted, memory_plan(posted, !teachers.empty(), by_action),
-                                         kinds, teachers, known, detail, rows);
+                                         kinds, teachers, known.all, detail, rows);
   for (std::size_t rank = 0; timeline && rank < prediction.ranks.size(); ++rank)
     in_order_of_actions(step.once.actions[rank], pairs, prediction.ranks[rank].timeline);
   return prediction;
@@ -282,25 +309,25 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
 
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework) {
-  return predicted(config, step, detail, framework, nullptr);
+  return predicted(config, step, detail, framework, {});
 }
 
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
-                                const RoutedRows& rows) {
-  return predicted(config, schedule, detail, nullptr, &rows);
+                                const RoutedRows& rows, const RoutedRows* teacher) {
+  return predicted(config, schedule, detail, nullptr, {&rows, teacher});
 }
 
 RoutedMemory::RoutedMemory(const RunConfig& config, const Schedule& schedule)
-    : config_(config), step_(schedule), kinds_(stage_shapes(config, schedule, nullptr), schedule) {
+    : config_(config),
+      step_(schedule),
+      kinds_(stage_shapes(config, schedule, nullptr), schedule),
+      teachers_(teacher_shapes(config, schedule)) {
   if (receives_ahead(kinds_)) step_ = with_receives_ahead(step_, kinds_.shapes.front().runs_pairs);
-  plan_ = memory_plan(step_, false, true);
+  plan_ = memory_plan(step_, !teachers_.empty(), true);
 }
 
 MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
-  std::vector<StageProfiles> profiles(kinds_.first_stage.size());
-  std::vector<StageProfiles*> known;
-  known.reserve(profiles.size());
-  for (StageProfiles& each : profiles) known.push_back(&each);
+  const KnownProfiles known(kinds_, teachers_);
   const Layout layout = config_.layout();
   const auto parts = std::span(kinds_.shapes).first(static_cast<std::size_t>(step_.once.stages_per_route()));
   MemoryPrediction all;
@@ -309,7 +336,8 @@ MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
   all.ranks.resize(static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(senders));
   for (int sender = 0; sender < senders; ++sender) {
     const RoutedRows rows(config_, parts, routing, sender);
-    MemoryPrediction copy = walk_all(config_, step_, plan_, kinds_, {}, known, MemoryDetail::peaks, &rows);
+    MemoryPrediction copy =
+        walk_all(config_, step_, plan_, kinds_, teachers_, known.all, MemoryDetail::peaks, {&rows, nullptr});
     for (RankMemory& rank : copy.ranks) {
       rank.rank += sender * all.ranks_alike;
       if (rank.peak.total() > all.peak) {

@@ -46,10 +46,11 @@ enum class MemoryDetail { peaks, timeline };
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step,
                                 MemoryDetail detail = MemoryDetail::peaks);
 /// Of the ranks with one Layout::sender, where it is known which experts all tokens went to: `rows` of that. Of a mixture whose
-/// experts are spread over ranks, or drop rows; without it they have equally many rows.
+/// experts are spread over ranks, or drop rows; without it they have equally many rows. `teacher`: the same of evaluated_teacher(),
+/// whose rows are even without.
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
-                                const RoutedRows& rows);
-/// The memory of steps whose routing is known, one routing after the other.
+                                const RoutedRows& rows, const RoutedRows* teacher = nullptr);
+/// The memory of steps whose routing is known, one routing after the other; that of a teacher is even.
 class RoutedMemory {
  public:
   RoutedMemory(const RunConfig& config, const Schedule& schedule);
@@ -61,6 +62,7 @@ class RoutedMemory {
   const RunConfig& config_;
   RepeatedSchedule step_;
   StageKinds kinds_;
+  std::vector<StageShape> teachers_;
   MemoryPlan plan_;
 };
 /// The same with a framework's traits instead of those that `software` names.

@@ -78,6 +78,12 @@ std::int64_t held_by_ends(const StageShape& s) {
   return elements;
 }
 
+/// Bytes of the numbers that routers add to their scores.
+std::int64_t expert_biases(const StageShape& s) {
+  const auto biases = [](const StageShape& like) { return like.expert_bias ? like.experts : 0; };
+  return 4 * (s.over_layers(biases) + s.over_modules(biases));
+}
+
 }  // namespace
 
 std::int64_t attention_scratch_elements(const StageShape& s) {
@@ -96,13 +102,13 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   MemoryBreakdown held;
   if (stages.empty()) return held;
   if (stages.front().framework != nullptr) return framework_held_bytes(stages);
+  std::int64_t expert_bias_bytes = 0;
   std::int64_t whole = 0;  // elements, padding included
   std::int64_t owned = 0;  // of them by this data-parallel rank
   std::int64_t secondary = 0;
   std::int64_t buffers = 0;
   std::int64_t of_ends = 0;
-  std::int64_t expert_biases = 0;  // bytes
-  std::int64_t ahead = 0;          // token ids of modules: inputs, targets
+  std::int64_t ahead = 0;  // token ids of modules: inputs, targets
   bool first = false;
   bool last = false;
   for (const StageShape& s : stages) {
@@ -119,8 +125,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
       buffers += s.rows * s.distillation.teacher_hidden;
     }
     of_ends += held_by_ends(s);
-    const auto biases = [](const StageShape& like) { return like.expert_bias ? like.experts : 0; };
-    expert_biases += 4 * (s.over_layers(biases) + s.over_modules(biases));
+    expert_bias_bytes += expert_biases(s);
     ahead += 2 * s.own_modules();
     first = first || s.first;
     last = last || s.last;
@@ -128,7 +133,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   const StageShape& any = stages.front();
   const HeldQuantized quantized = held_quantized(stages);
   held[Category::parameters].value =
-      ((any.zero >= 3 ? owned : whole) + secondary) * any.e() + quantized.weights + expert_biases;
+      ((any.zero >= 3 ? owned : whole) + secondary) * any.e() + quantized.weights + expert_bias_bytes;
   held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
   const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
@@ -150,7 +155,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     rotary += rotary_tables(teachers.front());
     scratch = std::max(scratch, attention_scratch_elements(teachers.front()));
     for (const StageShape& teacher : teachers) {
-      held[Category::teacher].value += parameters_of(teacher).total() * teacher.e();
+      held[Category::teacher].value += parameters_of(teacher).total() * teacher.e() + expert_biases(teacher);
       of_ends += held_by_ends(teacher);
     }
   }

@@ -110,8 +110,7 @@ Flops executed_flops_per_token(const RunConfig& config, int stages) {
         (flops.forward + flops.backward) * static_cast<double>(std::int64_t{shape.tensor} * shape.context);
   }
   if (config.distillation.teacher) {
-    RunConfig evaluated = mean;
-    evaluated.model = *config.distillation.teacher;
+    RunConfig evaluated = evaluated_teacher(mean);
     evaluated.distillation.teacher.reset();
     for (const StageShape& shape : stage_shapes(evaluated, 1)) {
       microbatch +=

@@ -397,17 +397,23 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
   return shapes;
 }
 
-std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule) {
-  if (!config.distillation.teacher) return {};
+RunConfig evaluated_teacher(const RunConfig& config) {
   RunConfig teacher = config;
   teacher.model = *config.distillation.teacher;
+  teacher.mixture = MixtureConfig();  // no token is dropped, nothing is balanced
+  teacher.parallel.moe_shared_expert_overlap = false;
   teacher.parallel.zero_stage = 0;
   teacher.parallel.zero_hpz_partition_size = 1;
   teacher.parallel.overlap_param_gather.reset();
   teacher.recompute.granularity = Recompute::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
   teacher.numerics.fp8.format = Fp8Format::none;
-  std::vector<StageShape> shapes = stage_shapes(teacher, schedule);
+  return teacher;
+}
+
+std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule) {
+  if (!config.distillation.teacher) return {};
+  std::vector<StageShape> shapes = stage_shapes(evaluated_teacher(config), schedule);
   for (StageShape& shape : shapes) {
     shape.distillation = distillation_shape(config, schedule.joint_teacher);
   }

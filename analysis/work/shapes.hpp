@@ -315,6 +315,8 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
 /// The same with a framework's traits instead of the named one's.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
                                      const cluster::Software* framework);
+/// The run of the teacher, which must be there, as if it were the model: what its shapes and its routing are of.
+RunConfig evaluated_teacher(const RunConfig& config);
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
 /// FP8. Empty without one.
 std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);

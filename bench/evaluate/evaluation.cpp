@@ -78,8 +78,9 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
   }
   const std::string even = "predictions are for tokens that are spread evenly over the experts";
   const MixtureConfig& mixture = config.mixture;
-  const bool routing_counts = (config.spreads_experts() || mixture.capacity_factor > 0) &&
-                              !mixture.pad_to_capacity && mixture.routing == MixtureConfig().routing;
+  const bool of_student = (config.spreads_experts() || mixture.capacity_factor > 0) &&
+                          !mixture.pad_to_capacity && mixture.routing == MixtureConfig().routing;
+  const bool routing_counts = of_student || config.spreads_teacher_experts();
   if (routing_counts && note.find(even) == std::string::npos) {  // of another cell of a matrix
     if (!note.empty()) note += "; ";
     note += even;

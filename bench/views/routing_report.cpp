@@ -20,6 +20,12 @@ RoutingInterval routing_interval(const RunConfig& config, int routings, Bytes bu
         "expert_model_parallel_size above 1, fp8_format or moe_expert_capacity_factor, not padded",
         config.model.name));
   }
+  if (config.spreads_teacher_experts()) {
+    throw InputError(fmt::format(
+        "--routings: found the teacher {} with experts on several ranks, whose routings are not drawn; "
+        "expected a dense one, or none",
+        config.distillation.teacher->name));
+  }
   const MeanLoad load = mean_load(config, given_routing(config));
   return interval_of(needs_of_routings(config, schedule, load, routings, config.measure.seed), budget);
 }

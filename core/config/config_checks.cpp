@@ -152,6 +152,8 @@ std::optional<std::string> why_exchanges_do_not_overlap(const RunConfig& config)
   }
   if (!config.spreads_experts())
     return found("expert_model_parallel_size 1, expected experts that are spread over ranks");
+  if (config.distillation.teacher)
+    return found("a teacher, whose schedules have no pairs; expected false, or none");
   if (parallel.token_dispatcher == TokenDispatcher::allgather)
     return found("moe_token_dispatcher_type allgather, whose exchanges are awaited; expected alltoall");
   if (config.recompute.granularity == Recompute::full)
@@ -399,7 +401,8 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (auto reason = why_context_unsupported(config)) return reason;
   if (!config.measure.slow_ranks.empty() && config.machine.backend == Backend::cuda)
     return only("slow_ranks", "ranks with backend cuda", "none there, and any on cpu and emulated");
-  if (!config.model.mixture) {
+  const auto& teacher = config.distillation.teacher;
+  if (!config.model.mixture && !(teacher && teacher->mixture)) {
     if (config.parallel.expert != 1)
       return only("expert_model_parallel_size", config.parallel.expert, "1 only without experts");
     if (config.parallel.effective_expert_tensor() != config.parallel.tensor) {

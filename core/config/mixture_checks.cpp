@@ -206,10 +206,47 @@ std::optional<std::string> why_shared_expert_does_not_overlap(const RunConfig& c
   return std::nullopt;
 }
 
+/// Of plumbline's own step, with a mixture that is trained or a teacher's.
+std::optional<std::string> why_own_mixture_does_not_run(const RunConfig& config) {
+  if (auto reason = why_own_experts_do_not_spread(config)) return reason;
+  const ModelConfig& model = config.model;
+  if (config.parallel.effective_tp_comm_overlap()) {
+    return fmt::format(
+        "tp_comm_overlap: found true with {}, a mixture of experts; expected false: the products of experts "
+        "are not cut into pieces",
+        model.name);
+  }
+  if (model.latent && model.latent.query_rank == 0) {
+    return fmt::format("model: found {} without q_lora_rank, expected queries that are compressed, too",
+                       model.name);
+  }
+  if (model.latent && config.parallel.context > 1) {
+    return fmt::format("context_parallel_size: found {} with {}, expected 1: its attention is latent",
+                       config.parallel.context, model.name);
+  }
+  return std::nullopt;
+}
+
+/// Of a teacher, and of a mixture that learns from one.
+std::optional<std::string> why_teacher_does_not_fit(const RunConfig& config) {
+  const auto& teacher = config.distillation.teacher;
+  if (!teacher || (!teacher->mixture && !config.model.mixture)) return std::nullopt;
+  if (config.machine.software != "plumbline") {
+    return fmt::format(
+        "teacher: found {} with {} and software {}, which distils no mixtures of experts; expected none, or "
+        "plumbline",
+        teacher->name, config.model.name, config.machine.software);
+  }
+  if (!teacher->mixture) return std::nullopt;
+  RunConfig evaluated = config;
+  evaluated.model = *teacher;
+  evaluated.parallel.overlap_param_gather.reset();  // only what is trained is sharded
+  return why_own_mixture_does_not_run(evaluated);
+}
+
 }  // namespace
 
 std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
-  const auto& teacher = config.distillation.teacher;
   const MixtureConfig& keys = config.mixture;
   const bool losses = keys.aux_loss_coeff != 0 || keys.z_loss_coeff != 0;
   const Mixture& mixture = config.model.mixture;
@@ -221,6 +258,7 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
   if (auto reason = why_capacity_does_not_fit(config)) return reason;
   if (auto reason = why_routing_does_not_fit(config)) return reason;
   if (auto reason = why_shared_expert_does_not_overlap(config)) return reason;
+  if (auto reason = why_teacher_does_not_fit(config)) return reason;
   if (keys.load_balancing != LoadBalancing::aux_loss && keys.aux_loss_coeff == 0) {
     return fmt::format(
         "moe_router_load_balancing_type: found {} without moe_aux_loss_coeff, so that nothing is balanced; "
@@ -237,36 +275,18 @@ std::optional<std::string> why_mixture_does_not_fit(const RunConfig& config) {
       return fmt::format("save_routing: found a path with {}, which has no experts; expected none",
                          config.model.name);
     }
-    if (teacher && teacher->mixture) {
-      return fmt::format("teacher: found {}, a mixture of experts; expected a dense model", teacher->name);
-    }
     return std::nullopt;
   }
-  const auto with = [&](const char* key, const std::string& found, const char* expected) {
-    return fmt::format("{}: found {} with {}, a mixture of experts; expected {}", key, found,
-                       config.model.name, expected);
-  };
-  if (teacher) return with("teacher", teacher->name, "none: dense models are distilled");
   if (config.machine.software != "plumbline") return why_experts_do_not_spread(config);
-  if (auto reason = why_own_experts_do_not_spread(config)) return reason;
+  if (auto reason = why_own_mixture_does_not_run(config)) return reason;
   if (auto reason = why_fp8_experts_do_not_fit(config)) return reason;
-  if (config.parallel.effective_tp_comm_overlap()) {
-    return with("tp_comm_overlap", "true", "false: the products of experts are not cut into pieces");
-  }
-  if (config.model.latent && config.model.latent.query_rank == 0) {
-    return fmt::format("model: found {} without q_lora_rank, expected queries that are compressed, too",
-                       config.model.name);
-  }
-  if (config.model.latent && config.parallel.context > 1) {
-    return fmt::format("context_parallel_size: found {} with {}, expected 1: its attention is latent",
-                       config.parallel.context, config.model.name);
-  }
   if (config.parallel.context > 1 && keys.aux_loss_coeff != 0 &&
       keys.load_balancing != LoadBalancing::global_aux_loss) {
-    return with(
-        "moe_aux_loss_coeff", fmt::format("{}", keys.aux_loss_coeff),
-        "0 with context_parallel_size > 1, or moe_router_load_balancing_type global_aux_loss: the load "
-        "is that of whole sequences");
+    return fmt::format(
+        "moe_aux_loss_coeff: found {} with {}, a mixture of experts; expected 0 with context_parallel_size > "
+        "1, "
+        "or moe_router_load_balancing_type global_aux_loss: the load is that of whole sequences",
+        keys.aux_loss_coeff, config.model.name);
   }
   return std::nullopt;
 }

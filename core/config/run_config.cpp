@@ -13,8 +13,10 @@ Layout RunConfig::layout() const {
   layout.data = parallel.copies();
   layout.context = parallel.context;
   if (parallel.hierarchical()) layout.context_heads = parallel.head_ranks();
-  if (spreads_experts()) layout.expert = parallel.expert;
-  if (spreads_experts() && parallel.folds_experts()) layout.expert_tensor = parallel.expert_tensor;
+  if (spreads_experts() || spreads_teacher_experts()) {
+    layout.expert = parallel.expert;
+    if (parallel.folds_experts()) layout.expert_tensor = parallel.expert_tensor;
+  }
   layout.zero_param = parallel.zero_hpz_partition_size;
   layout.vocab_parallel = parallel.splits_vocabulary();
   if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {

@@ -116,9 +116,13 @@ struct RunConfig {
   Layout layout() const;
   /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
   /// (bench/training/expert_parallel.md).
-  bool spreads_experts() const {
-    return model.mixture && machine.software == "plumbline" &&
-           (parallel.expert > 1 || parallel.folds_experts());
+  bool spreads_experts() const { return spreads_experts_of(model); }
+  /// The same of a teacher's, over the same ranks.
+  bool spreads_teacher_experts() const {
+    return distillation.teacher && spreads_experts_of(*distillation.teacher);
+  }
+  bool spreads_experts_of(const ModelConfig& of) const {
+    return of.mixture && machine.software == "plumbline" && (parallel.expert > 1 || parallel.folds_experts());
   }
   /// Rows of an expert at most, of the tokens that a rank has of a micro-batch; 0: any number (Megatron-LM, get_capacity).
   std::int64_t expert_capacity() const;

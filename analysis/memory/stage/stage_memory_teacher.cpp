@@ -23,7 +23,8 @@ void StageReplay::teacher_forward(bool loss) {
       give(kTeacher, bytes_.stream + bytes_.statistics);
     }
   }
-  each(s_.layers, [&](std::int64_t i) {
+  each(s_.layers, {s_.dense_layers}, [&](std::int64_t i) {
+    at_layer(i);
     layer_forward(false);
     const bool leaves = i == s_.layers - 1 && !s_.last && !s_.next_here;
     layer_output(leaves && !s_.distillation.joint);

@@ -1,5 +1,8 @@
 #include "analysis/work/routing/routed_traffic.hpp"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "analysis/work/operator_list.hpp"
 
 namespace plumbline {
@@ -19,12 +22,11 @@ void add_rows(const StageShape& shape, ActionType type, std::int64_t sign, Traff
   }
 }
 
-/// `traffic`: of an even routing.
+/// Of one model's actions of these types; `traffic`: of an even routing.
 void take_rows(const Schedule& schedule, const std::vector<StageShape>& shapes, int pipeline,
-               const RoutedRows& rows, Traffic& traffic) {
-  using enum ActionType;
+               std::initializer_list<ActionType> types, const RoutedRows& rows, Traffic& traffic) {
   for (const Action& action : schedule.actions[static_cast<std::size_t>(pipeline)]) {
-    if (action.type != forward && action.type != backward && action.type != backward_input) continue;
+    if (std::find(types.begin(), types.end(), action.type) == types.end()) continue;
     const StageShape& even = shapes[action.stage];
     if (!even.depends_on_routing()) continue;
     add_rows(even, action.type, -1, traffic);
@@ -32,13 +34,20 @@ void take_rows(const Schedule& schedule, const std::vector<StageShape>& shapes, 
   }
 }
 
+constexpr std::initializer_list<ActionType> kOfModel = {ActionType::forward, ActionType::backward,
+                                                        ActionType::backward_input};
+
 }  // namespace
 
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
-                        const RoutedRows& rows) {
+                        const RoutedRows& rows, const RoutedRows* teacher) {
   Traffic traffic = predict_traffic(config, schedule)[static_cast<std::size_t>(world_rank)];
-  take_rows(schedule, stage_shapes(config, schedule), config.layout().coordinates(world_rank).pipeline, rows,
-            traffic);
+  const int pipeline = config.layout().coordinates(world_rank).pipeline;
+  take_rows(schedule, stage_shapes(config, schedule), pipeline, kOfModel, rows, traffic);
+  if (teacher != nullptr) {
+    take_rows(schedule, teacher_shapes(config, schedule), pipeline, {ActionType::teacher_forward}, *teacher,
+              traffic);
+  }
   return traffic;
 }
 
@@ -52,7 +61,7 @@ std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& sc
     for (int rank = 0; rank < layout.world(); ++rank) {
       const Coordinates at = layout.coordinates(rank);
       if (layout.sender(at) == sender)
-        take_rows(schedule, shapes, at.pipeline, rows, traffic[static_cast<std::size_t>(rank)]);
+        take_rows(schedule, shapes, at.pipeline, kOfModel, rows, traffic[static_cast<std::size_t>(rank)]);
     }
   }
   return traffic;

@@ -7,9 +7,9 @@
 namespace plumbline {
 
 /// predict_traffic() of one world rank where it is known which experts its tokens, and those of the ranks that share its experts,
-/// went to. `rows`: of its Layout::sender.
+/// went to. `rows`: of its Layout::sender; `teacher`: the same of evaluated_teacher(), whose rows are even without.
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
-                        const RoutedRows& rows);
+                        const RoutedRows& rows, const RoutedRows* teacher = nullptr);
 
 /// The same of every world rank.
 std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule,

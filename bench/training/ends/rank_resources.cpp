@@ -19,4 +19,16 @@ RankResources::RankResources(TrainingContext made_of, StageMap map, RankParamete
   shared.attention_scratch = scratch ? *scratch : attention_scratch.matrix();
 }
 
+void RankResources::note_expert_load(std::uint32_t microbatch, std::int64_t layer, const Routing& routing) {
+  if (routing.chose.empty()) return;
+  const Layout& layout = context.communicator.layout();
+  ExpertLoad load;
+  load.copy = layout.sender(layout.coordinates(context.communicator.rank()));
+  load.layer = static_cast<std::int32_t>(layer);
+  load.microbatch = static_cast<std::int32_t>(microbatch);
+  load.tokens.assign(routing.chose.begin(), routing.chose.end());
+  load.rows.assign(routing.counts.begin(), routing.counts.end());
+  expert_load.push_back(std::move(load));
+}
+
 }  // namespace plumbline::training

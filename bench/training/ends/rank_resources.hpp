@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/training/feed_forward/expert_load.hpp"
+#include "bench/training/feed_forward/routing.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
 #include "bench/training/linear/fp8_layers.hpp"
 #include "bench/training/parameters/context.hpp"
@@ -49,6 +50,8 @@ struct RankResources {
     at.pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
     return layout.rank_of(at);
   }
+  /// In expert_load, of a layer of the model that has experts; nothing of another.
+  void note_expert_load(std::uint32_t microbatch, std::int64_t layer, const Routing& routing);
   MicrobatchDropout dropout(std::uint32_t microbatch) const { return {context, step, microbatch}; }
   Matrix input_tokens(std::uint32_t microbatch) const { return inputs.matrix().row_range(microbatch, 1); }
   /// Of the mean loss that a token with a target makes up.

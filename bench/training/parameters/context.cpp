@@ -105,6 +105,8 @@ RunConfig teacher_config(const RunConfig& config) {
   teacher.parallel.zero_stage = 0;
   teacher.parallel.zero_hpz_partition_size = 1;
   teacher.parallel.overlap_param_gather.reset();
+  teacher.parallel.moe_shared_expert_overlap = false;
+  teacher.mixture = MixtureConfig();
   teacher.recompute.granularity = Recompute::none;
   return teacher;
 }

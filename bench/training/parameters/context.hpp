@@ -118,7 +118,7 @@ SharedBuffers make_shared_buffers(const TrainingContext& context);
 Tensor make_attention_scratch(const TrainingContext& context);
 
 /// The configuration of a distillation's teacher as a model of its own: whole on every data rank, nothing
-/// recomputed, dropped or in FP8, no teacher.
+/// recomputed, dropped or in FP8, no capacity of experts, no teacher.
 RunConfig teacher_config(const RunConfig& config);
 
 }  // namespace plumbline::training

@@ -24,6 +24,7 @@ class DistillationStage {
   /// The student's stage, which the actions F, B, I and W below run.
   ModelStage& student() { return student_stage_; }
   const RankResources& teacher() const { return teacher_; }
+  void start_step() { teacher_.expert_load.clear(); }
   /// Does F, TF, B or I.
   void run(const Action& action);
   Matrix send_buffer(const Action& action);

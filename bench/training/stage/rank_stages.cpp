@@ -118,6 +118,7 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
     rank_.module_counted.push_back(config_.batch.global_batch_size * (config_.batch.seq_length - k));
   rank_.expert_load.clear();
+  if (distillation_) distillation_->start_step();
   running_loads_.clear();
   if (rank_.module_inputs && inputs != nullptr) {
     const std::int64_t tokens = rank_.placement.microbatches * rank_.context.shape.tokens;

@@ -146,7 +146,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
       LayerActivations& saved = state.layers[i];
       const LayerWeights weights = begin_use(rank_, layers_[i]);
       layer_forward(context, rank_.shared, dropout, layers_[i], weights, saved);
-      note_expert_load(microbatch, layers_[i], saved.mixture.routing);
+      rank_.note_expert_load(microbatch, layers_[i].index, saved.mixture.routing);
       Matrix output;
       if (i + 1 == layers_.size()) {
         output = stage_output(microbatch, state);
@@ -166,9 +166,10 @@ void ModelStage::forward(std::uint32_t microbatch) {
   }
   if (!output_) return;
   if (modules_) {
-    modules_->forward(
-        microbatch, state.output, state.modules,
-        [&](const Layer& layer, const Routing& routing) { note_expert_load(microbatch, layer, routing); });
+    modules_->forward(microbatch, state.output, state.modules,
+                      [&](const Layer& layer, const Routing& routing) {
+                        rank_.note_expert_load(microbatch, layer.index, routing);
+                      });
   } else {
     output_->forward(microbatch, state.output);
   }
@@ -176,18 +177,6 @@ void ModelStage::forward(std::uint32_t microbatch) {
     loss_sum_ += output_->loss(rank_.target_tokens(microbatch), rank_.per_token(), state.output);
   }
   if (modules_) modules_->loss(microbatch, state.modules, module_losses_);
-}
-
-void ModelStage::note_expert_load(std::uint32_t microbatch, const Layer& layer, const Routing& routing) {
-  if (routing.chose.empty()) return;
-  const Communicator& communicator = rank_.context.communicator;
-  ExpertLoad load;
-  load.copy = communicator.layout().sender(communicator.layout().coordinates(communicator.rank()));
-  load.layer = static_cast<std::int32_t>(layer.index);
-  load.microbatch = static_cast<std::int32_t>(microbatch);
-  load.tokens.assign(routing.chose.begin(), routing.chose.end());
-  load.rows.assign(routing.counts.begin(), routing.counts.end());
-  rank_.expert_load.push_back(std::move(load));
 }
 
 void ModelStage::progress() const {

@@ -80,7 +80,6 @@ class ModelStage {
   void begin_action(const Uses& uses);
   MicrobatchState& held(std::uint32_t microbatch, const char* action);
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
-  void note_expert_load(std::uint32_t microbatch, const Layer& layer, const Routing& routing);
   /// Lets overlapped collectives progress, where there are any.
   void progress() const;
   void recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state);

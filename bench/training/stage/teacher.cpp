@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "bench/training/stage/layer_use.hpp"
+
 namespace plumbline::training {
 
 TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool joint)
@@ -19,7 +21,10 @@ TeacherStage::TeacherStage(RankResources& teacher, const StageEntry& entry, bool
     embedding_norm_.emplace(teacher, entry);
     uses_ = input_->units();
   }
-  for (const Layer& layer : layers_) uses_.push_back(layer.unit);
+  for (const Layer& layer : layers_) {
+    uses_.push_back(layer.unit);
+    if (layer.expert_unit >= 0) expert_uses_.push_back(layer.expert_unit);
+  }
   if (part_.last()) {
     output_.emplace(teacher, entry);
     output_use_ = output_->units();
@@ -39,6 +44,7 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
   const TrainingContext& context = rank_.context;
   const MicrobatchDropout dropout = rank_.dropout(microbatch);  // a teacher has none
   rank_.values.begin_action(uses_);
+  rank_.expert_values.begin_action(expert_uses_);
   if (input_) input_->forward(tokens, receive(microbatch));
   Tensor stream = std::move(inputs_[microbatch]);
   if (input_) {
@@ -48,12 +54,13 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
   for (const Layer& layer : layers_) {
     LayerActivations saved;
     saved.input = std::move(stream);
-    const LayerWeights weights = layer.weights(rank_.values.begin());
+    const LayerWeights weights = begin_use(rank_, layer);
     layer_forward(context, rank_.shared, dropout, layer, weights, saved);
+    rank_.note_expert_load(microbatch, layer.index, saved.mixture.routing);
     const bool sends = &layer == &layers_.back() && send_;
     stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
     layer_output(context, dropout, layer, weights, saved, sends ? send_ : stream);
-    rank_.values.end();
+    end_use(rank_, layer);
   }
   if (part_.last()) {
     outputs_[microbatch] = output_of(std::move(stream));

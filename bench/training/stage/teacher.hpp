@@ -45,7 +45,8 @@ class TeacherStage {
   std::optional<InputEnd> input_;
   std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
-  std::vector<int> uses_;  // of units' values, in order
+  std::vector<int> uses_;         // of units' values, in order
+  std::vector<int> expert_uses_;  // of experts that are spread over ranks
   std::vector<int> output_use_;
   Tensor send_;
   std::vector<Tensor> inputs_;   // by micro-batch, received

@@ -81,6 +81,44 @@ TEST(DistillationMemory, TeacherForwardByHand) {
   EXPECT_EQ(net(action_profile(stages[1], teacher_forward, false), Category::teacher), 4 * 32 * 4 - 96);
 }
 
+/// Eight rows at four experts of T·k choices.
+TEST(DistillationMemory, TeacherWithExpertsByHand) {
+  RunConfig config = tiny_pair();
+  ModelConfig& teacher = *config.distillation.teacher;
+  teacher.layers = 3;
+  teacher.mixture = {4, 2, true};
+  teacher.mixture.first_dense = 1;
+  teacher.mixture.dense_ffn = 10;
+  teacher.mixture.expert_bias = true;
+  const Schedule schedule = made("abeja", 2, 2);
+  std::vector<StageShape> stages = teacher_shapes(config, schedule);
+  ASSERT_EQ(stages[0].layers, 2);
+  // As above but for fc1 and activation: of a layer without experts 320 and 160; of one with logits 64, experts and rows of
+  // choices 64, tokens and weights of rows 64, fc1 1280, activation 640.
+  const std::int64_t attention = 2 * (192 + 16) + 320 + 192 + 48 + 192;
+  const std::int64_t routed = attention + 3 * 64 + 1280 + 640;
+  const std::int64_t rows = 8 * 12 * 4;  // of products, while y is in the send buffer
+  ActionProfile profile = action_profile(stages[0], teacher_forward);
+  EXPECT_EQ(profile.peak[Category::teacher].value, 192 + routed);
+  EXPECT_EQ(profile.peak.total().value, 192 + routed + rows);
+  EXPECT_EQ(profile.net, MemoryBreakdown{});
+  // Of what the student's routers are told to do nothing is a teacher's.
+  config.model.mixture = {4, 2, true};
+  config.mixture.capacity_factor = 0.5;
+  config.mixture.aux_loss_coeff = 1;
+  config.mixture.load_balancing = LoadBalancing::global_aux_loss;
+  EXPECT_EQ(action_profile(teacher_shapes(config, schedule)[0], teacher_forward).peak, profile.peak);
+  // Four numbers of its router beside the weights.
+  const MemoryPrediction held = predict_memory(config, schedule);
+  teacher.mixture.expert_bias = false;
+  const MemoryPrediction without = predict_memory(config, schedule);
+  for (const std::size_t rank : {0, 1}) {
+    EXPECT_EQ(
+        held.ranks[rank].held[Category::teacher].value - without.ranks[rank].held[Category::teacher].value,
+        4 * 4);
+  }
+}
+
 TEST(DistillationMemory, LossByHand) {
   RunConfig config = tiny_pair();
   const auto forward_of_last = [&] {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -25,6 +26,7 @@
 #include "core/run/solo_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 #include "tests/bench/training/product_cells.hpp"
+#include "tests/bench/training/routed_memory.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -39,7 +41,8 @@ bool drops(const RunConfig& config) {
 }
 /// Whether memory follows which experts have the tokens.
 bool follows_routing(const RunConfig& config) {
-  return config.spreads_experts() || drops(config) || (config.model.mixture && config.numerics.fp8.on());
+  return config.spreads_experts() || config.spreads_teacher_experts() || drops(config) ||
+         (config.model.mixture && config.numerics.fp8.on());
 }
 
 /// What was found in one cell; on rank 0.
@@ -54,8 +57,10 @@ struct Measured {
   const char* backend;
   const std::vector<MeasuredMemory>& memory;
   const std::vector<std::vector<MemorySample>>& samples;
-  std::vector<Traffic> traffic;       // empty: not compared
-  std::vector<RoutedTokens> routing;  // of experts that are spread over ranks; empty: even
+  std::vector<Traffic> traffic;  // empty: not compared
+  bool routed = false;           // else rows are even
+  std::vector<RoutedTokens> routing;
+  std::vector<RoutedTokens> teacher_routing;
 };
 
 void compare_bytes(const MemoryBreakdown& predicted, const MemoryBreakdown& measured,
@@ -75,9 +80,12 @@ void compare_with_prediction(const RunConfig& config, const Schedule& schedule, 
   const Layout layout = config.layout();
   std::vector<RoutedRows> rows;  // by sender, where the routing is known
   std::vector<MemoryPrediction> predictions;
-  for (int sender = 0; sender < layout.senders() && !measured.routing.empty(); ++sender) {
+  std::vector<std::optional<RoutedRows>> of_teacher;
+  for (int sender = 0; sender < layout.senders() && measured.routed; ++sender) {
     rows.emplace_back(config, schedule, measured.routing, sender);
-    predictions.push_back(predict_memory(config, schedule, MemoryDetail::timeline, rows.back()));
+    of_teacher.push_back(teacher_rows(config, schedule, measured.teacher_routing, sender));
+    predictions.push_back(
+        predict_memory(config, schedule, MemoryDetail::timeline, rows.back(), or_null(of_teacher.back())));
   }
   if (rows.empty()) predictions.push_back(predict_memory(config, schedule, MemoryDetail::timeline));
   for (int rank = 0; rank < layout.world(); ++rank) {
@@ -107,7 +115,8 @@ void compare_with_prediction(const RunConfig& config, const Schedule& schedule, 
   std::vector<Traffic> traffic = predict_traffic(config, schedule);
   for (int rank = 0; rank < layout.world() && !rows.empty(); ++rank) {
     const auto sender = static_cast<std::size_t>(layout.sender(layout.coordinates(rank)));
-    traffic[static_cast<std::size_t>(rank)] = predict_traffic(config, schedule, rank, rows[sender]);
+    traffic[static_cast<std::size_t>(rank)] =
+        predict_traffic(config, schedule, rank, rows[sender], or_null(of_teacher[sender]));
   }
   for (std::size_t rank = 0; rank < measured.traffic.size(); ++rank) {
     if (same(traffic[rank], measured.traffic[rank])) continue;
@@ -132,8 +141,8 @@ class Product {
         cell.config.numerics.fp8.on() && cell.config.numerics.fp8.recipe == Fp8Recipe::delayed;
     const bool routed = follows_routing(cell.config);
     const StepResult step = last_step(cell.config, schedule, delayed && !routed ? 2 : 1, communicator);
-    Measured on_cpu{"cpu", step.memory, step.samples, from_every_rank(communicator, step.traffic), {}};
-    if (routed) on_cpu.routing = step.routing;
+    Measured on_cpu{"cpu",  step.memory,  step.samples,        from_every_rank(communicator, step.traffic),
+                    routed, step.routing, step.teacher_routing};
     if (delayed && routed && cell.config.parallel.effective_sequence_parallel()) on_cpu.traffic.clear();
     if (rank_ == 0) {
       if (has_one_result(cell.config)) compare_gradients(cell, step, finding);
@@ -220,9 +229,12 @@ class Product {
                       result.memory,
                       result.samples,
                       from_every_rank(control, result.step_traffic),
+                      config.spreads_experts() || config.spreads_teacher_experts() || drops(config),
+                      {},
                       {}};
     // Experts that have one row more than others are those of the first ranks.
-    if (config.spreads_experts() || drops(config)) emulated.routing = given_routing(config);
+    if (emulated.routed && config.model.mixture) emulated.routing = given_routing(config);
+    if (config.spreads_teacher_experts()) emulated.teacher_routing = given_routing(evaluated_teacher(config));
     if (rank_ == 0) compare_with_prediction(config, schedule, emulated, finding);
   }
 

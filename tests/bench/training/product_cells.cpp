@@ -34,6 +34,7 @@ constexpr Pipeline kSchedules[] = {{"gpipe"},
                                    {"1f1b", "interlaced"},
                                    {"v-half", "vocab-1"},
                                    {"v-half", "vocab-2"}};
+constexpr std::size_t k1F1B = 1;
 constexpr std::size_t kZeroStages = 4;
 constexpr std::size_t kSequences = 3;  // off, on, on with overlapped collectives
 constexpr int kLargestSize = 4;
@@ -243,6 +244,23 @@ const char* hide_exchanges(bool pairs_first, RunConfig& config) {
   return "";
 }
 
+/// Says whether it may be.
+void judge(ProductCell& cell) {
+  const RunConfig& config = cell.config;
+  cell.illegal.clear();
+  if (const auto reason = why_invalid(config)) {
+    cell.illegal = *reason;
+  } else if (const auto unsupported = why_unsupported(config)) {
+    cell.illegal = *unsupported;
+  } else {
+    try {
+      schedule_for(config);
+    } catch (const InputError& error) {
+      cell.illegal = error.what();
+    }
+  }
+}
+
 ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
   constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
   const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
@@ -318,18 +336,45 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
       (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "");
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
-  if (const auto reason = why_invalid(config)) {
-    cell.illegal = *reason;
-  } else if (const auto unsupported = why_unsupported(config)) {
-    cell.illegal = *unsupported;
-  } else {
-    try {
-      schedule_for(config);
-    } catch (const InputError& error) {
-      cell.illegal = error.what();
-    }
-  }
+  judge(cell);
   return cell;
+}
+
+constexpr const char* kDistillations[] = {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"};
+/// Which of student and teacher have experts.
+enum Distilled : std::size_t { kStudent, kTeacher, kBoth, kDistilleds };
+
+/// A teacher for a cell of 1F1B; or the cell's mixture for a teacher, and a dense student.
+void distil(Distilled which, const Row& row, const Switches& other, ProductCell& cell) {
+  constexpr const char* kNames[] = {" dense teacher", " teacher of a dense one", " teacher with experts"};
+  RunConfig& config = cell.config;
+  ModelConfig teacher = small_qwen2();
+  teacher.layers = 9;
+  teacher.hidden = 96;
+  teacher.head_dim = 12;
+  teacher.ffn = 192;
+  if (which == kTeacher) {
+    kMixtures[row[kModel]].set(teacher);
+    ModelConfig student = small_qwen2();
+    student.layers = 9;
+    student.ffn = 192;
+    config.model = student;
+    config.mixture = {};
+    config.parallel.moe_shared_expert_overlap = false;
+    set_recomputation(config, kRecomputations[row[kRecompute]]);
+  } else if (which == kBoth) {
+    other.set(teacher);
+  }
+  config.distillation.teacher = teacher;
+  config.distillation.schedule = kDistillations[row[kSchedule]];
+  config.distillation.temperature = 2;
+  config.distillation.lm_weight = 0.3;
+  if (row[kZero] % 2 == 1) config.distillation.cache = DistillationCache::hidden;
+  config.parallel.overlap_moe_expert_parallel_comm = false;
+  cell.name = config.distillation.schedule + cell.name.substr(cell.schedule.size()) + kNames[which];
+  cell.schedule = config.distillation.schedule;
+  cell.switches += std::size(kMixtures) * (1 + which);
+  judge(cell);
 }
 
 }  // namespace
@@ -432,6 +477,25 @@ std::vector<ProductCell> expert_cells(int ranks) {
                       kDispatches * kSharingsOfExperts, std::size(kMixtures)},
                      allowed))
     cells.push_back(cell_of(layouts[row[kLayout]], row, true));
+  std::vector<std::pair<std::size_t, std::size_t>> taught;
+  for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
+    for (std::size_t schedule = 0; schedule < std::size(kDistillations); ++schedule)
+      taught.emplace_back(layout, schedule);
+  }
+  constexpr std::size_t kKinds = std::size(kMixtures);
+  for (const Row& row :
+       covering_rows(taught,
+                     {kSequences - 1, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
+                      kDispatches * kSharingsOfExperts, kKinds * kDistilleds},
+                     allowed)) {
+    Row of_cell = row;
+    of_cell[kModel] = row[kModel] % kKinds;
+    Row plain = of_cell;
+    plain[kSchedule] = k1F1B;
+    cells.push_back(cell_of(layouts[row[kLayout]], plain, true));
+    distil(static_cast<Distilled>(row[kModel] / kKinds), of_cell, kMixtures[(of_cell[kModel] + 1) % kKinds],
+           cells.back());
+  }
   return cells;
 }
 

@@ -26,7 +26,8 @@ std::vector<ProductCell> product_cells(int ranks, bool covering);
 std::vector<ProductCell> context_cells(int ranks);
 /// A selection over layouts of mixtures whose ranks have all experts, or two, four or eight of them the experts between them, with
 /// and without ranks that share sequences, every token at its experts or a capacity of these, padded or not, exchanges of rows awaited or hidden: every layout meets
-/// every schedule, and every two other settings each other.
+/// every schedule, and every two other settings each other. Then the same over the orders of a teacher's forwards, where the
+/// student, the teacher or both have experts.
 std::vector<ProductCell> expert_cells(int ranks);
 
 }  // namespace plumbline::training

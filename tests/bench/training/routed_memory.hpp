@@ -3,11 +3,23 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "analysis/memory/memory_model.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
+
+/// Rows of the teacher's experts of one Layout::sender in that step; nothing without such a teacher.
+inline std::optional<RoutedRows> teacher_rows(const RunConfig& config, const Schedule& schedule,
+                                              const std::vector<RoutedTokens>& routing, int sender) {
+  if (!config.distillation.teacher || !config.distillation.teacher->mixture) return std::nullopt;
+  return RoutedRows(evaluated_teacher(config), schedule, routing, sender);
+}
+inline const RoutedRows* or_null(const std::optional<RoutedRows>& rows) {
+  return rows ? &*rows : nullptr;
+}
 
 /// On every rank, whose rows are others than its neighbours', and after every action of the first ranks.
 inline void expect_routed_memory(const RunConfig& config, const StepResult& found) {
@@ -15,7 +27,9 @@ inline void expect_routed_memory(const RunConfig& config, const StepResult& foun
   const Layout layout = config.layout();
   for (int sender = 0; sender < layout.senders(); ++sender) {
     const RoutedRows rows(config, schedule, found.routing, sender);
-    const MemoryPrediction predicted = predict_memory(config, schedule, MemoryDetail::timeline, rows);
+    const auto of_teacher = teacher_rows(config, schedule, found.teacher_routing, sender);
+    const MemoryPrediction predicted =
+        predict_memory(config, schedule, MemoryDetail::timeline, rows, or_null(of_teacher));
     for (int rank = 0; rank < layout.world(); ++rank) {
       if (layout.sender(layout.coordinates(rank)) != sender) continue;
       for (int i = 0; i < kCategories; ++i) {

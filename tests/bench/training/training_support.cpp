@@ -130,13 +130,14 @@ StepResult one_step(const RunConfig& config, Communicator& communicator) {
   return one_step(config, schedule_for(config), communicator);
 }
 
-std::vector<RoutedTokens> gather_routing(const RankStages& stages, Communicator& communicator) {
+std::vector<RoutedTokens> gather_routing(const std::vector<ExpertLoad>& loads, const ModelConfig& model,
+                                         Communicator& communicator) {
   std::vector<std::int32_t> mine;
-  for (const ExpertLoad& load : stages.expert_load()) {
+  for (const ExpertLoad& load : loads) {
     mine.insert(mine.end(), {load.copy, load.layer, load.microbatch});
     mine.insert(mine.end(), load.tokens.begin(), load.tokens.end());
   }
-  const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
+  const auto experts = static_cast<std::ptrdiff_t>(model.mixture.experts);
   const std::vector<std::int64_t> sizes = from_every_rank(communicator, std::int64_t{std::ssize(mine)});
   std::vector<RoutedTokens> routing;
   for (int rank = 0; rank < communicator.layout().world(); ++rank) {
@@ -193,7 +194,10 @@ StepResult last_step_with(Operators& operators, const RunConfig& config, const S
                  [&](NamedTensor&& whole) { result.gradients[whole.name] = std::move(whole.values); });
   result.memory = from_every_rank(communicator, MeasuredMemory{arena.at_peak(), arena.reserved()});
   result.samples = gather_samples(schedule, stages.samples(), communicator);
-  result.routing = gather_routing(stages, communicator);
+  result.routing = gather_routing(stages.expert_load(), config.model, communicator);
+  if (config.distillation.teacher)
+    result.teacher_routing =
+        gather_routing(stages.teacher()->expert_load, *config.distillation.teacher, communicator);
   return result;
 }
 

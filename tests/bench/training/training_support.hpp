@@ -73,10 +73,12 @@ struct StepResult {
   std::vector<std::vector<MemorySample>> samples;       // by pipeline rank and action; on all ranks
   Traffic traffic;                                      // of this rank, in the step's actions
   std::vector<RoutedTokens> routing;                    // of a mixture, in the step; on all ranks
+  std::vector<RoutedTokens> teacher_routing;            // the same of a teacher
 };
 
-/// How many tokens the experts had in the step just made, of all ranks. Collective.
-std::vector<RoutedTokens> gather_routing(const RankStages& stages, Communicator& communicator);
+/// How many tokens the experts of a model had in the step just made, of all ranks. Collective.
+std::vector<RoutedTokens> gather_routing(const std::vector<ExpertLoad>& loads, const ModelConfig& model,
+                                         Communicator& communicator);
 
 /// Random weights in which biases are not 0 and norms not 1, so that a mix-up shows.
 SliceReader lively_weights(std::uint64_t seed);

@@ -90,10 +90,6 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
        },
        "world_size: found 2, expected a multiple of expert tensor x expert x pipeline parallel size = 4 x 1 "
        "x 1"},
-      {"mixtral-8x7b", [](RunConfig& c) { c.distillation.teacher = *find_preset("llama-3-8b"); },
-       "teacher: found llama-3-8b with mixtral-8x7b"},
-      {"llama-3-8b", [](RunConfig& c) { c.distillation.teacher = *find_preset("mixtral-8x7b"); },
-       "teacher: found mixtral-8x7b, a mixture"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.aux_loss_coeff = 0.1; }, "moe_aux_loss_coeff: found"},
       {"llama-3-8b", [](RunConfig& c) { c.mixture.z_loss_coeff = 0.1; }, "moe_z_loss_coeff: found"},
       {"mixtral-8x7b", [](RunConfig& c) { c.mixture.load_balancing = LoadBalancing::seq_aux_loss; },
@@ -257,6 +253,86 @@ TEST(MixtureChecks, SayWithWhatExchangesAreNotHidden) {
     EXPECT_THAT(reason, HasSubstr(c.reason));
     EXPECT_EQ(reason.empty(), c.reason[0] == '\0') << reason;
     EXPECT_THAT(reason, Not(HasSubstr("\n")));
+  }
+}
+
+TEST(MixtureChecks, OfTeachersAndStudents) {
+  struct Case {
+    const char* student;
+    const char* teacher;
+    void (*change)(RunConfig& config);
+    const char* reason;
+  };
+  const auto spread = [](RunConfig& c) { c.parallel.expert = c.parallel.world_size = 2; };
+  const Case cases[] = {
+      {"mixtral-8x7b", "llama-3-8b", spread, ""},
+      {"llama-3-8b", "mixtral-8x7b", spread, ""},
+      {"mixtral-8x7b", "mixtral-8x22b", spread, ""},
+      {"mixtral-8x7b", "llama-3-8b",
+       [](RunConfig& c) {
+         c.parallel.world_size = c.parallel.context = 2;
+         c.mixture.aux_loss_coeff = 0.1;
+       },
+       "moe_aux_loss_coeff: found 0.1 with mixtral-8x7b"},
+      {"mixtral-8x7b", "llama-3-8b", [](RunConfig& c) { c.machine.software = "megatron-core"; },
+       "teacher: found llama-3-8b with mixtral-8x7b and software megatron-core, which distils no mixtures"},
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.machine.software = "megatron-core"; },
+       "teacher: found mixtral-8x7b with llama-3-8b and software megatron-core"},
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.parallel.expert = c.parallel.world_size = 3; },
+       "expert_model_parallel_size: found 3, expected a divisor of the 8 experts of mixtral-8x7b"},
+      {"mixtral-8x7b", "mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.expert = c.parallel.world_size = 4;
+         c.distillation.teacher->name = "teacher-of-6";
+         c.distillation.teacher->mixture.experts = 6;
+       },
+       "expert_model_parallel_size: found 4, expected a divisor of the 6 experts of teacher-of-6"},
+      {"llama-3-8b", "mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.tensor = c.parallel.world_size = 2;
+         c.parallel.expert_tensor = 1;
+       },
+       "sequence_parallel: found false with mixtral-8x7b, a mixture of experts, on 2 tensor ranks"},
+      {"llama-3-8b", "mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.tensor = c.parallel.world_size = 2;
+         c.parallel.sequence_parallel = c.parallel.tp_comm_overlap = true;
+       },
+       "tp_comm_overlap: found true with mixtral-8x7b"},
+      {"llama-3-8b", "deepseek-v3", [](RunConfig& c) { c.parallel.world_size = c.parallel.context = 2; },
+       "context_parallel_size: found 2 with deepseek-v3, expected 1: its attention is latent"},
+      {"llama-3-8b", "mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.world_size = 2;
+         c.parallel.zero_stage = 1;
+         c.parallel.overlap_param_gather = true;
+         c.parallel.expert = 2;
+       },
+       ""},
+      {"mixtral-8x7b", "llama-3-8b",
+       [](RunConfig& c) {
+         c.parallel.expert = c.parallel.world_size = 2;
+         c.parallel.overlap_moe_expert_parallel_comm = true;
+       },
+       "overlap_moe_expert_parallel_comm: found true with a teacher, whose schedules have no pairs"},
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.mixture.capacity_factor = 1; },
+       "moe_expert_capacity_factor: found 1 with llama-3-8b, which has no experts"},
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.files.save_routing = "r.csv"; },
+       "save_routing: found a path with llama-3-8b, which has no experts"},
+  };
+  for (const Case& c : cases) {
+    RunConfig config = run_of(c.student);
+    config.distillation.teacher = *find_preset(c.teacher);
+    config.distillation.teacher->vocab = config.model.vocab;
+    config.batch.global_batch_size = 24;
+    c.change(config);
+    const std::string reason = why_invalid(config).value_or("");
+    EXPECT_THAT(reason, HasSubstr(c.reason)) << c.student << " " << c.teacher;
+    EXPECT_EQ(reason.empty(), c.reason[0] == '\0') << reason;
+    EXPECT_THAT(reason, Not(HasSubstr("\n")));
+    if (reason.empty()) {
+      EXPECT_EQ(why_unsupported(config).value_or(""), "");
+    }
   }
 }
 
