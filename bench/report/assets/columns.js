@@ -33,6 +33,16 @@ function decodeTimeline(run, index) {
   timeline.type = column(Uint8Array, count);
   timeline.changeCategory = column(Uint8Array, header.memory);
   timeline.collectives = header.collectives || [];
+  const lanes = header.lanes || [], spans = lanes.reduce((sum, each) => sum + each, 0);
+  at = Math.ceil(at / 4) * 4;
+  for (const name of ["laneStart", "laneLength", "laneWaited"]) timeline[name] = column(Uint32Array, spans);
+  timeline.laneGroup = column(Uint8Array, spans);
+  let next = 0;
+  timeline.lanes = lanes.map((length) => {
+    const first = next;
+    next += length;
+    return {first, end: next, groups: Array.from(new Set(timeline.laneGroup.subarray(first, next))).sort((a, b) => a - b)};
+  });
   let first = 0;
   for (const events of header.ranks) {
     timeline.ranks.push({first, end: first + events});
