@@ -27,6 +27,10 @@ struct ActionLanes {
 std::vector<ActionLanes> action_lanes(const RunConfig& config, const RepeatedSchedule& step,
                                       const HardwareProfile& hardware);
 
+/// Into how many pieces a lane is cut at most, nearly: collectives of a group that lie together within this part of the trace
+/// are one span, however many a step has.
+constexpr double kLanePieces = 4000;
+
 /// Puts them where the trace, simulated from `schedule`, has the actions: by pipeline rank, in order of start. What computes is
 /// measured from its start (`stretched`: on shared processors, where it lasts longer than its kind), all else to its end.
 std::vector<std::vector<LaneSpan>> lanes_of(const Schedule& schedule, const Trace& trace,

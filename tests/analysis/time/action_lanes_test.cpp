@@ -163,5 +163,32 @@ TEST(ActionLanes, ArePlacedOnEvents) {
   }
 }
 
+// Ten thousand forwards with two collectives each stay as many spans as a lane has pieces, and as much waiting.
+TEST(ActionLanes, OfALongStepAreFew) {
+  Schedule schedule;
+  schedule.ranks = schedule.stages = 1;
+  Trace trace;
+  trace.ranks.emplace_back();
+  schedule.actions.emplace_back();
+  constexpr int kActions = 10'000;
+  for (int i = 0; i < kActions; ++i) {
+    trace.ranks[0].push_back(event(ActionType::forward, i, i + 1));
+    schedule.actions[0].push_back(trace.ranks[0].back().action);
+  }
+  const std::vector<ActionLanes> kinds = {{ActionType::forward,
+                                           0,
+                                           {},
+                                           false,
+                                           {1},
+                                           {{Group::tensor, {0}, {0.25}, {0.125}},
+                                            {Group::data, {0.25}, {1}, {}},
+                                            {Group::tensor, {0.5}, {0.75}, {0}}}}};
+  const auto lanes = lanes_of(schedule, trace, kinds, false);
+  EXPECT_LE(static_cast<double>(lanes[0].size()), 2 * (2 * kLanePieces + 1));
+  EXPECT_GT(static_cast<double>(lanes[0].size()), kLanePieces);
+  EXPECT_NEAR(sums_of(lanes[0], Group::tensor).waited.value, 0.125 * kActions, 1e-6);
+  EXPECT_EQ(sums_of(lanes[0], Group::data).waited.value, 0);
+}
+
 }  // namespace
 }  // namespace plumbline
