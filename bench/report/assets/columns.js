@@ -34,9 +34,10 @@ function decodeTimeline(run, index) {
   timeline.changeCategory = column(Uint8Array, header.memory);
   timeline.collectives = header.collectives || [];
   const lanes = header.lanes || [], spans = lanes.reduce((sum, each) => sum + each, 0);
-  at = Math.ceil(at / 4) * 4;
-  for (const name of ["laneStart", "laneLength", "laneWaited"]) timeline[name] = column(Uint32Array, spans);
-  timeline.laneGroup = column(Uint8Array, spans);
+  if (spans) at = Math.ceil(at / 4) * 4;
+  const ofSpans = (Type) => (spans ? column(Type, spans) : new Type(0));
+  for (const name of ["laneStart", "laneLength", "laneWaited"]) timeline[name] = ofSpans(Uint32Array);
+  timeline.laneGroup = ofSpans(Uint8Array);
   let next = 0;
   timeline.lanes = lanes.map((length) => {
     const first = next;
