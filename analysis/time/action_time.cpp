@@ -22,6 +22,8 @@ struct Part {
   double calls = 0;
   double tensor = 0;
   std::vector<Alongside> alongside;
+  std::vector<LaneSpan> lanes;
+  double all = 0;  // of the calls as `lanes` have them
   double gather = 0;
   double scatter = 0;
   double accumulate = 0;
@@ -46,7 +48,8 @@ void add_host(const ActionWork& work, std::vector<Part>& parts) {
 
 class Timeline {
  public:
-  Timeline(std::vector<Part> parts, bool overlapped) : parts_(std::move(parts)), overlapped_(overlapped) {}
+  Timeline(std::vector<Part> parts, bool overlapped, std::vector<LaneSpan>* lanes)
+      : parts_(std::move(parts)), overlapped_(overlapped), lanes_(lanes) {}
 
   ActionTime run(const ActionWork& work) {
     if (work.gathers_ahead) next_gather(work, 0, 0);  // the first unit's gather starts the action
@@ -66,16 +69,18 @@ class Timeline {
     const Part& part = parts_[work.runs[i].part];
     if (unit.gather.elements > 0) {
       time_.gathered.value += part.gather;
-      if (!work.gathers_ahead) gathered_at_ = start(part.gather, lane_of(unit.gather), time_.gathers);
-      wait(gathered_at_, time_.gathers);
+      if (!work.gathers_ahead)
+        gathered_at_ = start(part.gather, unit.gather.group, time_.gathers, gather_span_);
+      wait(gathered_at_, time_.gathers, gather_span_);
       if (work.gathers_ahead) next_gather(work, i, k + 1);
     }
+    add_lanes(part);
     now_ += part.calls;
     time_.tensor.value += part.tensor;
     if (unit.final_gradient) time_.finals.push_back({now_});
     if (unit.scatter.elements > 0) {
       finish_scatter();
-      scattered_at_ = start(part.scatter, lane_, time_.scatters);
+      scattered_at_ = start(part.scatter, unit.scatter.group, time_.scatters, scatter_span_);
       accumulate_ = part.accumulate;
       time_.scattered.value += part.scatter;
       if (!work.scatters_go_on) finish_scatter();
@@ -88,37 +93,54 @@ class Timeline {
       const ActionWork::Run& run = work.runs[i];
       const OperatorCall& gather = work.parts[run.part].gather;
       if (k >= run.repeat || gather.elements == 0) continue;
-      gathered_at_ = start(parts_[run.part].gather, lane_of(gather), time_.gathers);
+      gathered_at_ = start(parts_[run.part].gather, gather.group, time_.gathers, gather_span_);
       return;
     }
   }
 
-  double& lane_of(const OperatorCall& gather) {
-    return gather.group == Group::zero_param ? near_lane_ : lane_;
+  /// Those of a part that begins now; its calls take longer than they say where the host is behind.
+  void add_lanes(const Part& part) {
+    if (lanes_ == nullptr || part.all <= 0) return;
+    const double stretch = part.calls / part.all;
+    for (const LaneSpan& span : part.lanes) {
+      lanes_->push_back({span.group, Seconds{now_} + span.start * stretch, Seconds{now_} + span.end * stretch,
+                         span.waited * stretch});
+    }
   }
 
   /// Returns when a collective that starts now is done, after those before it on its group's lane.
-  double start(double seconds, double& lane, Seconds& exposed) {
-    if (overlapped_) return lane = std::max(lane, now_) + seconds;
+  double start(double seconds, Group group, Seconds& exposed, std::size_t& span) {
+    double& lane = group == Group::zero_param ? near_lane_ : lane_;
+    const double begin = overlapped_ ? std::max(lane, now_) : now_;
+    if (lanes_ != nullptr) {
+      span = lanes_->size();
+      lanes_->push_back({group, {begin}, {begin + seconds}, {overlapped_ ? 0 : seconds}});
+    }
+    if (overlapped_) return lane = begin + seconds;
     now_ += seconds;
     exposed.value += seconds;
     return now_;
   }
 
-  void wait(double moment, Seconds& exposed) {
-    exposed.value += std::max(0.0, moment - now_);
+  void wait(double moment, Seconds& exposed, std::size_t span) {
+    const double waited = std::max(0.0, moment - now_);
+    exposed.value += waited;
+    if (lanes_ != nullptr && waited > 0) (*lanes_)[span].waited.value += waited;
     now_ = std::max(now_, moment);
   }
 
   void finish_scatter() {
     if (scattered_at_ < 0) return;
-    wait(scattered_at_, time_.scatters);
+    wait(scattered_at_, time_.scatters, scatter_span_);
     now_ += accumulate_;
     scattered_at_ = -1;
   }
 
   std::vector<Part> parts_;
   bool overlapped_;
+  std::vector<LaneSpan>* lanes_;
+  std::size_t gather_span_ = 0;  // of the last one that was started
+  std::size_t scatter_span_ = 0;
   double now_ = 0;
   double lane_ = 0;       // when the data group's last collective is done
   double near_lane_ = 0;  // the same of ranks that gather secondary shards
@@ -130,15 +152,17 @@ class Timeline {
 
 }  // namespace
 
-ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load) {
+ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load,
+                       std::vector<LaneSpan>* lanes) {
   std::vector<Part> parts;
   parts.reserve(work.parts.size());
   for (const UnitWork& unit : work.parts) {
     Part part;
-    PartTime lanes = time_calls(unit.calls, hardware, load);
-    part.calls = lanes.all;
-    part.tensor = lanes.tensor;
-    part.alongside = std::move(lanes.alongside);
+    PartTime time = time_calls(unit.calls, hardware, load);
+    part.calls = part.all = time.all;
+    part.tensor = time.tensor;
+    part.alongside = std::move(time.alongside);
+    part.lanes = std::move(time.lanes);
     if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
     if (unit.expert_gather.elements > 0) part.gather += time_of(unit.expert_gather, hardware, load).value;
     if (unit.scatter.elements > 0) {
@@ -149,7 +173,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     parts.push_back(std::move(part));
   }
   add_host(work, parts);
-  return Timeline(std::move(parts), hardware.processors == 0).run(work);
+  return Timeline(std::move(parts), hardware.processors == 0, lanes).run(work);
 }
 
 }  // namespace plumbline

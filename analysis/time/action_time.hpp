@@ -26,7 +26,8 @@ struct ActionTime {
 /// end. Without overlap (work.gathers_ahead, work.scatters_go_on) each is waited for where it starts: gathers at the
 /// start of the use. Collectives of the data group follow one another on a lane of their own during the computation, and
 /// so do gathers of secondary shards. On shared processors (`hardware.processors` > 0) nothing overlaps with computation: there every collective
-/// takes its time.
-ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load);
+/// takes its time. `lanes`, where given, gets every collective, from the start of the action.
+ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load,
+                       std::vector<LaneSpan>* lanes = nullptr);
 
 }  // namespace plumbline

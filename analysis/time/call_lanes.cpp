@@ -11,6 +11,7 @@ struct Started {
   double seconds = 0;
   double slowdown = 1;
   const char* label = "";
+  std::size_t span = 0;
 };
 
 class CallLanes {
@@ -21,8 +22,11 @@ class CallLanes {
     if (call.kind == CallKind::wait) return wait(call.ticket);
     const double seconds = time_of(call, hardware_, load_).value;
     if (is_collective(call.kind) && call.ticket > 0) return start(call, seconds);
+    if (is_collective(call.kind)) {
+      time_.tensor += seconds;
+      time_.lanes.push_back({call.group, {time_.all}, {time_.all + seconds}, {seconds}});
+    }
     time_.all += seconds;
-    if (is_collective(call.kind)) time_.tensor += seconds;
   }
 
   PartTime take() { return std::move(time_); }
@@ -40,14 +44,17 @@ class CallLanes {
     Started& slot = started_[static_cast<std::size_t>(call.ticket) - 1];
     under(call.label).all.value += seconds;
     if (hardware_.processors > 0) {  // the processor that it needs computes
+      time_.lanes.push_back({call.group, {time_.all}, {time_.all + seconds}, {seconds}});
       time_.all += seconds;
       time_.tensor += seconds;
       under(call.label).exposed.value += seconds;
-      slot = {time_.all, 0, 1, call.label};
+      slot = {time_.all, 0, 1, call.label, time_.lanes.size() - 1};
       return;
     }
-    slot = {std::max(lane_, time_.all), seconds, slowdown_alongside(call, hardware_), call.label};
+    slot = {std::max(lane_, time_.all), seconds, slowdown_alongside(call, hardware_), call.label,
+            time_.lanes.size()};
     lane_ = slot.begin + seconds;
+    time_.lanes.push_back({call.group, {slot.begin}, {lane_}, {}});
   }
 
   void wait(int ticket) {
@@ -58,6 +65,7 @@ class CallLanes {
     const double waited = std::max(0.0, slot.begin + slot.seconds - (time_.all + slower));
     sum.slower.value += slower;
     sum.exposed.value += waited;
+    time_.lanes[slot.span].waited.value += waited;
     time_.tensor += waited + slower;
     time_.all += slower + waited;
   }

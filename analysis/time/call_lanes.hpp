@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analysis/time/operator_time.hpp"
+#include "core/trace/lane_span.hpp"
 
 namespace plumbline {
 
@@ -22,6 +23,7 @@ struct PartTime {
   double all = 0;     // seconds
   double tensor = 0;  // of them: waiting for collectives, and what computation takes longer alongside them
   std::vector<Alongside> alongside;
+  std::vector<LaneSpan> lanes;  // every collective, from the start of the part, in order of start
 };
 
 /// Runs the calls: a collective with a ticket begins when its lane is free and the rank goes on; a `wait` ends no

@@ -16,10 +16,11 @@ enum class StepKind : std::uint8_t { compute, awaited, exchange, scatter };
 struct TimedStep {
   StepKind kind = StepKind::compute;
   double seconds = 0;
-  double tensor = 0;       // compute: of it in collectives
-  double slowdown = 1;     // exchange: of what is computed alongside
-  double accumulate = 0;   // scatter: once it is there
-  const char* label = "";  // awaited, exchange
+  double tensor = 0;              // compute: of it in collectives
+  double slowdown = 1;            // exchange: of what is computed alongside
+  double accumulate = 0;          // scatter: once it is there
+  const char* label = "";         // awaited, exchange
+  std::vector<LaneSpan> lanes{};  // compute: of its collectives
 };
 using TimedPart = std::vector<TimedStep>;
 
@@ -28,8 +29,8 @@ TimedPart steps_of(const UnitWork& unit, const HardwareProfile& hardware, const 
   std::vector<OperatorCall> computed;
   const auto flush = [&] {
     if (computed.empty()) return;
-    const PartTime time = time_calls(computed, hardware, load);
-    steps.push_back({StepKind::compute, time.all, time.tensor, 1, 0, ""});
+    PartTime time = time_calls(computed, hardware, load);
+    steps.push_back({StepKind::compute, time.all, time.tensor, 1, 0, "", std::move(time.lanes)});
     computed.clear();
   };
   for (const OperatorCall& call : unit.calls) {
@@ -116,7 +117,7 @@ class PairTimeline {
       }
     }
     finish_scatter();
-    return {{now_}, {tensor_}, std::move(alongside_)};
+    return {{now_}, {tensor_}, std::move(alongside_), std::move(lanes_)};
   }
 
  private:
@@ -126,6 +127,7 @@ class PairTimeline {
     double seconds = 0;
     double slowdown = 1;
     const char* label = "";
+    std::size_t span = 0;
   };
 
   bool done(const std::array<UnderWay, 2>& exchanges) const {
@@ -135,6 +137,8 @@ class PairTimeline {
   void pass(const TimedStep& step, bool scatters_go_on) {
     switch (step.kind) {
       case StepKind::compute:
+        for (const LaneSpan& span : step.lanes)
+          lanes_.push_back({span.group, Seconds{now_} + span.start, Seconds{now_} + span.end, span.waited});
         now_ += step.seconds;
         tensor_ += step.tensor;
         break;
@@ -146,11 +150,14 @@ class PairTimeline {
         now_ = lane_ = std::max(now_, lane_) + step.seconds;
         on_lane_ = step.label;
         tensor_ += now_ - before;
+        lanes_.push_back({Group::expert, {now_ - step.seconds}, {now_}, {now_ - before}});
         break;
       }
       case StepKind::scatter:
         finish_scatter();
         scattered_at_ = data_lane_ = std::max(now_, data_lane_) + step.seconds;
+        scatter_span_ = lanes_.size();
+        lanes_.push_back({Group::data, {data_lane_ - step.seconds}, {data_lane_}, {}});
         accumulate_ = step.accumulate;
         if (shared_ || !scatters_go_on) finish_scatter();
         break;
@@ -161,7 +168,8 @@ class PairTimeline {
     const double begin = std::max(now_, lane_);
     lane_ = begin + step.seconds;
     on_lane_ = step.label;
-    return {true, begin, step.seconds, step.slowdown, step.label};
+    lanes_.push_back({Group::expert, {begin}, {lane_}, {}});
+    return {true, begin, step.seconds, step.slowdown, step.label, lanes_.size() - 1};
   }
 
   void finish(UnderWay& exchange) {
@@ -171,6 +179,7 @@ class PairTimeline {
     const double slower = alongside * (exchange.slowdown - 1);
     now_ = std::max(now_ + slower, exchange.begin + exchange.seconds);
     add(exchange.label, exchange.seconds, now_ - before - slower, slower);
+    lanes_[exchange.span].waited.value += now_ - before - slower;
     tensor_ += now_ - before;
     exchange = {};
   }
@@ -181,6 +190,7 @@ class PairTimeline {
 
   void finish_scatter() {
     if (scattered_at_ < 0) return;
+    lanes_[scatter_span_].waited.value += std::max(0.0, scattered_at_ - now_);
     now_ = std::max(now_, scattered_at_) + accumulate_;
     scattered_at_ = -1;
   }
@@ -192,6 +202,8 @@ class PairTimeline {
   double lane_ = 0;  // when the expert group's last collective is done
   const char* on_lane_ = "";
   std::vector<Alongside> alongside_;
+  std::vector<LaneSpan> lanes_;
+  std::size_t scatter_span_ = 0;
   double data_lane_ = 0;
   double scattered_at_ = -1;
   double accumulate_ = 0;

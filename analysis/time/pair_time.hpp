@@ -12,6 +12,7 @@ struct PairTime {
   Seconds tensor;  // part of it: waiting for collectives, and being slower alongside them
   std::vector<Alongside>
       alongside;  // collectives of the expert group, by label; waiting for the lane is the one's on it
+  std::vector<LaneSpan> lanes;  // every collective, from the start of the pair
 };
 
 /// One action of a pair.

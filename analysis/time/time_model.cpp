@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/time/action_lanes.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/pair_time.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
+#include "analysis/work/routing/given_routing.hpp"
 
 namespace plumbline {
 namespace {
@@ -78,7 +80,8 @@ constexpr double kSettled = 1e-7;  // seconds
 class StageCoster {
  public:
   StageCoster(const RunConfig& config, StepSimulation& simulation, const HardwareProfile& hardware,
-              const cluster::Software* framework, const MeanRows& rows)
+              const cluster::Software* framework, const MeanRows& rows,
+              std::vector<ActionLanes>* lanes = nullptr)
       : config_(config),
         simulation_(simulation),
         schedule_(simulation.step().once),
@@ -88,7 +91,8 @@ class StageCoster {
         teachers_(teacher_shapes(config, schedule_)),
         present_(types_in(schedule_)),
         load_(load_of(config, simulation.step(), hardware, framework)),
-        crowded_(crowd(hardware, load_.layout.world())) {
+        crowded_(crowd(hardware, load_.layout.world())),
+        lanes_(lanes) {
     set_mean_rows(rows, shapes_);
   }
 
@@ -129,6 +133,29 @@ class StageCoster {
     return prediction_.costs.stages[action.stage].*phase->cost;
   }
 
+  ActionTime timed(const ActionWork& work, const Load& load, ActionType type, int stage, bool first) {
+    if (lanes_ == nullptr) return time_action(work, hardware_, load);
+    ActionLanes lanes{type, stage, std::nullopt, first, {}, {}};
+    ActionTime time = time_action(work, hardware_, load, &lanes.spans);
+    lanes.all = time.all;
+    lanes_->push_back(std::move(lanes));
+    return time;
+  }
+
+  /// What the rank does at the end of the step, one call after the other.
+  void end_lanes(ActionType type, int stage, const std::vector<OperatorCall>& calls, const Load& load) {
+    if (lanes_ == nullptr) return;
+    Seconds now;
+    ActionLanes lanes{type, stage, std::nullopt, false, {}, {}};
+    for (const OperatorCall& call : calls) {
+      const Seconds time = time_of(call, hardware_, load);
+      if (is_collective(call.kind)) lanes.spans.push_back({call.group, now, now + time, time});
+      now += time;
+    }
+    lanes.all = now;
+    lanes_->push_back(std::move(lanes));
+  }
+
   /// Every kind of overlapped pair.
   void pairs() {
     std::vector<PairCosts>& known = prediction_.costs.pairs;
@@ -157,6 +184,7 @@ class StageCoster {
     const ActionWork second = work(b);
     const PairTime time =
         time_pair({first, load_on(shapes_[a.stage])}, {second, load_on(shapes_[b.stage])}, hardware_);
+    if (lanes_ != nullptr) lanes_->push_back({a.type, a.stage, b, false, time.all, time.lanes});
     const Seconds apart = cost_of(a) + cost_of(b);
     pair_lines(a, b, first, second, time);
     const Seconds all = time.all + hardware_.action_overhead * 2;
@@ -191,7 +219,7 @@ class StageCoster {
       if (!has(phase.type) || (carried && !shape.vocabulary.carries)) continue;
       const ActionWork work = work_of(shape, phase.type);
       ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
-      time = time_action(work, hardware_, load);
+      time = timed(work, load, phase.type, shape.stage, false);
       const VocabularySeconds waited = pass_lines(shape, phase, work, time, load);
       costs.*phase.cost = time.all + sum_of(waited) + hardware_.action_overhead;
       communication.*phase.communication = {time.tensor, time.gathers + time.scatters, waited};
@@ -200,7 +228,7 @@ class StageCoster {
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
       const ActionWork work =
           work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
-      const ActionTime time = time_action(work, hardware_, load);
+      const ActionTime time = timed(work, load, ActionType::teacher_forward, shape.stage, false);
       costs.teacher_forward = time.all + hardware_.action_overhead;
       communication.teacher_forward = {time.tensor, {}, {}};
       const Phase phase{ActionType::teacher_forward, "teacher forward", &StageCosts::teacher_forward,
@@ -221,7 +249,7 @@ class StageCoster {
     const bool gathers = shape.gathers_in_first_forward() || shape.keeps_secondary_shards();
     if (!gathers || !has(ActionType::forward)) return;
     const ActionTime plain = time_action(work_of(shape, ActionType::forward), hardware_, load);
-    const ActionTime time = time_action(first_forward_work(shape), hardware_, load);
+    const ActionTime time = timed(first_forward_work(shape), load, ActionType::forward, shape.stage, true);
     costs.first_forward.value = std::max(0.0, (time.all - plain.all).value);
     Lines lines(prediction_.lines, shape.stage, "step");
     for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
@@ -380,8 +408,16 @@ class StageCoster {
         }
       }
     }
-    if (has(ActionType::reduce_embedding)) costs.reduce_embedding = total(reduce_embedding_calls(stages));
-    if (has(ActionType::optimizer)) costs.optimizer = total(optimizer_calls(stages, config_, 0));
+    if (has(ActionType::reduce_gradients) && !overlaps_reductions())
+      end_lanes(ActionType::reduce_gradients, stage, reduce_gradients_calls(stages, config_), load);
+    if (has(ActionType::reduce_embedding)) {
+      costs.reduce_embedding = total(reduce_embedding_calls(stages));
+      end_lanes(ActionType::reduce_embedding, stage, reduce_embedding_calls(stages), load);
+    }
+    if (has(ActionType::optimizer)) {
+      costs.optimizer = total(optimizer_calls(stages, config_, 0));
+      end_lanes(ActionType::optimizer, stage, optimizer_calls(stages, config_, 0), load);
+    }
   }
 
   /// What a message of the student (with `joint` also the teacher's part) takes on one kind of hop.
@@ -457,11 +493,22 @@ class StageCoster {
   ActionTypes present_;
   Load load_;  // during the pipeline's part of the step
   double crowded_;
+  std::vector<ActionLanes>* lanes_;
   std::vector<StageActions> actions_;
   StageCostsPrediction prediction_;
 };
 
 }  // namespace
+
+std::vector<ActionLanes> action_lanes(const RunConfig& config, const RepeatedSchedule& step,
+                                      const HardwareProfile& hardware) {
+  const bool balanced = config.mixture.routing == MixtureConfig().routing;
+  const MeanRows rows = balanced ? MeanRows() : mean_rows(config, given_routing(config));
+  std::vector<ActionLanes> lanes;
+  StepSimulation simulation(step);
+  StageCoster(config, simulation, hardware, framework_of(config), rows, &lanes).run();
+  return lanes;
+}
 
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware) {

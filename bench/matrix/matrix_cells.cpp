@@ -61,7 +61,7 @@ void predict_cell(const MatrixCell& cell, const std::string& folder, std::string
   try {
     const Schedule schedule = with_copies(step, step.copies);
     CellTimelines timelines;
-    timelines.predicted = predicted_timeline(cell.config, schedule, prediction);
+    timelines.predicted = predicted_timeline(cell.config, schedule, prediction, hardware);
     write_timelines(*path, std::move(timelines));  // a cell that is measured writes it again with both
   } catch (const Error& error) {
     unsaved.add(error.what());

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "analysis/simulate/simulator.hpp"
+#include "analysis/time/action_lanes.hpp"
 #include "core/base/atomic_file.hpp"
 
 namespace plumbline {
@@ -14,8 +15,11 @@ std::size_t count_actions(const Schedule& schedule) {
   return count;
 }
 
-Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction) {
+Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
+                            const HardwareProfile& hardware) {
   Timeline timeline{simulate(schedule, prediction.costs), {}};
+  timeline.lanes = lanes_of(schedule, timeline.trace, action_lanes(config, schedule, hardware),
+                            prediction.costs.processors > 0);
   const MemoryPrediction memory = predict_memory(config, schedule, MemoryDetail::timeline);
   for (const RankMemory& rank : memory.ranks) timeline.memory.push_back(rank.timeline);
   return timeline;

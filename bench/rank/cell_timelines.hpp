@@ -15,8 +15,10 @@ namespace plumbline {
 constexpr std::size_t kMostTimelineActions = 50'000;
 std::size_t count_actions(const Schedule& schedule);
 
-/// Of every pipeline rank at tensor and data coordinate 0, with the memory during and after every action.
-Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction);
+/// Of every pipeline rank at tensor and data coordinate 0, with the memory during and after every action and
+/// the collectives on their lanes.
+Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
+                            const HardwareProfile& hardware);
 Timeline measured_timeline(const training::TrainingResult& result);
 
 /// Writes the file whole or not at all; its stem is the id. Makes the folder, not those above it. Throws Error.

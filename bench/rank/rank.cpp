@@ -130,13 +130,13 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
   const bool short_enough = count_actions(schedule) <= kMostTimelineActions;
   if (files.trace.empty() && (files.timelines.empty() || !short_enough)) return;
   CellTimelines timelines;
-  timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware));
+  timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware), hardware);
   timelines.measured = measured_timeline(result);
   if (!files.trace.empty()) {
-    const std::string trace =
-        trace_file(files.trace, schedule,
-                   {{"predicted", timelines.predicted->trace, &timelines.predicted->memory},
-                    {"measured", timelines.measured->trace, &timelines.measured->memory}});
+    const std::string trace = trace_file(
+        files.trace, schedule,
+        {{"predicted", timelines.predicted->trace, &timelines.predicted->memory, &timelines.predicted->lanes},
+         {"measured", timelines.measured->trace, &timelines.measured->memory}});
     write_whole_file(files.trace, trace, ExitCode::rank_failed);
   }
   if (!files.timelines.empty() && short_enough) write_timelines(files.timelines, std::move(timelines));

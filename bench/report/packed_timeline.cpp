@@ -73,9 +73,30 @@ std::unordered_map<std::uint64_t, std::uint32_t> places_of(const Timeline* timel
   return places;
 }
 
+struct LaneColumns {
+  std::vector<std::uint32_t> start, length, waited;
+  std::vector<std::uint8_t> group;
+  OrderedJson counts = OrderedJson::array();
+};
+
+template <class Ticks>
+LaneColumns columns_of(const std::vector<std::vector<LaneSpan>>& lanes, const Ticks& ticks) {
+  LaneColumns columns;
+  for (const std::vector<LaneSpan>& rank : lanes) {
+    columns.counts.push_back(rank.size());
+    for (const LaneSpan& span : rank) {
+      columns.start.push_back(ticks(span.start));
+      columns.length.push_back(ticks(span.end - span.start));
+      columns.waited.push_back(ticks(span.waited));
+      columns.group.push_back(static_cast<std::uint8_t>(span.group));
+    }
+  }
+  return columns;
+}
+
 }  // namespace
 
-PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_memory) {
+PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_memory, bool with_lanes) {
   const double span = timeline.trace.makespan().value;
   const double tick = span > 0 ? span / kTicks : 1;
   const auto ticks = [&](Seconds time) {
@@ -137,6 +158,15 @@ PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_m
   append(packed.bytes, stage);
   append(packed.bytes, type);
   append(packed.bytes, changes.category);
+  if (with_lanes && !timeline.lanes.empty()) {
+    LaneColumns lanes = columns_of(timeline.lanes, ticks);
+    packed.bytes.resize((packed.bytes.size() + 3) / 4 * 4);  // numbers begin at multiples of their size
+    append(packed.bytes, lanes.start);
+    append(packed.bytes, lanes.length);
+    append(packed.bytes, lanes.waited);
+    append(packed.bytes, lanes.group);
+    packed.header["lanes"] = std::move(lanes.counts);
+  }
   return packed;
 }
 

@@ -13,7 +13,8 @@ namespace plumbline {
 /// the bytes are: double[m] bytes; uint32[n] start, uint32[n] length (ticks), uint32[n] micro-batch,
 /// uint32[n] partner (the same action's place in the other timeline, 2^32-1: none), uint32[c] chain,
 /// uint32[m] when (2·event: at its peak, 2·event + 1: at its end); uint16[n] stage; uint8[n] type, uint8[m]
-/// category. `header`: {"tick_s", "ranks": [events of each rank], "chain": c, "memory": m}. With a split
+/// category, then uint32[l] start, length and waiting of l collectives on their lanes (ticks) and uint8[l] group. `header`: {"tick_s", "ranks": [events of each rank], "chain": c, "memory": m, "lanes": [collectives
+/// of each rank]}. With a split
 /// vocabulary it has "collectives": for each rank [kind, micro-batch, start, end, begin and end of the wait]
 /// of each as one flat list, times in ticks, 0 and 0 for no wait.
 struct PackedTimeline {
@@ -22,7 +23,8 @@ struct PackedTimeline {
 };
 
 /// `other` is what partners are looked for in; nullptr: none. `with_memory` leaves the changes of memory out
-/// when false.
-PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_memory);
+/// when false, `with_lanes` the lanes.
+PackedTimeline pack(const Timeline& timeline, const Timeline* other, bool with_memory,
+                    bool with_lanes = true);
 
 }  // namespace plumbline

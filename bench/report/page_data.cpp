@@ -115,8 +115,14 @@ class TimelineWriter {
       return;
     }
     if (!timelines || (!timelines->predicted && !timelines->measured)) return;
-    if (add(index, *timelines, true, cell)) return;
-    if (add(index, *timelines, false, cell)) {
+    if (add(index, *timelines, true, true, cell)) return;
+    if (add(index, *timelines, true, false, cell)) {
+      cell["timeline_note"] = fmt::format(
+          "The lanes of its groups are left out to keep this page small; timelines/{}.json has them.",
+          input_.records[index].id);
+      return;
+    }
+    if (add(index, *timelines, false, false, cell)) {
       cell["timeline_note"] =
           fmt::format("Memory over time is left out to keep this page small; timelines/{}.json has it.",
                       input_.records[index].id);
@@ -132,14 +138,15 @@ class TimelineWriter {
 
  private:
   /// False, without a trace of it, when it does not fit.
-  bool add(std::size_t index, const CellTimelines& timelines, bool with_memory, OrderedJson& cell) {
+  bool add(std::size_t index, const CellTimelines& timelines, bool with_memory, bool with_lanes,
+           OrderedJson& cell) {
     const Timeline* predicted = timelines.predicted ? &*timelines.predicted : nullptr;
     const Timeline* measured = timelines.measured ? &*timelines.measured : nullptr;
     std::string html;
     OrderedJson headers = OrderedJson::object();
     const auto put = [&](const char* name, const Timeline* timeline, const Timeline* other) {
       if (timeline == nullptr) return;
-      PackedTimeline packed = pack(*timeline, other, with_memory);
+      PackedTimeline packed = pack(*timeline, other, with_memory, with_lanes);
       headers[name] = std::move(packed.header);
       html += fmt::format("<script type=\"text/plain\" id=\"{}-{}\">{}</script>\n", name, index,
                           base64(packed.bytes));
@@ -161,16 +168,15 @@ class TimelineWriter {
 std::string data_html(const ReportInput& input) {
   const std::vector<std::string> keys = keys_to_show(input.records);
   TimelineWriter timelines(input);
-  OrderedJson data = {{"common", common_config(input.records)},
-                      {"categories", OrderedJson::array()},
-                      {"types", OrderedJson::array()},
-                      {"compute", OrderedJson::array()},
-                      {"cells", OrderedJson::array()}};
+  OrderedJson data = {{"common", common_config(input.records)}, {"categories", OrderedJson::array()},
+                      {"types", OrderedJson::array()},          {"compute", OrderedJson::array()},
+                      {"groups", OrderedJson::array()},         {"cells", OrderedJson::array()}};
   for (int i = 0; i < kCategories; ++i) data["categories"].push_back(name_of(static_cast<Category>(i)));
   for (int i = 0; i < kActionTypes; ++i) {
     data["types"].push_back(name_of(static_cast<ActionType>(i)));
     data["compute"].push_back(is_compute(static_cast<ActionType>(i)));
   }
+  for (int i = 0; i < kGroups; ++i) data["groups"].push_back(name_of(static_cast<Group>(i)));
   for (std::size_t i = 0; i < input.records.size(); ++i) {
     OrderedJson cell = cell_json(input.records[i], data["common"], keys);
     if (input.progress) input.progress(static_cast<int>(i), static_cast<int>(input.records.size()));

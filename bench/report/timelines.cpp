@@ -46,6 +46,52 @@ Json collectives_to_json(const std::vector<CollectiveEvent>& events) {
   return json;
 }
 
+constexpr const char* kLaneTimes[] = {"start_s", "end_s", "waited_s"};
+constexpr Seconds LaneSpan::*kLaneMembers[] = {&LaneSpan::start, &LaneSpan::end, &LaneSpan::waited};
+
+Group lane_group(const JsonKeys& keys, const std::string& name, std::size_t i) {
+  for (int g = 0; g < kGroups; ++g) {
+    if (name == name_of(static_cast<Group>(g))) return static_cast<Group>(g);
+  }
+  keys.fail(fmt::format("groups[{}]", i),
+            fmt::format("found \"{}\", expected a group such as \"tensor\"", printable(name)));
+}
+
+Json lanes_to_json(const std::vector<LaneSpan>& spans) {
+  Json json = {{"groups", Json::array()}};
+  for (const LaneSpan& span : spans) json["groups"].push_back(name_of(span.group));
+  for (std::size_t i = 0; i < std::size(kLaneTimes); ++i) {
+    Json& times = json[kLaneTimes[i]] = Json::array();
+    for (const LaneSpan& span : spans) times.push_back((span.*kLaneMembers[i]).value);
+  }
+  return json;
+}
+
+/// In order of start; nothing where the rank has none.
+std::vector<LaneSpan> lanes_in(const JsonKeys& rank) {
+  std::vector<LaneSpan> spans;
+  if (rank.find("lanes") == nullptr) return spans;
+  const JsonKeys keys = rank.object("lanes");
+  for (const std::string& name : keys.strings("groups")) {
+    LaneSpan span;
+    span.group = lane_group(keys, name, spans.size());
+    spans.push_back(span);
+  }
+  for (std::size_t i = 0; i < std::size(kLaneTimes); ++i) {
+    const std::vector<double> times = keys.numbers(kLaneTimes[i], 0, kMaxSeconds);
+    if (times.size() != spans.size())
+      keys.fail(kLaneTimes[i],
+                fmt::format("found {} elements, expected one per group, {}", times.size(), spans.size()));
+    for (std::size_t k = 0; k < times.size(); ++k) spans[k].*kLaneMembers[i] = {times[k]};
+  }
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].end < spans[i].start) keys.fail(fmt::format("end_s[{}]", i), "ends before it starts");
+  }
+  std::stable_sort(spans.begin(), spans.end(),
+                   [](const LaneSpan& a, const LaneSpan& b) { return a.start < b.start; });
+  return spans;
+}
+
 Json to_json(const std::optional<Timeline>& timeline) {
   if (!timeline) return nullptr;
   Json ranks = Json::array();
@@ -58,6 +104,8 @@ Json to_json(const std::optional<Timeline>& timeline) {
     }
     if (rank < timeline->trace.collectives.size())
       row["collectives"] = collectives_to_json(timeline->trace.collectives[rank]);
+    if (rank < timeline->lanes.size() && !timeline->lanes[rank].empty())
+      row["lanes"] = lanes_to_json(timeline->lanes[rank]);
     if (rank < timeline->memory.size() && !timeline->memory[rank].empty()) {
       row["peak_bytes"] = bytes_of(timeline->memory[rank], &MemorySample::peak);
       row["after_bytes"] = bytes_of(timeline->memory[rank], &MemorySample::after);
@@ -178,6 +226,11 @@ void add_rank(const JsonKeys& keys, Timeline& timeline) {
   if (!collectives.empty()) {
     timeline.trace.collectives.resize(timeline.trace.ranks.size());
     timeline.trace.collectives.push_back(std::move(collectives));
+  }
+  std::vector<LaneSpan> lanes = lanes_in(keys);
+  if (!lanes.empty()) {
+    timeline.lanes.resize(timeline.trace.ranks.size());
+    timeline.lanes.push_back(std::move(lanes));
   }
   auto& sorted = timeline.trace.ranks.emplace_back();
   auto& sorted_memory = timeline.memory.emplace_back();

@@ -8,15 +8,18 @@
 #include <vector>
 
 #include "core/tensor/arena.hpp"
+#include "core/trace/lane_span.hpp"
 #include "core/trace/trace.hpp"
 
 namespace plumbline {
 
 /// A trace and, where it is known, the memory of every event: `memory` is empty or has an entry for every
-/// rank, each empty or with one sample per event of that rank.
+/// rank, each empty or with one sample per event of that rank. `lanes` is empty or has the collectives of every rank in
+/// order of start.
 struct Timeline {
   Trace trace;
   std::vector<std::vector<MemorySample>> memory;
+  std::vector<std::vector<LaneSpan>> lanes{};
 };
 
 struct CellTimelines {
@@ -30,7 +33,7 @@ struct CellTimelines {
 /// rank, one element per event, categories in the order of a record's memory keys. A timeline that does not
 /// exist is null; the bytes are left out where memory is not known. With vocabulary parallelism a rank also
 /// has "collectives": {"names":["C0 0",…],"start_s":[…],"end_s":[…],"waited_from_s":[…],"waited_s":[…]}, kind
-/// and micro-batch of each.
+/// and micro-batch of each. Where they are known a rank has "lanes": {"groups":["tensor",…],"start_s":[…],"end_s":[…],"waited_s":[…]}.
 std::string to_timeline_json(const CellTimelines& timelines);
 
 /// Strict, since anybody may have written it: wrong types and lengths, negative bytes, times that are not

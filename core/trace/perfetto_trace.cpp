@@ -179,7 +179,40 @@ void write_collectives(Writer& writer, const std::vector<CollectiveEvent>& event
   }
 }
 
-void write_slices(Writer& writer, const Schedule& schedule, const Trace& trace, const Process& process) {
+/// The collectives of each group of a rank.
+void write_lanes(Writer& writer, const std::vector<LaneSpan>& spans, const Process& process, std::size_t rank,
+                 int first_lane) {
+  for (const Group group : groups_of(spans)) {
+    const std::uint64_t uuid = process.lane(rank, first_lane);
+    const std::string name(name_of(group));
+    writer.describe(uuid, process.uuid(), fmt::format("rank {} {} group", rank, name),
+                    static_cast<int>(rank) * kTracksInOrder + first_lane, [](protozero::pbf_writer&) {});
+    const auto begin = [&](Seconds from, const std::string& text, const char* category, Seconds waited) {
+      writer.event(event::slice_begin, uuid, nanoseconds(from), [&](protozero::pbf_writer& body) {
+        body.add_string(event::kCategories, category);
+        body.add_string(event::kName, text);
+        annotate(body, "waited_ns", nanoseconds(waited));
+      });
+    };
+    const auto end = [&](Seconds to) {
+      writer.event(event::slice_end, uuid, nanoseconds(to), [](protozero::pbf_writer&) {});
+    };
+    for (const LaneSpan& span : spans) {
+      if (span.group != group) continue;
+      begin(span.start, name, "collective", span.waited);
+      const auto [from, to] = wait_of(span);
+      if (to > from) {
+        begin(from, "waited for", "exposed", span.waited);
+        end(to);
+      }
+      end(span.end);
+    }
+    ++first_lane;
+  }
+}
+
+void write_slices(Writer& writer, const Schedule& schedule, const NamedTrace& named, const Process& process) {
+  const Trace& trace = named.trace;
   const std::vector<Flows> flows = flows_of(trace, process);
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
     const std::vector<Event>& events = trace.ranks[rank];
@@ -206,6 +239,12 @@ void write_slices(Writer& writer, const Schedule& schedule, const Trace& trace, 
         for (const std::uint64_t flow : flows[rank].in[i]) body.add_fixed64(event::kTerminatingFlowIds, flow);
       });
       writer.event(event::slice_end, uuid, nanoseconds(e.end), [](protozero::pbf_writer&) {});
+    }
+    if (named.lanes != nullptr && rank < named.lanes->size()) {
+      const int collectives = rank < trace.collectives.size()
+                                  ? static_cast<int>(lanes_of(trace.collectives[rank]).call_of_lane.size())
+                                  : 0;
+      write_lanes(writer, (*named.lanes)[rank], process, rank, lanes.lanes + collectives);
     }
     if (rank < trace.collectives.size())
       write_collectives(writer, trace.collectives[rank], process, rank, lanes.lanes);
@@ -259,7 +298,7 @@ std::string to_perfetto(const Schedule& schedule, const std::vector<NamedTrace>&
       }
       descriptor.add_enum(track::kChildOrdering, track::kExplicit);
     });
-    write_slices(writer, schedule, traces[i].trace, process);
+    write_slices(writer, schedule, traces[i], process);
     write_counters(writer, traces[i], process);
   }
   return writer.take();

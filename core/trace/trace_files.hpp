@@ -6,6 +6,7 @@
 
 #include "core/schedule/schedule.hpp"
 #include "core/tensor/arena.hpp"
+#include "core/trace/lane_span.hpp"
 #include "core/trace/trace.hpp"
 
 namespace plumbline {
@@ -24,9 +25,12 @@ struct NamedTrace {
   const Trace& trace;
   /// One sample per event of every rank, or nothing.
   const std::vector<std::vector<MemorySample>>* memory = nullptr;
+  /// The collectives of every rank on the lanes of their groups, or nothing.
+  const std::vector<std::vector<LaneSpan>>* lanes = nullptr;
 };
 /// Several traces of one schedule in one file, one process each, on one time axis. Memory becomes one counter
-/// track per rank, bytes by category: an action's peak from its begin on, what is left from its end on.
+/// track per rank, bytes by category; every group of `lanes` a track, with a nested slice (category `exposed`) where the
+/// rank waits. Memory: an action's peak from its begin on, what is left from its end on.
 std::string to_trace_json(const Schedule& schedule, const std::vector<NamedTrace>& traces);
 
 }  // namespace plumbline

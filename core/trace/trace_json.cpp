@@ -74,6 +74,24 @@ void append_collectives(std::string& text, std::size_t process, std::size_t rank
   }
 }
 
+/// The collectives of each group of a rank.
+void append_lanes(std::string& text, std::size_t process, std::size_t rank, int first_lane,
+                  const std::vector<LaneSpan>& spans) {
+  for (const Group group : groups_of(spans)) {
+    const std::size_t thread = thread_of(rank, first_lane);
+    append_thread(text, process, thread, fmt::format("rank {} {} group", rank, name_of(group)),
+                  rank * kLanesInOrder + static_cast<std::size_t>(first_lane));
+    for (const LaneSpan& span : spans) {
+      if (span.group != group) continue;
+      const std::string args = fmt::format("\"waited_us\":{:.3f}", span.waited.value * 1e6);
+      append_slice(text, process, thread, span.start, span.end, name_of(group), "collective", args);
+      const auto [from, to] = wait_of(span);
+      if (to > from) append_slice(text, process, thread, from, to, "waited for", "exposed", args);
+    }
+    ++first_lane;
+  }
+}
+
 void append_threads(std::string& text, std::size_t process, std::size_t rank, const RankLanes& lanes) {
   for (int lane = 0; lane < lanes.lanes; ++lane) {
     const char* what = lane >= lanes.first_message_lane ? " messages" : lane > 0 ? " together" : "";
@@ -114,6 +132,13 @@ void append(std::string& text, const Schedule& schedule, std::size_t process, co
                    to_string(event.action), name_of(event.action.type),
                    fmt::format("\"stage\":{},\"microbatch\":{},\"route\":{}", event.action.stage,
                                event.action.microbatch, event.action.stage / schedule.stages_per_route()));
+    }
+    if (named.lanes != nullptr && rank < named.lanes->size()) {
+      const int collectives =
+          rank < named.trace.collectives.size()
+              ? static_cast<int>(lanes_of(named.trace.collectives[rank]).call_of_lane.size())
+              : 0;
+      append_lanes(text, process, rank, lanes[rank].lanes + collectives, (*named.lanes)[rank]);
     }
     if (rank < named.trace.collectives.size())
       append_collectives(text, process, rank, lanes[rank].lanes, named.trace.collectives[rank]);

@@ -86,6 +86,19 @@ WaitSlice wait_of(const CollectiveEvent& event) {
   return {start, std::clamp(event.waited_from + event.waited, start, std::max(start, event.end))};
 }
 
+WaitSlice wait_of(const LaneSpan& span) {
+  return {std::clamp(span.end - span.waited, span.start, span.end), span.end};
+}
+
+std::vector<Group> groups_of(const std::vector<LaneSpan>& spans) {
+  std::vector<Group> groups;
+  for (const LaneSpan& span : spans) {
+    const auto place = std::lower_bound(groups.begin(), groups.end(), span.group);
+    if (place == groups.end() || *place != span.group) groups.insert(place, span.group);
+  }
+  return groups;
+}
+
 std::vector<Message> messages_of(const Trace& trace) {
   Places places;
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {

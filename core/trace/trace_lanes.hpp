@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/trace/lane_span.hpp"
 #include "core/trace/trace.hpp"
 
 namespace plumbline {
@@ -31,6 +32,10 @@ struct WaitSlice {
   Seconds end;
 };
 WaitSlice wait_of(const CollectiveEvent& event);
+/// The end of the collective.
+WaitSlice wait_of(const LaneSpan& span);
+/// The groups that have some, each once, in the order of Group: a track each.
+std::vector<Group> groups_of(const std::vector<LaneSpan>& spans);
 
 /// A result that one rank hands to another, from the SEND (or, in a schedule without explicit transfers, from
 /// the action that made it) to the action that uses it.

@@ -51,8 +51,7 @@ constexpr Room kRooms[] = {
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work analysis/work/routing core/base "
-     "core/config core/parallel "
-     "core/schedule"},
+     "core/config core/parallel core/schedule core/trace"},
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
     {"analysis/topology", "analysis/hardware core/base core/config_text"},
     {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
@@ -112,12 +111,10 @@ constexpr Room kRooms[] = {
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/rank",
-     "analysis/hardware analysis/predict analysis/simulate bench/calibrate bench/cuda bench/evaluate "
-     "bench/hosts bench/machine bench/report "
-     "bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
-     "core/config_text core/schedule "
-     "kernels/cpu "
-     "kernels/emulated"},
+     "analysis/hardware analysis/predict analysis/simulate analysis/time bench/calibrate bench/cuda "
+     "bench/evaluate bench/hosts bench/machine bench/report bench/training/checkpoints "
+     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/schedule "
+     "kernels/cpu kernels/emulated"},
     {"bench/recovery",
      "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/record "
      "bench/training/checkpoints core/base core/config"},
@@ -166,7 +163,7 @@ constexpr Room kRooms[] = {
     {"core/schedule", "core/base"},
     {"core/schedule_text", "core/base core/schedule core/validate"},
     {"core/tensor", "core/base"},
-    {"core/trace", "core/base core/schedule core/tensor"},
+    {"core/trace", "core/base core/parallel core/schedule core/tensor"},
     {"core/validate", "core/base core/schedule"},
     {"kernels", "core/base core/tensor"},
     {"kernels/cpu", "core/base core/tensor kernels <onednn>"},

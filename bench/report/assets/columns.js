@@ -33,6 +33,17 @@ function decodeTimeline(run, index) {
   timeline.type = column(Uint8Array, count);
   timeline.changeCategory = column(Uint8Array, header.memory);
   timeline.collectives = header.collectives || [];
+  const lanes = header.lanes || [], spans = lanes.reduce((sum, each) => sum + each, 0);
+  if (spans) at = Math.ceil(at / 4) * 4;
+  const ofSpans = (Type) => (spans ? column(Type, spans) : new Type(0));
+  for (const name of ["laneStart", "laneLength", "laneWaited"]) timeline[name] = ofSpans(Uint32Array);
+  timeline.laneGroup = ofSpans(Uint8Array);
+  let next = 0;
+  timeline.lanes = lanes.map((length) => {
+    const first = next;
+    next += length;
+    return {first, end: next, groups: Array.from(new Set(timeline.laneGroup.subarray(first, next))).sort((a, b) => a - b)};
+  });
   let first = 0;
   for (const events of header.ranks) {
     timeline.ranks.push({first, end: first + events});

@@ -9,6 +9,7 @@ class Lanes {
     this.onSelect = onSelect;
     this.grouping = "run";
     this.showChain = true;
+    this.showGroups = timelines.reduce((sum, timeline) => sum + timeline.ranks.length, 0) <= 16;
     this.selected = null;
     this.span = Math.max(...timelines.map((timeline) => secondsOf(timeline, timeline.end)), 1e-12);
     this.from = 0;
@@ -32,6 +33,10 @@ class Lanes {
     const lane = (timeline, rank, label) => {
       this.rows.push({timeline, rank, label, y, height: height - 2});
       y += height;
+      for (const group of (this.showGroups && timeline.lanes[rank]?.groups) || []) {
+        this.rows.push({of: timeline, rank, group, label: data.groups[group], y, height: groupHeight});
+        y += groupHeight + 2;
+      }
       if (!timeline.collectives[rank]?.length) return;
       this.rows.push({of: timeline, rank, label: "C0\u2013I2", y, height: collectivesHeight});
       y += collectivesHeight + 4;
@@ -90,10 +95,22 @@ class Lanes {
     const inside = y + this.root.scrollTop;
     const row = this.rows.find((each) => !each.title && inside >= each.y && inside < each.y + each.height + 2);
     if (!row || x < gutter || y < axisHeight) return null;
+    if (row.group !== undefined) return this.pickSpan(row, x);
     if (row.of) return this.pickCollective(row, x, inside);
     const ticks = this.timeAt(x) / row.timeline.tick;
     const event = eventAt(row.timeline, row.rank, ticks);
     return {timeline: row.timeline, rank: row.rank, event, ticks};
+  }
+
+  /** As pick(), of a group's lane: {timeline, rank, event: -1, span} or null. */
+  pickSpan(row, x) {
+    const {laneStart, laneLength, laneGroup, lanes, tick} = row.of;
+    const {first, end} = lanes[row.rank], ticks = this.timeAt(x) / tick;
+    for (let span = upperBound(laneStart, ticks, first, end) - 1; span >= first; --span) {
+      if (laneGroup[span] !== row.group) continue;
+      return ticks <= laneStart[span] + laneLength[span] ? {timeline: row.of, rank: row.rank, event: -1, ticks, span} : null;
+    }
+    return null;
   }
 
   /** As pick(), of a lane of collectives: {timeline, rank, event: -1, collective} or null. */
@@ -156,7 +173,8 @@ class Lanes {
     const boxes = new Map(), labels = [];
     const idle = (theme.lane.match(/[\d.]+/g) || [238, 240, 244]).slice(0, 3).map(Number);
     for (const row of rows) {
-      if (row.of) gatherCollectives(row, view, boxes, theme);
+      if (row.group !== undefined) gatherGroup(row, view, boxes, theme);
+      else if (row.of) gatherCollectives(row, view, boxes, theme);
       if (!row.timeline) continue;
       const end = Math.min(view.width, view.x(secondsOf(row.timeline, row.timeline.pipelineEnd)));
       const from = Math.max(gutter, view.x(0));

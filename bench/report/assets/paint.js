@@ -19,6 +19,7 @@ const collectiveNames = ["C0 broadcast X", "C1 all-gather statistics", "C2 all-r
   "I2 broadcast gradient"];
 const collectiveHeight = 4;
 const collectivesHeight = collectiveHeight * collectiveNames.length;
+const groupHeight = 9;
 const isTransfer = (name) => name.startsWith("SEND") || name.startsWith("RECV");
 const fillOf = data.types.map((name) => (isTransfer(name) ? fills.transfer : fills[name] || fills.transfer));
 
@@ -191,6 +192,27 @@ function gatherCollectives(row, view, boxes, theme) {
       if (pass === 0) box(fills.transfer, numbers[i + 2], numbers[i + 3], y);
       else if (numbers[i + 5] > numbers[i + 4]) box(theme.path, numbers[i + 4], numbers[i + 5], y);
     }
+  }
+}
+
+/** The collectives of one group on one rank; what the rank waits, the end of each, in the colour of the path. */
+function gatherGroup(row, view, boxes, theme) {
+  const {laneStart, laneLength, laneWaited, laneGroup, lanes, tick} = row.of;
+  const {first, end} = lanes[row.rank];
+  const last = {};
+  const box = (fill, from, to) => {
+    const x0 = Math.max(gutter, view.x(from * tick)), x1 = Math.min(view.width, view.x(to * tick));
+    if (x1 < gutter || x0 > view.width || x1 - (last[fill] || 0) < 0.5) return;  // a pixel has one box
+    last[fill] = x1;
+    put(boxes, fill, x0, row.y + 1, Math.max(x1 - x0, 0.5), groupHeight - 2);
+  };
+  // One that has begun before the view may reach into it.
+  for (let i = Math.max(first, upperBound(laneStart, view.from / tick, first, end) - 64); i < end && laneStart[i] * tick <= view.to; ++i) {
+    if (laneGroup[i] !== row.group) continue;
+    const until = laneStart[i] + laneLength[i];
+    const waited = Math.min(laneWaited[i], laneLength[i]);
+    if (waited < laneLength[i]) box(fills.transfer, laneStart[i], until - waited);
+    if (waited > 0) box(theme.path, until - waited, until);
   }
 }
 

@@ -76,6 +76,8 @@ function buildTimelines(index, timelines, place) {
       button("\u2192", "Later", () => lanes.pan((lanes.to - lanes.from) / 3)),
       button("Fit", "Show everything", () => lanes.show(0, lanes.span * 1.01)),
       timelines.length > 1 ? grouping : null,
+      timelines.some((timeline) => timeline.lanes.length)
+        ? checkbox("Lanes of groups", lanes.showGroups, (on) => { lanes.showGroups = on; lanes.arrange(); }) : null,
       checkbox("Critical path", true, (on) => { lanes.showChain = on; lanes.draw(); })),
     root, overview, explain, legend(timelines), memory, rankTable(timelines));
   explain.replaceChildren(...explanation(null, timelines));
@@ -101,6 +103,8 @@ function legend(timelines) {
   const waits = timelines.some((timeline) => timeline.collectives.length)
     ? el("li", {}, "thin lines: collectives of the split vocabulary, C0, C1, C2, I1, I2; coloured as the critical path where the rank waits") : null;
   return el("ul", {class: "legend"}, items, el("li", {}, thin, "message, waiting included"), waits,
+    timelines.some((timeline) => timeline.lanes.length)
+      ? el("li", {}, "bars below a rank: collectives of its groups, hidden; coloured as the critical path where the rank waits") : null,
     el("li", {}, el("i", {class: "swatch hatch"}), "bubble: nothing to compute"), el("li", {}, line, "critical path"));
 }
 
@@ -135,6 +139,12 @@ function explanation(found, timelines) {
     return [el("b", {}, collectiveNames[kind]), ` \u00b7 micro-batch ${microbatch}, rank ${rank}, ${timeline.run}`,
       el("p", {class: "note"}, `from ${time(secondsOf(timeline, start))} to ${time(secondsOf(timeline, end))}; ` +
         (to > from ? `the rank waits for it ${time(secondsOf(timeline, to - from))}` : "the rank does not wait for it"))];
+  }
+  if (found.span !== undefined) {
+    const {laneStart, laneLength, laneWaited, laneGroup} = timeline, i = found.span;
+    return [el("b", {}, `collective of the ${data.groups[laneGroup[i]]} group`), ` \u00b7 rank ${rank}, ${timeline.run}`,
+      el("p", {class: "note"}, `${time(secondsOf(timeline, laneStart[i]))} + ${time(secondsOf(timeline, laneLength[i]))}; ` +
+        (laneWaited[i] > 0 ? `the rank waits for it ${time(secondsOf(timeline, laneWaited[i]))}` : "hidden behind computation"))];
   }
   if (event < 0) {
     const after = found.ticks > timeline.pipelineEnd;

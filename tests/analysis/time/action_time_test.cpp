@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -34,6 +36,26 @@ RunConfig with(RunConfig config, int tensor, int data) {
   config.batch.global_batch_size = std::int64_t{2} * data;
   config.parallel.make_vocab_size_divisible_by = 32 / tensor;
   return config;
+}
+
+/// The spans of an action: what is waited for of them is what the action waits for, they follow one another on each
+/// group's lane, and none is before the action or behind it.
+void expect_lanes(const std::vector<LaneSpan>& lanes, const ActionTime& time) {
+  Seconds tensor, data, all_data;
+  std::map<Group, Seconds> ends;
+  std::vector<LaneSpan> ordered = lanes;
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const LaneSpan& a, const LaneSpan& b) { return a.start < b.start; });
+  for (const LaneSpan& span : ordered) {
+    (span.group == Group::data ? data : tensor) += span.waited;
+    if (span.group == Group::data) all_data += span.end - span.start;
+    EXPECT_GE(span.start.value, ends[span.group].value - 1e-9);
+    EXPECT_LE(span.end.value, time.all.value + 1e-9);
+    ends[span.group] = span.end;
+  }
+  EXPECT_NEAR(tensor.value, time.tensor.value, 1e-9);
+  EXPECT_NEAR(data.value, (time.gathers + time.scatters).value, 1e-9);
+  EXPECT_NEAR(all_data.value, (time.gathered + time.scattered).value, 1e-9);
 }
 
 // Operators of tiny_qwen2: embedding 1; layer forward 12 (two norms, four products, two rotations, attention,
@@ -84,7 +106,9 @@ TEST(ActionTime, CountsEveryOperatorAndCollective) {
     config.recompute.granularity = c.recompute;
     config.recompute.num_layers = c.group;
     const StageShape shape = stage_shapes(config, 1)[0];
-    const ActionTime time = time_action(work_of(shape, c.type), machine, {});
+    std::vector<LaneSpan> lanes;
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, &lanes);
+    expect_lanes(lanes, time);
     EXPECT_NEAR(time.all.value, c.operators + kLatency * c.latencies, 1e-9);
     EXPECT_NEAR(time.tensor.value, kLatency * c.latencies, 1e-9);
     EXPECT_EQ(time.gathers.value + time.scatters.value, 0);
@@ -134,7 +158,9 @@ TEST(ActionTime, CollectivesOfTensorRanksBesideProducts) {
     config.model.heads = config.model.kv_heads = 4;
     HardwareProfile machine = counting_machine(c.latency);
     const StageShape shape = stage_shapes(config, 1)[0];
-    const ActionTime time = time_action(work_of(shape, c.type), machine, {});
+    std::vector<LaneSpan> lanes;
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, &lanes);
+    expect_lanes(lanes, time);
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.tensor.value, c.tensor_seconds, 1e-9);
     // On shared processors all of it shows: computation and every collective.
@@ -214,7 +240,9 @@ TEST(ActionTime, GathersAndScattersBesideComputation) {
     HardwareProfile machine = counting_machine(c.latency);
     machine.processors = c.processors;
     const StageShape shape = stage_shapes(config, 1)[0];
-    const ActionTime time = time_action(work_of(shape, c.type), machine, {});
+    std::vector<LaneSpan> lanes;
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, &lanes);
+    expect_lanes(lanes, time);
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.gathers.value, c.gathers, 1e-9);
     EXPECT_NEAR(time.scatters.value, c.scatters, 1e-9);

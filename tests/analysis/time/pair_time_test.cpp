@@ -86,11 +86,26 @@ TEST(PairTime, ByHand) {
     EXPECT_NEAR(time.tensor.value, c.tensor, 1e-9);
     double paid = 0;
     double hidden = 0;
+    double exposed = 0;
     for (const Alongside& part : time.alongside) {
       paid += (part.exposed + part.slower).value;
+      exposed += part.exposed.value;
       hidden += (part.all - part.exposed).value;
     }
     EXPECT_NEAR(paid, c.tensor, 1e-9);
+    double waited = 0;
+    double unseen = 0;
+    double busy = 0;  // the lane of the expert group, until
+    for (const LaneSpan& span : time.lanes) {
+      EXPECT_LE(span.end.value, c.all + 1e-9);
+      if (span.group != Group::expert) continue;
+      EXPECT_GE(span.start.value, busy - 1e-9);
+      busy = span.end.value;
+      waited += span.waited.value;
+      unseen += (span.end - span.start).value;
+    }
+    EXPECT_NEAR(waited, c.held > 0 ? 0 : c.tensor, 1e-9);  // held: all of it is computation that takes longer
+    EXPECT_NEAR(unseen, c.hidden + exposed, 1e-9);
     EXPECT_NEAR(hidden, c.hidden, 1e-9);
   }
 }

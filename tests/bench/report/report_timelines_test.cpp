@@ -56,13 +56,22 @@ Timeline sample_timeline() {
   return timeline;
 }
 
+std::vector<std::vector<LaneSpan>> sample_lanes() {
+  return {{{Group::tensor, {0.5}, {1.5}, {0.25}},
+           {Group::data, {1}, {3}, {0}},
+           {Group::tensor, {2}, {2.5}, {0.5}}},
+          {{Group::expert, {0}, {1}, {1}}}};
+}
+
 TEST(Timelines, WhatIsWrittenIsRead) {
-  const CellTimelines written{"a-cell", sample_timeline(), std::nullopt};
+  CellTimelines written{"a-cell", sample_timeline(), std::nullopt};
+  written.predicted->lanes = sample_lanes();
   const CellTimelines read = parse_timeline_json(to_timeline_json(written), "file");
   EXPECT_EQ(read.id, "a-cell");
   EXPECT_FALSE(read.measured);
   ASSERT_TRUE(read.predicted);
   ASSERT_EQ(read.predicted->trace.ranks.size(), 2U);
+  ASSERT_EQ(read.predicted->lanes.size(), 2U);
   for (std::size_t rank = 0; rank < 2; ++rank) {
     const auto& events = written.predicted->trace.ranks[rank];
     ASSERT_EQ(read.predicted->trace.ranks[rank].size(), events.size());
@@ -72,6 +81,15 @@ TEST(Timelines, WhatIsWrittenIsRead) {
       EXPECT_EQ(read.predicted->trace.ranks[rank][i].end, events[i].end);
     }
     EXPECT_EQ(read.predicted->memory[rank], written.predicted->memory[rank]);
+    const auto& lanes = written.predicted->lanes[rank];
+    ASSERT_EQ(read.predicted->lanes[rank].size(), lanes.size());
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      const LaneSpan& span = read.predicted->lanes[rank][i];
+      EXPECT_EQ(span.group, lanes[i].group);
+      EXPECT_EQ(span.start, lanes[i].start);
+      EXPECT_EQ(span.end, lanes[i].end);
+      EXPECT_EQ(span.waited, lanes[i].waited);
+    }
   }
 }
 
@@ -108,6 +126,16 @@ TEST(Timelines, AWrongFileSaysWhereAndWhy) {
             R"("after_bytes":[[0,0,0,0,0,0,0,0]]})"),
        "peak_bytes[0]: found [0,0,0,0,0,0,0,-1], expected 8 numbers of bytes, one per category, whole and 0 "
        "or more"},
+      {with(R"({"actions":[],"start_s":[],"end_s":[],"lanes":7})"), "lanes"},
+      {with(
+           R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["x"],"start_s":[0],"end_s":[1],"waited_s":[0]}})"),
+       "lanes.groups[0]: found \"x\", expected a group such as \"tensor\""},
+      {with(
+           R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["data"],"start_s":[0],"end_s":[],"waited_s":[0]}})"),
+       "end_s: found 0 elements, expected one per group, 1"},
+      {with(
+           R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["data"],"start_s":[2],"end_s":[1],"waited_s":[0]}})"),
+       "ends before it starts"},
       {with(std::string(40, '[')), "nested deeper"},
       {with(std::string(40, '[') + std::string(40, ']')), "nested deeper"},
   };
@@ -150,6 +178,31 @@ TEST(PackedTimeline, ColumnsHoldTimesAndPartners) {
     }
   }
   EXPECT_EQ(pack(timeline, nullptr, false).header["memory"], 0);
+}
+
+TEST(PackedTimeline, LanesComeLast) {
+  Timeline timeline = sample_timeline();
+  const std::size_t before = pack(timeline, nullptr, true).bytes.size();
+  EXPECT_FALSE(pack(timeline, nullptr, true).header.contains("lanes"));
+  timeline.lanes = sample_lanes();
+  EXPECT_EQ(pack(timeline, nullptr, true, false).bytes.size(), before);
+  const PackedTimeline packed = pack(timeline, nullptr, true);
+  EXPECT_EQ(packed.header["lanes"], OrderedJson::parse("[3,1]"));
+  const std::size_t at = (before + 3) / 4 * 4;
+  ASSERT_EQ(packed.bytes.size(), at + 4 * 13);
+  std::vector<std::uint32_t> numbers(12);
+  std::memcpy(numbers.data(), packed.bytes.data() + at, 48);
+  const double tick = packed.header["tick_s"];
+  std::size_t i = 0;
+  for (const auto& rank : timeline.lanes) {
+    for (const LaneSpan& span : rank) {
+      EXPECT_NEAR(numbers[i] * tick, span.start.value, 1e-8);
+      EXPECT_NEAR(numbers[4 + i] * tick, (span.end - span.start).value, 1e-8);
+      EXPECT_NEAR(numbers[8 + i] * tick, span.waited.value, 1e-8);
+      EXPECT_EQ(packed.bytes[at + 48 + i], static_cast<std::uint8_t>(span.group));
+      ++i;
+    }
+  }
 }
 
 /// The chain goes back without a gap but for messages, and ends where the trace ends.

@@ -301,6 +301,49 @@ TEST(TraceJson, CollectivesHaveTracksOfTheirOwn) {
   EXPECT_EQ(categories.at("exposed"), 2);
 }
 
+/// A gather that is waited for in its last half and one that is hidden, of the tensor group; the other rank has another group.
+const std::vector<std::vector<LaneSpan>> kLanes = {
+    {{Group::tensor, {0}, {1}, {0.5}}, {Group::data, {0.5}, {2}, {0}}, {Group::tensor, {1}, {2}, {0}}},
+    {{Group::expert, {3}, {4}, {9}}}};
+
+TEST(Perfetto, GroupsHaveTracksOfTheirOwn) {
+  const Sample sample = with_collectives();
+  const Perfetto file(to_perfetto(sample.schedule, {{"predicted", sample.trace, nullptr, &kLanes}}));
+  std::map<std::string, std::vector<Slice>> found;
+  for (const auto& [uuid, slices] : file.slices) {
+    auto& all = found[file.tracks.at(uuid)];
+    all.insert(all.end(), slices.begin(), slices.end());
+  }
+  const std::vector<Slice>& tensor = found.at("rank 0 tensor group");
+  ASSERT_EQ(tensor.size(), 3U);
+  EXPECT_EQ(tensor[1].name, "waited for");
+  EXPECT_EQ(tensor[1].begin, 500'000'000U);
+  EXPECT_EQ(tensor[1].end, 1'000'000'000U);
+  EXPECT_EQ(found.at("rank 0 data group").size(), 1U);
+  ASSERT_EQ(found.at("rank 1 expert group").size(), 2U);
+  EXPECT_EQ(found.at("rank 1 expert group")[1].begin, 3'000'000'000U) << "no longer than its collective";
+  EXPECT_EQ(found.at("rank 0 C0 broadcast X").size(), 2U) << "a track of its own";
+}
+
+TEST(TraceJson, GroupsHaveTracksOfTheirOwn) {
+  const Sample sample = with_collectives();
+  const auto json =
+      nlohmann::json::parse(to_trace_json(sample.schedule, {{"predicted", sample.trace, nullptr, &kLanes}}));
+  std::map<std::uint64_t, std::string> tracks;
+  std::map<std::string, std::map<std::string, double>> seconds;  // by track and category
+  for (const auto& event : json["traceEvents"]) {
+    if (event["name"] == "thread_name") {
+      EXPECT_TRUE(tracks.emplace(event["tid"], event["args"]["name"]).second);
+    }
+    if (event["ph"] == "X")
+      seconds[tracks.at(event["tid"])][event["cat"]] += event["dur"].get<double>() / 1e6;
+  }
+  using Sums = std::map<std::string, double>;
+  EXPECT_EQ(seconds["rank 0 tensor group"], (Sums{{"collective", 2}, {"exposed", 0.5}}));
+  EXPECT_EQ(seconds["rank 0 data group"], (Sums{{"collective", 1.5}}));
+  EXPECT_EQ(seconds["rank 1 expert group"], (Sums{{"collective", 1}, {"exposed", 1}}));
+}
+
 TEST(TraceJson, SlicesMessagesBytesAndRanks) {
   const Sample sample;
   const auto json = nlohmann::json::parse(to_trace_json(

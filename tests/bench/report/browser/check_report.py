@@ -62,6 +62,23 @@ def check_looks(page, path, fragment, shots):
                 page.screenshot(os.path.join(shots, what.replace(", ", "-").replace(".html", "") + ".png"))
 
 
+def check_lanes(page, path):
+    """Groups have lanes of their own, which say what is waited for and go when they are switched off."""
+    page.view(*DESKTOP)
+    page.open(path, "#cell-6")
+    rows = "current.lanes.rows.filter(row => row.group !== undefined)"
+    expect(page.evaluate(rows + ".length") == page.evaluate("2 * current.lanes.lanesInView().length"), "two lanes of groups for every rank")
+    expect(page.evaluate("Array.from(new Set(%s.map(row => row.label))).sort().join()" % rows) == "data,tensor", "lanes are named")
+    words = page.evaluate("(row => { const line = row.of, at = line.lanes[row.rank].first; current.lanes.select(current.lanes.pickSpan(row, "
+                          "current.lanes.view.x((line.laneStart[at] + line.laneLength[at] / 2) * line.tick)), false); "
+                          "return document.getElementById('explain').textContent; })(%s[0])" % rows)
+    expect("tensor group" in words and "the rank waits for it" in words, "a collective is explained: %s" % words)
+    box = "Array.from(document.querySelectorAll('.toolbar input')).find(each => each.parentElement.textContent === 'Lanes of groups')"
+    page.evaluate(box + ".click()")
+    expect(page.evaluate(rows + ".length") == 0, "lanes can be switched off")
+    check_quiet(page, "lanes")
+
+
 def check_print(page, path):
     page.view(1040, 720)
     page.open(path)
@@ -269,6 +286,7 @@ def main():
         check_print(page, path("demo"))
         check_numbers(page, path("demo"), records)
         check_keyboard(page, path("demo"))
+        check_lanes(page, path("demo"))
         check_names(page, path("demo"))
         check_hostile(page, path("hostile"))
         check_large(page, path("large"))

@@ -2,6 +2,7 @@
 // matrix are made up here from simulated schedules; they exercise the page and are nobody's measurement.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -92,6 +93,21 @@ CellTimelines timelines_of(const std::string& id, const std::string& name, int r
   const Schedule schedule = schedule_of(name, ranks, microbatches);
   CellTimelines timelines{id, Timeline{trace_of(schedule, 0.02, noise), {}},
                           Timeline{trace_of(schedule, 0.35, noise), {}}};
+  // Two groups' collectives in every forward and backward: half of one is waited for, the other hidden.
+  for (Timeline* timeline : {&*timelines.predicted, &*timelines.measured}) {
+    if (ranks > 8) break;
+    for (const auto& events : timeline->trace.ranks) {
+      auto& lanes = timeline->lanes.emplace_back();
+      for (const Event& event : events) {
+        if (!is_compute(event.action.type)) continue;
+        const Seconds part = (event.end - event.start) / 4;
+        lanes.push_back({Group::tensor, event.start + part, event.start + part * 2, part / 2});
+        lanes.push_back({Group::data, event.start + part * 2, event.end, {}});
+      }
+      std::sort(lanes.begin(), lanes.end(),
+                [](const LaneSpan& a, const LaneSpan& b) { return a.start < b.start; });
+    }
+  }
   if (with_memory) {
     timelines.predicted->memory = memory_of(timelines.predicted->trace);
     timelines.measured->memory = memory_of(timelines.measured->trace);
