@@ -46,7 +46,8 @@ void add_host(const ActionWork& work, std::vector<Part>& parts) {
 
 class Timeline {
  public:
-  Timeline(std::vector<Part> parts, bool overlapped) : parts_(std::move(parts)), overlapped_(overlapped) {}
+  Timeline(std::vector<Part> parts, bool overlapped, const HostCopies& copies)
+      : parts_(std::move(parts)), overlapped_(overlapped), copies_(copies) {}
 
   ActionTime run(const ActionWork& work) {
     if (work.gathers_ahead) next_gather(work, 0, 0);  // the first unit's gather starts the action
@@ -70,6 +71,8 @@ class Timeline {
       wait(gathered_at_, time_.gathers);
       if (work.gathers_ahead) next_gather(work, i, k + 1);
     }
+    const std::int64_t layer = work.runs[i].layer;
+    if (copies_.back) copy(layer, layer - 1);
     now_ += part.calls;
     time_.tensor.value += part.tensor;
     if (unit.final_gradient) time_.finals.push_back({now_});
@@ -80,6 +83,17 @@ class Timeline {
       time_.scattered.value += part.scatter;
       if (!work.scatters_go_on) finish_scatter();
     }
+    if (!copies_.back) copy(layer, layer);
+  }
+
+  /// In `layer`: what is under way is waited for, and `next` starts.
+  void copy(std::int64_t layer, std::int64_t next) {
+    if (layer < 0) return;
+    wait(copied_at_, time_.copies);
+    if (next < 0 || next >= std::ssize(copies_.of_layer)) return;
+    const Seconds seconds = copies_.of_layer[static_cast<std::size_t>(next)];
+    copied_at_ = start(seconds.value, copy_lane_, time_.copies);
+    time_.copied += seconds;
   }
 
   /// Starts the gather of the first use from repetition `k` of run `i` on.
@@ -119,9 +133,12 @@ class Timeline {
 
   std::vector<Part> parts_;
   bool overlapped_;
+  const HostCopies& copies_;
   double now_ = 0;
   double lane_ = 0;       // when the data group's last collective is done
   double near_lane_ = 0;  // the same of ranks that gather secondary shards
+  double copy_lane_ = 0;
+  double copied_at_ = 0;
   double gathered_at_ = 0;
   double scattered_at_ = -1;
   double accumulate_ = 0;
@@ -130,7 +147,8 @@ class Timeline {
 
 }  // namespace
 
-ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load) {
+ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load,
+                       const HostCopies& copies) {
   std::vector<Part> parts;
   parts.reserve(work.parts.size());
   for (const UnitWork& unit : work.parts) {
@@ -149,7 +167,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     parts.push_back(std::move(part));
   }
   add_host(work, parts);
-  return Timeline(std::move(parts), hardware.processors == 0).run(work);
+  return Timeline(std::move(parts), hardware.processors == 0, copies).run(work);
 }
 
 }  // namespace plumbline
