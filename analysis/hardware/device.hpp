@@ -27,6 +27,7 @@ struct Device {
   double peak_fp32 = 0;
   double power_watts = 0;            // the board's limit, which the shares below are for
   double bandwidth = 0;              // of device memory, bytes/s
+  double host_bandwidth = 0;         // of copies to or from the memory of the host, one direction, bytes/s
   double processors = 0;             // streaming multiprocessors
   double collective_processors = 0;  // of them, held by a collective that runs alongside computation
   double gemm_share = 0;  // of the peak: main loop of the largest tile, all processors busy, sustained clock

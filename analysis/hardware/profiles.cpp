@@ -32,6 +32,7 @@ constexpr Field<Device, double> kDevice[] = {
     {"peak_fp32", &Device::peak_fp32},
     {"power_watts", &Device::power_watts},
     {"bandwidth", &Device::bandwidth},
+    {"host_bandwidth", &Device::host_bandwidth},
     {"processors", &Device::processors},
     {"collective_processors", &Device::collective_processors},
     {"gemm_share", &Device::gemm_share},
@@ -203,8 +204,8 @@ const std::vector<MachineConstant>& machine_constants() {
 void check_machine(const Machine& machine, const std::string& place) {
   const Device& d = machine.device;
   const Network& n = machine.network;
-  const bool usable = d.memory_bytes > 0 && d.peak_16bit > 0 && d.bandwidth > 0 && d.processors >= 1 &&
-                      d.gemm_share > 0 && d.stream_share > 0 && d.cache_bandwidth > 0 &&
+  const bool usable = d.memory_bytes > 0 && d.peak_16bit > 0 && d.bandwidth > 0 && d.host_bandwidth > 0 &&
+                      d.processors >= 1 && d.gemm_share > 0 && d.stream_share > 0 && d.cache_bandwidth > 0 &&
                       d.flash_forward > 0 && d.flash_backward > 0 && n.node_bandwidth > 0 &&
                       n.message_bandwidth > 0 && n.nic_bandwidth > 0 && n.nic_step_s > 0 &&
                       n.switch_reduction > 0;

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "analysis/memory/host_memory.hpp"
 #include "analysis/memory/receives_ahead.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
@@ -267,6 +268,7 @@ MemoryPrediction walk_all(const RunConfig& config, const RepeatedSchedule& step,
       }
       memory.held = held_bytes(kinds.on_rank(rank), config, taught);
     }
+    memory.host = host_peak(kinds.shapes, step, rank);
     Walk(kinds.shapes, teachers, step, plan.ranks[at], profiles, detail, rows, memory).run();
     if (memory.peak.total() <= prediction.peak) continue;
     prediction.peak = memory.peak.total();

@@ -23,6 +23,7 @@ struct RankMemory {
   MemoryBreakdown held;   // what lives for the whole run
   MemoryBreakdown peak;   // by category at the first moment the total is largest
   std::string at;         // the action of that moment, "3F7"; empty: nothing ever exceeds `held`
+  Bytes host;             // at most on the host meanwhile, not part of `peak`
   /// One sample per action of the rank's list, as Arena::sample() would give it; only when asked for.
   std::vector<MemorySample> timeline;
 };

@@ -18,6 +18,7 @@ namespace {
 struct Shares {
   double tensor = 0;
   double data = 0;
+  double copies = 0;
   std::array<double, kVocabularyCalls> vocabulary{};
 };
 
@@ -27,6 +28,7 @@ Shares communication_shares(const RepeatedSchedule& step, const StageCostsPredic
   const auto add = [&](const PassCommunication& part, Seconds cost, double times = 1) {
     waits.tensor += part.tensor * times;
     waits.data += part.data * times;
+    waits.copies += part.copies * times;
     for (std::size_t i = 0; i < kVocabularyCalls; ++i) waits.vocabulary[i] += part.vocabulary[i] * times;
     all += cost * times;
   };
@@ -41,13 +43,13 @@ Shares communication_shares(const RepeatedSchedule& step, const StageCostsPredic
     for (const Phase& phase : kPhases) add(part.*phase.communication, cost.*phase.cost, times(phase.type));
   }
   for (const StageCosts& cost : predicted.costs.stages) {
-    add({{}, cost.last_backward, {}}, cost.last_backward);
-    add({{}, cost.first_forward, {}}, cost.first_forward);
+    add({{}, cost.last_backward, {}, {}}, cost.last_backward);
+    add({{}, cost.first_forward, {}, {}}, cost.first_forward);
   }
   for (const PairSaving& pair : predicted.pairs)
-    add({pair.tensor, {}, {}}, pair.all, -static_cast<double>(pair.count));
+    add({pair.tensor, {}, {}, {}}, pair.all, -static_cast<double>(pair.count));
   if (all.value <= 0) return {};
-  Shares shares{waits.tensor / all, waits.data / all};
+  Shares shares{waits.tensor / all, waits.data / all, waits.copies / all};
   for (std::size_t i = 0; i < kVocabularyCalls; ++i) shares.vocabulary[i] = waits.vocabulary[i] / all;
   return shares;
 }
@@ -73,9 +75,10 @@ StepTime step_time(const RepeatedSchedule& step, const StepSummary& summary,
     vocabulary[i].overlapped = 0;
     waited += in_actions;
   }
-  time.compute = busy * (1 - shares.tensor - shares.data) - waited;
+  time.compute = busy * (1 - shares.tensor - shares.data - shares.copies) - waited;
   time.exposed_pipeline = window - busy + waited;
   time.exposed_data = busy * shares.data + summary.reducing;
+  time.exposed_offload = busy * shares.copies;
   time.optimizer = summary.optimizing;
   time.step = seconds_of(summary.makespan) + predicted.costs.step_overhead;
   return time;
@@ -138,6 +141,13 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
   const bool blocks = config.numerics.fp8.on() && config.numerics.fp8.recipe == Fp8Recipe::mxfp8;
   if (framework != nullptr) {
     if (auto reason = why_mixture_unlisted(config, *framework)) return reason;
+  }
+  if (config.offload.on() && hardware.processors == 0 && hardware.accelerator.empty()) {
+    return fmt::format(
+        "cpu_offloading_num_layers: found {} with {}, which has no measured copies to the host; expected 0, "
+        "or an "
+        "accelerator by name such as hardware: h100-sxm-80gb",
+        config.offload.num_layers, hardware.name);
   }
   if (framework != nullptr && config.numerics.fp8.on() &&
       !takes_recipe(*framework, config.numerics.fp8.recipe)) {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "analysis/time/action_time.hpp"
+#include "analysis/time/host_copies.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_phases.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -56,7 +56,9 @@ const StageCosts& StageMemo::passes(Stage& stage, const StageShape& shape, const
     const bool carried = phase.type >= ActionType::vocab_forward && phase.type <= ActionType::input_backward;
     if (!present[type] || stage.present[type] || (carried && !shape.vocabulary.carries)) continue;
     stage.present[type] = true;
-    stage.costs.*phase.cost = time_action(work_of(shape, phase.type), hardware_, load).all;
+    stage.costs.*phase.cost = time_action(work_of(shape, phase.type), hardware_, load,
+                                          host_copies(shape, phase.type, hardware_, load))
+                                  .all;
   }
   return stage.costs;
 }

@@ -48,8 +48,8 @@ void add_host(const ActionWork& work, std::vector<Part>& parts) {
 
 class Timeline {
  public:
-  Timeline(std::vector<Part> parts, bool overlapped, std::vector<LaneSpan>* lanes)
-      : parts_(std::move(parts)), overlapped_(overlapped), lanes_(lanes) {}
+  Timeline(std::vector<Part> parts, bool overlapped, const HostCopies& copies, std::vector<LaneSpan>* lanes)
+      : parts_(std::move(parts)), overlapped_(overlapped), copies_(copies), lanes_(lanes) {}
 
   ActionTime run(const ActionWork& work) {
     if (work.gathers_ahead) next_gather(work, 0, 0);  // the first unit's gather starts the action
@@ -74,6 +74,8 @@ class Timeline {
       wait(gathered_at_, time_.gathers, gather_span_);
       if (work.gathers_ahead) next_gather(work, i, k + 1);
     }
+    const std::int64_t layer = work.runs[i].layer;
+    if (copies_.back) copy(layer, layer - 1);
     add_lanes(part);
     now_ += part.calls;
     time_.tensor.value += part.tensor;
@@ -85,6 +87,17 @@ class Timeline {
       time_.scattered.value += part.scatter;
       if (!work.scatters_go_on) finish_scatter();
     }
+    if (!copies_.back) copy(layer, layer);
+  }
+
+  /// In `layer`: what is under way is waited for, and `next` starts.
+  void copy(std::int64_t layer, std::int64_t next) {
+    if (layer < 0) return;
+    wait(copied_at_, time_.copies);
+    if (next < 0 || next >= std::ssize(copies_.of_layer)) return;
+    const Seconds seconds = copies_.of_layer[static_cast<std::size_t>(next)];
+    copied_at_ = start(seconds.value, copy_lane_, time_.copies);
+    time_.copied += seconds;
   }
 
   /// Starts the gather of the first use from repetition `k` of run `i` on.
@@ -138,12 +151,15 @@ class Timeline {
 
   std::vector<Part> parts_;
   bool overlapped_;
+  const HostCopies& copies_;
   std::vector<LaneSpan>* lanes_;
   std::size_t gather_span_ = 0;  // of the last one that was started
   std::size_t scatter_span_ = 0;
   double now_ = 0;
   double lane_ = 0;       // when the data group's last collective is done
   double near_lane_ = 0;  // the same of ranks that gather secondary shards
+  double copy_lane_ = 0;
+  double copied_at_ = 0;
   double gathered_at_ = 0;
   double scattered_at_ = -1;
   double accumulate_ = 0;
@@ -153,7 +169,7 @@ class Timeline {
 }  // namespace
 
 ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, const Load& load,
-                       std::vector<LaneSpan>* lanes) {
+                       const HostCopies& copies, std::vector<LaneSpan>* lanes) {
   std::vector<Part> parts;
   parts.reserve(work.parts.size());
   for (const UnitWork& unit : work.parts) {
@@ -173,7 +189,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     parts.push_back(std::move(part));
   }
   add_host(work, parts);
-  return Timeline(std::move(parts), hardware.processors == 0, lanes).run(work);
+  return Timeline(std::move(parts), hardware.processors == 0, copies, lanes).run(work);
 }
 
 }  // namespace plumbline

@@ -8,6 +8,7 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/gradient_overlap.hpp"
+#include "analysis/time/host_copies.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/pair_time.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -133,10 +134,11 @@ class StageCoster {
     return prediction_.costs.stages[action.stage].*phase->cost;
   }
 
-  ActionTime timed(const ActionWork& work, const Load& load, ActionType type, int stage, bool first) {
-    if (lanes_ == nullptr) return time_action(work, hardware_, load);
+  ActionTime timed(const ActionWork& work, const Load& load, ActionType type, int stage, bool first,
+                   const HostCopies& copies = {}) {
+    if (lanes_ == nullptr) return time_action(work, hardware_, load, copies);
     ActionLanes lanes{type, stage, std::nullopt, first, {}, {}};
-    ActionTime time = time_action(work, hardware_, load, &lanes.spans);
+    ActionTime time = time_action(work, hardware_, load, copies, &lanes.spans);
     lanes.all = time.all;
     lanes_->push_back(std::move(lanes));
     return time;
@@ -219,10 +221,11 @@ class StageCoster {
       if (!has(phase.type) || (carried && !shape.vocabulary.carries)) continue;
       const ActionWork work = work_of(shape, phase.type);
       ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
-      time = timed(work, load, phase.type, shape.stage, false);
+      time =
+          timed(work, load, phase.type, shape.stage, false, host_copies(shape, phase.type, hardware_, load));
       const VocabularySeconds waited = pass_lines(shape, phase, work, time, load);
       costs.*phase.cost = time.all + sum_of(waited) + hardware_.action_overhead;
-      communication.*phase.communication = {time.tensor, time.gathers + time.scatters, waited};
+      communication.*phase.communication = {time.tensor, time.gathers + time.scatters, time.copies, waited};
     }
     first_forward(shape, load, costs);
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
@@ -230,7 +233,7 @@ class StageCoster {
           work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
       const ActionTime time = timed(work, load, ActionType::teacher_forward, shape.stage, false);
       costs.teacher_forward = time.all + hardware_.action_overhead;
-      communication.teacher_forward = {time.tensor, {}, {}};
+      communication.teacher_forward = {time.tensor, {}, {}, {}};
       const Phase phase{ActionType::teacher_forward, "teacher forward", &StageCosts::teacher_forward,
                         &StageCommunication::teacher_forward};
       pass_lines(shape, phase, work, time, load);
@@ -248,8 +251,10 @@ class StageCoster {
   void first_forward(const StageShape& shape, const Load& load, StageCosts& costs) {
     const bool gathers = shape.gathers_in_first_forward() || shape.keeps_secondary_shards();
     if (!gathers || !has(ActionType::forward)) return;
-    const ActionTime plain = time_action(work_of(shape, ActionType::forward), hardware_, load);
-    const ActionTime time = timed(first_forward_work(shape), load, ActionType::forward, shape.stage, true);
+    const HostCopies copies = host_copies(shape, ActionType::forward, hardware_, load);
+    const ActionTime plain = time_action(work_of(shape, ActionType::forward), hardware_, load, copies);
+    const ActionTime time =
+        timed(first_forward_work(shape), load, ActionType::forward, shape.stage, true, copies);
     costs.first_forward.value = std::max(0.0, (time.all - plain.all).value);
     Lines lines(prediction_.lines, shape.stage, "step");
     for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
@@ -289,6 +294,11 @@ class StageCoster {
       counted = true;
     }
     add_alongside_lines(time.alongside, lines);
+    if (time.copied.value > 0) {
+      const bool to = phase.type == ActionType::forward;
+      lines.add(to ? "activations to the host" : "activations from the host", shape.offloaded, time.copies,
+                {}, time.copied - time.copies);
+    }
     VocabularySeconds vocabulary{};
     if (!waits_for_vocabulary() || !shape.vocabulary.carries) return vocabulary;
     for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {

@@ -10,6 +10,7 @@ namespace plumbline {
 struct PassCommunication {
   Seconds tensor;  // collectives of the tensor group
   Seconds data;    // ZeRO-2 and 3: gathers and scatters that computation does not hide
+  Seconds copies;  // between device and host, likewise
   /// Those of vocabulary parallelism, where nothing overlaps with computation; elsewhere see
   /// costs.vocabulary.
   VocabularySeconds vocabulary{};

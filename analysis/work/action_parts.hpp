@@ -59,12 +59,13 @@ class WorkBuilder {
     work.parts.push_back(std::move(part));
     return work.parts.size() - 1;
   }
-  void run(std::size_t part, std::int64_t repeat) {
+  /// `layer`: one of a stage that offloads some.
+  void run(std::size_t part, std::int64_t repeat, std::int64_t layer = -1) {
     if (repeat == 0) return;
-    if (!work.runs.empty() && work.runs.back().part == part) {
+    if (layer < 0 && !work.runs.empty() && work.runs.back().part == part && work.runs.back().layer < 0) {
       work.runs.back().repeat += repeat;
     } else {
-      work.runs.push_back({part, repeat});
+      work.runs.push_back({part, repeat, layer});
     }
   }
   template <class Write>
@@ -93,10 +94,10 @@ class LayerParts {
   }
   /// Runs those of the layers [first, end), ascending.
   void run(WorkBuilder& builder, std::int64_t first, std::int64_t end) const {
-    for (std::int64_t layer = first; layer < end; ++layer) builder.run(of(layer), 1);
+    for (std::int64_t layer = first; layer < end; ++layer) builder.run(of(layer), 1, numbered(layer));
   }
   void run_descending(WorkBuilder& builder, std::int64_t first, std::int64_t end) const {
-    for (std::int64_t layer = end; layer-- > first;) builder.run(of(layer), 1);
+    for (std::int64_t layer = end; layer-- > first;) builder.run(of(layer), 1, numbered(layer));
   }
 
  private:
@@ -120,6 +121,7 @@ class LayerParts {
                         [kind = kind_of(layer)](const Part& part) { return part.kind == kind; });
   }
   std::size_t of(std::int64_t layer) const { return find(layer)->part; }
+  std::int64_t numbered(std::int64_t layer) const { return s_.offloaded > 0 ? layer : -1; }
 
   const StageShape& s_;
   const bool windows_;

@@ -101,6 +101,7 @@ struct ActionWork {
   struct Run {
     std::size_t part = 0;
     std::int64_t repeat = 1;
+    std::int64_t layer = -1;  // of the stage, where it offloads some: what is copied follows from that
   };
   std::vector<UnitWork> parts;
   std::vector<Run> runs;

@@ -275,6 +275,8 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
     shapes[i].windows = windows_of(config, first_layer, layers[i]);
     shapes[i].dense_layers =
         std::clamp<std::int64_t>(config.model.mixture.first_dense - first_layer, 0, layers[i]);
+    if (framework == nullptr)  // the last layer stays: its backward comes next
+      shapes[i].offloaded = std::clamp<std::int64_t>(layers[i] - 1, 0, config.offload.num_layers);
     first_layer += layers[i];
     shapes[i].stage = static_cast<int>(i);
   }

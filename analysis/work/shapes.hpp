@@ -184,7 +184,9 @@ struct StageShape {
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
   RecomputeModules recomputed;        // selective recomputation of plumbline's own step
-  std::int64_t adapter_rank = 0;      // LoRA: r of the adapters, which alone train; 0: everything trains
+  std::int64_t offloaded =
+      0;  // of the stage's first layers: what they keep is on the host until the backward
+  std::int64_t adapter_rank = 0;  // LoRA: r of the adapters, which alone train; 0: everything trains
   LoraTargets adapted = LoraTargets::attention;
   std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;

@@ -8,6 +8,7 @@
 
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/cuda/cuda_device.hpp"
+#include "bench/cuda/cuda_host_lane.hpp"
 #include "bench/cuda/cuda_trace.hpp"
 #include "bench/cuda/device_memory_watch.hpp"
 #include "bench/cuda/first_step.hpp"
@@ -131,9 +132,11 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   observers.add(&timeline);  // innermost: its times are in the events before the trace keeps them
   std::unique_ptr<MemorySource> memory = device_memory(*operators);
   memory_watch.tensors(*memory);
+  std::unique_ptr<HostLane> host;
+  if (config.offload.on()) host = cuda_host_lane(options.compute);
   CudaRun run;
   run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
-                                 progress, &observers, files.checkpoints);
+                                 progress, &observers, files.checkpoints, {}, host.get());
   run.device_memory = device_report(memory_watch, run.training, control);
   run.gpu = gpu_report(*operators, log, sampler);
   if (trace) trace->write(schedule, files.trace + ".kernels.json", timeline.error());

@@ -4,6 +4,7 @@
 
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/call_lanes.hpp"
+#include "analysis/time/host_copies.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
 
@@ -89,6 +90,10 @@ CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hard
   return [hardware, load, slowdown, storage = config.numerics.precision](const EmulatedCall& call) {
     return slowdown * time_of(operator_call(call, storage), hardware, load);
   };
+}
+
+HostCopyTime emulated_host_copies(const HardwareProfile& hardware) {
+  return [hardware](Bytes bytes) { return host_copy_time(bytes, hardware, {}); };
 }
 
 EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout) {

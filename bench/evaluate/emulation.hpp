@@ -4,6 +4,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/config/run_config.hpp"
+#include "core/run/host_lane.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 
 namespace plumbline {
@@ -11,6 +12,9 @@ namespace plumbline {
 /// What an operator call of a run takes on a device of its own that takes `slowdown` times as long as others of its kind. The
 /// profile is copied.
 CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware, double slowdown = 1);
+
+/// What copies to and from the host take. The profile is copied.
+HostCopyTime emulated_host_copies(const HardwareProfile& hardware);
 
 /// What messages and collectives of a run with this layout take. The profile is copied.
 EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout);

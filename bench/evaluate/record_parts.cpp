@@ -135,8 +135,8 @@ PredictionReport report_of(const Prediction& prediction) {
   const int alike = prediction.memory.ranks_alike;
   const auto pipeline = static_cast<int>(prediction.memory.ranks.size());
   for (const RankMemory& rank : prediction.memory.ranks)
-    add_rows(RankMemoryReport{rank.rank, rank.pipeline_rank, rank.peak, rank.at, {}, alike}, pipeline * alike,
-             ranks);
+    add_rows(RankMemoryReport{rank.rank, rank.pipeline_rank, rank.peak, rank.at, {}, rank.host, alike},
+             pipeline * alike, ranks);
   PredictionReport report;
   report.fits = prediction.fits;
   report.memory = MemoryReport::of(std::move(ranks));
@@ -185,7 +185,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   for (int rank = 0; rank < layout.world(); ++rank) {
     const training::MeasuredMemory& memory = result.memory[static_cast<std::size_t>(rank)];
     const Coordinates at = layout.coordinates(rank);
-    RankMemoryReport row{rank, at.pipeline, memory.at_peak, "", {}};
+    RankMemoryReport row{rank, at.pipeline, memory.at_peak, "", {}, memory.host};
     if (at.tensor == 0 && at.data == 0) row.at = action_of_peak(result, schedule, at.pipeline, memory);
     for (const training::PeakHolder& holder : memory.largest) {
       if (holder.bytes.value > 0)
@@ -211,7 +211,8 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   if (!result.trace.collectives.empty())
     report.time.vocabulary_collectives = vocabulary_overlap(result.trace);
   report.time.exposed_tensor = result.tensor_communication;
-  report.time.compute = busy - result.tensor_communication - result.data_communication;
+  report.time.compute = busy - result.tensor_communication - result.data_communication - result.host_waits;
+  report.time.exposed_offload = result.host_waits;
   report.time.exposed_pipeline = window - busy;
   report.time.exposed_data =
       result.data_communication +

@@ -121,8 +121,10 @@ training::TrainingResult train_emulated(const RunConfig& config, const Schedule&
   EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
   const auto operators = make_emulated_operators(
       clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.rank())));
-  return training::train(on_emulated_device(config, hardware), schedule, *operators, communicator, control,
-                         untouched_memory(), progress, nullptr, {}, [&clock] { return clock.worked(); });
+  const auto host = emulated_host_lane(clock, emulated_host_copies(hardware));
+  return training::train(
+      on_emulated_device(config, hardware), schedule, *operators, communicator, control, untouched_memory(),
+      progress, nullptr, {}, [&clock] { return clock.worked(); }, host.get());
 }
 
 void write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,

@@ -35,7 +35,10 @@ std::optional<ProbedReport> probed_of(const OrderedJsonKeys& keys) {
   ProbedReport probed{
       values_of(object, "before"), values_of(object, "after"), values_of(object, "speed"), {}};
   const OrderedJsonKeys time = object.object("time");
-  for (const auto& figure : kTimeFigures) figure.set(probed.time, time.number(figure.key.data(), 0));
+  for (const auto& figure : kTimeFigures) {
+    const bool lacks = figure.when_lacking && time.find(figure.key.data()) == nullptr;
+    figure.set(probed.time, lacks ? *figure.when_lacking : time.number(figure.key.data(), 0));
+  }
   return probed;
 }
 

@@ -46,7 +46,8 @@ struct RankMemoryReport {
   MemoryBreakdown bytes;              // at the rank's peak; its total is the peak
   std::string at;                     // the action of the peak, "3F7"; empty: outside of any, or not known
   std::vector<HolderReport> holders;  // largest at the peak, biggest first; measured only
-  int ranks_alike = 1;                // world ranks from `rank` on that this row stands for
+  Bytes host;           // at most in the host's memory, of offloaded activations; not in `bytes`
+  int ranks_alike = 1;  // world ranks from `rank` on that this row stands for
 };
 
 struct MemoryReport {

@@ -52,6 +52,7 @@ OrderedJson to_json(const MemoryReport& memory) {
       row[key_of(category)] = rank.bytes[category].value;
     }
     row["total_bytes"] = rank.bytes.total().value;
+    if (rank.host.value > 0) row["host_bytes"] = rank.host.value;
     if (!rank.at.empty()) row["at"] = rank.at;
     for (const HolderReport& holder : rank.holders) {
       row["holders"].push_back({{"name", holder.holder},
@@ -159,6 +160,7 @@ MemoryReport memory_of(const OrderedJsonKeys& keys) {
       const auto category = static_cast<Category>(i);
       rank.bytes[category] = {cells.integer(key_of(category), 0, kMaxBytes / kCategories)};
     }
+    rank.host = {cells.integer_or("host_bytes", kMaxBytes, 0)};
     if (cells.find("at") != nullptr) rank.at = cells.string("at");
     rank.holders = holders_of(cells);
     memory.ranks.push_back(std::move(rank));

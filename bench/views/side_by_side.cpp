@@ -104,6 +104,13 @@ void memory_rows(Sheet& sheet, int rank) {
         [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m)[category].value); },
         readable_bytes);
   }
+  sheet.row(
+      fmt::format("host memory, rank {}", rank),
+      [=](const MemoryReport& m, auto&, auto&) {
+        const RankMemoryReport* row = m.row_of(rank);
+        return static_cast<double>(row == nullptr ? 0 : row->host.value);
+      },
+      readable_bytes);
 }
 
 /// The device of the rank that is fullest: its tensors, and the rest.
@@ -144,7 +151,7 @@ void device_rows(Sheet& sheet, const Record& record) {
     sheet.say(fmt::format("{} ranks share it: NCCL and others are an even share of what was read", sharing));
 }
 
-void time_rows(Sheet& sheet, bool split_vocabulary) {
+void time_rows(Sheet& sheet, bool split_vocabulary, bool offloads) {
   const auto time = [&](const char* indent, const Figure<StepTime>& figure) {
     sheet.row(
         indent + std::string(figure.title),
@@ -157,6 +164,7 @@ void time_rows(Sheet& sheet, bool split_vocabulary) {
   time("  ", time_figure("exposed_pipeline_s"));
   if (split_vocabulary) time("    ", time_figure("exposed_vocabulary_s"));
   time("  ", time_figure("exposed_data_s"));
+  if (offloads) time("  ", time_figure("exposed_offload_s"));
   time("  ", time_figure("optimizer_s"));
   time("", time_figure("bubble_fraction"));
   time("", time_figure("bubble_ratio"));
@@ -316,9 +324,12 @@ std::string side_by_side(const Record& record) {
   memory_rows(sheet, memory.peak_rank);
   peak_lines(sheet, record, memory.peak_rank);
   device_rows(sheet, record);
-  const bool split_vocabulary = std::ranges::any_of(
-      record.config, [](const auto& key) { return key.first == "vocab_parallel" && key.second != "none"; });
-  time_rows(sheet, split_vocabulary);
+  const auto given = [&](std::string_view name, std::string_view nothing) {
+    return std::ranges::any_of(record.config,
+                               [&](const auto& key) { return key.first == name && key.second != nothing; });
+  };
+  const bool split_vocabulary = given("vocab_parallel", "none");
+  time_rows(sheet, split_vocabulary, given("cpu_offloading_num_layers", "0"));
   if (split_vocabulary) collective_rows(sheet);
   expert_rows(sheet, record);
   speed_lines(sheet, record);

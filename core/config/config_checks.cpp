@@ -10,6 +10,7 @@
 #include "core/base/one_line.hpp"
 #include "core/config/layer_distribution.hpp"
 #include "core/config/mixture_checks.hpp"
+#include "core/config/offload_checks.hpp"
 #include "core/config/prediction_checks.hpp"
 #include "core/config/recompute_checks.hpp"
 #include "core/config/sharding_checks.hpp"
@@ -364,6 +365,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   if (auto reason = why_switches_do_not_fit(config)) return reason;
   if (auto reason = why_mixture_does_not_fit(config)) return reason;
   if (auto reason = why_modules_do_not_fit(config)) return reason;
+  if (auto reason = why_offload_does_not_fit(config)) return reason;
   if (auto reason = why_prediction_does_not_fit(config)) return reason;
   if (auto reason = why_adapters_do_not_fit(config)) return reason;
   if (auto reason = why_slow_ranks_do_not_fit(config)) return reason;

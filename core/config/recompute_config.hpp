@@ -1,4 +1,4 @@
-// What the backward computes again instead of keeping it.
+// What the backward computes again instead of keeping it, and what is kept on the host.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,12 @@ struct RecomputeConfig {
   RecomputeModules selected() const {
     return granularity == Recompute::selective ? modules : RecomputeModules();
   }
+};
+
+/// What is in host memory from a forward to its backward (bench/training/offload.md); Megatron-Core's name.
+struct OffloadConfig {
+  std::int64_t num_layers = 0;  // of every stage, from its first on; its last layer stays on the device
+  bool on() const { return num_layers > 0; }
 };
 
 }  // namespace plumbline

@@ -106,6 +106,7 @@ struct RunConfig {
   NumericsConfig numerics;
   MixtureConfig mixture;
   RecomputeConfig recompute;
+  OffloadConfig offload;
   OptimizerConfig optimizer;
   FinetuneConfig finetune;
   DistillationConfig distillation;

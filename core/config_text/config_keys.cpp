@@ -194,6 +194,7 @@ std::vector<ConfigKey> make_keys() {
       choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),
       integer_key("recompute_num_layers", "", at(&C::recompute, &RecomputeConfig::num_layers), 1, kMaxSize),
       recompute_modules_key(),
+      integer_key("cpu_offloading_num_layers", "", at(&C::offload, &OffloadConfig::num_layers), 0, kMaxSize),
       choice_key("attention_backend", at(&C::numerics, &NumericsConfig::attention_backend),
                  kAttentionBackends),
       number_key("hidden_dropout", at(&C::numerics, &NumericsConfig::hidden_dropout), 0, kMaxDropout),

@@ -14,7 +14,7 @@ namespace plumbline {
 
 /// Times of one training step, each the mean over pipeline ranks: step ≈ compute + exposed_tensor +
 /// exposed_pipeline
-/// + exposed_data + optimizer. NaN: not measured (an emulated run without times).
+/// + exposed_data + exposed_offload + optimizer. NaN: not measured (an emulated run without times).
 struct StepTime {
   Seconds step;
   double bubble_ratio = 0;       // idle ÷ compute over the pipeline's part of the step
@@ -23,6 +23,7 @@ struct StepTime {
   Seconds exposed_tensor;        // tensor-parallel collectives inside them, and what they slow down
   Seconds exposed_pipeline;      // waiting for other stages, messages included
   Seconds exposed_data;          // gathers and reductions over replicas that computation does not hide
+  Seconds exposed_offload{};     // copies between device and host that computation does not hide
   Seconds optimizer;             // its reductions, gradient norm, update, gathering of values, clearing
   Seconds exposed_vocabulary{};  // part of exposed_pipeline: waiting for vocabulary-parallel collectives
   /// The same by kind, with what they take and how much of it has computation alongside; nothing without
@@ -75,6 +76,8 @@ inline constexpr Figure<StepTime> kTimeFigures[] = {
     {"exposed_tensor_s", "exposed tensor messages", FigureUnit::seconds, &StepTime::exposed_tensor},
     {"exposed_pipeline_s", "exposed pipeline wait", FigureUnit::seconds, &StepTime::exposed_pipeline},
     {"exposed_data_s", "exposed data reduction", FigureUnit::seconds, &StepTime::exposed_data},
+    {"exposed_offload_s", "exposed copies to the host", FigureUnit::seconds, &StepTime::exposed_offload,
+     false, true, 0.0},
     {"optimizer_s", "optimizer", FigureUnit::seconds, &StepTime::optimizer},
     {"exposed_vocabulary_s", "of it vocabulary collectives", FigureUnit::seconds,
      &StepTime::exposed_vocabulary, true, true, 0.0},

@@ -93,21 +93,27 @@ void StageReplay::forward(bool loss) {
   }
   const std::int64_t size = group_size();
   const std::int64_t dense = s_.dense_layers;
-  each(groups(), {dense / size, (dense + size - 1) / size}, [&](std::int64_t group) {
-    const std::int64_t begin = group * size;
-    each(std::min(size, s_.layers - begin), {dense - begin}, [&](std::int64_t i) {
-      at_layer(begin + i);
-      begin_layer_use();
-      layer_forward(false);
-      const bool leaves = begin + i == s_.layers - 1 && !s_.last && !s_.next_here;
-      layer_output(leaves && !s_.distillation.joint);
-      if (s_.recompute == Recompute::full) {
-        give(kActivations, kept_by_layer());
-        if (i > 0) give(kActivations, bytes_.stream);  // x
-      }
-      end_layer_use();
-    });
-  });
+  // Groups that do the same: layers without experts; up to the last that waits for a copy to the host, where there are some.
+  const std::int64_t copies = s_.offloaded > 0 ? s_.offloaded + 1 : 0;
+  each(groups(),
+       {std::min(copies, dense / size), dense / size, (dense + size - 1) / size,
+        std::max(copies, (dense + size - 1) / size)},
+       [&](std::int64_t group) {
+         const std::int64_t begin = group * size;
+         each(std::min(size, s_.layers - begin), {dense - begin}, [&](std::int64_t i) {
+           at_layer(begin + i);
+           begin_layer_use();
+           layer_forward(false);
+           const bool leaves = begin + i == s_.layers - 1 && !s_.last && !s_.next_here;
+           layer_output(leaves && !s_.distillation.joint);
+           if (s_.recompute == Recompute::full) {
+             give(kActivations, kept_by_layer());
+             if (i > 0) give(kActivations, bytes_.stream);  // x
+           }
+           end_layer_use();
+           offload_after(begin + i);
+         });
+       });
   if (s_.last) {
     take(kActivations, bytes_.stream);  // final norm
     take(kActivations, bytes_.statistics);
@@ -154,7 +160,10 @@ void StageReplay::layers_backward(bool weights) {
   const bool full = s_.recompute == Recompute::full;
   const std::int64_t size = group_size();
   const std::int64_t dense = s_.dense_layers;
-  each(groups(), {groups() - (dense + size - 1) / size, groups() - dense / size}, [&](std::int64_t later) {
+  // As in the forward, from the layer on at whose backward the first copy comes back.
+  const std::int64_t copies = s_.offloaded > 0 ? s_.layers - 1 - s_.offloaded : groups();
+  const std::int64_t some = groups() - (dense + size - 1) / size;
+  each(groups(), {std::min(copies, some), some, groups() - dense / size, copies}, [&](std::int64_t later) {
     const std::int64_t begin = (groups() - 1 - later) * size;
     const std::int64_t end = std::min(begin + size, s_.layers);
     if (full) recompute(begin, end);
@@ -162,6 +171,7 @@ void StageReplay::layers_backward(bool weights) {
       const std::int64_t layer = end - 1 - i;
       at_layer(layer);
       if (!full || i > 0) begin_layer_use();
+      fetch_before(layer);
       if (weights) {
         layer_backward(layer);
       } else {

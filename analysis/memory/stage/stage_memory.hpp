@@ -146,6 +146,9 @@ class StageReplay {
   void vocabulary_backward();
   void input_backward();
 
+  /// Of the stage's layer: what it keeps of a micro-batch for the backward, its input included.
+  std::int64_t kept_until_backward(std::int64_t layer);
+
  private:
   void take(Category category, std::int64_t bytes) { replay_.take(category, bytes); }
   void give(Category category, std::int64_t bytes) { replay_.give(category, bytes); }
@@ -254,6 +257,10 @@ class StageReplay {
   void join_gradient(bool weights);
   void join_weight_gradient();
   void module_inputs_backward(bool last);
+  std::int64_t dropped_attention_block() const;
+  std::int64_t dropped_feed_forward() const;
+  void offload_after(std::int64_t layer);
+  void fetch_before(std::int64_t layer);
   void drop_attention_block();
   void drop_feed_forward();
   void feed_forward_again();

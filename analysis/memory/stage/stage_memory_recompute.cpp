@@ -4,28 +4,37 @@
 
 namespace plumbline {
 
-void StageReplay::drop_attention_block() {
+std::int64_t StageReplay::dropped_attention_block() const {
   const RecomputeModules& modules = s_.recomputed;
-  if (modules.core_attn) give(kept_, bytes_.attention + bytes_.lse);
-  if (modules.mla_up_proj) give(kept_, bytes_.qkv);
-  if (modules.layernorm && s_.layer_norms() > 1) give(kept_, bytes_.norm_output + bytes_.statistics);
+  std::int64_t bytes = 0;
+  if (modules.core_attn) bytes += bytes_.attention + bytes_.lse;
+  if (modules.mla_up_proj) bytes += bytes_.qkv;
+  if (modules.layernorm && s_.layer_norms() > 1) bytes += bytes_.norm_output + bytes_.statistics;
+  return bytes;
 }
 
 /// The second norm's output, or that of the only one.
-void StageReplay::drop_feed_forward() {
+std::int64_t StageReplay::dropped_feed_forward() const {
   const RecomputeModules& modules = s_.recomputed;
-  if (modules.layernorm) give(kept_, bytes_.norm_output + bytes_.statistics);
-  if (!experts_) {
-    if (modules.mlp) give(kept_, bytes_.fc1 + bytes_.activation_output);
-    return;
-  }
+  std::int64_t bytes = 0;
+  if (modules.layernorm) bytes += bytes_.norm_output + bytes_.statistics;
+  if (!experts_) return bytes + (modules.mlp ? bytes_.fc1 + bytes_.activation_output : 0);
   const std::int64_t shared = bytes_.shared_weights + bytes_.shared_fc1 + bytes_.shared_activation;
   if (modules.moe) {
-    return give(kept_, bytes_.routing + bytes_.orders + bytes_.row_weights + bytes_.own_rows + bytes_.fc1 +
-                           bytes_.activation + shared);
+    return bytes + bytes_.routing + bytes_.orders + bytes_.row_weights + bytes_.own_rows + bytes_.fc1 +
+           bytes_.activation + shared;
   }
-  if (modules.moe_act) give(kept_, bytes_.activation);
-  if (modules.shared_experts) give(kept_, shared);
+  if (modules.moe_act) bytes += bytes_.activation;
+  if (modules.shared_experts) bytes += shared;
+  return bytes;
+}
+
+void StageReplay::drop_attention_block() {
+  give(kept_, dropped_attention_block());
+}
+
+void StageReplay::drop_feed_forward() {
+  give(kept_, dropped_feed_forward());
 }
 
 void StageReplay::feed_forward_again() {

@@ -31,6 +31,14 @@ class LinearOperand {
     values_ = {};
     return std::move(held_);
   }
+  /// move(Tensor&) of that memory, also where there is none (yet): it may take it away, or give one of the same shape. Not of
+  /// views and of what is quantized.
+  template <class Move>
+  void move_memory(const Move& move) {
+    if (quantized() || (!held_ && values_.data != nullptr)) return;
+    move(held_);
+    values_ = held_;
+  }
   void reset() {
     held_.reset();
     scale_.reset();

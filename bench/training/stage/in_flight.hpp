@@ -14,11 +14,12 @@ namespace plumbline::training {
 
 struct MicrobatchState {
   std::vector<LayerActivations> layers;
-  EmbeddedTokens embedded;                 // first stage, with a norm after the embedding
-  Tensor input_mask;                       // first stage: what the embedding's output lost
-  OutputActivations output;                // last stage
-  std::vector<ModuleActivations> modules;  // likewise
-  Tensor output_gradient;                  // of the stage
+  std::vector<std::vector<Tensor>> on_host;  // of layers that are offloaded, what is there
+  EmbeddedTokens embedded;                   // first stage, with a norm after the embedding
+  Tensor input_mask;                         // first stage: what the embedding's output lost
+  OutputActivations output;                  // last stage
+  std::vector<ModuleActivations> modules;    // likewise
+  Tensor output_gradient;                    // of the stage
 };
 
 /// States are reused: taking and giving back one allocates nothing once the pipeline is full.

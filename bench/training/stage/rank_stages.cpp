@@ -43,7 +43,7 @@ RankParameters own_parameters(const RunConfig& config, const StageMap& placement
 }  // namespace
 
 RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
-                       Communicator& communicator, Arena& arena)
+                       Communicator& communicator, Arena& arena, HostLane* lane)
     : config_(config),
       turns_(config.parallel.overlap_moe_expert_parallel_comm ? std::make_unique<Turns>() : nullptr),
       rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
@@ -79,6 +79,10 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
                       schedule.name, entry.part.index, entry.part.stage, other.part.stage));
     }
   }
+  if (config_.offload.on()) {
+    if (lane == nullptr) own_lane_ = plain_host_lane();
+    host_ = std::make_unique<HostSide>(lane != nullptr ? *lane : *own_lane_);
+  }
   if (config_.parallel.splits_vocabulary()) vocabulary_ = std::make_unique<VocabularyEnds>(rank_);
   for (const StageEntry& entry : rank_.parameters.stages) {
     ModelStage*& stage = stages_[static_cast<std::size_t>(entry.part.stage)];
@@ -87,7 +91,8 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
           std::make_unique<DistillationStage>(rank_, tensor_communication_, schedule.joint_teacher);
       stage = &distillation_->student();
     } else {
-      own_stages_.push_back(std::make_unique<ModelStage>(rank_, entry, false, vocabulary_.get()));
+      own_stages_.push_back(
+          std::make_unique<ModelStage>(rank_, entry, false, vocabulary_.get(), host_.get()));
       stage = own_stages_.back().get();
     }
   }
@@ -131,6 +136,7 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   if (!gradients_clear_) clear_gradients();
   gradients_clear_ = false;
   tensor_communication_ = data_communication_ = {};
+  if (host_) host_->waited = {};
   rank_.values.start_step();
   rank_.gradients.start_step();
   for (ModelStage* stage : stages_) {

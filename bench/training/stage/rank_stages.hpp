@@ -18,8 +18,9 @@ class RankStages final : public StageProgram {
  public:
   /// Allocates everything held for the whole run. Contents of the parameters are undefined until loaded.
   /// Throws Error when the schedule holds both copies of a stage on this rank.
+  /// `lane`: to the memory of the host, where activations are offloaded; null: that is where the arena is.
   RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
-             Communicator& communicator, Arena& arena);
+             Communicator& communicator, Arena& arena, HostLane* lane = nullptr);
   RankStages(const RankStages&) = delete;
   RankStages& operator=(const RankStages&) = delete;
 
@@ -64,6 +65,10 @@ class RankStages final : public StageProgram {
   Seconds tensor_communication() const { return tensor_communication_; }
   /// Time that compute actions since start_step waited for gathers and reductions over the data group.
   Seconds data_communication() const { return data_communication_; }
+  /// Time that they waited for copies to and from the host.
+  Seconds host_waits() const { return host_ ? host_->waited : Seconds{}; }
+  /// The most that was there at a time.
+  Bytes host_peak() const { return host_ ? host_->arena.peak() : Bytes{}; }
   /// Time since start_step in which this rank waited for the collectives of a split vocabulary.
   VocabularySeconds vocabulary_waits() const {
     return vocabulary_ ? vocabulary_->waits.so_far() : VocabularySeconds{};
@@ -100,8 +105,10 @@ class RankStages final : public StageProgram {
   const RunConfig config_;
   Seconds tensor_communication_;
   Seconds data_communication_;
-  RunningLoads running_loads_;    // with global_aux_loss
-  std::unique_ptr<Turns> turns_;  // with overlap_moe_expert_parallel_comm
+  RunningLoads running_loads_;  // with global_aux_loss
+  std::unique_ptr<HostLane> own_lane_;
+  std::unique_ptr<HostSide> host_;  // with cpu_offloading_num_layers
+  std::unique_ptr<Turns> turns_;    // with overlap_moe_expert_parallel_comm
   RankResources rank_;
   std::unique_ptr<VocabularyEnds> vocabulary_;       // with a split vocabulary
   std::unique_ptr<DistillationStage> distillation_;  // with a teacher: has the rank's only stage

@@ -10,7 +10,8 @@
 
 namespace plumbline::training {
 
-ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint, VocabularyEnds* vocabulary)
+ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint, VocabularyEnds* vocabulary,
+                       HostSide* host)
     : rank_(rank),
       part_(entry.part),
       joint_(joint),
@@ -38,6 +39,10 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
       recomputes_all() ? static_cast<std::size_t>(context.config.recompute.num_layers) : layers_.size();
   for (std::size_t first = 0; first < layers_.size(); first += together) {
     groups_.push_back({first, std::min(first + together, layers_.size())});
+  }
+  if (host != nullptr && layers_.size() > 1) {
+    const auto some = static_cast<std::size_t>(context.config.offload.num_layers);
+    offloaded_.emplace(context, *host, std::min(some, layers_.size() - 1));
   }
   make_uses();
   if (joint_) return;
@@ -161,6 +166,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
         if (i != group.first) saved.input.reset();
       }
       end_use(rank_, layers_[i]);
+      if (offloaded_) offloaded_->forward_done(i, state);
       progress();
     }
   }
@@ -251,6 +257,7 @@ void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dro
   const Layer& layer = layers_[i];
   const Matrix& stream = state.output_gradient;
   const LayerWeights weights = begin_use(rank_, layer);
+  if (offloaded_) offloaded_->backward_begins(i, state);
   Tensor dnorm = layer_backward(context, rank_.shared, dropout, layer, weights, rank_.gradients,
                                 state.layers[i], stream);
   const Matrix to = i > 0 ? stream : input_gradient_place(microbatch, stream);
@@ -292,6 +299,7 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
   const Layer& layer = layers_[i];
   LayerActivations& saved = state.layers[i];
   const LayerWeights weights = begin_use(rank_, layer);
+  if (offloaded_) offloaded_->backward_begins(i, state);
   Tensor dnorm = layer_backward_input(context, rank_.shared, dropout, layer, weights, saved);
   Matrix to;
   if (i > 0) {

@@ -11,6 +11,7 @@
 #include "bench/training/ends/vocabulary_ends.hpp"
 #include "bench/training/layer/layer.hpp"
 #include "bench/training/stage/in_flight.hpp"
+#include "bench/training/stage/offloaded_layers.hpp"
 #include "bench/training/stage/prediction_modules.hpp"
 
 namespace plumbline::training {
@@ -22,8 +23,9 @@ class ModelStage {
   /// `joint`: somebody else packs and unpacks this stage's messages and owns their buffers. With a teacher in
   /// the configuration, somebody else computes the loss. `vocabulary`: of a rank that has a share of both
   /// ends of the model; null where they are those of the first and the last stage.
+  /// `host`: of a rank that offloads activations, else null.
   ModelStage(RankResources& rank, const StageEntry& entry, bool joint = false,
-             VocabularyEnds* vocabulary = nullptr);
+             VocabularyEnds* vocabulary = nullptr, HostSide* host = nullptr);
   ModelStage(const ModelStage&) = delete;
   ModelStage& operator=(const ModelStage&) = delete;
 
@@ -104,6 +106,7 @@ class ModelStage {
   std::optional<EmbeddingNorm> embedding_norm_;
   std::optional<OutputEnd> output_;
   std::optional<PredictionModules> modules_;
+  std::optional<OffloadedLayers> offloaded_;
   Uses forward_uses_;
   Uses backward_uses_;
   Tensor send_forward_, send_backward_;

@@ -3,7 +3,7 @@
 namespace plumbline::training {
 
 BusyTime mean_shares(const std::vector<BusyTime>& ranks, Seconds busy) {
-  BusyTime mean{busy, {}, {}, {}};
+  BusyTime mean{busy, {}, {}, {}, {}};
   Seconds all;
   for (const BusyTime& rank : ranks) all += rank.busy;
   if (all.value <= 0) return mean;
@@ -11,6 +11,7 @@ BusyTime mean_shares(const std::vector<BusyTime>& ranks, Seconds busy) {
   for (const BusyTime& rank : ranks) {
     mean.tensor_communication += rank.tensor_communication * share;
     mean.data_communication += rank.data_communication * share;
+    mean.host_waits += rank.host_waits * share;
     for (std::size_t call = 0; call < mean.vocabulary_waits.size(); ++call) {
       mean.vocabulary_waits[call] += rank.vocabulary_waits[call] * share;
     }

@@ -13,6 +13,7 @@ struct BusyTime {
   Seconds tensor_communication;          // of it, in collectives over the tensor group
   VocabularySeconds vocabulary_waits{};  // of it, waiting for collectives of a split vocabulary
   Seconds data_communication{};          // of it, waiting for gathers and reductions over the data group
+  Seconds host_waits{};                  // of it, waiting for copies to and from the host
 };
 
 /// The parts as shares of the busy time of all ranks together, times `busy`: their means when `busy` is the mean of the

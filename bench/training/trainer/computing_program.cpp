@@ -13,7 +13,7 @@ constexpr std::size_t kMostComputingTimes = std::size_t{1} << 22;  // of all ran
 }  // namespace
 
 Seconds ComputingProgram::waited() const {
-  Seconds waited = stages_.tensor_communication() + stages_.data_communication();
+  Seconds waited = stages_.tensor_communication() + stages_.data_communication() + stages_.host_waits();
   for (const Seconds wait : stages_.vocabulary_waits()) waited += wait;
   return waited;
 }

@@ -43,6 +43,7 @@ struct StepMeasurement {
   StepLoad load;
   Seconds tensor_communication;
   Seconds data_communication;
+  Seconds host_waits;
   VocabularySeconds vocabulary_waits{};
   std::vector<Event> events;
   std::vector<CollectiveEvent> collectives;
@@ -53,12 +54,12 @@ class Run {
  public:
   Run(const RunConfig& config, const Schedule& schedule, Operators& operators, Communicator& communicator,
       Communicator& control, Arena& arena, StepObserver* observer,
-      const std::optional<FoundCheckpoint>& checkpoint, WorkClock worked)
+      const std::optional<FoundCheckpoint>& checkpoint, WorkClock worked, HostLane* host)
       : schedule_(schedule),
         operators_(operators),
         communicator_(communicator),
         control_(control),
-        stages_(config, schedule, operators, communicator, arena),
+        stages_(config, schedule, operators, communicator, arena, host),
         computing_(stages_, communicator, std::move(worked)) {
     observers_.add(observer);
     if (config.machine.backend == Backend::emulated) return;
@@ -95,6 +96,7 @@ class Run {
     const std::vector<double> ends = from_every_rank(control_, (communicator_.now() - origin).value);
     step.tensor_communication = stages_.tensor_communication();
     step.data_communication = stages_.data_communication();
+    step.host_waits = stages_.host_waits();
     step.vocabulary_waits = stages_.vocabulary_waits();
     step.collectives = stages_.collectives(origin);
     step.time = {*std::max_element(ends.begin(), ends.end())};
@@ -217,12 +219,13 @@ std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress, StepObserver* observer,
-                     const CheckpointOptions& checkpoints, WorkClock worked) {
+                     const CheckpointOptions& checkpoints, WorkClock worked, HostLane* host) {
   const int all_steps = config.measure.warmup_steps + config.measure.steps;
   const auto began = std::chrono::steady_clock::now();
   const std::optional<FoundCheckpoint> checkpoint = checkpoint_of(checkpoints, all_steps);
   Arena arena(config.machine.memory_budget, std::move(memory));
-  Run run(config, schedule, operators, communicator, control, arena, observer, checkpoint, std::move(worked));
+  Run run(config, schedule, operators, communicator, control, arena, observer, checkpoint, std::move(worked),
+          host);
   RankStages& stages = run.stages();
 
   TrainingResult result;
@@ -270,14 +273,15 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.samples = gather_samples(schedule, stages.samples(), control);
     result.computing = gather_computing(schedule, run.computing().seconds(), config.measure.steps, control);
     const BusyTime busy{Trace{{median.events}}.busy(0), median.tensor_communication, median.vocabulary_waits,
-                        median.data_communication};
+                        median.data_communication, median.host_waits};
     const BusyTime mean = mean_shares(from_every_rank(control, busy), mean_busy(result.trace));
     result.tensor_communication = mean.tensor_communication;
     result.data_communication = mean.data_communication;
+    result.host_waits = mean.host_waits;
     result.vocabulary_waits = mean.vocabulary_waits;
   }
-  result.memory =
-      from_every_rank(control, MeasuredMemory{arena.at_peak(), arena.reserved(), largest_holders(arena)});
+  result.memory = from_every_rank(
+      control, MeasuredMemory{arena.at_peak(), stages.host_peak(), arena.reserved(), largest_holders(arena)});
   result.traffic = communicator.traffic();
   result.step_traffic = run.traffic();
   return result;

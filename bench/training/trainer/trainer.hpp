@@ -30,6 +30,7 @@ constexpr std::size_t kPeakHolders = 6;
 /// Memory of one rank at its peak.
 struct MeasuredMemory {
   MemoryBreakdown at_peak;
+  Bytes host;                                      // at most in the host's, of offloaded activations
   Bytes reserved;                                  // taken from the system by the arena
   std::array<PeakHolder, kPeakHolders> largest{};  // at the peak, biggest first
 };
@@ -44,6 +45,7 @@ struct TrainingResult {
   /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
   Seconds tensor_communication;
   Seconds data_communication;            // likewise, waiting for gathers and reductions over the data group
+  Seconds host_waits;                    // likewise, for copies to and from the host
   VocabularySeconds vocabulary_waits{};  // likewise, for the collectives of a split vocabulary
   std::vector<MeasuredMemory> memory;    // by world rank, peak over all steps
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
@@ -67,11 +69,12 @@ using StepProgress = std::function<void(int done, int all, double loss)>;
 /// except for the traffic. `observer` sees every step; `worked` counts what the rank computes (ComputingProgram). A run
 /// that goes on from a checkpoint makes the steps that it has not; warm-up ones among them are not timed. Throws
 /// OutOfMemory, InputError (weights, data, outputs, checkpoint), Error (a loss or gradient norm that is not finite
-/// included).
+/// included). `host` as in RankStages.
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress, StepObserver* observer = nullptr,
-                     const CheckpointOptions& checkpoints = {}, WorkClock worked = {});
+                     const CheckpointOptions& checkpoints = {}, WorkClock worked = {},
+                     HostLane* host = nullptr);
 
 /// What was handed to the transport between two looks at one rank's traffic.
 Traffic difference(const Traffic& later, const Traffic& earlier);

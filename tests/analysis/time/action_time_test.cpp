@@ -107,7 +107,7 @@ TEST(ActionTime, CountsEveryOperatorAndCollective) {
     config.recompute.num_layers = c.group;
     const StageShape shape = stage_shapes(config, 1)[0];
     std::vector<LaneSpan> lanes;
-    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, &lanes);
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, {}, &lanes);
     expect_lanes(lanes, time);
     EXPECT_NEAR(time.all.value, c.operators + kLatency * c.latencies, 1e-9);
     EXPECT_NEAR(time.tensor.value, kLatency * c.latencies, 1e-9);
@@ -159,7 +159,7 @@ TEST(ActionTime, CollectivesOfTensorRanksBesideProducts) {
     HardwareProfile machine = counting_machine(c.latency);
     const StageShape shape = stage_shapes(config, 1)[0];
     std::vector<LaneSpan> lanes;
-    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, &lanes);
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, {}, &lanes);
     expect_lanes(lanes, time);
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.tensor.value, c.tensor_seconds, 1e-9);
@@ -241,7 +241,7 @@ TEST(ActionTime, GathersAndScattersBesideComputation) {
     machine.processors = c.processors;
     const StageShape shape = stage_shapes(config, 1)[0];
     std::vector<LaneSpan> lanes;
-    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, &lanes);
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, {}, &lanes);
     expect_lanes(lanes, time);
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.gathers.value, c.gathers, 1e-9);

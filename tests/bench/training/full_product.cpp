@@ -94,6 +94,9 @@ void compare_with_prediction(const RunConfig& config, const Schedule& schedule, 
     const MemoryPrediction& predicted = predictions[rows.empty() ? 0 : sender];
     compare_bytes(predicted.of_rank(rank).peak, measured.memory[r].at_peak,
                   fmt::format("{} memory, rank {}", measured.backend, rank), finding);
+    if (const Bytes host = predicted.of_rank(rank).host; host != measured.memory[r].host)
+      finding.failures += fmt::format("    {} memory of the host, rank {}: predicted {}, measured {}\n",
+                                      measured.backend, rank, host.value, measured.memory[r].host.value);
     const Coordinates at = layout.coordinates(rank);
     if (at.tensor != 0 || at.data != 0) continue;
     const auto& samples = measured.samples[static_cast<std::size_t>(at.pipeline)];
@@ -203,6 +206,7 @@ class Product {
       alone.parallel.vocab_parallel = VocabPasses::none;
       alone.parallel.sequence_parallel = false;
       alone.recompute.granularity = Recompute::none;
+      alone.offload = {};
       alone.parallel.zero_stage = 0;
       alone.parallel.zero_hpz_partition_size = 1;
       alone.parallel.overlap_moe_expert_parallel_comm = alone.parallel.moe_shared_expert_overlap = false;
@@ -223,8 +227,9 @@ class Product {
   void emulate(const RunConfig& config, const Schedule& schedule, MpiCommunicator& control,
                Finding& finding) {
     const auto operators = make_emulated_operators(clock_, {});
-    const TrainingResult result =
-        train(config, schedule, *operators, *emulated_, control, untouched_memory(), {});
+    const auto host = emulated_host_lane(clock_, {});
+    const TrainingResult result = train(config, schedule, *operators, *emulated_, control, untouched_memory(),
+                                        {}, nullptr, {}, {}, host.get());
     Measured emulated{config.numerics.precision == DType::fp32 ? "emulated fp32" : "emulated bf16",
                       result.memory,
                       result.samples,
@@ -329,6 +334,10 @@ int run_product(int rank, int ranks, const std::vector<ProductCell>& cells) {
       return cell.illegal.empty() && cell.config.parallel.*overlap;
     });
   };
+  fmt::print("{} cells offload layers\n",
+             std::count_if(cells.begin(), cells.end(), [](const ProductCell& cell) {
+               return cell.illegal.empty() && cell.config.offload.on();
+             }));
   if (cells.front().config.model.mixture)
     fmt::print("rows of experts hidden in {} cells by pairs, in {} by the shared expert\n",
                hidden(&ParallelConfig::overlap_moe_expert_parallel_comm),

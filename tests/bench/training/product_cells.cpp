@@ -322,6 +322,9 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   if (why_invalid(config)) config.parallel.zero_hpz_partition_size = 1;
   const std::size_t hides = sum / 2 % 4;
   const char* const hidden = experts && hides > 0 ? hide_exchanges(hides % 2 == 1, config) : "";
+  // In two of five cells, where that may be.
+  config.offload.num_layers = sum % 5 < 2 ? 1 + static_cast<std::int64_t>(sum % 4) : 0;
+  if (why_invalid(config)) config.offload = {};
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
@@ -334,7 +337,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
       (config.mixture.balances_globally() ? " global balance" : "") + switches.name + hidden +
       (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
-      (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "");
+      (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "") +
+      (config.offload.on() ? fmt::format(" {} offloaded", config.offload.num_layers) : "");
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
   judge(cell);
   return cell;

@@ -192,7 +192,8 @@ StepResult last_step_with(Operators& operators, const RunConfig& config, const S
   result.gradient_norm = stages.gradient_norm();
   gather_weights(stages, Gathered::gradients,
                  [&](NamedTensor&& whole) { result.gradients[whole.name] = std::move(whole.values); });
-  result.memory = from_every_rank(communicator, MeasuredMemory{arena.at_peak(), arena.reserved()});
+  result.memory =
+      from_every_rank(communicator, MeasuredMemory{arena.at_peak(), stages.host_peak(), arena.reserved()});
   result.samples = gather_samples(schedule, stages.samples(), communicator);
   result.routing = gather_routing(stages.expert_load(), config.model, communicator);
   if (config.distillation.teacher)

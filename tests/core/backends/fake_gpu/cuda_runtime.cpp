@@ -62,6 +62,15 @@ cudaError_t cudaFree(void* data) {
   std::free(data);
   return cudaSuccess;
 }
+/// Memory of the host: the device does not own it.
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
+  *data = std::malloc(bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   std::memset(data, value, bytes);
   return cudaSuccess;

@@ -1,0 +1,51 @@
+#include "analysis/memory/host_memory.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "analysis/memory/stage/stage_memory.hpp"
+
+namespace plumbline {
+
+std::vector<Bytes> offloaded_bytes(const StageShape& shape) {
+  std::vector<Bytes> bytes;
+  if (shape.offloaded == 0) return bytes;
+  ReductionUnderWay none;
+  Replay replay;
+  StageReplay stage(shape, ActionType::forward, {}, none, replay);
+  for (std::int64_t layer = 0; layer < shape.offloaded; ++layer)
+    bytes.push_back({stage.kept_until_backward(layer)});
+  return bytes;
+}
+
+Bytes host_peak(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, int rank) {
+  std::vector<Bytes> of_stage(shapes.size());
+  for (std::size_t stage = 0; stage < shapes.size(); ++stage)
+    for (const Bytes layer : offloaded_bytes(shapes[stage])) of_stage[stage] += layer;
+  Bytes now, most;
+  // A forward's copies all come before anything goes, and a backward's go one by one.
+  const auto walk = [&](std::span<const Action> actions) {
+    for (const Action& action : actions) {
+      const Bytes bytes = of_stage[action.stage];
+      if (action.type == ActionType::forward) now += bytes;
+      most = std::max(most, now);
+      if (action.type == ActionType::backward || action.type == ActionType::backward_input) now -= bytes;
+    }
+  };
+  const auto at = static_cast<std::size_t>(rank);
+  const std::span<const Action> actions = step.once.actions[at];
+  if (!step.repeats()) {
+    walk(actions);
+    return most;
+  }
+  const RepeatedSchedule::Period period = step.periods[at];
+  walk(actions.first(period.first));
+  const Bytes before = now;
+  walk(actions.subspan(period.first, period.length));
+  if (step.copies > 2) now += (step.copies - 2) * (now - before);
+  walk(actions.subspan(period.first, period.length));
+  walk(actions.subspan(period.end()));
+  return most;
+}
+
+}  // namespace plumbline

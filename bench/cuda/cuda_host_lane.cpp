@@ -1,0 +1,61 @@
+#include "bench/cuda/cuda_host_lane.hpp"
+
+#include <new>
+
+#include "core/backends/nccl/device_events.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+class PinnedMemory final : public MemorySource {
+ public:
+  void* allocate(Bytes bytes) override {
+    void* data = nullptr;
+    const cudaError_t status =
+        cudaHostAlloc(&data, static_cast<std::size_t>(bytes.value), cudaHostAllocDefault);
+    if (status == cudaErrorMemoryAllocation) throw std::bad_alloc();
+    check_cuda(status, "cudaHostAlloc");
+    return data;
+  }
+  void release(void* data, Bytes /*bytes*/) noexcept override { static_cast<void>(cudaFreeHost(data)); }
+};
+
+class CudaHostLane final : public HostLane {
+ public:
+  explicit CudaHostLane(cudaStream_t compute) : compute_(compute) {}
+  ~CudaHostLane() override { static_cast<void>(cudaStreamSynchronize(copies_.get())); }
+  CudaHostLane(const CudaHostLane&) = delete;
+  CudaHostLane& operator=(const CudaHostLane&) = delete;
+
+  std::unique_ptr<MemorySource> memory() override { return std::make_unique<PinnedMemory>(); }
+
+  void start(const Matrix& from, const Matrix& to) override {
+    if (!from.contiguous() || !to.contiguous() || from.bytes() != to.bytes())
+      throw Error("copy to the host: the matrices must be contiguous and of one size");
+    if (from.empty()) return;
+    check_cuda(cudaEventRecord(computed_.get(), compute_), "cudaEventRecord");
+    check_cuda(cudaStreamWaitEvent(copies_.get(), computed_.get(), 0), "cudaStreamWaitEvent");
+    check_cuda(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(from.bytes().value),
+                               cudaMemcpyDefault, copies_.get()),
+               "cudaMemcpyAsync");
+  }
+  void wait() override {
+    check_cuda(cudaEventRecord(copied_.get(), copies_.get()), "cudaEventRecord");
+    check_cuda(cudaStreamWaitEvent(compute_, copied_.get(), 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  cudaStream_t compute_;
+  DeviceStream copies_{StreamPriority::highest};
+  DeviceEvent computed_;  // recorded again and again: whoever waits keeps the place that it was at
+  DeviceEvent copied_;
+};
+
+}  // namespace
+
+std::unique_ptr<HostLane> cuda_host_lane(cudaStream_t compute) {
+  return std::make_unique<CudaHostLane>(compute);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,16 @@
+// Copies between device and host on a stream of their own.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "core/run/host_lane.hpp"
+
+namespace plumbline {
+
+/// Pinned memory, and copies that follow what has been submitted to `compute`, the stream of the operators, at their start;
+/// what is submitted there after wait() follows them. The host waits for nothing. `compute` must outlive it.
+std::unique_ptr<HostLane> cuda_host_lane(cudaStream_t compute);
+
+}  // namespace plumbline

@@ -1,0 +1,135 @@
+// Activations on the host between forward and backward: gradients are those of a step without, bit for bit, memory of device
+// and host is what was predicted, on every rank and after every action, and so is traffic.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr const char* kSchedules[] = {"1f1b",   "zb-h1", "gpipe",    "interleaved", "zb-v",
+                                      "v-half", "zb-h2", "dualpipe", "dualpipev",   "v-min"};
+
+ModelConfig parallel_block() {
+  ModelConfig model = small_qwen2();
+  model.architecture = "falcon";
+  model.block = Block::parallel;
+  model.activation = Activation::squared_relu;
+  return model;
+}
+
+ModelConfig shared_expert() {
+  ModelConfig model = small_mixture(false);
+  model.architecture = "qwen2_moe";
+  model.mixture.shared = 24;
+  return model;
+}
+
+std::vector<ModelConfig> models() {
+  return {small_qwen2(),   small_gpt2(),         parallel_block(),
+          shared_expert(), small_deepseek(true), small_deepseek(false)};
+}
+
+/// Every other setting in turn.
+RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t turn) {
+  RunConfig config;
+  config.model = model;
+  config.model.layers = 9;  // stages of different lengths
+  set_layout(config, layout);
+  config.batch.seq_length = 16;
+  config.batch.global_batch_size = 8;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.schedule = kSchedules[turn % std::size(kSchedules)];
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.sequence_parallel = turn % 2 == 1;
+  config.parallel.tp_comm_overlap = turn % 4 == 1 && !model.mixture;
+  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn / 2 % 4) : 0;
+  config.numerics.precision = turn / 3 % 2 == 0 ? DType::fp32 : DType::bf16;
+  set_dropout(config, kDropouts[turn / 5 % 2]);
+  if (model.mixture) config.mixture.aux_loss_coeff = 0.02;
+  set_recomputation(config, kRecomputations[turn % 3 == 2 ? 1 + turn / 3 % 6 : 0]);
+  config.offload.num_layers = 1 + static_cast<std::int64_t>(turn % 4);
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  return config;
+}
+
+bool runs(const RunConfig& config) {
+  if (why_invalid(config)) return false;
+  try {
+    schedule_for(config);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+void expect_memory(const RunConfig& config, const StepResult& found) {
+  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
+  for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
+    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak, found.memory[rank].at_peak) << "rank " << rank;
+    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).host, found.memory[rank].host) << "rank " << rank;
+  }
+  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
+    const auto& expected = prediction.ranks[rank].timeline;
+    ASSERT_EQ(expected.size(), found.samples[rank].size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
+  }
+}
+
+/// Bytes of activations, summed over all moments between actions.
+std::int64_t kept(const StepResult& step) {
+  std::int64_t sum = 0;
+  for (const auto& rank : step.samples) {
+    for (const MemorySample& sample : rank) sum += sample.after[Category::activations].value;
+  }
+  return sum;
+}
+
+TEST(OffloadedLayers, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const std::vector<Layout> layouts = layouts_of(ranks);
+  int compared = 0;
+  std::size_t turn = 0;
+  for (const ModelConfig& model : models()) {
+    for (std::size_t i = 0; i < 12; ++i, ++turn) {
+      RunConfig config = config_of(model, layouts[turn / 2 % layouts.size()], turn);
+      if (!runs(config)) continue;
+      SCOPED_TRACE(fmt::format(
+          "{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {} recompute {}: {} layers", config.model.architecture,
+          config.parallel.tensor, config.parallel.pipeline, config.parallel.data(), config.parallel.schedule,
+          config.parallel.sequence_parallel, config.parallel.zero_stage, name_of(config.numerics.precision),
+          config.numerics.hidden_dropout, to_string(config.recompute.selected()), config.offload.num_layers));
+      MpiCommunicator communicator(config.layout());
+      const StepResult found = one_step(config, communicator);
+      expect_memory(config, found);
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
+      config.offload = {};
+      const StepResult plain = one_step(config, communicator);
+      EXPECT_EQ(found.loss, plain.loss);
+      EXPECT_EQ(found.gradient_norm, plain.gradient_norm);
+      EXPECT_TRUE(found.gradients == plain.gradients);
+      EXPECT_LT(kept(found), kept(plain));
+      ++compared;
+    }
+  }
+  fmt::print("{} steps compared\n", compared);
+  EXPECT_GT(compared, 30);
+}
+
+}  // namespace
+}  // namespace plumbline::training

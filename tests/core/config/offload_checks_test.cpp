@@ -1,0 +1,77 @@
+// Activations on the host: what they do not go together with, one line each.
+#include "core/config/offload_checks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/config/config_checks.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+RunConfig run_of(const char* model) {
+  RunConfig config;
+  config.model = *find_preset(model);
+  config.offload.num_layers = 2;
+  return config;
+}
+
+TEST(OffloadChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
+  struct Case {
+    const char* name;
+    const char* model;
+    void (*change)(RunConfig& config);
+    const char* reason;  // nullptr: accepted
+  };
+  const Case cases[] = {
+      {"plain", "llama-3-8b", [](RunConfig&) {}, nullptr},
+      {"none", "llama-3-8b",
+       [](RunConfig& c) {
+         c.offload.num_layers = 0;
+         c.recompute.granularity = Recompute::full;
+       },
+       nullptr},
+      {"selective", "llama-3-8b", [](RunConfig& c) { c.recompute.granularity = Recompute::selective; },
+       nullptr},
+      {"all but one", "llama-3-8b", [](RunConfig& c) { c.offload.num_layers = 31; }, nullptr},
+      {"experts", "mixtral-8x7b", [](RunConfig&) {}, nullptr},
+      {"all layers", "llama-3-8b", [](RunConfig& c) { c.offload.num_layers = 32; },
+       "cpu_offloading_num_layers: found 32 with the 32 layers of llama-3-8b, expected fewer"},
+      {"full recomputation", "llama-3-8b", [](RunConfig& c) { c.recompute.granularity = Recompute::full; },
+       "cpu_offloading_num_layers: found 2 with recompute_granularity full"},
+      {"fp8", "llama-3-8b", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; },
+       "with fp8_format"},
+      {"other software", "llama-3-8b", [](RunConfig& c) { c.machine.software = "megatron-core"; },
+       "with software megatron-core, whose copies to the host are not predicted; expected 0"},
+      {"a teacher", "llama-3-8b", [](RunConfig& c) { c.distillation.teacher = c.model; }, "with a teacher"},
+      {"experts with a capacity", "mixtral-8x7b", [](RunConfig& c) { c.mixture.capacity_factor = 1; },
+       "with experts whose rows depend on the routing"},
+      {"experts over ranks", "mixtral-8x7b",
+       [](RunConfig& c) {
+         c.parallel.world_size = 2;
+         c.parallel.expert = 2;
+         c.batch.global_batch_size = 2;
+       },
+       "with experts whose rows depend on the routing"},
+  };
+  for (const Case& c : cases) {
+    RunConfig config = run_of(c.model);
+    c.change(config);
+    const std::string reason = why_offload_does_not_fit(config).value_or("accepted");
+    EXPECT_THAT(reason, HasSubstr(c.reason == nullptr ? "accepted" : c.reason)) << c.name;
+    EXPECT_THAT(reason, Not(HasSubstr("\n"))) << c.name;
+  }
+}
+
+TEST(OffloadChecks, ArePartOfWhyInvalid) {
+  RunConfig config = run_of("llama-3-8b");
+  EXPECT_EQ(why_invalid(config), std::nullopt);
+  config.recompute.granularity = Recompute::full;
+  EXPECT_THAT(why_invalid(config).value_or(""), HasSubstr("cpu_offloading_num_layers"));
+}
+
+}  // namespace
+}  // namespace plumbline
