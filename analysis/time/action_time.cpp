@@ -121,25 +121,35 @@ class Timeline {
     }
   }
 
-  /// Returns when a collective that starts now is done, after those before it on its group's lane.
-  double start(double seconds, Group group, Seconds& exposed, std::size_t& span) {
-    double& lane = group == Group::zero_param ? near_lane_ : lane_;
-    const double begin = overlapped_ ? std::max(lane, now_) : now_;
-    if (lanes_ != nullptr) {
-      span = lanes_->size();
-      lanes_->push_back({group, {begin}, {begin + seconds}, {overlapped_ ? 0 : seconds}});
-    }
-    if (overlapped_) return lane = begin + seconds;
+  /// Returns when what starts now is done, after what was started before it on its lane.
+  double start(double seconds, double& lane, Seconds& exposed) {
+    if (overlapped_) return lane = std::max(lane, now_) + seconds;
     now_ += seconds;
     exposed.value += seconds;
     return now_;
   }
 
-  void wait(double moment, Seconds& exposed, std::size_t span) {
+  /// The same of a collective, on its group's lane.
+  double start(double seconds, Group group, Seconds& exposed, std::size_t& span) {
+    const double end = start(seconds, group == Group::zero_param ? near_lane_ : lane_, exposed);
+    if (lanes_ != nullptr) {
+      span = lanes_->size();
+      lanes_->push_back({group, {end - seconds}, {end}, {overlapped_ ? 0 : seconds}});
+    }
+    return end;
+  }
+
+  /// Returns how long that took.
+  double wait(double moment, Seconds& exposed) {
     const double waited = std::max(0.0, moment - now_);
     exposed.value += waited;
-    if (lanes_ != nullptr && waited > 0) (*lanes_)[span].waited.value += waited;
     now_ = std::max(now_, moment);
+    return waited;
+  }
+
+  void wait(double moment, Seconds& exposed, std::size_t span) {
+    const double waited = wait(moment, exposed);
+    if (lanes_ != nullptr && waited > 0) (*lanes_)[span].waited.value += waited;
   }
 
   void finish_scatter() {
