@@ -8,7 +8,7 @@
 namespace plumbline {
 
 inline StepTime sample_time(double step) {
-  return {{step}, 0.25, 0.2, {step / 2}, {0.01}, {0.02}, {0.03}, {0.04}};
+  return {{step}, 0.25, 0.2, {step / 2}, {0.01}, {0.02}, {0.03}, {}, {0.04}};
 }
 
 /// Predicted 10 % too much time and 1 % too much memory.
