@@ -170,7 +170,7 @@ TEST(Record, MayLackFiguresAndLoss) {
   EXPECT_FALSE(back.prediction || back.measurement || back.error);
   record = sample_record("c");
   record.measurement->loss = NAN;
-  record.measurement->time = {{NAN}, NAN, NAN, {NAN}, {NAN}, {NAN}, {NAN}, {NAN}, {NAN}};
+  record.measurement->time = {{NAN}, NAN, NAN, {NAN}, {NAN}, {NAN}, {NAN}, {}, {NAN}};
   record.measurement->throughput = {NAN, NAN, NAN, NAN, 0.5, NAN};
   record.measurement->step_min = record.measurement->step_max = {NAN};
   record.measurement->traffic.reset();
