@@ -29,7 +29,7 @@ struct Room {
 
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
-    {"analysis/hardware", "core/base core/run core/tensor"},
+    {"analysis/hardware", "core/base core/run core/schedule core/tensor"},
     {"analysis/memory",
      "analysis/hardware analysis/memory/stage analysis/work analysis/work/routing core/base core/config "
      "core/parallel "

@@ -55,7 +55,10 @@ TEST_F(Views, AChromeTraceHasBothTimelinesWithArrowsAndMemory) {
   for (const json& event : trace["traceEvents"]) {
     const std::string phase = event["ph"];
     ++kinds[phase];
-    if (phase == "X") ++slices[event["pid"].get<int>()];
+    const std::string category = event.value("cat", "");
+    const bool lane = category == "collective" || category == "exposed";
+    if (phase == "X" && lane) ++kinds["lane"];
+    if (phase == "X" && !lane) ++slices[event["pid"].get<int>()];
     if (phase == "M" && event["name"] == "process_name")
       names.insert(event["args"]["name"].get<std::string>());
   }
@@ -64,6 +67,7 @@ TEST_F(Views, AChromeTraceHasBothTimelinesWithArrowsAndMemory) {
   EXPECT_EQ(slices.begin()->second, slices.rbegin()->second);
   EXPECT_GE(slices.begin()->second, 2 * 2 * 4);
   EXPECT_GT(kinds["C"], 0) << "counters of memory";
+  EXPECT_GT(kinds["lane"], 0) << "collectives of groups";
   EXPECT_GT(kinds["s"], 0) << "arrows";
   EXPECT_EQ(kinds["s"], kinds["f"]);
   EXPECT_THAT(testing::PrintToString(names), HasSubstr("predicted"));
