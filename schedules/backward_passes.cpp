@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "core/base/error.hpp"
 #include "core/schedule/action_index.hpp"
 #include "core/schedule/dependency_walk.hpp"
@@ -34,6 +36,26 @@ Schedule split_backward(const Schedule& schedule) {
     out.insert(out.end(), weights.begin(), weights.end());
   }
   return result;
+}
+
+Schedule defer_output_gradients(Schedule schedule) {
+  schedule.defers_output_gradient = true;
+  for (auto& actions : schedule.actions) {
+    std::vector<Action> weights;
+    for (Action& action : actions) {
+      if (action.type == ActionType::backward_input || action.overlaps_next) {
+        throw InputError(fmt::format(
+            "schedule {}: found {}, expected whole backwards that overlap nothing to defer the output "
+            "layer's weight gradients of",
+            schedule.name, to_string(action)));
+      }
+      if (action.type != ActionType::backward || !schedule.last_of_route(action.stage)) continue;
+      weights.push_back({ActionType::backward_weight, false, action.stage, action.microbatch});
+      action.type = ActionType::backward_input;
+    }
+    actions.insert(actions.end(), weights.begin(), weights.end());
+  }
+  return schedule;
 }
 
 Schedule merge_backward(const Schedule& schedule) {

@@ -42,7 +42,7 @@ class Extras {
   std::vector<bool> seen_;  // by micro-batch: one of the two is done
 };
 
-std::vector<LastGradients> last_gradients(const std::vector<Action>& actions) {
+std::vector<LastGradients> last_gradients(const Schedule& schedule, const std::vector<Action>& actions) {
   std::vector<LastGradients> last;
   const auto of = [&](const Action& action) -> LastGradients& {
     auto at = std::find_if(last.begin(), last.end(), [&](const auto& l) { return l.stage == action.stage; });
@@ -52,13 +52,16 @@ std::vector<LastGradients> last_gradients(const std::vector<Action>& actions) {
     const auto position = static_cast<std::uint32_t>(i);
     switch (actions[i].type) {
       case ActionType::backward:
-        of(actions[i]).layers = of(actions[i]).embedding = position;
+        of(actions[i]).layers = of(actions[i]).output = of(actions[i]).embedding = position;
         break;
       case ActionType::backward_weight:
-        of(actions[i]).layers = position;
+        of(actions[i]).output = position;
+        if (!schedule.defers_output_gradient) of(actions[i]).layers = position;
         break;
       case ActionType::backward_input:
         of(actions[i]).embedding = position;
+        if (schedule.defers_output_gradient) of(actions[i]).layers = position;
+
         break;
       case ActionType::vocab_backward:
         of(actions[i]).scores = position;
@@ -80,7 +83,7 @@ class RankPlan {
   RankPlan(const std::vector<Action>& actions, bool by_action, MemoryPlan::Rank& plan)
       : actions_(actions), by_action_(by_action), plan_(plan), has_last_(actions.size()) {
     for (const LastGradients& last : plan.last) {
-      for (const std::uint32_t at : {last.layers, last.embedding, last.scores, last.input})
+      for (const std::uint32_t at : {last.layers, last.output, last.embedding, last.scores, last.input})
         has_last_[at] = true;
     }
   }
@@ -154,7 +157,7 @@ MemoryPlan memory_plan(const RepeatedSchedule& step, bool teacher, bool by_actio
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const std::vector<Action>& actions = step.once.actions[rank];
     MemoryPlan::Rank& mine = plan.ranks[rank];
-    mine.last = last_gradients(actions);
+    mine.last = last_gradients(step.once, actions);
     Extras extras(step.once, teacher);
     std::vector<bool> extra(actions.size());
     for (std::size_t i = 0; i < actions.size(); ++i) extra[i] = extras.in(actions[i]);
@@ -185,18 +188,18 @@ std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
       if (!shape.tied || at.scores < at.input) by_position[at.input].embedding = true;
     }
     const bool looks_up_output = shape.own_modules() > 0 && shape.tied && !shape.shared_output;
-    if (shape.embedding_copy || (looks_up_output && at.embedding >= at.layers)) {
+    if (shape.embedding_copy || (looks_up_output && at.embedding >= at.output)) {
       by_position[at.embedding].lookup = true;
     }
-    if (shape.scores() && !shape.shared_output && !(looks_up_output && at.embedding >= at.layers))
-      by_position[at.layers].output = true;
+    if (shape.scores() && !shape.shared_output && !(looks_up_output && at.embedding >= at.output))
+      by_position[at.output].output = true;
     if (!shape.embeds()) continue;
     // Whichever use of a shared embedding comes last; its own when both are in one action.
     std::uint32_t output = 0;
     bool shared = false;
     for (const LastGradients& other : last) {
       if (!stages[other.stage].shared_output) continue;
-      output = std::max(output, other.layers);
+      output = std::max(output, other.output);
       shared = true;
     }
     if (shared && output > at.embedding) {

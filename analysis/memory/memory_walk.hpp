@@ -14,7 +14,8 @@ namespace plumbline {
 /// Last positions of a stage's weight gradients in its rank's list.
 struct LastGradients {
   std::size_t stage = 0;
-  std::uint32_t layers = 0;     // B or W; the output layer's, if not split
+  std::uint32_t layers = 0;     // B or W
+  std::uint32_t output = 0;     // the same: the output layer's, if not split
   std::uint32_t embedding = 0;  // B or I; positions
   std::uint32_t scores = 0;     // T
   std::uint32_t input = 0;      // IB

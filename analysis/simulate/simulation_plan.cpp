@@ -128,10 +128,13 @@ class PlanBuilder {
     last_position_.assign(stages, -1);
     plan_.last_backward_.assign(stages, ActionType::forward);
     plan_.first_pair_price_ += static_cast<std::uint32_t>(stages);
+    // Where the gradients of layers become final.
+    const ActionType split =
+        schedule_.defers_output_gradient ? ActionType::backward_input : ActionType::backward_weight;
     for (const auto& actions : schedule_.actions) {
       for (std::size_t i = 0; i < actions.size(); ++i) {
         const ActionType type = actions[i].type;
-        if (type != ActionType::backward && type != ActionType::backward_weight) continue;
+        if (type != ActionType::backward && type != split) continue;
         last_position_[actions[i].stage] = static_cast<int>(i);
         plan_.last_backward_[actions[i].stage] = type;
       }

@@ -18,8 +18,8 @@ struct StepSummary {
   };
   /// Where a stage's gradients become final.
   struct StageEnds {
-    std::optional<Last> weights;  // B or W
-    std::optional<Last> inputs;   // B or I: embedding and positions
+    std::optional<Last> weights;  // B or W; where it is deferred (Schedule) the output layer's alone
+    std::optional<Last> inputs;   // B or I: embedding and positions; or then all but the output layer
     std::optional<Last> scores;   // T: output layer, split over all ranks
     std::optional<Last> look_up;  // IB: embedding, split over all ranks
   };

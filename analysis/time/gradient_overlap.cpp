@@ -47,7 +47,9 @@ class Finals {
   std::vector<double> moments(std::size_t stage, const StepSummary::Last& last) const {
     const ActionTime& time = actions_[stage][static_cast<std::size_t>(last.type)];
     Seconds start = seconds_of(last.end) - time.all;
-    if (last.type == ActionType::backward || last.type == ActionType::backward_weight) start -= waits_[stage];
+    const bool deferring = shapes_[stage].defers_output_gradient;
+    const ActionType split = deferring ? ActionType::backward_input : ActionType::backward_weight;
+    if (last.type == ActionType::backward || last.type == split) start -= waits_[stage];
     std::vector<double> result;
     for (const Seconds final : time.finals) result.push_back((start + final).value);
     return result;
@@ -69,6 +71,10 @@ class Finals {
     if (s.scores()) {
       if (!s.shared_output) at[output] = moment[next];
       ++next;
+    }
+    if (s.defers_output_gradient) {
+      moment = moments(stage, *last.inputs);
+      next = 0;
     }
     const bool both = last.weights->type == ActionType::backward;
     const auto looked_up = [&](double final) {  // by a module

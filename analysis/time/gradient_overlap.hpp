@@ -15,7 +15,8 @@ using StageActions = std::array<ActionTime, kActionTypes>;
 
 /// What reductions add to the costs of a step.
 struct ReductionCosts {
-  std::vector<Seconds> last_backward;     // by stage: waiting within its last B or W
+  std::vector<Seconds>
+      last_backward;  // by stage: waiting within its last B or W; of deferred output gradients I
   std::vector<Seconds> reduce_gradients;  // by stage: waiting within the ARG that names it
 };
 

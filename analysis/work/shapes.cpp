@@ -283,6 +283,7 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   shapes.front().first = true;
   shapes.back().last = true;
   shapes.back().prediction_modules = config.model.prediction_modules;
+  shapes.back().defers_output_gradient = config.parallel.defer_embedding_wgrad_compute;
   shapes.front().single = stages == 1;
   return shapes;
 }

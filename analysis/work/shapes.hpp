@@ -178,8 +178,10 @@ struct StageShape {
       1;  // ZeRO 3: ranks that have a second copy of the parameters between them; 1: there is none
   bool overlap_grad_reduce = true;    // gradients are reduced alongside the backwards
   bool overlap_param_gather = false;  // parameters are gathered one unit ahead of their use
-  bool receives_ahead = false;        // a message's buffer is there one computation before its RECV
-  bool runs_pairs = false;  // overlapped pairs run together, the one behind the other's exchanges of rows
+  bool defers_output_gradient =
+      false;                    // its last stage has I, all but the output layer's weight gradient, and W
+  bool receives_ahead = false;  // a message's buffer is there one computation before its RECV
+  bool runs_pairs = false;      // overlapped pairs run together, the one behind the other's exchanges of rows
   bool hides_shared_expert = false;  // its products run alongside exchanges of rows
   Recompute recompute = Recompute::none;
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group

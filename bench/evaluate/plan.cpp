@@ -151,7 +151,9 @@ Schedule make_for(const RunConfig& config) {
     if (measured || config.parallel.zero_bubble_memory != 1)
       request.zero_bubble = zero_bubble_costs(config, request);
   }
-  return make_schedule(request);
+  Schedule schedule = make_schedule(request);
+  return config.parallel.defer_embedding_wgrad_compute ? defer_output_gradients(std::move(schedule))
+                                                       : schedule;
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
@@ -179,9 +181,9 @@ int rank_of(const Schedule& schedule, int stage) {
 bool may_repeat(const RunConfig& config) {
   constexpr int kLong = 8;
   const bool alike = config.mixture.routing == MixtureConfig().routing;  // micro-batches are
-  return alike && !runs_pairs(config) && !config.distillation.teacher &&
-         schedule_traits(config.parallel.schedule).repeats && !config.parallel.splits_vocabulary() &&
-         config.microbatches() / kLong >= config.parallel.pipeline;
+  return alike && !runs_pairs(config) && !config.parallel.defer_embedding_wgrad_compute &&
+         !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
+         !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
 }
 
 /// What the training step requires of a placement beyond what makes a schedule valid. Built-in schedules

@@ -328,6 +328,33 @@ std::optional<std::string> why_context_unsupported(const RunConfig& config) {
   return std::nullopt;
 }
 
+/// The output layer's weight gradients at the end (bench/training/overlap.md).
+std::optional<std::string> why_gradients_are_not_deferred(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  if (!parallel.defer_embedding_wgrad_compute) return std::nullopt;
+  const auto refused = [](const std::string& why) {
+    return fmt::format("defer_embedding_wgrad_compute: found true with {}, expected false", why);
+  };
+  if (config.machine.software != "plumbline")
+    return refused(fmt::format("software {}, whose step is predicted without", config.machine.software));
+  if (parallel.pipeline == 1) return refused("one pipeline rank, which has no bubble to compute them in");
+  const ScheduleTraits* traits = find_schedule_traits(parallel.schedule);
+  if (traits == nullptr || traits->split_backward) {
+    return fmt::format(
+        "defer_embedding_wgrad_compute: found true with pipeline_schedule {}, expected false, or gpipe, 1f1b "
+        "or "
+        "interleaved, whose backwards are whole",
+        parallel.schedule);
+  }
+  if (parallel.splits_vocabulary()) return refused("vocab_parallel, whose passes are spread over all ranks");
+  if (config.distillation.teacher) return refused("a teacher, whose outputs last stages keep");
+  if (config.model.prediction_modules > 0)
+    return refused("mtp_num_layers, whose modules share the output layer");
+  if (parallel.overlap_moe_expert_parallel_comm)
+    return refused("overlap_moe_expert_parallel_comm true, whose pairs have whole backwards");
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_invalid(const RunConfig& config) {
@@ -366,6 +393,7 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
   if (auto reason = why_mixture_does_not_fit(config)) return reason;
   if (auto reason = why_modules_do_not_fit(config)) return reason;
   if (auto reason = why_offload_does_not_fit(config)) return reason;
+  if (auto reason = why_gradients_are_not_deferred(config)) return reason;
   if (auto reason = why_prediction_does_not_fit(config)) return reason;
   if (auto reason = why_adapters_do_not_fit(config)) return reason;
   if (auto reason = why_slow_ranks_do_not_fit(config)) return reason;

@@ -78,6 +78,9 @@ struct ParallelConfig {
   std::string schedule = "1f1b";            // of the pipeline: a name, or the path of a .csv file
   /// Receives between stages are posted one computation ahead. Empty: as the software does; plumbline: false.
   std::optional<bool> overlap_p2p_comm;
+  /// The output layer's weight gradients of all micro-batches wait for the end of the last stage's backwards
+  /// (bench/training/overlap.md).
+  bool defer_embedding_wgrad_compute = false;
   int zero_stage = 0;
   /// Of other software: groups of copies that each hold all states, cut within the group; gradients are summed
   /// between them.

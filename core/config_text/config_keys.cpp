@@ -189,6 +189,8 @@ std::vector<ConfigKey> make_keys() {
       integer_key("zero_hpz_partition_size", "", at(&C::parallel, &ParallelConfig::zero_hpz_partition_size),
                   1, kMaxSize),
       optional_boolean_key("overlap_p2p_comm", at(&C::parallel, &ParallelConfig::overlap_p2p_comm)),
+      boolean_key("defer_embedding_wgrad_compute",
+                  at(&C::parallel, &ParallelConfig::defer_embedding_wgrad_compute)),
       optional_boolean_key("overlap_grad_reduce", at(&C::parallel, &ParallelConfig::overlap_grad_reduce)),
       optional_boolean_key("overlap_param_gather", at(&C::parallel, &ParallelConfig::overlap_param_gather)),
       choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),

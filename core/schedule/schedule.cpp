@@ -34,9 +34,11 @@ ActionTypes types_in(const Schedule& schedule) {
 double peak_in_flight(const Schedule& schedule, int rank) {
   int held = 0;
   int most = 0;
+  const ActionType split =
+      schedule.defers_output_gradient ? ActionType::backward_input : ActionType::backward_weight;
   for (const Action& action : schedule.actions[static_cast<std::size_t>(rank)]) {
     if (action.type == ActionType::forward) most = std::max(most, ++held);
-    if (action.type == ActionType::backward || action.type == ActionType::backward_weight) --held;
+    if (action.type == ActionType::backward || action.type == split) --held;
   }
   return static_cast<double>(most) * schedule.ranks / schedule.stages_per_route();
 }

@@ -90,6 +90,9 @@ struct Schedule {
   VocabPasses vocab = VocabPasses::none;
   /// Teacher and student activations of a micro-batch travel in one message, sent after the student's F.
   bool joint_teacher = false;
+  /// Where the model ends, I makes all gradients but that of the output layer's weight, which is its W's; the other stages
+  /// have B (defer_output_gradients).
+  bool defers_output_gradient = false;
   std::vector<int> rank_of_stage;            // stages entries
   std::vector<std::vector<Action>> actions;  // ranks entries
 
@@ -110,7 +113,7 @@ using ActionTypes = std::array<bool, kActionTypes>;
 ActionTypes types_in(const Schedule& schedule);
 
 /// Most activations that a rank holds at once, in full-stage micro-batches: from F until B, or until W where
-/// the backward is split. A stage counts for the share of a rank's layers that it holds.
+/// the backward is split for all of its layers. A stage counts for the share of a rank's layers that it holds.
 double peak_in_flight(const Schedule& schedule, int rank);
 
 }  // namespace plumbline

@@ -90,6 +90,20 @@ TEST(Passes, SplittingAnOverlappedPairPutsWAfterIt) {
   EXPECT_NO_THROW(validate(split));
 }
 
+TEST(Passes, DeferredOutputGradientsFollowAllElseOfTheirRank) {
+  const Schedule deferred = defer_output_gradients(one_f_one_b(2, 2));
+  EXPECT_EQ(to_csv(deferred), "0F0,0F1,0B0,0B1\n1F0,1I0,1F1,1I1,1W0,1W1\n");
+  EXPECT_EQ(to_csv(add_transfers(deferred, TransferOrder::posted)),
+            "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
+            "1RECV_F0,1F0,1I0,1SEND_B0,1RECV_F1,1F1,1I1,1SEND_B1,1W0,1W1\n");
+  EXPECT_EQ(to_csv(defer_output_gradients(interleaved(2, 2, 2, 2))),
+            "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,3F0,3I0,3F1,3I1,1B0,1B1,3W0,3W1\n");
+  EXPECT_EQ(peak_in_flight(deferred, 1), 1);  // logits alone are kept
+  EXPECT_NO_THROW(validate(deferred));
+  EXPECT_THROW(defer_output_gradients(zb_v(2, 3)), InputError);
+  EXPECT_THROW(defer_output_gradients(one_f_one_b_pairs(2, 4)), InputError);  // pairs
+}
+
 TEST(Passes, EndOfTheStep) {
   const auto last = [](const Schedule& schedule, int rank, std::size_t count) {
     const auto& actions = schedule.actions[static_cast<std::size_t>(rank)];

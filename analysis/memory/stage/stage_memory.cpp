@@ -257,12 +257,15 @@ void StageReplay::backward() {
   }
   if (s_.scores()) {
     output_norm_gradients();
-    output_weight_gradients();
-    gradient_done(vocabulary_unit_, final_.output);
-    modules_backward(true);
+    if (!s_.defers_output_gradient) {
+      output_weight_gradients();
+      gradient_done(vocabulary_unit_, final_.output);
+      modules_backward(true);
+    }
     take_stage_gradient(kWorkspace);
     give(kWorkspace, bytes_.stream);
-    give(kActivations, 2 * bytes_.stream + bytes_.statistics);  // final norm output, input, statistics
+    give(kActivations, bytes_.stream + bytes_.statistics);              // final input, statistics
+    if (!s_.defers_output_gradient) give(kActivations, bytes_.stream);  // final norm output
   } else if (s_.last) {
     take_output_gradient();
     take_stage_gradient(kWorkspace);

@@ -67,6 +67,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
 }
 
 void StageReplay::backward_input() {
+  if (s_.defers_output_gradient) return backward();
   if (s_.last) {
     if (s_.scores()) {
       output_norm_gradients();
@@ -148,7 +149,8 @@ void StageReplay::backward_weight() {
     gradient_done(vocabulary_unit_, final_.output);
     modules_backward_weight();
   }
-  each(s_.layers, {s_.layers - s_.dense_layers}, [&](std::int64_t i) {
+  const std::int64_t layers = s_.defers_output_gradient ? 0 : s_.layers;
+  each(layers, {s_.layers - s_.dense_layers}, [&](std::int64_t i) {
     at_layer(s_.layers - 1 - i);
     layer_backward_weight(s_.layers - 1 - i);
     layer_gradients_done();

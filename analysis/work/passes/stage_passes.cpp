@@ -67,12 +67,21 @@ void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
   }
 }
 
+/// The output layer's weight gradient alone, of a stage whose I has made the others.
+ActionWork deferred_work(const StageShape& s) {
+  WorkBuilder builder(s);
+  output_gradients(s, builder, {false, true});
+  return std::move(builder.work);
+}
+
 ActionWork backward_work(const StageShape& s, Passes passes) {
+  if (s.defers_output_gradient && !passes.input) return deferred_work(s);
   WorkBuilder builder(s);
   if (passes.input && s.distillation.joint && !s.last) {
     builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
   }
   if (s.scores()) output_backward(s, builder, passes);
+  if (s.defers_output_gradient) passes.weight = true;
   if (s.last && !s.scores() && passes.input) final_norm_backward(s, builder);
   if (passes.input) {
     backward_layers(s, builder, passes);

@@ -226,6 +226,10 @@ Matrix ModelStage::output_gradient_place(std::uint32_t microbatch, MicrobatchSta
   return state.output_gradient;
 }
 
+bool ModelStage::defers_output_gradient() const {
+  return output_ && rank_.context.config.parallel.defer_embedding_wgrad_compute;
+}
+
 void ModelStage::backward(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "B");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
@@ -233,6 +237,8 @@ void ModelStage::backward(std::uint32_t microbatch) {
   const auto place = [&] { return output_gradient_place(microbatch, state, Category::workspace); };
   if (modules_) {
     modules_->backward(microbatch, state.output, state.modules, place);
+  } else if (defers_output_gradient()) {
+    output_->backward_input(microbatch, state.output, place);
   } else if (output_) {
     output_->backward(microbatch, state.output, place);
   }
@@ -248,7 +254,7 @@ void ModelStage::backward(std::uint32_t microbatch) {
   }
   state.output_gradient.reset();
   rank_.gradients.end_action();
-  in_flight_.release(microbatch);
+  if (!defers_output_gradient()) in_flight_.release(microbatch);
 }
 
 void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
@@ -268,6 +274,7 @@ void ModelStage::layer_backward_step(std::size_t i, const MicrobatchDropout& dro
 }
 
 void ModelStage::backward_input(std::uint32_t microbatch) {
+  if (defers_output_gradient()) return backward(microbatch);
   MicrobatchState& state = held(microbatch, "I");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
   begin_action(backward_uses_);
@@ -322,7 +329,7 @@ void ModelStage::backward_weight(std::uint32_t microbatch) {
   } else if (output_) {
     output_->backward_weight(state.output);
   }
-  for (std::size_t i = layers_.size(); i-- > 0;) {
+  for (std::size_t i = defers_output_gradient() ? 0 : layers_.size(); i-- > 0;) {
     layer_backward_weight(rank_.context, layers_[i], rank_.gradients, state.layers[i]);
     layers_[i].done(rank_.gradients);
     progress();

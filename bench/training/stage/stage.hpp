@@ -95,6 +95,8 @@ class ModelStage {
   /// layer.
   Matrix output_gradient_place(std::uint32_t microbatch, MicrobatchState& state, Category category);
   bool recomputes_all() const;
+  /// The output layer's weight gradient is W's, all others are I's (bench/training/overlap.md).
+  bool defers_output_gradient() const;
 
   RankResources& rank_;
   const StagePart part_;

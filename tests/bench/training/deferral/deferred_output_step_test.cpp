@@ -1,0 +1,116 @@
+// Weight gradients of the output layer at the end of the last stage's backwards: gradients are those of a step without, bit for bit,
+// memory is what was predicted, on every rank and after every action, and so is traffic.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr const char* kSchedules[] = {"1f1b", "interleaved", "gpipe"};
+
+std::vector<ModelConfig> models() {
+  ModelConfig untied = small_qwen2();
+  untied.tied_embeddings = false;
+  ModelConfig biased = small_gpt2();
+  biased.output_bias = true;
+  return {untied, biased, small_mixture(false), small_deepseek(true)};
+}
+
+/// Every other setting in turn.
+RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t turn) {
+  RunConfig config;
+  config.model = model;
+  config.model.layers = 8;
+  set_layout(config, layout);
+  config.batch.seq_length = 16;
+  config.batch.global_batch_size = 8;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.schedule = kSchedules[turn % std::size(kSchedules)];
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.defer_embedding_wgrad_compute = true;
+  config.parallel.sequence_parallel = turn % 2 == 1;
+  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn / 2 % 4) : 0;
+  config.parallel.overlap_p2p_comm = turn % 5 == 0;
+  config.parallel.ddp_bucket_size = turn % 4 == 0 ? 1 : 10'000'000;
+  config.numerics.precision = turn / 3 % 2 == 0 ? DType::fp32 : DType::bf16;
+  config.numerics.cross_entropy_loss_fusion = turn / 6 % 2 == 0;
+  set_dropout(config, kDropouts[turn / 5 % 2]);
+  if (model.mixture) config.mixture.aux_loss_coeff = 0.02;
+  set_recomputation(config, kRecomputations[turn % 3 == 2 ? 1 + turn / 3 % 6 : 0]);
+  if (turn % 7 == 3) config.offload.num_layers = 1;
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  return config;
+}
+
+bool runs(const RunConfig& config) {
+  if (why_invalid(config)) return false;
+  try {
+    schedule_for(config);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+void expect_memory(const RunConfig& config, const StepResult& found) {
+  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
+  for (std::size_t rank = 0; rank < found.memory.size(); ++rank)
+    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak, found.memory[rank].at_peak) << "rank " << rank;
+  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
+    const auto& expected = prediction.ranks[rank].timeline;
+    ASSERT_EQ(expected.size(), found.samples[rank].size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
+  }
+}
+
+TEST(DeferredOutputGradients, AreThoseOfAStepWithoutAndHoldWhatIsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  std::vector<Layout> layouts;
+  for (const Layout& layout : layouts_of(ranks)) {
+    if (layout.pipeline > 1) layouts.push_back(layout);
+  }
+  int compared = 0;
+  std::size_t turn = 0;
+  for (const ModelConfig& model : models()) {
+    for (std::size_t i = 0; i < 12; ++i, ++turn) {
+      RunConfig config = config_of(model, layouts[turn / 2 % layouts.size()], turn);
+      if (!runs(config)) continue;
+      SCOPED_TRACE(fmt::format(
+          "{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {} recompute {}", config.model.architecture,
+          config.parallel.tensor, config.parallel.pipeline, config.parallel.data(), config.parallel.schedule,
+          config.parallel.sequence_parallel, config.parallel.zero_stage, name_of(config.numerics.precision),
+          config.numerics.hidden_dropout, to_string(config.recompute.selected())));
+      MpiCommunicator communicator(config.layout());
+      const StepResult found = one_step(config, communicator);
+      expect_memory(config, found);
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
+      config.parallel.defer_embedding_wgrad_compute = false;
+      const StepResult plain = one_step(config, communicator);
+      EXPECT_EQ(found.loss, plain.loss);
+      EXPECT_EQ(found.gradient_norm, plain.gradient_norm);
+      EXPECT_TRUE(found.gradients == plain.gradients);
+      ++compared;
+    }
+  }
+  fmt::print("{} steps compared\n", compared);
+  EXPECT_GT(compared, 20);
+}
+
+}  // namespace
+}  // namespace plumbline::training
