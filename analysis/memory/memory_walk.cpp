@@ -61,7 +61,6 @@ std::vector<LastGradients> last_gradients(const Schedule& schedule, const std::v
       case ActionType::backward_input:
         of(actions[i]).embedding = position;
         if (schedule.defers_output_gradient) of(actions[i]).layers = position;
-
         break;
       case ActionType::vocab_backward:
         of(actions[i]).scores = position;

@@ -35,6 +35,7 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 2, 1, {"vocab_parallel": "vocab-1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (1, 1, 1, {"cpu_offloading_num_layers": "3"}),
     (1, 2, 1, {"cpu_offloading_num_layers": "1", "pipeline_schedule": "zb-h1"}),
+    (1, 2, 1, {"defer_embedding_wgrad_compute": "true"}),
     (2, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
 ]
 
