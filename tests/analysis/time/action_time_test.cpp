@@ -338,14 +338,16 @@ struct InstancesCase {
   int zero, instances;
   double latency, backward;
 };
-// B as above. A reduction takes the latency twice: within the instance, then between instances; each waits for the one before.
+// B as above. A reduction takes the latency within the instance, then twice, an all-reduce, between instances; each waits for
+// the one before.
 constexpr InstancesCase kInstancesCases[] = {
-    // Reductions from 4, 21, 38 and 49, the earlier added first, 1 s.
-    {"ZeRO 2", 2, 2, 5, 60},
+    // Reductions from 4, 21, 38 and 54, the earlier added first, 1 s.
+    {"ZeRO 2", 2, 2, 5, 70},
     {"ZeRO 2, one instance", 2, 1, 5, 50},
-    {"ZeRO 2, instances of one rank: between them alone", 2, 4, 5, 50},
-    // Gathers until 20 and 40; the first scatter until 60, then the third gather until 80, beside the sum between instances.
-    {"ZeRO 3: gathers wait for scatters alone", 3, 2, 20, 204},
+    {"ZeRO 2, instances of one rank: between them alone", 2, 4, 5, 60},
+    // Gathers until 20 and 40; the first scatter until 60, then the third gather until 80, beside the sum between instances
+    // until 100. Reductions from 101, 162 and 223.
+    {"ZeRO 3: gathers wait for scatters alone", 3, 2, 20, 284},
 };
 
 TEST(ActionTime, InstancesOfTheOptimizer) {
