@@ -8,8 +8,8 @@
 namespace plumbline {
 namespace {
 
-/// Groups with the same members share a communicator, but for those of vocabulary parallelism, which keep
-/// orders of their own.
+/// Groups with the same members share a communicator, but for those of vocabulary parallelism and between instances of the
+/// optimizer, which keep orders of their own.
 int group_communicators(const Layout& layout, int rank) {
   std::vector<GroupExtent> shared;
   int own = 0;
@@ -17,7 +17,7 @@ int group_communicators(const Layout& layout, int rank) {
     const auto group = static_cast<Group>(i);
     const GroupExtent extent = layout.extent(group, rank);
     if (extent.size() < 2) continue;
-    if (group >= Group::vocab_hidden) {
+    if (group >= Group::vocab_hidden || group == Group::between_instances) {
       ++own;
     } else if (std::find(shared.begin(), shared.end(), extent) == shared.end()) {
       shared.push_back(extent);

@@ -123,7 +123,8 @@ class Walk {
     for (const StageShape& shape : shapes_) {
       if (step_.once.rank_of_stage[static_cast<std::size_t>(shape.stage)] != memory_.pipeline_rank) continue;
       for (const ParameterUnit& unit : units_of(shape))
-        if (unit.copies > 1) largest = std::max(largest, unit.padded / unit.copies * shape.g());
+        if (unit.pieces > 1 || shape.has_instances())
+          largest = std::max(largest, unit.padded / unit.pieces * shape.g());
     }
     return largest;
   }

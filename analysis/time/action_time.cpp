@@ -26,6 +26,7 @@ struct Part {
   double all = 0;  // of the calls as `lanes` have them
   double gather = 0;
   double scatter = 0;
+  double between = 0;
   double accumulate = 0;
 };
 
@@ -83,8 +84,10 @@ class Timeline {
     if (unit.scatter.elements > 0) {
       finish_scatter();
       scattered_at_ = start(part.scatter, unit.scatter.group, time_.scatters, scatter_span_);
+      if (part.between > 0)
+        scattered_at_ = start(part.between, unit.between.group, time_.scatters, scatter_span_, scattered_at_);
       accumulate_ = part.accumulate;
-      time_.scattered.value += part.scatter;
+      time_.scattered.value += part.scatter + part.between;
       if (!work.scatters_go_on) finish_scatter();
     }
     if (!copies_.back) copy(layer, layer);
@@ -121,17 +124,22 @@ class Timeline {
     }
   }
 
-  /// Returns when what starts now is done, after what was started before it on its lane.
-  double start(double seconds, double& lane, Seconds& exposed) {
-    if (overlapped_) return lane = std::max(lane, now_) + seconds;
+  /// Returns when what starts now, or when it can be `ready`, is done, after what was started before it on its lane.
+  double start(double seconds, double& lane, Seconds& exposed, double ready = 0) {
+    if (overlapped_) return lane = std::max({lane, now_, ready}) + seconds;
     now_ += seconds;
     exposed.value += seconds;
     return now_;
   }
 
+  double& lane_of(Group group) {
+    if (group == Group::zero_param) return near_lane_;
+    return group == Group::between_instances ? between_lane_ : lane_;
+  }
+
   /// The same of a collective, on its group's lane.
-  double start(double seconds, Group group, Seconds& exposed, std::size_t& span) {
-    const double end = start(seconds, group == Group::zero_param ? near_lane_ : lane_, exposed);
+  double start(double seconds, Group group, Seconds& exposed, std::size_t& span, double ready = 0) {
+    const double end = start(seconds, lane_of(group), exposed, ready);
     if (lanes_ != nullptr) {
       span = lanes_->size();
       lanes_->push_back({group, {end - seconds}, {end}, {overlapped_ ? 0 : seconds}});
@@ -166,8 +174,9 @@ class Timeline {
   std::size_t gather_span_ = 0;  // of the last one that was started
   std::size_t scatter_span_ = 0;
   double now_ = 0;
-  double lane_ = 0;       // when the data group's last collective is done
+  double lane_ = 0;       // when the last collective of the data group, or of an instance, is done
   double near_lane_ = 0;  // the same of ranks that gather secondary shards
+  double between_lane_ = 0;
   double copy_lane_ = 0;
   double copied_at_ = 0;
   double gathered_at_ = 0;
@@ -193,7 +202,11 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     if (unit.expert_gather.elements > 0) part.gather += time_of(unit.expert_gather, hardware, load).value;
     if (unit.scatter.elements > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
-      if (unit.between.elements > 0) part.scatter += time_of(unit.between, hardware, load).value;
+      if (unit.between.elements > 0) {
+        // Of other software it is on the data group's lane.
+        double& lane = unit.between.group == Group::data ? part.scatter : part.between;
+        lane += time_of(unit.between, hardware, load).value;
+      }
       if (unit.accumulate.elements > 0) part.accumulate = time_of(unit.accumulate, hardware, load).value;
     }
     parts.push_back(std::move(part));

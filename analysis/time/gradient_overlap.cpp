@@ -187,7 +187,9 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
         double ready = bucket.at_end ? 0 : started;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);
         const double copy = scatters ? price(piece_copy(shapes[stage], bucket)).value : 0;
-        reductions.push_back({ready, stage, price(bucket.reduce).value, copy});
+        double seconds = price(bucket.reduce).value;
+        if (bucket.between.elements > 0) seconds += price(bucket.between).value;
+        reductions.push_back({ready, stage, seconds, copy});
       }
     }
     const double exposed = scatters ? one_at_a_time(std::move(reductions), result.last_backward)

@@ -281,7 +281,8 @@ class StageCoster {
         lines.add(call.label, call.count, {});
         continue;
       }
-      if (call.group != Group::data && call.group != Group::zero_param) {
+      if (call.group != Group::data && call.group != Group::zero_param &&
+          call.group != Group::optimizer_instance && call.group != Group::between_instances) {
         lines.add(call, time_of(call, hardware_, load));
         continue;
       }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,7 @@ class WorkBuilder {
   std::size_t part(const StageShape& shape, Kind kind, std::int64_t unit, Write&& write) {
     CallList list(shape);
     if (kind.gradient && s_.zero >= 2) list.memory("fill", unit, static_cast<double>(s_.g()), s_.grad_type);
-    const bool gathers = kind.values && (s_.zero >= 3 || (first_ && !kind.again));
+    const bool gathers = kind.values && s_.pieces() > 1 && (s_.zero >= 3 || (first_ && !kind.again));
     const bool from_all = !s_.keeps_secondary_shards() || (first_ && !kind.again);
     if (gathers && from_all && s_.keeps_secondary_shards())
       list.memory("copy", unit / s_.secondary_shards, 2 * static_cast<double>(s_.e()));
@@ -47,14 +48,13 @@ class WorkBuilder {
       part.gather = CallList::collective_call(
           CallKind::all_gather,
           from_all ? "parameter all-gather" : "parameter all-gather of secondary shards",
-          from_all ? Group::data : Group::zero_param, from_all ? s_.data : s_.secondary_shards, unit,
+          from_all ? s_.piece_group() : Group::zero_param, from_all ? s_.pieces() : s_.secondary_shards, unit,
           s_.type);
     }
     if (kind.gradient && s_.zero >= 2) {
-      part.scatter = CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter",
-                                               Group::data, s_.data, unit, s_.grad_type);
+      std::tie(part.scatter, part.between) = gradient_scatter(s_, s_.piece_group(), s_.pieces(), unit);
       part.accumulate =
-          CallList::memory_call("add", unit / s_.data, 3 * static_cast<double>(s_.g()), s_.grad_type);
+          CallList::memory_call("add", unit / s_.pieces(), 3 * static_cast<double>(s_.g()), s_.grad_type);
     }
     work.parts.push_back(std::move(part));
     return work.parts.size() - 1;

@@ -150,6 +150,7 @@ std::vector<OperatorCall> update_calls(const StageShape& shape, Optimizer optimi
 struct GradientBucket {
   std::vector<std::size_t> units;  // indices into units_of(shape), descending
   OperatorCall reduce;             // Z = 0: all-reduce; Z = 1: reduce-scatter of one unit
+  OperatorCall between;            // behind it: the sum of its piece between instances; or 0 elements
   bool at_end = false;             // started by ARG, not earlier
 };
 /// Empty when D = 1 or Z ≥ 2. `bucket_size` in elements.

@@ -9,6 +9,11 @@
 
 namespace plumbline {
 
+/// Reducing a unit's gradient to `pieces` over `group`: a reduce-scatter, and where the optimizer has instances the sum of the
+/// piece between them, else 0 elements. Instances of one rank each have the sum alone.
+std::pair<OperatorCall, OperatorCall> gradient_scatter(const StageShape& s, Group group, int pieces,
+                                                       std::int64_t elements);
+
 class CallList {
  public:
   /// Tickets are numbered from `tickets` + 1 on.

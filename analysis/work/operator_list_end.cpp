@@ -1,5 +1,6 @@
 // ARG, ARE and OPT: reductions over replicas and copies, gradient norm, update.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "analysis/work/operator_list_calls.hpp"
@@ -24,8 +25,9 @@ std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   const std::int64_t from = s.q * s.hidden;
   const std::int64_t to = (s.q + 2 * s.k) * s.hidden;
   if (s.zero == 0) return to - from;
-  const std::int64_t piece = padded_layer_unit(s) / s.data;  // not of layers that differ
-  return std::max<std::int64_t>(0, std::min(to, (data_rank + 1) * piece) - std::max(from, data_rank * piece));
+  const std::int64_t piece = padded_layer_unit(s) / s.pieces();  // not of layers that differ
+  const int mine = data_rank % s.pieces();
+  return std::max<std::int64_t>(0, std::min(to, (mine + 1) * piece) - std::max(from, mine * piece));
 }
 
 /// Of experts that another framework spreads over ranks, layer by layer.
@@ -49,8 +51,22 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
 
 }  // namespace
 
+std::pair<OperatorCall, OperatorCall> gradient_scatter(const StageShape& s, Group group, int pieces,
+                                                       std::int64_t elements) {
+  OperatorCall between;
+  if (s.has_instances()) {
+    between = CallList::collective_call(CallKind::all_reduce, "gradient all-reduce between instances",
+                                        Group::between_instances, s.optimizer_instances, elements / pieces,
+                                        s.grad_type);
+    if (pieces == 1) return {between, {}};
+  }
+  return {CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter", group, pieces,
+                                    elements, s.grad_type),
+          between};
+}
+
 OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
-  const int pieces = s.exchanges_rows() ? bucket.reduce.ranks : s.data;
+  const int pieces = s.exchanges_rows() ? bucket.reduce.ranks : s.pieces();
   return CallList::memory_call("copy", bucket.reduce.elements / pieces, 2 * static_cast<double>(s.g()),
                                s.grad_type);
 }
@@ -63,15 +79,18 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
   GradientBucket open;
   std::int64_t elements = 0;
   const auto close = [&](const ParameterUnit& unit, bool at_end) {
-    open.reduce = CallList::collective_call(whole ? CallKind::all_reduce : CallKind::reduce_scatter,
-                                            whole ? "gradient all-reduce" : "gradient reduce-scatter",
-                                            unit.group, unit.copies, elements, s.grad_type);
+    if (whole) {
+      open.reduce = CallList::collective_call(CallKind::all_reduce, "gradient all-reduce", unit.group,
+                                              unit.pieces, elements, s.grad_type);
+    } else {
+      std::tie(open.reduce, open.between) = gradient_scatter(s, unit.group, unit.pieces, elements);
+    }
     open.at_end = at_end;
     buckets.push_back(std::exchange(open, {}));
     elements = 0;
   };
   for (std::size_t i = units.size(); i-- > 0;) {
-    if (units[i].copies == 1) continue;
+    if (units[i].pieces == 1 && !s.has_instances()) continue;
     open.units.push_back(i);
     elements += trainable_unit(s, units[i]) - units[i].experts;
     const bool last = i == 0 || units[i - 1].group != units[i].group;
@@ -107,6 +126,7 @@ std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const R
   for (const StageShape& s : rank.held) {
     for (const GradientBucket& bucket : gradient_buckets(s, config.parallel.ddp_bucket_size)) {
       calls.push_back(bucket.reduce);
+      if (bucket.between.elements > 0) calls.push_back(bucket.between);
       if (s.zero == 1) calls.push_back(piece_copy(s, bucket));
     }
   }
@@ -121,7 +141,7 @@ std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank) {
   CallList list(s);
   const std::int64_t unit = padded_vocabulary_unit(s);
   list.collective(CallKind::all_reduce, "tied embedding all-reduce", Group::embedding, 2,
-                  s.zero >= 1 ? unit / s.data : unit, s.grad_type);
+                  s.zero >= 1 ? unit / s.pieces() : unit, s.grad_type);
   return std::move(list.calls);
 }
 
@@ -158,7 +178,7 @@ std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer)
 std::vector<OperatorCall> parameter_gather_calls(const StageShape& s) {
   CallList list(s);
   for (const ParameterUnit& unit : units_of(s)) {
-    list.collective(CallKind::all_gather, "parameter all-gather", unit.group, unit.copies, unit.padded,
+    list.collective(CallKind::all_gather, "parameter all-gather", unit.group, unit.pieces, unit.padded,
                     s.type);
   }
   return std::move(list.calls);
@@ -174,12 +194,12 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   for (const StageShape& s : rank.held) {
     if (!s.last || !s.normed_output) continue;
     const std::int64_t unit = padded_vocabulary_unit(s);
-    const std::int64_t elements = s.zero >= 1 ? unit / s.data : unit;
+    const std::int64_t elements = s.zero >= 1 ? unit / s.pieces() : unit;
     const auto bytes = static_cast<double>(s.e());
     const auto gradient = static_cast<double>(s.g());
     list.memory("row_products", elements, bytes + gradient);
     if (s.zero >= 1) {
-      list.collective(CallKind::all_reduce, "row sums all-reduce", Group::data, s.data, 2 * s.vocab,
+      list.collective(CallKind::all_reduce, "row sums all-reduce", s.piece_group(), s.pieces(), 2 * s.vocab,
                       DType::fp32);
     }
     list.memory("remove_row_parts", elements, bytes + 2 * gradient);

@@ -6,9 +6,9 @@ namespace plumbline {
 
 namespace {
 
-std::int64_t padded_for(const StageShape& s, int copies, std::int64_t elements) {
+std::int64_t padded_for(const StageShape& s, int pieces, std::int64_t elements) {
   if (s.zero == 0) return elements;
-  const std::int64_t multiple = std::int64_t{64} * copies;
+  const std::int64_t multiple = std::int64_t{64} * pieces;
   return (elements + multiple - 1) / multiple * multiple;
 }
 
@@ -20,7 +20,7 @@ std::int64_t apart(const StageShape& s) {
 }  // namespace
 
 std::int64_t padded_unit(const StageShape& s, std::int64_t elements) {
-  return padded_for(s, s.data, elements);
+  return padded_for(s, s.pieces(), elements);
 }
 
 std::int64_t padded_layer_unit(const StageShape& s) {
@@ -114,9 +114,9 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
         for (std::int64_t i = 0; i < count; ++i) {
           const bool spread = kind == UnitKind::experts;
           const std::int64_t index = spread ? of_experts++ : kind == UnitKind::layer ? layer++ : 0;
-          const int copies = spread ? s.expert.copies : s.data;
-          units.push_back({kind, index, elements, padded_for(s, copies, elements), experts, copies,
-                           spread ? Group::expert_data : Group::data});
+          const int pieces = spread ? s.expert.copies : s.pieces();
+          units.push_back({kind, index, elements, padded_for(s, pieces, elements), experts, pieces,
+                           spread ? Group::expert_data : s.piece_group()});
         }
       });
   return units;
@@ -138,15 +138,15 @@ StageVectors vectors_of(const StageShape& s) {
 StageElements elements_of(const StageShape& s) {
   StageElements elements;
   elements.vectors = vectors_of(s).total();
-  const auto add = [&](std::int64_t count, std::int64_t each, int copies) {
-    const std::int64_t padded = padded_for(s, copies, each);
+  const auto add = [&](std::int64_t count, std::int64_t each, int pieces) {
+    const std::int64_t padded = padded_for(s, pieces, each);
     elements.matrices += count * padded;
-    elements.pieces += count * padded / copies;
+    elements.pieces += count * padded / pieces;
   };
   for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t each, std::int64_t) {
-    add(count, each, kind == UnitKind::experts ? s.expert.copies : s.data);
+    add(count, each, kind == UnitKind::experts ? s.expert.copies : s.pieces());
   });
-  add(s.prediction_modules - s.own_modules(), prediction_module_matrices(s), s.data);
+  add(s.prediction_modules - s.own_modules(), prediction_module_matrices(s), s.pieces());
   return elements;
 }
 

@@ -17,14 +17,15 @@ struct ParameterUnit {
   UnitKind kind = UnitKind::layer;
   std::int64_t layer = 0;  // of the stage, for UnitKind::layer and experts; modules count behind its layers
   std::int64_t elements = 0;  // of its matrices
-  std::int64_t padded = 0;    // with ZeRO a multiple of 64·D, else `elements`
+  std::int64_t padded = 0;    // with ZeRO a multiple of 64 per piece, else `elements`
   std::int64_t experts =
-      0;           // of another framework: of the elements, those of experts that are spread over ranks
-  int copies = 1;  // D, or the ranks that have the same experts
+      0;  // of another framework: of the elements, those of experts that are spread over ranks
+  int pieces =
+      1;  // with ZeRO: D, of instances of the optimizer their ranks, or the ranks that have the same experts
   Group group = Group::data;  // of these
 
   /// What one of them owns.
-  std::int64_t owned(int zero) const { return zero >= 1 ? padded / copies : padded; }
+  std::int64_t owned(int zero) const { return zero >= 1 ? padded / pieces : padded; }
 };
 
 /// The units of a stage in memory order: embedding, positions, layers, modules, output layer, the modules' copy of the
@@ -33,7 +34,7 @@ struct ParameterUnit {
 /// spread over ranks. An output layer that is an embedding on the same rank is no
 /// unit.
 std::vector<ParameterUnit> units_of(const StageShape& shape);
-/// `elements` as a unit of this stage holds them: rounded up to a multiple of 64·D with ZeRO.
+/// `elements` as a unit of this stage holds them: rounded up to a multiple of 64 per piece with ZeRO.
 std::int64_t padded_unit(const StageShape& shape, std::int64_t elements);
 /// Elements of the matrices in a layer's unit, and in that of its experts where they are spread over ranks (else 0); padded.
 std::int64_t padded_layer_unit(const StageShape& shape);

@@ -406,7 +406,7 @@ RunConfig evaluated_teacher(const RunConfig& config) {
   teacher.mixture = MixtureConfig();  // no token is dropped, nothing is balanced
   teacher.parallel.moe_shared_expert_overlap = false;
   teacher.parallel.zero_stage = 0;
-  teacher.parallel.zero_hpz_partition_size = 1;
+  teacher.parallel.zero_hpz_partition_size = teacher.parallel.num_distributed_optimizer_instances = 1;
   teacher.parallel.overlap_param_gather.reset();
   teacher.recompute.granularity = Recompute::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;

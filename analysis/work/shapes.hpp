@@ -172,7 +172,7 @@ struct StageShape {
   int tensor = 1;        // t
   int data = 1;          // D: ranks with the same parameters, those that share a sequence included
   int zero = 0;          // Z: the ZeRO stage in effect, 0 when D = 1
-  int state_shards = 1;  // ranks that it cuts over: D, of other software ÷ optimizer_instances
+  int state_shards = 1;  // ranks that it cuts over: D ÷ optimizer_instances
   int optimizer_instances = 1;
   int secondary_shards =
       1;  // ZeRO 3: ranks that have a second copy of the parameters between them; 1: there is none
@@ -222,6 +222,11 @@ struct StageShape {
   bool gathers_in_first_forward() const {
     return framework == nullptr && overlap_param_gather && (zero == 1 || zero == 2);
   }
+  /// Of plumbline's own step (bench/training/instances.md): whether what an instance of the optimizer has reduced is summed
+  /// between several, in how many pieces units are cut with ZeRO, and the group that has them.
+  bool has_instances() const { return framework == nullptr && optimizer_instances > 1; }
+  int pieces() const { return has_instances() ? data / optimizer_instances : data; }
+  Group piece_group() const { return has_instances() ? Group::optimizer_instance : Group::data; }
   /// The first use of a unit in a step gathers it from all ranks, later ones among fewer (bench/training/hpz.md).
   bool keeps_secondary_shards() const { return secondary_shards > 1; }
   /// Norms of a layer, those of queries and keys not counted.

@@ -82,7 +82,7 @@ struct ParallelConfig {
   /// (bench/training/overlap.md).
   bool defer_embedding_wgrad_compute = false;
   int zero_stage = 0;
-  /// Of other software: groups of copies that each hold all states, cut within the group; gradients are summed
+  /// With ZeRO: groups of neighbouring copies that each hold all states, cut within the group; gradients are also summed
   /// between them.
   int num_distributed_optimizer_instances = 1;
   /// ZeRO 3: neighbouring ranks that have a second copy of the parameters between them, for all gathers of a step but a

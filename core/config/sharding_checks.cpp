@@ -5,6 +5,7 @@
 namespace plumbline {
 namespace {
 
+/// Of plumbline's own step: bench/training/instances.md.
 std::optional<std::string> why_instances_do_not_fit(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   const int instances = parallel.num_distributed_optimizer_instances;
@@ -12,14 +13,21 @@ std::optional<std::string> why_instances_do_not_fit(const RunConfig& config) {
   const auto found = [&](const std::string& text) {
     return fmt::format("num_distributed_optimizer_instances: found {} {}", instances, text);
   };
-  if (config.machine.software == "plumbline") {
-    return found("with software plumbline, which has one; expected 1, or other software");
-  }
   if (parallel.zero_stage == 0)
     return found("with zero_stage 0, which cuts nothing; expected zero_stage 1, 2 or 3");
   if (parallel.copies() % instances != 0) {
     return found(
         fmt::format("with {} ranks that hold the same parameters, expected a divisor", parallel.copies()));
+  }
+  if (config.machine.software == "plumbline") {
+    if (parallel.zero_hpz_partition_size > 1) {
+      return found(fmt::format(
+          "with zero_hpz_partition_size {}, expected 1: an instance gathers among its ranks alone",
+          parallel.zero_hpz_partition_size));
+    }
+    if (config.spreads_experts())
+      return found("with experts spread over ranks, expected expert_model_parallel_size 1");
+    return std::nullopt;
   }
   if (config.model.mixture && parallel.expert_copies() % instances != 0) {
     return found(fmt::format("with {} ranks that hold the same experts, expected a divisor",

@@ -19,6 +19,8 @@ std::string_view name_of(Group group) {
                                                                    "expert",
                                                                    "expert_data",
                                                                    "zero_param",
+                                                                   "optimizer_instance",
+                                                                   "between_instances",
                                                                    "vocab_hidden",
                                                                    "vocab_statistics",
                                                                    "vocab_gradient",
@@ -111,6 +113,16 @@ GroupExtent Layout::extent(Group group, int rank) const {
     case Group::zero_param:
       if (zero_param == 1) return {};
       return {of_data(mine.data / zero_param * zero_param, zero_param), here};
+    case Group::optimizer_instance:
+      if (optimizer_instance == 0) return {};
+      return {of_data(mine.data / optimizer_instance * optimizer_instance, optimizer_instance), here};
+    case Group::between_instances: {
+      if (optimizer_instance == 0) return {};
+      const int instances = (data + optimizer_instance - 1) / optimizer_instance;
+      return {range(mine.tensor + tensor * (mine.data % optimizer_instance), instances,
+                    tensor * optimizer_instance),
+              here};
+    }
   }
   return {};
 }

@@ -14,8 +14,9 @@ namespace plumbline {
 /// keep the same key/value head; `context` those that share a sequence, `context_heads` those of them that exchange heads
 /// where the rest is a ring (a2a+p2p), and nobody otherwise; `expert` those that send each other the tokens of a layer's experts,
 /// `expert_data` those that have the same part of the same ones, both nobody where experts are cut as all else is; `zero_param`
-/// neighbours of `data` that have a second copy of the parameters between them, and nobody without. The last
-/// five exist with vocabulary parallelism only, one for every kind of
+/// neighbours of `data` that have a second copy of the parameters between them, `optimizer_instance` neighbours that optimizer
+/// states are cut over, `between_instances` those of `data` that have the same piece of them; all three nobody without. The
+/// last five exist with vocabulary parallelism only, one for every kind of
 /// collective that overlaps with computation, so that each kind keeps its own order
 /// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
 /// others those of model.
@@ -33,13 +34,15 @@ enum class Group {
   expert,
   expert_data,
   zero_param,
+  optimizer_instance,
+  between_instances,
   vocab_hidden,
   vocab_statistics,
   vocab_gradient,
   embedding_output,
   embedding_gradient,
 };
-constexpr int kGroups = 18;
+constexpr int kGroups = 20;
 std::string_view name_of(Group group);
 
 /// Coordinates of one rank.
@@ -86,6 +89,8 @@ struct Layout {
   int expert = 1;         // parts that a layer's experts are in; 1: all ranks have all
   int expert_tensor = 0;  // ranks that each of them is split over; 0: as tensor
   int zero_param = 1;  // neighbouring data ranks that have a second copy of the parameters; 1: no such groups
+  int optimizer_instance =
+      0;  // neighbouring data ranks that states are cut over; 0: all are, and no such groups
 
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;

@@ -70,7 +70,7 @@ struct PointToPoint {
   int tag = 0;
 };
 
-/// A collective that starts by itself: once `before` is done and `prepare` has run.
+/// A collective that starts by itself: once `before` is done and `prepare`, if any, has run.
 struct Follower {
   Ticket before;
   std::function<void()> prepare;

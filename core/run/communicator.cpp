@@ -119,7 +119,7 @@ Ticket Communicator::start_all_reduce_after(Ticket before, std::function<void()>
   const Collective call{CollectiveKind::all_reduce, group, buffer, buffer, op};
   if (admit(call, "start_", "_after")) return begin(Follower{before, std::move(prepare), call});
   wait(before);
-  prepare();
+  if (prepare) prepare();
   return {};
 }
 

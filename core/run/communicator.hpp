@@ -95,7 +95,7 @@ class Communicator {
   /// An all-reduce that follows another call of this rank: once `before` is done, `prepare` runs on this rank
   /// and the all-reduce of `buffer` starts by itself, at the latest while this rank waits for anything. Takes
   /// `before` over. Those of one group start in the order of these calls. `prepare` must not call the
-  /// communicator.
+  /// communicator; empty: nothing is left to do between the two.
   Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
                                 const Matrix& buffer, ReduceOp op);
   /// Starts a message to or from a world rank. Messages between two ranks with one tag arrive in order.

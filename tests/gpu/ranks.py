@@ -28,6 +28,8 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
     (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 1, 4, {"zero_stage": "3", "zero_hpz_partition_size": "2"}),
+    (1, 1, 4, {"zero_stage": "1", "num_distributed_optimizer_instances": "2"}),
+    (1, 1, 4, {"zero_stage": "2", "num_distributed_optimizer_instances": "2", "overlap_param_gather": "true"}),
     (1, 1, 2, {"context_parallel_size": "2"}), (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
     (1, 1, 4, {"context_parallel_size": "4", "cp_comm_type": "a2a+p2p", "hierarchical_context_parallel_sizes": "2,2"}),

@@ -8,7 +8,7 @@ namespace plumbline {
 
 std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) const {
   std::vector<std::int64_t> units;
-  if (s_.zero < 3 || type == ActionType::backward_weight) return units;
+  if (s_.zero < 3 || s_.pieces() == 1 || type == ActionType::backward_weight) return units;
   const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.e()); };
   const auto use_layers = [&] {
     for (const std::int64_t layer : layers_in_order_of_use(type)) use(unit_of_layer(layer));
@@ -88,7 +88,7 @@ void StageReplay::layer_gradients_done() {
 }
 
 void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
-  gradient_done(unit, s_.data, is_final);
+  gradient_done(unit, s_.pieces(), is_final);
 }
 
 void StageReplay::gradient_done(std::int64_t unit, int copies, bool is_final) {

@@ -37,12 +37,13 @@ class Lister {
   }
 
  private:
-  /// Replicas that hold the same take units in turn; with ZeRO every one has a piece of its own.
+  /// Replicas that hold the same, or whole instances of the optimizer, take units in turn.
   bool has_turn(int unit) const {
-    if (pieces_of(config_) > 1) return true;
-    if (!memory_.unit(unit).spread) return unit % config_.parallel.copies() == at_.data;
+    const Unit& asked = memory_.unit(unit);
     const Layout& layout = stages_.context().communicator.layout();
-    return unit % config_.parallel.expert_copies() == layout.expert_place(at_).copy;
+    const int copies = asked.spread ? config_.parallel.expert_copies() : config_.parallel.copies();
+    const int mine = asked.spread ? layout.expert_place(at_).copy : at_.data;
+    return unit % (copies / asked.pieces) == mine / asked.pieces;
   }
   bool writes(const Parameter& parameter) const {
     return all_ || (!parameter.tied_copy && (!parameter.replicated || at_.tensor == 0));

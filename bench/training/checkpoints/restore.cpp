@@ -20,7 +20,7 @@ void round_and_gather(const RankStages& stages) {
     const Matrix values = memory.owned(memory.values, unit);
     if (memory.master) context.operators.copy(memory.owned(memory.master, unit), values);
     if (memory.unit(unit).pieces > 1 && !memory.values.sharded)
-      context.communicator.all_gather(memory.unit(unit).copies(), values, memory.whole(memory.values, unit));
+      context.communicator.all_gather(memory.unit(unit).group, values, memory.whole(memory.values, unit));
   }
 }
 

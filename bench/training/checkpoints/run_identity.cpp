@@ -26,6 +26,8 @@ constexpr std::array<std::string_view, 8> kSplit = {
     "world_size",         "tensor_model_parallel_size", "pipeline_model_parallel_size",
     "data_parallel_size", "context_parallel_size",      "zero_stage",
     "vocab_parallel",     "pipeline_schedule"};
+/// Where there are some; checkpoints of runs without do not have it.
+constexpr std::array<std::string_view, 1> kOfInstances = {"num_distributed_optimizer_instances"};
 constexpr const char* kModelPrefix = "model.";
 
 template <std::size_t N>
@@ -66,7 +68,11 @@ NamedTexts identity_of(const RunConfig& config) {
 }
 
 NamedTexts split_of(const RunConfig& config) {
-  return chosen(config, kSplit);
+  NamedTexts texts = chosen(config, kSplit);
+  if (config.parallel.num_distributed_optimizer_instances > 1) {
+    for (auto& each : chosen(config, kOfInstances)) texts.push_back(std::move(each));
+  }
+  return texts;
 }
 
 void require_same_run(const FoundCheckpoint& checkpoint, const RunConfig& config) {

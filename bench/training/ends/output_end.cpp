@@ -101,7 +101,7 @@ void OutputEnd::finish_gradients() const {
   const std::int64_t first = memory.owned_from(unit);
   context.operators.row_products(gradient, weight, first, weight_->cols, row_sums_);
   if (context.config.parallel.effective_zero_stage() > 0)
-    context.communicator.all_reduce(Group::data, row_sums_, ReduceOp::sum);
+    context.communicator.all_reduce(memory.unit(unit).group, row_sums_, ReduceOp::sum);
   context.operators.remove_row_parts(gradient, weight, first, weight_->cols, row_sums_);
 }
 

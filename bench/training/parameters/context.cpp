@@ -103,7 +103,7 @@ RunConfig teacher_config(const RunConfig& config) {
   teacher.numerics.fp8.format = Fp8Format::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
   teacher.parallel.zero_stage = 0;
-  teacher.parallel.zero_hpz_partition_size = 1;
+  teacher.parallel.zero_hpz_partition_size = teacher.parallel.num_distributed_optimizer_instances = 1;
   teacher.parallel.overlap_param_gather.reset();
   teacher.parallel.moe_shared_expert_overlap = false;
   teacher.mixture = MixtureConfig();

@@ -47,7 +47,7 @@ class ParameterMemory {
   /// Which piece of a unit is this rank's.
   std::int64_t piece_of(const Unit& unit) const {
     if (unit.pieces == 1) return 0;
-    return unit.spread ? expert_copy_ : data_rank_;
+    return (unit.spread ? expert_copy_ : data_rank_) % unit.pieces;
   }
 
   const std::int64_t data_rank_;

@@ -6,10 +6,11 @@ namespace plumbline::training {
 
 int pieces_of(const RunConfig& config, bool spread) {
   if (config.parallel.effective_zero_stage() == 0) return 1;
-  return spread ? config.parallel.expert_copies() : config.parallel.copies();
+  return spread ? config.parallel.expert_copies() : config.parallel.state_shards();
 }
 
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at) {
+  const bool has_instances = config.parallel.num_distributed_optimizer_instances > 1;
   const bool sharded = config.parallel.effective_zero_stage() > 0;
   RankParameters rank;
   for (const int stage : placement.stages_of(at.pipeline)) {
@@ -28,6 +29,7 @@ RankParameters rank_parameters(const RunConfig& config, const StageMap& placemen
       unit.owned_offset = rank.owned;
       unit.elements = entry.parameters.unit_elements[static_cast<std::size_t>(i)];
       unit.spread = i >= units - entry.parameters.spread_units;
+      unit.group = unit.spread ? Group::expert_data : has_instances ? Group::optimizer_instance : Group::data;
       unit.pieces = pieces_of(config, unit.spread);
       const std::int64_t multiple = sharded ? std::int64_t{64} * unit.pieces : 1;
       unit.padded = (unit.elements + multiple - 1) / multiple * multiple;

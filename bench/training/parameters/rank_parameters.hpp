@@ -13,13 +13,12 @@ struct Unit {
   std::int64_t offset = 0;
   std::int64_t elements = 0;
   std::int64_t padded = 0;        // with ZeRO a multiple of 64 per piece
-  int pieces = 1;                 // with ZeRO: one per rank that holds the same values
+  int pieces = 1;                 // with ZeRO: one per rank of `group`
   bool spread = false;            // of experts that are spread over ranks
   std::int64_t owned_offset = 0;  // in a memory of one piece of every unit
+  Group group = Group::data;      // that holds the same values, of several instances of the optimizer one
 
   std::int64_t owned() const { return padded / pieces; }
-  /// The ranks that hold the same values.
-  Group copies() const { return spread ? Group::expert_data : Group::data; }
 };
 
 /// One stage's share.
@@ -44,7 +43,8 @@ struct RankParameters {
 };
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at);
 
-/// In how many pieces, one per rank that holds the same values, units are sharded: 1 without ZeRO. `spread`: those of
+/// In how many pieces, one per rank that holds the same values, of several instances of the optimizer one per rank of an
+/// instance, units are sharded: 1 without ZeRO. `spread`: those of
 /// experts that are spread over ranks.
 int pieces_of(const RunConfig& config, bool spread = false);
 

@@ -10,6 +10,7 @@ UnitGradients::UnitGradients(const TrainingContext& context, const RankParameter
       alone_(context.communicator.layout().data == 1),
       spread_alone_(context.config.parallel.expert_copies() == 1),
       reduces_(!alone_ || (context.config.spreads_experts() && !spread_alone_)),
+      has_instances_(context.config.parallel.num_distributed_optimizer_instances > 1),
       overlaps_(context.config.parallel.effective_overlap_grad_reduce()),
       contributions_(parameters.units.size(), 0),
       outstanding_(parameters.units.size(), 0),
@@ -31,9 +32,9 @@ void UnitGradients::make_buckets(const RankParameters& parameters) {
     for (std::size_t unit = first + stage.parameters.unit_elements.size(); unit-- > first;) {
       const Unit& next = parameters.units[unit];
       if (alone(static_cast<int>(unit))) continue;
-      if (opens || buckets_.back().group != next.copies()) {
+      if (opens || buckets_.back().group != next.group) {
         buckets_.emplace_back();
-        buckets_.back().group = next.copies();
+        buckets_.back().group = next.group;
         buckets_.back().waits_for_end = true;  // until it is full
       }
       Bucket& bucket = buckets_.back();
@@ -117,7 +118,11 @@ void UnitGradients::start_scatter(int unit) {
   under_way_.piece = context_.arena.allocate(Category::gradients, "reduced gradient piece", 1,
                                              memory_.owned_elements(unit), whole.dtype);
   under_way_.ticket =
-      context_.communicator.start_reduce_scatter(memory_.unit(unit).copies(), whole, under_way_.piece);
+      context_.communicator.start_reduce_scatter(memory_.unit(unit).group, whole, under_way_.piece);
+  if (has_instances_) {
+    under_way_.ticket = context_.communicator.start_all_reduce_after(
+        under_way_.ticket, {}, Group::between_instances, under_way_.piece, ReduceOp::sum);
+  }
 }
 
 void UnitGradients::finish_scatter() {

@@ -10,7 +10,8 @@ namespace plumbline::training {
 /// Reduction over the data group while the backward still runs. Without ZeRO: buckets of neighbouring units,
 /// each all-reduced once its gradients are final (Li et al. 2020, PyTorch DDP, arXiv:2006.15704 §3.2). ZeRO
 /// 1: each unit is reduce-scattered once it is final. ZeRO 2 and 3: each unit's gradient lives within one
-/// action only and is reduce-scattered at its end. Never two reduce-scatters are in progress. Without
+/// action only and is reduce-scattered at its end. Never two reduce-scatters are in progress; where the optimizer has instances
+/// (bench/training/instances.md) the sum of the piece between them is part of each. Without
 /// overlap_grad_reduce (bench/training/overlap.md) nothing is in progress while the backward goes on.
 class UnitGradients {
  public:
@@ -59,9 +60,10 @@ class UnitGradients {
   const TrainingContext& context_;
   const ParameterMemory& memory_;
   const int zero_stage_;
-  const bool alone_;         // no other rank has what this one has
-  const bool spread_alone_;  // nor its experts, where these are spread
-  const bool reduces_;       // some other rank has something of it
+  const bool alone_;          // no other rank has what this one has
+  const bool spread_alone_;   // nor its experts, where these are spread
+  const bool reduces_;        // some other rank has something of it
+  const bool has_instances_;  // of the optimizer: what one has reduced is summed between them
   const bool overlaps_;
   std::vector<int> contributions_;  // per unit and step
   std::vector<int> outstanding_;    // of these, in this step

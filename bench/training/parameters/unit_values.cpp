@@ -60,7 +60,7 @@ UnitValues::Gather UnitValues::start(int unit) {
   gather.values = context_.make(Category::parameters, "gathered parameters", 1, memory_.unit(unit).padded);
   const bool again = secondary_ && gathered_[static_cast<std::size_t>(unit)];
   gather.ticket = context_.communicator.start_all_gather(
-      again ? Group::zero_param : memory_.unit(unit).copies(),
+      again ? Group::zero_param : memory_.unit(unit).group,
       again ? memory_.secondary_shard(unit) : memory_.owned(memory_.values, unit), gather.values);
   return gather;
 }
@@ -78,7 +78,7 @@ void UnitValues::start_in_place(Action& mine, std::size_t at) {
   gathered_[static_cast<std::size_t>(unit)] = true;
   mine.current.unit = unit;
   mine.current.ticket = context_.communicator.start_all_gather(
-      memory_.unit(unit).copies(), memory_.owned(memory_.values, unit), memory_.whole(memory_.values, unit));
+      memory_.unit(unit).group, memory_.owned(memory_.values, unit), memory_.whole(memory_.values, unit));
 }
 
 Matrix UnitValues::begin_in_place(Action& mine, int unit) {

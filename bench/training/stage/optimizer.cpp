@@ -31,7 +31,7 @@ double squared_norm(Operators& operators, std::vector<Matrix> rows) {
 StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
 
 // Every element of the model counts once: replicated parameters on tensor rank 0, what data ranks have copies of on the
-// first of them where the sum runs over data ranks, shared KV heads on their first holder, the tied embedding on the first
+// first of them where the sum runs over data ranks, their pieces in the first instance of the optimizer, shared KV heads on their first holder, the tied embedding on the first
 // stage, the two copies of a bidirectional schedule in the first.
 double StepEnd::squared_sum() const {
   const TrainingContext& context = rank_.context;
@@ -40,13 +40,14 @@ double StepEnd::squared_sum() const {
   const bool whole =
       context.config.parallel.effective_zero_stage() == 0;  // on every rank that has copies of it
   const bool counts_data = !over_world() || at.data == 0;
+  const bool counts_pieces = at.data < context.config.parallel.state_shards();
   const bool counts_experts = !over_world() || layout.expert_place(at).copy == 0;
   double sum = 0;
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (stage.part.route != 0) continue;
     for (std::size_t i = 0; i < stage.parameters.unit_elements.size(); ++i) {
       const bool spread = rank_.memory.unit(stage.first_unit + static_cast<int>(i)).spread;
-      if (!whole || (spread ? counts_experts : counts_data))
+      if (whole ? (spread ? counts_experts : counts_data) : (spread || counts_pieces))
         sum += squared_sum_of_unit(stage, static_cast<int>(i));
     }
     if (counts_data) sum += squared_sum_of_vectors(stage);
@@ -152,7 +153,7 @@ void StepEnd::gather_values() const {
   if (rank_.context.config.parallel.effective_overlap_param_gather())
     return;  // the next forward gathers them
   for (int unit = 0; unit < rank_.memory.units(); ++unit) {
-    rank_.context.communicator.all_gather(rank_.memory.unit(unit).copies(),
+    rank_.context.communicator.all_gather(rank_.memory.unit(unit).group,
                                           rank_.memory.owned(rank_.memory.values, unit),
                                           rank_.memory.whole(rank_.memory.values, unit));
   }

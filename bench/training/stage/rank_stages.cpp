@@ -16,17 +16,20 @@ void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
       found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel &&
       found.context == expected.context && found.expert == expected.expert &&
-      found.expert_slices() == expected.expert_slices() && found.zero_param == expected.zero_param)
+      found.expert_slices() == expected.expert_slices() && found.zero_param == expected.zero_param &&
+      found.optimizer_instance == expected.optimizer_instance)
     return;
   throw Error(
-      fmt::format("communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} etp{} hpz{} split vocabulary "
+      fmt::format("communicator: found the layout tp{} pp{} dp{} kv{} cp{} ep{} etp{} hpz{} instances of {} "
+                  "split vocabulary "
                   "{}, expected "
-                  "tp{} pp{} dp{} kv{} cp{} ep{} etp{} hpz{} "
+                  "tp{} pp{} dp{} kv{} cp{} ep{} etp{} hpz{} instances of {} "
                   "split vocabulary {}",
                   found.tensor, found.pipeline, found.data, found.kv_sharing, found.context, found.expert,
-                  found.expert_slices(), found.zero_param, found.vocab_parallel, expected.tensor,
-                  expected.pipeline, expected.data, expected.kv_sharing, expected.context, expected.expert,
-                  expected.expert_slices(), expected.zero_param, expected.vocab_parallel));
+                  found.expert_slices(), found.zero_param, found.optimizer_instance, found.vocab_parallel,
+                  expected.tensor, expected.pipeline, expected.data, expected.kv_sharing, expected.context,
+                  expected.expert, expected.expert_slices(), expected.zero_param, expected.optimizer_instance,
+                  expected.vocab_parallel));
 }
 
 bool is_vocabulary_pass(ActionType type) {

@@ -53,7 +53,7 @@ void load_unit(const TrainingContext& context, const ParameterMemory& memory, in
   context.operators.upload(owned, master);
   context.operators.copy(master, piece);
   if (memory.unit(unit).pieces > 1 && !memory.values.sharded) {
-    context.communicator.all_gather(memory.unit(unit).copies(), piece, memory.whole(memory.values, unit));
+    context.communicator.all_gather(memory.unit(unit).group, piece, memory.whole(memory.values, unit));
   }
 }
 

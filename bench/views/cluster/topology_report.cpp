@@ -37,11 +37,13 @@ std::vector<AxisBytes> axis_bytes(const ParallelConfig& parallel, const Pipeline
   return list;
 }
 
-/// Of groups that are no axis: of experts that are cut on their own, and of secondary shards.
+/// Of groups that are no axis: of experts that are cut on their own, of secondary shards, and of the optimizer's instances.
 std::vector<GroupsBytes> group_bytes(const Layout& layout, const PipelineTraffic& sent_by) {
   std::vector<GroupsBytes> list;
-  for (const auto& [group, name] : {std::pair{Group::expert, "ep"}, std::pair{Group::expert_data, "edp"},
-                                    std::pair{Group::zero_param, "hpz"}}) {
+  for (const auto& [group, name] :
+       {std::pair{Group::expert, "ep"}, std::pair{Group::expert_data, "edp"},
+        std::pair{Group::zero_param, "hpz"}, std::pair{Group::optimizer_instance, "instance"},
+        std::pair{Group::between_instances, "between instances"}}) {
     if (layout.extent(group, 0).size() == 0) continue;
     GroupsBytes each{name, {}, 0, 0};
     for (int rank = 0; rank < layout.world(); ++rank) {

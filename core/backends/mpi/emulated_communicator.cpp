@@ -111,7 +111,7 @@ void EmulatedCommunicator::pay_slowdown(const Pending& slot) {
 }
 
 Ticket EmulatedCommunicator::begin(Follower follower) {
-  follower.prepare();
+  if (follower.prepare) follower.prepare();
   const Ticket ticket = begin(follower.call);
   pending_[ticket].before = follower.before;
   return ticket;

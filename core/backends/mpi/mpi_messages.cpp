@@ -100,7 +100,7 @@ void MpiCommunicator::start_followers() {
     PutOff next = std::move(followers_.front());
     followers_.pop_front();
     if (next.follower.before) close(next.follower.before);
-    next.follower.prepare();
+    if (next.follower.prepare) next.follower.prepare();
     Pending& slot = pending_[next.ticket];
     slot.follows = false;
     if (slot.times != nullptr) slot.times->start = now();

@@ -171,11 +171,25 @@ Seconds NcclCommunicator::take_tensor_time() {
 
 Ticket NcclCommunicator::begin(Follower follower) {
   if (rehearses_) return begin_on_host(std::move(follower));
+  if (!follower.prepare && !(follower.before && pending_[follower.before].follows))
+    return begin_behind(follower.before, follower.call);
   const Ticket ticket = open({});
   pending_[ticket].follows = true;
   followers_.push_back({std::move(follower), ticket});
   start_followers();
   return ticket;
+}
+
+Ticket NcclCommunicator::begin_behind(Ticket before, const Collective& call) {
+  if (before) {
+    const std::shared_ptr<EndEvent> end = pending_[before].end;
+    if (end) {
+      check_cuda(cudaStreamWaitEvent(lane_of(call.group)->stream.get(), end->event.get(), 0),
+                 "cudaStreamWaitEvent");
+    }
+    close(before);
+  }
+  return begin(call);
 }
 
 void NcclCommunicator::start_followers() {
@@ -188,7 +202,7 @@ void NcclCommunicator::start_followers() {
     PutOff next = std::move(followers_.front());
     followers_.pop_front();
     wait(next.follower.before);
-    next.follower.prepare();
+    if (next.follower.prepare) next.follower.prepare();
     Ticket started = begin(next.follower.call);
     // The caller holds a ticket already.
     Pending& slot = pending_[next.ticket];

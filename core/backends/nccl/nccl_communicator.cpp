@@ -117,16 +117,20 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
     const MpiComm& comm = groups[static_cast<std::size_t>(i)];
     if (!comm) continue;
     const std::vector<int>& in = members(group);
+    // Alongside computation, or started by the device when another collective is done: with orders of their own.
+    const bool keeps_order = group >= Group::vocab_hidden || group == Group::between_instances;
     // All members find the same group with the same members, or none does.
     const auto same =
         std::find_if(lanes_.begin(), lanes_.end(), [&](const auto& lane) { return lane->members == in; });
-    if (same != lanes_.end() && group < Group::vocab_hidden) {
+    if (same != lanes_.end() && !keeps_order) {
       group_lanes_[static_cast<std::size_t>(i)] = same->get();
       continue;
     }
     // Gradients are reduced under the last backward.
     const bool alongside = in == members(Group::data) || in == layout().members(Group::expert_data, rank()) ||
-                           in == layout().members(Group::zero_param, rank());
+                           in == layout().members(Group::zero_param, rank()) ||
+                           in == layout().members(Group::optimizer_instance, rank()) ||
+                           group == Group::between_instances;
     Lane& lane = add_lane(shared_id(comm.get(), 0), fmt::format("the {} group", name_of(group)), in,
                           group >= Group::vocab_hidden ? blocks_.per_message
                           : alongside                  ? blocks_.per_started
@@ -186,7 +190,8 @@ NcclLanes NcclCommunicator::lanes_by_kind() const {
     if (lane == nullptr) continue;
     if (group >= Group::vocab_hidden) {
       ++lanes.vocabulary;
-    } else if (group == Group::data || group == Group::zero_param ||
+    } else if (group == Group::data || group == Group::zero_param || group == Group::optimizer_instance ||
+               group == Group::between_instances ||
                (group == Group::expert_data && lane != lane_of(Group::data))) {
       ++lanes.started;
     } else {

@@ -43,7 +43,7 @@ int nccl_version_number();
 /// One rank's end of all groups of a layout.
 ///
 /// Every group with more than one member has one NCCL communicator (groups of the same members share it, but
-/// for those of vocabulary parallelism, which keep orders of their own), and every pair of pipeline ranks
+/// for those of vocabulary parallelism and between instances, which keep orders of their own), and every pair of pipeline ranks
 /// that exchanges messages, or of neighbours in the ring of a sequence, one per direction; all are created, and connected, in the constructor: lazily made
 /// ones hang schedules that are right (Megatron-LM pull request 5240). A channel has a stream of its own, so
 /// that a send that nobody has come for holds back neither receives nor messages to others. NCCL has no tags:
@@ -119,6 +119,8 @@ class NcclCommunicator final : public Communicator {
   /// The host asks whether the call before has ended in every progress() and wait(), for as long as that
   /// waits for anything.
   Ticket begin(Follower follower) override;
+  /// Where nothing is to be done between the two, the device keeps the order.
+  Ticket begin_behind(Ticket before, const Collective& call);
   void finish(Ticket& ticket) override;
   void copy(const Collective& call) override;
 

@@ -41,7 +41,7 @@ Ticket NcclCommunicator::begin_on_host(Follower follower) {
   const auto prepare = [this, earlier, copies = pending.copies, own = std::move(follower.prepare)] {
     // Within MPI's progress, which must not be asked for again.
     if (earlier) earlier->deliver(compute_, {});
-    own();
+    if (own) own();
     copies->fill(compute_, {});
   };
   pending.control = control_.start_all_reduce_after(before, prepare, call.group, call.input, call.op);

@@ -53,6 +53,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     bool backward, vocabulary;
     int rank, groups, channels;
     int context = 1, ring = 1;
+    int instance = 0;
   };
   constexpr Case kCases[] = {
       {"alone", 1, 1, 1, false, false, 0, 0, 0},
@@ -73,6 +74,10 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
       {"gathered", 1, 1, 4, false, false, 3, 1, 0, 4, 1},
       // world; data and context; pipeline with its ends.
       {"ring and pipeline", 1, 2, 2, true, false, 2, 3, 4, 2, 2},
+      // world and data; an instance; between instances.
+      {"two instances of two", 1, 1, 4, false, false, 0, 3, 0, 1, 1, 2},
+      // What is started by the device keeps an order of its own: not that of the data group.
+      {"instances of one rank", 1, 1, 4, false, false, 0, 2, 0, 1, 1, 1},
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
@@ -82,6 +87,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     layout.data = c.data;
     layout.vocab_parallel = c.vocabulary;
     layout.context = c.context;
+    layout.optimizer_instance = c.instance;
     const auto found =
         predict_device_memory(layout, chain(c.pipeline, c.backward), digits(), tensors_of(layout), c.ring);
     ASSERT_TRUE(found);

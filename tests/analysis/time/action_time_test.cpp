@@ -333,6 +333,35 @@ TEST(ActionTime, SecondaryShards) {
   }
 }
 
+struct InstancesCase {
+  const char* name;
+  int zero, instances;
+  double latency, backward;
+};
+// B as above. A reduction takes the latency within the instance, then twice, an all-reduce, between instances; each waits for
+// the one before.
+constexpr InstancesCase kInstancesCases[] = {
+    // Reductions from 4, 21, 38 and 54, the earlier added first, 1 s.
+    {"ZeRO 2", 2, 2, 5, 70},
+    {"ZeRO 2, one instance", 2, 1, 5, 50},
+    {"ZeRO 2, instances of one rank: between them alone", 2, 4, 5, 60},
+    // Gathers until 20 and 40; the first scatter until 60, then the third gather until 80, beside the sum between instances
+    // until 100. Reductions from 101, 162 and 223.
+    {"ZeRO 3: gathers wait for scatters alone", 3, 2, 20, 284},
+};
+
+TEST(ActionTime, InstancesOfTheOptimizer) {
+  for (const InstancesCase& c : kInstancesCases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), 1, 4);
+    config.parallel.zero_stage = c.zero;
+    config.parallel.num_distributed_optimizer_instances = c.instances;
+    const StageCosts costs =
+        stage_costs(config, sample::one_rank(2), counting_machine(c.latency)).costs.stages.at(0);
+    EXPECT_NEAR(costs.backward.value, c.backward, 1e-9);
+  }
+}
+
 Schedule named(const char* name, int ranks, int microbatches, bool data_parallel) {
   ScheduleRequest request;
   request.name = name;

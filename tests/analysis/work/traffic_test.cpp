@@ -55,6 +55,7 @@ struct Case {
   Group group;
   GroupTraffic expected;  // per step of two micro-batches
   int secondary_shards = 1;
+  int instances = 1;
 };
 
 std::vector<Case> cases() {
@@ -95,6 +96,14 @@ std::vector<Case> cases() {
   GroupTraffic later_and_again = later_uses;
   later_and_again.calls += 2;
   later_and_again.all_gathered.value += std::int64_t{2} * 4 * 768;
+  // Four ranks in two instances: units as of two ranks, of which halves are summed between instances.
+  const GroupTraffic vectors_alone{1, vectors, {}, {}, {}};
+  const GroupTraffic instance1{3 + 3, {}, bytes(units), bytes(units), {}};
+  const GroupTraffic between1{3, bytes(units / 2), {}, {}, {}};
+  const GroupTraffic instance3{2 * (4 + 3 + 4), {}, bytes(2 * (uses + units)), bytes(2 * uses), {}};
+  const GroupTraffic between3{2 * 4, bytes(uses), {}, {}, {}};
+  // Four instances of one rank: multiples of 64, nothing within an instance.
+  const GroupTraffic between_four{3, bytes(4 * (256 + 2 * 576)), {}, {}, {}};
   return {
       {"tensor parallel", 2, 1, 0, false, none, 1, Group::tensor, all_reduces},
       {"selective recomputation sends nothing", 2, 1, 0, false, selective, 1, Group::tensor, all_reduces},
@@ -115,6 +124,16 @@ std::vector<Case> cases() {
       {"secondary shards: later uses", 1, 4, 3, false, none, 1, Group::zero_param, later_uses, 2},
       {"secondary shards: two layers again", 1, 4, 3, false, full, 2, Group::zero_param, later_and_again, 2},
       {"no secondary shards", 1, 4, 3, false, none, 1, Group::zero_param, {}},
+      {"instances: vectors", 1, 4, 1, false, none, 1, Group::data, vectors_alone, 1, 2},
+      {"instances, ZeRO-1", 1, 4, 1, false, none, 1, Group::optimizer_instance, instance1, 1, 2},
+      {"between instances, ZeRO-1", 1, 4, 1, false, none, 1, Group::between_instances, between1, 1, 2},
+      {"instances, ZeRO-3", 1, 4, 3, false, none, 1, Group::optimizer_instance, instance3, 1, 2},
+      {"between instances, ZeRO-3", 1, 4, 3, false, none, 1, Group::between_instances, between3, 1, 2},
+      {"between instances, ZeRO-2", 1, 4, 2, false, none, 1, Group::between_instances, between3, 1, 2},
+      {"instances of one rank", 1, 4, 1, false, none, 1, Group::optimizer_instance, {}, 1, 4},
+      {"between instances of one rank", 1, 4, 1, false, none, 1, Group::between_instances, between_four, 1,
+       4},
+      {"no instances", 1, 4, 1, false, none, 1, Group::between_instances, {}},
   };
 }
 
@@ -124,6 +143,7 @@ TEST(Traffic, CollectivesByHand) {
     RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1, c.data, 2);
     config.parallel.zero_stage = c.zero;
     config.parallel.zero_hpz_partition_size = c.secondary_shards;
+    config.parallel.num_distributed_optimizer_instances = c.instances;
     config.parallel.sequence_parallel = c.sequence_parallel;
     config.recompute.granularity = c.recompute;
     config.recompute.num_layers = c.group_layers;

@@ -35,6 +35,7 @@ struct Case {
   bool loss_fusion = true;
   int zero_stage = 0;
   int secondary_shards = 1;
+  int instances = 1;
 };
 
 constexpr Case kCases[] = {
@@ -79,6 +80,12 @@ constexpr Case kCases[] = {
      false, kDropouts[0], AttentionBackend::fused, true, 3, 2},
     {"gpt2 secondary shards", true, false, DType::fp32, GradDType::fp32, Optimizer::sgd, "zb-v", 1, "none",
      true, kDropouts[0], AttentionBackend::fused, true, 3, 2},
+    {"qwen2 instances", false, true, DType::bf16, GradDType::fp32, Optimizer::adam, "1f1b", 1, "none", false,
+     kDropouts[0], AttentionBackend::fused, true, 1, 1, 2},
+    {"gpt2 instances", true, false, DType::bf16, GradDType::same, Optimizer::adam, "zb-v", 1, "none", true,
+     kDropouts[0], AttentionBackend::fused, true, 2, 1, 2},
+    {"qwen2 instances, vocab-1", false, true, DType::fp32, GradDType::fp32, Optimizer::sgd, "1f1b", 1,
+     "vocab-1", false, kDropouts[0], AttentionBackend::fused, true, 3, 1, 2},
     {"qwen2 fp32, loss unfused", false, true, DType::fp32, GradDType::fp32, Optimizer::adam, "1f1b", 1,
      "none", false, kDropouts[0], AttentionBackend::fused, false},
 };
@@ -116,12 +123,14 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     }
     config.parallel.zero_stage = c.zero_stage;
     config.parallel.zero_hpz_partition_size = c.secondary_shards;
+    config.parallel.num_distributed_optimizer_instances = c.instances;
     config.measure.steps = 1;
     config.measure.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {
       set_layout(config, layout);
       config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
       if (c.secondary_shards > 1 && layout.data <= c.secondary_shards) continue;
+      if (layout.data < c.instances) continue;
       const int stages = layout.pipeline * default_chunks(c.schedule);
       if (stages > config.model.layers) continue;
       if (c.empty_last_stage) {

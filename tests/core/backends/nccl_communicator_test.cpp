@@ -432,6 +432,29 @@ TEST(NcclCommunicator, SecondaryShardsAreGatheredAmongNeighboursOnALaneOfTheirOw
   rank.nccl.barrier(Group::world);
 }
 
+TEST_P(NcclCommunicatorBothWays, WhatFollowsWithoutTheHostIsPutInOrderByTheDevice) {
+  if (world() < 4) GTEST_SKIP() << "needs four ranks";
+  Layout layout = two_by(1, 1);
+  layout.optimizer_instance = 2;
+  Rank rank(layout);
+  rank.nccl.rehearse(GetParam());
+  const int me = rank.nccl.rank();
+  for (int round = 0; round < 3; ++round) {
+    OnDevice<float> unit(2 * kMany, static_cast<float>(1 + me + round));
+    OnDevice<float> piece(kMany, -1.0F);
+    const Ticket scatter =
+        rank.nccl.start_reduce_scatter(Group::optimizer_instance, unit.matrix(), piece.matrix());
+    Ticket sum = rank.nccl.start_all_reduce_after(scatter, {}, Group::between_instances, piece.matrix(),
+                                                  ReduceOp::sum);
+    rank.nccl.wait(sum);
+    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    EXPECT_EQ(piece[0], static_cast<float>(10 + 4 * round));
+    EXPECT_EQ(piece[kMany - 1], static_cast<float>(10 + 4 * round));
+  }
+  EXPECT_EQ(fake::most_blocks().at("the between_instances group"), NcclBlocks().per_started);
+  rank.nccl.barrier(Group::world);
+}
+
 TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocessors) {
   const Layout layout = two_by(1, world());
   fake::stream_priorities().clear();

@@ -310,8 +310,16 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
        "overlap_moe_expert_parallel_comm: found true with expert_model_parallel_size 1"},
       {"overlap_moe_expert_parallel_comm: true\nsoftware: megatron-core\n",
        "overlap_moe_expert_parallel_comm: found true with expert_model_parallel_size 1"},
-      {"num_distributed_optimizer_instances: 2\nzero_stage: 1\n",
-       "num_distributed_optimizer_instances: found 2 with software plumbline, which has one"},
+      {"num_distributed_optimizer_instances: 2\nzero_stage: 1\nworld_size: 4\ngbs: 4\n", ""},
+      {"num_distributed_optimizer_instances: 4\nzero_stage: 3\nworld_size: 4\ngbs: 4\n", ""},
+      {"num_distributed_optimizer_instances: 2\nworld_size: 4\ngbs: 4\n",
+       "num_distributed_optimizer_instances: found 2 with zero_stage 0"},
+      {"num_distributed_optimizer_instances: 3\nzero_stage: 2\nworld_size: 4\ngbs: 4\n",
+       "num_distributed_optimizer_instances: found 3 with 4 ranks that hold the same parameters, expected a "
+       "divisor"},
+      {"num_distributed_optimizer_instances: 2\nzero_stage: 3\nzero_hpz_partition_size: 2\nworld_size: "
+       "4\ngbs: 4\n",
+       "num_distributed_optimizer_instances: found 2 with zero_hpz_partition_size 2"},
       {"num_distributed_optimizer_instances: 2\nsoftware: megatron-core\n",
        "num_distributed_optimizer_instances: found 2 with zero_stage 0"},
       {"num_distributed_optimizer_instances: 3\nsoftware: megatron-core\nzero_stage: 1\n",

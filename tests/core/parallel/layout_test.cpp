@@ -19,6 +19,8 @@ TEST(Layout, GroupsFollowMegatronsOrder) {
   const Layout l{.tensor = 2, .pipeline = 3, .data = 2};
   const Layout shared{.tensor = 2, .pipeline = 2, .data = 4, .context = 2};
   const Layout near{.tensor = 2, .pipeline = 2, .data = 6, .zero_param = 3};
+  const Layout cut{.tensor = 2, .pipeline = 2, .data = 6, .optimizer_instance = 3};
+  const Layout alone{.tensor = 2, .pipeline = 1, .data = 4, .optimizer_instance = 1};
   const std::vector<Case> cases = {
       {l, Group::tensor, 0, {0, 1}},
       {l, Group::tensor, 7, {6, 7}},
@@ -58,6 +60,14 @@ TEST(Layout, GroupsFollowMegatronsOrder) {
       {{2, 1, 3, 1, false, 1, 1, 2, 3}, Group::expert, 4, {0, 1, 2, 3, 4, 5}},
       {{4, 1, 1, 1, false, 1, 1, 1, 1}, Group::expert_data, 2, {0, 1, 2, 3}},
       {l, Group::zero_param, 5, {}},
+      {l, Group::optimizer_instance, 5, {}},
+      {l, Group::between_instances, 5, {}},
+      {cut, Group::optimizer_instance, 3, {1, 3, 5}},
+      {cut, Group::optimizer_instance, 20, {18, 20, 22}},
+      {cut, Group::between_instances, 3, {3, 9}},
+      {cut, Group::between_instances, 20, {14, 20}},
+      {alone, Group::optimizer_instance, 3, {3}},
+      {alone, Group::between_instances, 3, {1, 3, 5, 7}},
       {near, Group::zero_param, 3, {1, 3, 5}},
       {near, Group::zero_param, 20, {18, 20, 22}},
   };
@@ -78,7 +88,8 @@ TEST(Layout, ExtentsAreTheMembers) {
        {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true},
         Layout{2, 2, 4, 1, false, 2}, Layout{1, 1, 8, 1, false, 4, 2}, Layout{2, 2, 4, 1, false, 1, 1, 2},
         Layout{1, 1, 4, 1, false, 1, 1, 4}, Layout{2, 2, 4, 1, false, 1, 1, 4, 1},
-        Layout{2, 1, 3, 1, false, 1, 1, 2, 3}, Layout{2, 2, 4, 1, false, 2, 1, 1, 0, 2}}) {
+        Layout{2, 1, 3, 1, false, 1, 1, 2, 3}, Layout{2, 2, 4, 1, false, 2, 1, 1, 0, 2},
+        Layout{2, 2, 4, 1, false, 2, 1, 1, 0, 1, 2}, Layout{1, 2, 4, 1, false, 1, 1, 1, 0, 1, 1}}) {
     for (int rank = 0; rank < layout.world(); ++rank) {
       for (int a = 0; a < kGroups; ++a) {
         const auto one = static_cast<Group>(a);

@@ -26,11 +26,15 @@ struct Case {
   double step;  // at most, of the one without overlap
   int ranks = 2;
   int secondary_shards = 1;
+  int instances = 1;
 };
 // One micro-batch makes the collectives a large part of the step.
-constexpr Case kCases[] = {{0, "1f1b", 0.95},       {1, "1f1b", 0.96},    {2, "zb-h1", 0.97},
-                           {3, "1f1b", 0.95},       {3, "1f1b", 0.95, 4}, {3, "1f1b", 0.95, 4, 2},
-                           {3, "zb-h1", 0.95, 4, 2}};
+constexpr Case kCases[] = {
+    {0, "1f1b", 0.95},           {1, "1f1b", 0.96},          {2, "zb-h1", 0.97},
+    {3, "1f1b", 0.95},           {3, "1f1b", 0.95, 4},       {3, "1f1b", 0.95, 4, 2},
+    {3, "zb-h1", 0.95, 4, 2},    {1, "1f1b", 0.97, 4, 1, 2}, {2, "1f1b", 0.97, 4, 1, 2},
+    {2, "zb-h1", 0.97, 4, 1, 2}, {3, "1f1b", 0.97, 4, 1, 2}, {1, "1f1b", 0.97, 4, 1, 4},
+    {2, "zb-h1", 0.97, 4, 1, 4}, {1, "1f1b", 0.97, 2, 1, 2}};
 
 RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
@@ -48,6 +52,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.parallel.schedule = c.schedule;
   config.parallel.zero_stage = c.zero;
   config.parallel.zero_hpz_partition_size = c.secondary_shards;
+  config.parallel.num_distributed_optimizer_instances = c.instances;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, {1, 1, ranks});
@@ -103,10 +108,12 @@ TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
       if (!overlap) without = step;
       const double difference = apart(simulate(schedule, predicted.costs), emulated.trace);
       const std::string figures = fmt::format(
-          "ZeRO-{} dp{} hpz{} {} overlap {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f}, "
+          "ZeRO-{} dp{} hpz{} instances {} {} overlap {}: predicted {:.1f} us of which {:.1f} exposed, "
+          "emulated {:.1f}, "
           "actions apart by {:.2f}",
-          c.zero, c.ranks, c.secondary_shards, c.schedule, overlap, 1e6 * predicted.time.step.value,
-          1e6 * predicted.time.exposed_data.value, 1e6 * step.value, 1e6 * difference);
+          c.zero, c.ranks, c.secondary_shards, c.instances, c.schedule, overlap,
+          1e6 * predicted.time.step.value, 1e6 * predicted.time.exposed_data.value, 1e6 * step.value,
+          1e6 * difference);
       fmt::print("{}\n", figures);
       EXPECT_NEAR(step / predicted.time.step, 1, 0.01) << figures;
       EXPECT_LT(difference, 0.01 * step.value) << figures;

@@ -1,0 +1,180 @@
+// Several instances of the optimizer: losses, gradients and updates are those of one rank, whatever runs alongside the same bit
+// for bit; memory after every action and traffic are what was predicted.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/memory/memory_model.hpp"
+#include "analysis/work/traffic.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/run/solo_communicator.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+enum class Model { qwen2, gpt2, normed_output, mixture, modules, distilled };
+
+struct Case {
+  Layout layout;
+  int instances;
+  const char* schedule = "1f1b";
+  Model model = Model::qwen2;
+  Recompute recompute = Recompute::none;
+  const char* vocabulary = "none";
+};
+
+Layout layout_of(int tensor, int pipeline, int data, int context = 1) {
+  return {.tensor = tensor, .pipeline = pipeline, .data = data, .context = context};
+}
+
+std::vector<Case> cases() {
+  return {{layout_of(1, 1, 2), 2},
+          {layout_of(1, 1, 2), 2, "gpipe", Model::normed_output},
+          {layout_of(1, 1, 4), 2},
+          {layout_of(1, 1, 4), 2, "gpipe", Model::gpt2, Recompute::full},
+          {layout_of(1, 1, 4), 2, "zb-h1", Model::normed_output},
+          {layout_of(1, 1, 4), 2, "1f1b", Model::mixture},
+          {layout_of(1, 1, 4), 2, "1f1b", Model::modules},
+          {layout_of(1, 1, 4), 2, "1f1b", Model::distilled},
+          {layout_of(1, 1, 4), 4, "zb-h1"},
+          {layout_of(1, 1, 4, 2), 2},
+          {layout_of(1, 1, 4, 2), 4, "zb-h1", Model::gpt2},
+          {layout_of(2, 1, 2), 2, "1f1b", Model::gpt2},
+          {layout_of(2, 1, 2), 2, "zb-h1", Model::qwen2, Recompute::selective},
+          {layout_of(1, 2, 2), 2},
+          {layout_of(1, 2, 2), 2, "zb-v"},
+          {layout_of(1, 2, 2), 2, "dualpipe"},
+          {layout_of(1, 2, 2), 2, "1f1b", Model::qwen2, Recompute::none, "vocab-1"},
+          {layout_of(1, 2, 4), 2, "1f1b", Model::qwen2, Recompute::none, "vocab-2"},
+          {layout_of(2, 1, 4), 2, "1f1b", Model::normed_output},
+          {layout_of(1, 2, 4), 2, "dualpipev"},
+          {layout_of(2, 2, 2), 2, "interleaved"},
+          {layout_of(1, 1, 8), 4, "1f1b", Model::mixture},
+          {layout_of(1, 1, 8), 2}};
+}
+
+ModelConfig model_of(Model kind) {
+  ModelConfig model = kind == Model::mixture ? small_mixture(true)
+                      : kind == Model::gpt2  ? small_gpt2()
+                                             : small_qwen2();
+  if (kind == Model::normed_output) {
+    model.architecture = "baichuan";
+    model.tied_embeddings = false;
+    model.normed_output = true;
+  }
+  if (kind == Model::modules) model.prediction_modules = 2;
+  model.layers = 4;
+  return model;
+}
+
+RunConfig config_of(const Case& c, int zero) {
+  RunConfig config;
+  config.model = model_of(c.model);
+  if (c.model == Model::distilled) {
+    config.distillation.teacher = small_gpt2();
+    config.distillation.teacher->vocab = config.model.vocab;
+  }
+  config.numerics.precision = DType::fp32;
+  config.recompute.granularity = c.recompute;
+  config.recompute.num_layers = 2;
+  config.batch.seq_length = 16;
+  config.batch.global_batch_size = 16;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.schedule = c.schedule;
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.zero_stage = zero;
+  config.optimizer.learning_rate = 1e-3;
+  set_layout(config, {c.layout.tensor, c.layout.pipeline, c.layout.data});
+  config.parallel.context = c.layout.context;
+  config.parallel.sequence_parallel = c.layout.tensor > 1;
+  config.parallel.num_distributed_optimizer_instances = c.instances;
+  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  return config;
+}
+
+RunConfig alone(const RunConfig& config) {
+  RunConfig one = config;
+  set_layout(one, {1, 1, 1});
+  one.parallel.context = 1;
+  one.parallel.schedule = "1f1b";
+  one.parallel.virtual_chunks = 1;
+  one.parallel.sequence_parallel = false;
+  one.parallel.zero_stage = 0;
+  one.parallel.num_distributed_optimizer_instances = 1;
+  one.parallel.vocab_parallel = VocabPasses::none;
+  one.parallel.overlap_param_gather.reset();
+  return one;
+}
+
+void expect_memory(const RunConfig& config, const StepResult& found) {
+  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
+  for (std::size_t rank = 0; rank < found.memory.size(); ++rank)
+    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak, found.memory[rank].at_peak) << "rank " << rank;
+  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
+    const auto& expected = prediction.ranks[rank].timeline;
+    ASSERT_EQ(expected.size(), found.samples[rank].size());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
+  }
+}
+
+TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int compared = 0;
+  for (const Case& c : cases()) {
+    if (c.layout.world() != ranks) continue;
+    std::optional<StepResult> reference;
+    std::optional<StepResult> third;
+    for (int zero = 1; zero <= 3; ++zero) {
+      std::optional<StepResult> first;
+      for (const bool overlap : {false, true}) {
+        RunConfig config = config_of(c, zero);
+        config.parallel.overlap_grad_reduce = overlap;
+        config.parallel.overlap_param_gather = overlap;
+        if (why_invalid(config)) config.parallel.overlap_param_gather.reset();
+        SCOPED_TRACE(fmt::format("tp{} pp{} dp{} cp{} {} model {} zero{} instances {} {} overlap {}",
+                                 c.layout.tensor, c.layout.pipeline, c.layout.data, c.layout.context,
+                                 c.schedule, static_cast<int>(c.model), zero, c.instances, c.vocabulary,
+                                 overlap));
+        ASSERT_EQ(why_invalid(config).value_or(""), "");
+        SoloCommunicator solo;
+        if (!reference) reference = one_step(alone(config), solo);
+        if (!third) third = last_step(alone(config), 3, solo);
+        MpiCommunicator communicator(config.layout());
+        const StepResult found = one_step(config, communicator);
+        EXPECT_NEAR(found.loss, reference->loss, 1e-5 * reference->loss);
+        EXPECT_NEAR(found.gradient_norm, reference->gradient_norm, 1e-5 * reference->gradient_norm);
+        if (communicator.rank() == 0) {
+          std::string worst;
+          EXPECT_LT(largest_error(reference->gradients, found.gradients, worst), 1e-5) << worst;
+        }
+        expect_memory(config, found);
+        const auto rank = static_cast<std::size_t>(communicator.rank());
+        EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
+        // Its loss shows whether the values of the second update reached everybody.
+        const StepResult later = last_step(config, 3, communicator);
+        EXPECT_NEAR(later.loss, third->loss, 1e-5 * third->loss);
+        if (!first) first = later;
+        EXPECT_EQ(later.loss, first->loss);
+        EXPECT_EQ(later.gradient_norm, first->gradient_norm);
+        EXPECT_TRUE(later.gradients == first->gradients);
+        ++compared;
+      }
+    }
+  }
+  fmt::print("{} steps compared\n", compared);
+  EXPECT_GT(compared, 0);
+}
+
+}  // namespace
+}  // namespace plumbline::training
