@@ -50,6 +50,46 @@ std::int64_t divisor_below(std::int64_t whole, std::int64_t bound) {
   return 1;
 }
 
+/// What cuDNN's backward works in, in bytes: kernels/README.md, "Attention".
+struct HeadsAtWork {
+  const StageShape& s;
+  std::int64_t shared_by;  // query heads of a key/value head
+  std::int64_t kv_heads;
+
+  static constexpr Bytes kAtOnce = kMiB * 256;
+  static constexpr std::int64_t kRest = 2048;
+
+  /// Key/value heads of all sequences that work together, of so many bytes each.
+  std::int64_t at_once(std::int64_t each) const {
+    const std::int64_t fit = kAtOnce.value / each;
+    const std::int64_t of_sequence = divisor_below(kv_heads, fit);
+    return of_sequence < kv_heads ? of_sequence : kv_heads * divisor_below(s.batch, fit / kv_heads);
+  }
+  std::int64_t bytes() const {
+    const std::int64_t of_queries = (s.seq + padded(s.seq, 8)) * s.head_dim;
+    const std::int64_t of_keys = shared_by > 1 ? s.seq * s.head_dim : 0;
+    const std::int64_t each = 4 * shared_by * (of_queries + s.seq + of_keys);
+    return at_once(each) * each + kRest;
+  }
+  std::int64_t deterministic_bytes() const {
+    const std::int64_t scores = 2 * padded(s.seq, 64) * padded(s.seq, 128);  // of a query head
+    std::int64_t query_heads = 0;
+    std::int64_t apart = 1;  // pieces of a key/value head's query heads
+    if (shared_by * scores <= kGiB.value) {
+      query_heads = at_once(shared_by * scores) * shared_by;
+    } else if (scores <= kGiB.value) {
+      query_heads = divisor_below(shared_by, kAtOnce.value / scores);
+      apart = shared_by / query_heads;
+    } else {
+      return kRest;  // the forward's
+    }
+    const bool adds_up = apart > 1 ? query_heads > 1 : shared_by > 1;
+    const std::int64_t matrix = 4 * s.seq * s.head_dim;
+    return query_heads * (scores + 4 * s.seq) + (adds_up ? query_heads * matrix : 0) +
+           (apart > 1 ? apart * matrix : 0) + kRest;
+  }
+};
+
 /// Of the CUDA operators: kernels/README.md. Where ranks share sequences, of a chunk; after heads are exchanged, of whole
 /// sequences of a part of them.
 std::int64_t cuda_attention_scratch(const StageShape& s) {
@@ -59,15 +99,9 @@ std::int64_t cuda_attention_scratch(const StageShape& s) {
   const std::int64_t statistics = s.batch * heads * s.seq;
   if (s.type == DType::fp32 || s.seq == 1 || s.head_dim % 8 != 0 || s.head_dim > 256) return statistics;
   if (s.latent() && s.value_dim != s.head_dim) return statistics;
-  const std::int64_t shared_by = heads / kv_heads;
-  const std::int64_t of_group = shared_by * 2 * padded(s.seq, 64) * padded(s.seq, 128);
-  if (of_group > kGiB.value) return std::max<std::int64_t>(statistics, 512);
-  const std::int64_t groups = (kMiB * 256).value / of_group;
-  std::int64_t in_slice = divisor_below(kv_heads, groups);
-  if (in_slice == kv_heads) in_slice *= divisor_below(s.batch, groups / kv_heads);
-  const std::int64_t rows = in_slice * shared_by * s.seq;
-  const std::int64_t whole_heads = shared_by > 1 ? 4 * rows * s.head_dim : 0;
-  return std::max(statistics, (in_slice * of_group + 4 * rows + whole_heads + 2048) / 4);
+  const HeadsAtWork work{s, heads / kv_heads, kv_heads};
+  const std::int64_t bytes = s.deterministic ? work.deterministic_bytes() : work.bytes();
+  return std::max(statistics, bytes / 4);
 }
 
 /// What the switches of the ends keep in fp32 and int32: sums of the output layer's rows, rows of both position tables.

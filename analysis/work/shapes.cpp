@@ -218,6 +218,7 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   shape.shared_kv = model.kv_heads < t;
   shape.unfused_attention = config.numerics.attention_backend == AttentionBackend::unfused;
   shape.cuda = config.machine.backend == Backend::cuda;
+  shape.deterministic = config.numerics.deterministic_mode;
   shape.hidden_dropout = config.numerics.hidden_dropout > 0;
   shape.attention_dropout = config.numerics.attention_dropout > 0;
   shape.loss_in_fp32 = config.numerics.loss_in_fp32();

@@ -156,6 +156,7 @@ struct StageShape {
   bool sums_in_fp32 = true;        // partial sums of tensor ranks travel in fp32, else in the storage type
   bool unfused_attention = false;
   bool cuda = false;               // backend cuda, whose attention has a scratch of another size
+  bool deterministic = false;      // and of yet another where it gives the same bits every time
   bool hidden_dropout = false;     // p_h > 0: masks are kept (bench/training/dropout.md)
   bool attention_dropout = false;  // p_a > 0
   bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits

@@ -42,8 +42,8 @@ WatchdogOptions watchdog_options() {
   return options;
 }
 
-/// "first": matrix products take cuBLASLt's first choice, and a run gives the same bits as the one before;
-/// otherwise what is fastest here.
+/// "first": matrix products take cuBLASLt's first choice, and with deterministic_mode a run gives the same bits as the one
+/// before; otherwise what is fastest here.
 constexpr const char* kGemmVariable = "PLUMBLINE_GEMM_CHOICE";
 
 GemmChoice gemm_choice() {
@@ -102,7 +102,8 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   if (!files.trace.empty()) trace.emplace(control);
   const DevicePlace place(control.rank());
   DeviceMemoryWatch memory_watch(place);
-  const auto operators = memory_watch.open(gemm_choice());
+  const auto operators =
+      memory_watch.open({.gemm_choice = gemm_choice(), .deterministic = config.numerics.deterministic_mode});
   NcclOptions options;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
   options.channels = channels_of(schedule);

@@ -14,7 +14,7 @@ DeviceReading DeviceMemoryWatch::read() const {
   return reading;
 }
 
-std::unique_ptr<Operators> DeviceMemoryWatch::open(GemmChoice gemm_choice) {
+std::unique_ptr<Operators> DeviceMemoryWatch::open(CudaOptions options) {
   readings_.host = place_.host();
   readings_.number = place_.number();
   std::unique_ptr<Operators> operators;
@@ -26,7 +26,8 @@ std::unique_ptr<Operators> DeviceMemoryWatch::open(GemmChoice gemm_choice) {
     if (meter_.source() != "NVML") readings_.before = Bytes{-1};
     readings_.device = meter_.total();
     readings_.context = read();
-    operators = make_cuda_operators({place_.device(), gemm_choice});
+    options.device = place_.device();
+    operators = make_cuda_operators(options);
     readings_.operators = read();
   });
   return operators;

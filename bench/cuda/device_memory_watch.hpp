@@ -21,9 +21,9 @@ class DeviceMemoryWatch final : public StepObserver {
  public:
   explicit DeviceMemoryWatch(const DevicePlace& place) : place_(place), meter_(place.device()) {}
 
-  /// Makes the context, then the operators, in turns with the ranks of the same device. Collective over the
-  /// host.
-  std::unique_ptr<Operators> open(GemmChoice gemm_choice = GemmChoice::timed);
+  /// Makes the context, then the operators (whatever device `options` name: this one's), in turns with the ranks of the
+  /// same device. Collective over the host.
+  std::unique_ptr<Operators> open(CudaOptions options = {});
   /// `connect` makes the communicators and uses each. Collective over the host.
   void connect(const std::function<void()>& connect);
   /// The pool of the tensors, which is asked as long as steps are taken.

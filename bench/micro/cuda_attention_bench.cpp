@@ -1,7 +1,7 @@
-// Attention on the first GPU by cuDNN and by the own kernels, at shapes of real layers: FLOPs per second, and
-// the share of cuDNN's rate that the own kernels reach. One JSON object a line on stdout; exit code 0 with a
+// Attention on the first GPU by cuDNN, by cuDNN with a backward that gives the same bits every time (deterministic_mode), and
+// by the own kernels, at shapes of real layers: FLOPs per second, and the share of cuDNN's rate that the others reach. One JSON object a line on stdout; exit code 0 with a
 // message where there is no GPU. Times are medians of single calls with an empty cache. Where cuDNN does not
-// take a shape, both rows are the own kernels'.
+// take a shape, its rows are the own kernels'.
 //   micro_cuda_attention
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/calibrate/operator_cases.hpp"
@@ -28,7 +29,8 @@ struct Layer {
 constexpr Layer kLayers[] = {
     {"gpt2", 16, 1024, 12, 12, 64},         {"qwen2.5-0.5b", 8, 4096, 14, 2, 64},
     {"llama-3.1-8b", 16, 1024, 32, 8, 128}, {"llama-3.1-8b", 4, 4096, 32, 8, 128},
-    {"llama-3.1-8b", 2, 8192, 32, 8, 128},
+    {"llama-3.1-8b", 2, 8192, 32, 8, 128},  {"llama-3.1-8b", 1, 16384, 32, 8, 128},
+    {"llama-3.1-8b", 1, 32768, 32, 8, 128},
 };
 constexpr std::array<const char*, 2> kCalls = {"attention_forward", "attention_backward"};
 
@@ -38,9 +40,7 @@ struct Rates {
   std::array<double, 2> flops{};
 };
 
-Rates measure(const Layer& layer, bool cudnn) {
-  CudaOptions options;
-  options.cudnn_attention = cudnn;
+Rates measure(const Layer& layer, const CudaOptions& options) {
   const std::unique_ptr<Operators> operators = make_cuda_operators(options);
   const std::unique_ptr<MemorySource> memory = device_memory(*operators);
   DeviceTimer timer(static_cast<cudaStream_t>(cuda_stream(*operators)));
@@ -75,17 +75,19 @@ int run() {
              library == nullptr ? "no" : library->version());
   if (library == nullptr) fmt::print(stderr, "no cuDNN: {}\n", why);
   for (const Layer& layer : kLayers) {
-    const Rates cudnn = measure(layer, true);
-    const Rates own = measure(layer, false);
+    const Rates cudnn = measure(layer, {});
+    const Rates deterministic = measure(layer, {.deterministic = true});
+    const Rates own = measure(layer, {.cudnn_attention = false});
+    const std::pair<const char*, const Rates*> all[] = {
+        {"cudnn", &cudnn}, {"cudnn, deterministic", &deterministic}, {"own", &own}};
     for (std::size_t i = 0; i < kCalls.size(); ++i) {
-      for (const Rates* by : {&cudnn, &own}) {
+      for (const auto& [name, by] : all) {
         fmt::print(
             "{{\"operator\": \"{}\", \"by\": \"{}\", \"model\": \"{}\", \"type\": \"bf16\", \"batch\": {}, "
             "\"seq\": {}, \"heads\": {}, \"kv_heads\": {}, \"head_dim\": {}, \"seconds\": {:.4e}, "
             "\"tflops\": {:.1f}, \"share_of_cudnn\": {:.3f}}}\n",
-            kCalls[i], by == &own ? "own" : "cudnn", layer.model, layer.batch, layer.seq, layer.heads,
-            layer.kv_heads, layer.head_dim, by->seconds[i], by->flops[i] / by->seconds[i] * 1e-12,
-            cudnn.seconds[i] / by->seconds[i]);
+            kCalls[i], name, layer.model, layer.batch, layer.seq, layer.heads, layer.kv_heads, layer.head_dim,
+            by->seconds[i], by->flops[i] / by->seconds[i] * 1e-12, cudnn.seconds[i] / by->seconds[i]);
       }
     }
   }

@@ -211,6 +211,12 @@ std::optional<std::string> why_switches_do_not_fit(const RunConfig& config) {
                        vocab_parallel_name(config.parallel.vocab_parallel), model.name,
                        model.output_bias ? "biases" : "normalised rows");
   }
+  if (config.numerics.deterministic_mode && config.machine.software != "plumbline") {
+    return fmt::format(
+        "deterministic_mode: found true with software {}, whose deterministic kernels are not predicted; "
+        "expected false",
+        config.machine.software);
+  }
   return std::nullopt;
 }
 

@@ -42,6 +42,8 @@ struct NumericsConfig {
   double attention_dropout = 0;
   /// Off: the loss works on an fp32 copy of 16-bit logits, as Megatron-LM's does by default.
   bool cross_entropy_loss_fusion = true;
+  /// Two runs give the same bits (Megatron-Core's name): backend cuda leaves attention's backward to kernels that do.
+  bool deterministic_mode = false;
 
   DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
   /// The loss keeps an fp32 copy of the logits: with 16-bit storage and without fusion.

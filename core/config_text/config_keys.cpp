@@ -202,6 +202,7 @@ std::vector<ConfigKey> make_keys() {
       number_key("hidden_dropout", at(&C::numerics, &NumericsConfig::hidden_dropout), 0, kMaxDropout),
       number_key("attention_dropout", at(&C::numerics, &NumericsConfig::attention_dropout), 0, kMaxDropout),
       boolean_key("cross_entropy_loss_fusion", at(&C::numerics, &NumericsConfig::cross_entropy_loss_fusion)),
+      boolean_key("deterministic_mode", at(&C::numerics, &NumericsConfig::deterministic_mode)),
       number_key("moe_aux_loss_coeff", at(&C::mixture, &MixtureConfig::aux_loss_coeff), 0, 1e6),
       choice_key("moe_router_load_balancing_type", at(&C::mixture, &MixtureConfig::load_balancing),
                  kLoadBalancing),

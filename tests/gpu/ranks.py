@@ -4,10 +4,12 @@ CPU.
 
     tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short]
 
---short: fourteen splits over two ranks in bf16, the watchdog and a look at the device's memory, for a slot of minutes.
+--short: fourteen splits over two ranks in bf16, sums of attention in any order, the watchdog and a look at the device's
+memory, for a slot of minutes.
 
-Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), twice the same bits; with linear
-layers in FP8 that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; a rank that
+Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), with deterministic_mode twice the same
+bits; with linear layers in FP8 that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; without
+deterministic_mode the loss is that with it, to 3e-2; a rank that
 stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not.
 """
 import json
@@ -163,6 +165,23 @@ def check_splits(plumbline, config, out):
             if again["measurement"]["loss"] != loss:
                 failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
     return failures
+
+
+def check_any_order(plumbline, config, out):
+    """Attention's backward with sums in any order against one that gives the same bits every time."""
+    found = {}
+    for mode in ("true", "false"):
+        settings = {**settings_of(1, 1, 1, {}, "bf16"), "deterministic_mode": mode}
+        record, problem = run(plumbline, config, settings)
+        if record is None:
+            return [f"deterministic_mode {mode}: {problem}"]
+        measured = record["measurement"]
+        found[mode] = measured["loss"]
+        out.write(json.dumps({"check": f"deterministic_mode {mode}", "loss": measured["loss"],
+                              "computed_by": (measured.get("gpu") or {}).get("computed_by")}) + "\n")
+    if abs(found["false"] - found["true"]) <= 3e-2 * abs(found["true"]):
+        return []
+    return [f"deterministic_mode false: loss {found['false']}, with true {found['true']}"]
 
 
 def check_fp8(plumbline, config, out):
@@ -360,9 +379,9 @@ def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
-FULL = (check_splits, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_device_memory, check_watchdog,
-        check_budget)
-SHORT = (check_short_splits, check_watchdog, check_short_memory, check_budget)
+FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_device_memory,
+        check_watchdog, check_budget)
+SHORT = (check_short_splits, check_any_order, check_watchdog, check_short_memory, check_budget)
 
 
 def main():
@@ -371,7 +390,8 @@ def main():
         config = os.path.join(folder, "config.yaml")
         with open(config, "w", encoding="utf-8") as file:
             json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
-                       "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2}, file)
+                       "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2,
+                       "deterministic_mode": True}, file)
         failures = []
         for check in SHORT if "--short" in sys.argv[3:] else FULL:
             failures += check(plumbline, config, out)

@@ -97,7 +97,7 @@ inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
     {"defer_embedding_wgrad_compute", "false"},
     {"attention_softmax_in_fp32", "false"},
     {"gradient_accumulation_fusion", "true"},
-    {"deterministic_mode", "false"},
+    {"deterministic_mode", "false", "", true},
     {"pipeline_model_parallel_layout", "none"},
     {"first_last_layers_bf16", "false"},
     {"other_flags", ""},

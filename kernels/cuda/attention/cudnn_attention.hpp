@@ -1,23 +1,24 @@
 // Attention by cuDNN where it takes a shape (cudnn_slices.hpp) and the memory lies as it wants it.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include <array>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "kernels/choice.hpp"
 #include "kernels/cuda/attention/cudnn_plan.hpp"
+#include "kernels/cuda/attention/cudnn_slices.hpp"
+#include "kernels/cuda/device/queue.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::cuda {
 
 class CudnnAttention {
  public:
-  /// `wanted` false: takes nothing, and no library is loaded.
-  CudnnAttention(int device, cudaStream_t stream, bool wanted)
-      : device_(device), stream_(stream), tried_(!wanted) {
+  /// `wanted` false: takes nothing, and no library is loaded. `deterministic`: backwards give the same bits every time.
+  CudnnAttention(int device, const Queue& queue, bool wanted, bool deterministic)
+      : device_(device), queue_(queue), deterministic_(deterministic), tried_(!wanted) {
     if (!wanted) why_no_library_ = "not asked for";
   }
 
@@ -31,6 +32,8 @@ class CudnnAttention {
   bool backward(const AttentionShape& shape, const Matrix& q, const Matrix& k, const Matrix& v,
                 const Matrix& out, const Matrix& lse, const Matrix& dout, const Matrix& dq, const Matrix& dk,
                 const Matrix& dv, const Matrix& scratch);
+
+  bool deterministic() const { return deterministic_; }
 
   /// Who computed each kind of call so far, in the order of their first calls.
   std::vector<KernelChoice> choices() const;
@@ -47,15 +50,27 @@ class CudnnAttention {
     std::string why;
   };
 
+  /// Of a slice, its first sequence and key/value head.
+  struct HeadPlace {
+    std::int64_t sequence = 0;
+    std::int64_t kv_head = 0;
+  };
+
+  /// Some of a key/value head's query heads after the others, then the sum of what each leaves in `parts`, keys' then values'.
+  void run_in_parts(const AttentionShape& shape, const AttentionSlice& slice,
+                    const std::array<Matrix, kOperands>& operands, const HeadPlace& at, const Matrix& parts,
+                    CudnnPlan& plan, void* workspace) const;
   /// nullptr when cuDNN does not do it, and then `why` says so.
   CudnnPlan* plan(const CudnnGraph& graph, std::string& why);
-  /// The plan and a place in `scratch` for its workspace.
-  CudnnPlan* plan_in(const CudnnGraph& graph, const Matrix& scratch, void*& workspace, std::string& why);
+  /// The plan and a place in `scratch` for its workspace, behind its first `before` bytes.
+  CudnnPlan* plan_in(const CudnnGraph& graph, const Matrix& scratch, std::int64_t before, void*& workspace,
+                     std::string& why);
   /// Remembers a call's first choice; true: cuDNN's.
   bool note(const Call& call, const std::string& why);
 
   int device_;
-  cudaStream_t stream_;
+  Queue queue_;
+  bool deterministic_;
   bool tried_;  // to open the library
   std::unique_ptr<Cudnn> library_;
   std::string why_no_library_;

@@ -65,7 +65,8 @@ class Builder {
       output(*lse, kLse);
       return;
     }
-    const auto options = fe::graph::SDPA_backward_attributes().set_deterministic_algorithm(true);
+    const auto options =
+        fe::graph::SDPA_backward_attributes().set_deterministic_algorithm(wanted_.deterministic);
     auto [dq, dk, dv] =
         graph_.sdpa_backward(q, k, v, input(kOut), input(kDout), input(kLse), masked(options));
     output(*dq, kDq);

@@ -27,6 +27,7 @@ struct CudnnGraph {
   std::int64_t sequences = 1, seq = 1, heads = 1, kv_heads = 1, head_dim = 8;
   std::int64_t window = 0;  // keys that a query sees, itself included, less than seq; 0: all up to itself
   std::array<std::int64_t, kOperands> strides{};  // elements from a token row to the next; kLse: ignored
+  bool deterministic = false;                     // a backward that gives the same bits every time
   friend bool operator==(const CudnnGraph&, const CudnnGraph&) = default;
 };
 
@@ -43,7 +44,7 @@ class Cudnn {
  public:
   virtual ~Cudnn() = default;
   /// nullptr where cuDNN has no kernels for the graph on this device; `why`, if any, says what it said.
-  /// A backward's plan gives the same bits every time. Takes seconds: cuDNN compiles.
+  /// Takes seconds: cuDNN compiles.
   virtual std::unique_ptr<CudnnPlan> plan(const CudnnGraph& graph, std::string* why = nullptr) = 0;
   /// "cuDNN 9.19.0".
   virtual std::string version() const = 0;

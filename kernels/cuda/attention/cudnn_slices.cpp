@@ -25,6 +25,23 @@ std::int64_t score_gradient_bytes(const AttentionShape& s) {
   return 2 * round_up(s.seq, 64) * round_up(s.seq, 128);
 }
 
+std::int64_t group_of(const AttentionShape& s) {
+  return s.heads / s.kv_heads;
+}
+
+/// Bytes that a slice of the backward that is not deterministic takes for so many query heads.
+std::int64_t linear_bytes(const AttentionShape& s, std::int64_t heads) {
+  const std::int64_t of_keys = group_of(s) > 1 ? s.seq * s.head_dim : 0;
+  return 4 * heads * ((s.seq + round_up(s.seq, 8)) * s.head_dim + s.seq + of_keys);
+}
+
+/// Key/value heads of whole groups, each of which takes so many bytes.
+AttentionSlice of_whole_groups(const AttentionShape& s, std::int64_t bytes) {
+  const std::int64_t kv_heads = largest_divisor(s.kv_heads, kComfortable.value / bytes);
+  if (kv_heads < s.kv_heads) return {1, kv_heads, group_of(s)};
+  return {largest_divisor(s.batch, kComfortable.value / (bytes * kv_heads)), kv_heads, group_of(s)};
+}
+
 }  // namespace
 
 bool is_part_of_sequence(const AttentionShape& s) {
@@ -37,7 +54,7 @@ bool cudnn_takes(const AttentionShape& s, DType type) {
          s.alibi.heads == 0 && s.prefix == 0 && s.values() == s.head_dim;
 }
 
-std::string why_not_cudnn(const AttentionShape& s, DType type, bool backward) {
+std::string why_not_cudnn(const AttentionShape& s, DType type) {
   if (type != DType::bf16 && type != DType::fp16) return "cuDNN takes bf16 and fp16 only";
   if (s.dropout.probability != 0)
     return "probabilities drop, and cuDNN would drop others than every other backend";
@@ -47,32 +64,36 @@ std::string why_not_cudnn(const AttentionShape& s, DType type, bool backward) {
   if (s.head_dim % 8 != 0 || s.head_dim > 256)
     return "cuDNN takes head sizes that are multiples of 8 up to 256";
   if (s.batch <= 0 || s.seq <= 1) return "cuDNN takes sequences of two tokens or more";
-  if (backward && backward_slice(s, type).empty()) {
-    return "the gradient of the scores of one key/value head takes more than 1 GiB";
-  }
   return "";
 }
 
-AttentionSlice backward_slice(const AttentionShape& s, DType type) {
+AttentionSlice backward_slice(const AttentionShape& s, DType type, bool deterministic) {
   if (!cudnn_takes(s, type)) return {};
-  const std::int64_t group = s.heads / s.kv_heads * score_gradient_bytes(s);  // of one key/value head
-  if (group > kMost.value) return {};
-  const std::int64_t kv_heads = largest_divisor(s.kv_heads, kComfortable.value / group);
-  if (kv_heads < s.kv_heads) return {1, kv_heads};
-  return {largest_divisor(s.batch, kComfortable.value / (group * kv_heads)), kv_heads};
+  if (!deterministic) return of_whole_groups(s, linear_bytes(s, group_of(s)));
+  const std::int64_t of_head = score_gradient_bytes(s);
+  if (group_of(s) * of_head <= kMost.value) return of_whole_groups(s, group_of(s) * of_head);
+  if (of_head > kMost.value) return {};
+  return {1, 1, largest_divisor(group_of(s), kComfortable.value / of_head)};
 }
 
-std::int64_t attention_scratch_elements(const AttentionShape& shape, DType type) {
+std::int64_t parts_of_key_gradients(const AttentionShape& s, const AttentionSlice& slice) {
+  const std::int64_t slices = group_of(s) / slice.group;
+  return slices > 1 ? 2 * slices * s.seq * s.head_dim : 0;
+}
+
+std::int64_t attention_scratch_elements(const AttentionShape& shape, DType type, bool deterministic) {
   const std::int64_t own = shape.batch * shape.heads * shape.seq;
   AttentionShape s = shape;
   s.dropout = {};
   s.alibi = {};
   s.prefix = 0;
-  const AttentionSlice slice = backward_slice(s, type);
+  const AttentionSlice slice = backward_slice(s, type, deterministic);
   if (slice.empty()) return cudnn_takes(s, type) ? std::max<std::int64_t>(own, 512) : own;
-  const std::int64_t heads = slice.sequences * slice.kv_heads * (s.heads / s.kv_heads);
-  const std::int64_t shared = s.heads > s.kv_heads ? 4 * heads * s.seq * s.head_dim : 0;
-  const std::int64_t bytes = heads * score_gradient_bytes(s) + 4 * heads * s.seq + shared + 2048;
+  const std::int64_t heads = slice.heads();
+  if (!deterministic) return std::max(own, (linear_bytes(s, heads) + 2048) / 4);
+  const std::int64_t of_keys = slice.group > 1 ? 4 * heads * s.seq * s.head_dim : 0;
+  const std::int64_t bytes = heads * score_gradient_bytes(s) + 4 * heads * s.seq + of_keys +
+                             2 * parts_of_key_gradients(s, slice) + 2048;
   return std::max(own, bytes / 4);
 }
 

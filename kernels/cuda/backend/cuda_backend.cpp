@@ -19,16 +19,23 @@ Stream::~Stream() {
   static_cast<void>(cudaStreamDestroy(stream_));
 }
 
+namespace {
+
+int multiprocessors_of(int device) {
+  int count = 1;
+  PLUMBLINE_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+}  // namespace
+
 CudaOperators::CudaOperators(const CudaOptions& options)
     : device_(options.device),
       stream_(options.device),
-      queue_{stream_.get(), 1},
+      queue_{stream_.get(), multiprocessors_of(options.device)},
       partials_(stream_.get()),
       matmul_(stream_.get(), options.device, options.gemm_choice),
-      cudnn_(options.device, stream_.get(), options.cudnn_attention) {
-  PLUMBLINE_CUDA(
-      cudaDeviceGetAttribute(&queue_.multiprocessors, cudaDevAttrMultiProcessorCount, options.device));
-}
+      cudnn_(options.device, queue_, options.cudnn_attention, options.deterministic) {}
 
 double CudaOperators::fetch(const double* from) {
   double value = 0;

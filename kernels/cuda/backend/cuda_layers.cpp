@@ -122,7 +122,7 @@ void CudaOperators::rope_neighbours(Matrix x, Matrix cos, Matrix sin, std::int64
 }
 
 std::int64_t CudaOperators::attention_scratch(const AttentionShape& shape, DType type) const {
-  return attention_scratch_elements(shape, type);
+  return attention_scratch_elements(shape, type, cudnn_.deterministic());
 }
 
 void CudaOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out,

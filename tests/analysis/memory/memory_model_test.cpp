@@ -67,6 +67,27 @@ TEST(MemoryModel, OneRankByHand) {
   EXPECT_EQ(prediction.peak, rank.peak.total());
 }
 
+// 8 heads of 64 of 4096 tokens, two for each key/value head: gradients of queries twice, sums, keys and values together;
+// gradients of scores, 32 MiB a query head, of 256 MiB.
+TEST(MemoryModel, AttentionsScratchOfCudaFollowsDeterministicMode) {
+  RunConfig config = sample::tiny_qwen2();
+  config.model.heads = 8;
+  config.model.kv_heads = 4;
+  config.model.head_dim = 64;
+  config.batch.seq_length = 4096;
+  config.numerics.precision = DType::bf16;
+  const auto scratch = [&](Backend backend, bool deterministic) {
+    config.machine.backend = backend;
+    config.numerics.deterministic_mode = deterministic;
+    return attention_scratch_elements(stage_shapes(config, 1)[0]);
+  };
+  constexpr std::int64_t kHead = std::int64_t{4096} * 64;
+  EXPECT_EQ(scratch(Backend::cuda, false), 8 * (3 * kHead + 4096) + 512);
+  EXPECT_EQ(scratch(Backend::cuda, true), 8 * (std::int64_t{4096} * 4096 / 2 + kHead + 4096) + 512);
+  EXPECT_EQ(scratch(Backend::cpu, false), scratch(Backend::cpu, true));
+  EXPECT_EQ(scratch(Backend::cpu, true), scratch(Backend::emulated, true));
+}
+
 TEST(MemoryModel, WideFeedForwardMovesThePeakIntoALayer) {
   RunConfig config = sample::tiny_qwen2();
   config.model.ffn = 64;

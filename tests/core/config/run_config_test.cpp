@@ -138,7 +138,7 @@ TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
           "36\nprecision: fp32\ngrad_dtype: "
           "same\n"
           "fp8_format: hybrid\nfp8_recipe: tensorwise\nfp8_margin: 2\nfp8_amax_history_len: "
-          "17\nfp8_param_gather: true\n"
+          "17\nfp8_param_gather: true\ndeterministic_mode: true\n"
           "optimizer: sgd\nlearning_rate: 3.1e-5\nweight_decay: 0.013\nclip_grad: 0\n"
           "make_vocab_size_divisible_by: 8\nddp_bucket_size: 12345\nmemory_budget: 1.5GiB\nsteps: 4\n"
           "warmup_steps: 2\ntimeout_s: 12.5\nseed: 18446744073709551615\nweights: \"a \\\"b\\\"\"\ndata: d: "
@@ -494,6 +494,16 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
     config.machine.software = "plumbline";
     EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr(key + ": found")) << line;
   }
+  for (const char* backend : {"cpu", "cuda", "emulated\nhardware: h100-sxm-80gb"}) {
+    const std::string text = kTiny + std::string("deterministic_mode: true\nbackend: ") + backend + "\n";
+    EXPECT_TRUE(load(text).numerics.deterministic_mode) << backend;
+    EXPECT_EQ(why_invalid(load(text)), std::nullopt) << backend;
+  }
+  EXPECT_FALSE(load(kTiny).numerics.deterministic_mode);
+  EXPECT_THAT(
+      why_invalid(load(kTiny + std::string("software: s\ndeterministic_mode: true\n"))).value_or(""),
+      HasSubstr(
+          "deterministic_mode: found true with software s, whose deterministic kernels are not predicted"));
   EXPECT_THAT(why_unsupported(load(std::string(kTiny) + "backend: emulated\n")).value_or(""),
               HasSubstr("hardware: missing"));
   const std::string shared = kTiny + std::string("context_parallel_size: 2\n");

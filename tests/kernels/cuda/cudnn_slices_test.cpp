@@ -9,6 +9,7 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "kernels/cuda/attention/cudnn_attention.hpp"
 #include "kernels/cuda/attention/cudnn_slices.hpp"
+#include "kernels/cuda/attention/key_gradients.hpp"
 
 namespace plumbline::cuda {
 namespace {
@@ -16,10 +17,12 @@ namespace {
 int plans_made = 0;
 int runs = 0;
 std::int64_t workspace_wanted = 256;
+int sums = 0;
 std::vector<std::int64_t> windows_wanted;
+std::vector<bool> deterministic_wanted;
 
 /// Integers instead of 16-bit floats. out = q + k of the head's group and lse = the head's sum of q; dq = q +
-/// dout + out, dk = k + Σ dout of its heads, dv = v + Σ lse of its heads.
+/// dout + out, dk = Σ k + dout over its heads, dv = Σ v + lse over its heads.
 class FakePlan final : public CudnnPlan {
  public:
   explicit FakePlan(const CudnnGraph& graph) : g_(graph) { ++plans_made; }
@@ -48,11 +51,11 @@ class FakePlan final : public CudnnPlan {
           const std::uint16_t dout = element(kDout, token, head, e);
           element(kDq, token, head, e) = q + dout + element(kOut, token, head, e);
           if (head % group == 0) {
-            element(kDk, token, kv, e) = element(kK, token, kv, e);
-            element(kDv, token, kv, e) = element(kV, token, kv, e);
+            element(kDk, token, kv, e) = element(kDv, token, kv, e) = 0;
           }
-          element(kDk, token, kv, e) += dout;
-          element(kDv, token, kv, e) += static_cast<std::uint16_t>(static_cast<int>(lse));
+          element(kDk, token, kv, e) += element(kK, token, kv, e) + dout;
+          element(kDv, token, kv, e) +=
+              element(kV, token, kv, e) + static_cast<std::uint16_t>(static_cast<int>(lse));
         }
       }
     }
@@ -66,6 +69,7 @@ class FakeCudnn final : public Cudnn {
  public:
   std::unique_ptr<CudnnPlan> plan(const CudnnGraph& graph, std::string* why) override {
     windows_wanted.push_back(graph.window);
+    deterministic_wanted.push_back(graph.deterministic);
     if (graph.head_dim == 248) {
       if (why != nullptr) *why = "no NVRTC";
       return nullptr;
@@ -83,7 +87,7 @@ struct Attention {
   std::vector<std::uint16_t> qkv_data, dqkv_data, out_data, dout_data;
   std::vector<float> lse_data, scratch_data;
 
-  Attention(const AttentionShape& shape, std::int64_t gap)
+  Attention(const AttentionShape& shape, std::int64_t gap, bool deterministic = false)
       : s(shape), width(q_cols + 2 * kv_cols + gap), lse_data(s.batch * s.heads * s.seq) {
     std::mt19937 random(7);
     for (auto* data : {&qkv_data, &dqkv_data}) data->resize(tokens * width + 8);
@@ -91,7 +95,7 @@ struct Attention {
     for (auto* data : {&qkv_data, &dout_data}) {
       for (std::uint16_t& x : *data) x = random() % 16;
     }
-    scratch_data.resize(attention_scratch_elements(s, DType::bf16));
+    scratch_data.resize(attention_scratch_elements(s, DType::bf16, deterministic));
   }
   Matrix part(std::vector<std::uint16_t>& data, int i) const {
     const Matrix all(aligned(data), tokens, width - (width - q_cols - 2 * kv_cols), width, DType::bf16);
@@ -137,7 +141,7 @@ void check_values(Attention& a, const std::string& what) {
       for (std::int64_t e = 0; e < s.head_dim; ++e) {
         const std::int64_t kv_col = kv * s.head_dim + e;
         const std::uint16_t k = value(a.part(a.qkv_data, 1), token, kv_col);
-        std::uint16_t dk = k;
+        std::uint16_t dk = group * k;
         for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
           const std::int64_t col = head * s.head_dim + e;
           const std::uint16_t q = value(a.part(a.qkv_data, 0), token, col);
@@ -148,7 +152,7 @@ void check_values(Attention& a, const std::string& what) {
         }
         ASSERT_EQ(value(a.part(a.dqkv_data, 1), token, kv_col), dk) << what;
         ASSERT_EQ(value(a.part(a.dqkv_data, 2), token, kv_col),
-                  static_cast<std::uint16_t>(value(a.part(a.qkv_data, 2), token, kv_col) + lses))
+                  static_cast<std::uint16_t>(group * value(a.part(a.qkv_data, 2), token, kv_col) + lses))
             << what;
       }
     }
@@ -157,40 +161,73 @@ void check_values(Attention& a, const std::string& what) {
 
 struct Case {
   AttentionShape shape;
+  bool deterministic;
   AttentionSlice slice;
   int calls;
+  int sums;  // of gradients of keys or values
 };
 constexpr Case kCases[] = {
-    {{3, 37, 4, 2, 8}, {3, 2}, 1},       // everything at once
-    {{4, 2048, 24, 24, 8}, {1, 24}, 4},  // 8 MiB a head: 32 of 96
-    {{6, 2048, 8, 4, 8}, {3, 4}, 2},  // 16 MiB a key/value head: 16 of 24, four sequences would not divide 6
-    {{2, 4096, 12, 12, 8}, {1, 6}, 4},  // 32 MiB a head
-    {{1, 8192, 8, 2, 8}, {1, 1}, 2},    // 512 MiB a key/value head: more than is comfortable
+    {{3, 37, 4, 2, 8}, true, {3, 2, 2}, 1, 0},       // everything at once
+    {{4, 2048, 24, 24, 8}, true, {1, 24, 1}, 4, 0},  // 8 MiB a head: 32 of 96
+    // 16 MiB a key/value head: 16 of 24, four sequences would not divide 6
+    {{6, 2048, 8, 4, 8}, true, {3, 4, 2}, 2, 0},
+    {{2, 4096, 12, 12, 8}, true, {1, 6, 1}, 4, 0},  // 32 MiB a head
+    {{1, 8192, 8, 2, 8}, true, {1, 1, 4}, 2, 0},    // 512 MiB a key/value head: more than is comfortable
+    // 1280 MiB a key/value head: two of its ten query heads at a time, for two heads of two sequences
+    {{2, 8192, 20, 2, 8}, true, {1, 1, 2}, 20, 8},
+    {{1, 16384, 3, 1, 8}, true, {1, 1, 1}, 3, 2},  // 512 MiB a query head
+    {{3, 37, 4, 2, 8}, false, {3, 2, 2}, 1, 0},
+    {{1, 16384, 3, 1, 8}, false, {1, 1, 3}, 1, 0},
 };
 
 TEST(CudnnSlices, CoverEveryHeadOnce) {
-  for (const auto& [shape, slice, calls] : kCases) {
-    const std::string what = fmt::format("batch {} seq {} heads {}", shape.batch, shape.seq, shape.heads);
-    EXPECT_EQ(backward_slice(shape, DType::bf16), slice) << what;
+  for (const auto& [shape, deterministic, slice, calls, summed] : kCases) {
+    const std::string what = fmt::format("batch {} seq {} heads {}, {}deterministic", shape.batch, shape.seq,
+                                         shape.heads, deterministic ? "" : "not ");
+    EXPECT_EQ(backward_slice(shape, DType::bf16, deterministic), slice) << what;
     for (const std::int64_t gap : {0, 16}) {
-      Attention attention(shape, gap);
-      CudnnAttention by(0, nullptr, true);
-      plans_made = runs = 0;
+      Attention attention(shape, gap, deterministic);
+      CudnnAttention by(0, Queue{}, true, deterministic);
+      plans_made = runs = sums = 0;
+      deterministic_wanted.clear();
       ASSERT_TRUE(attention.forward(by)) << what;
       EXPECT_EQ(runs, 1) << what;
       ASSERT_TRUE(attention.backward(by)) << what;
       EXPECT_EQ(runs, 1 + calls) << what;
+      EXPECT_EQ(sums, summed) << what;
       check_values(attention, what);
       ASSERT_TRUE(attention.forward(by));
       EXPECT_EQ(plans_made, 2) << what << ": plans are kept";
+      EXPECT_EQ(deterministic_wanted, (std::vector<bool>{false, deterministic})) << what;
     }
+  }
+}
+
+// Gradients of queries, twice, of keys and values, and the sums: up to 256 MiB.
+TEST(CudnnSlices, AreLargeWhereTheMemoryIsLinear) {
+  struct Row {
+    AttentionShape shape;
+    AttentionSlice slice;
+  };
+  constexpr Row kRows[] = {
+      {{1, 4096, 32, 8, 128}, {1, 8, 4}},    // 25 MiB a key/value head
+      {{1, 8192, 32, 8, 128}, {1, 4, 4}},    // 48 MiB
+      {{4, 1024, 32, 8, 128}, {4, 8, 4}},    // 6 MiB
+      {{16, 1024, 32, 8, 128}, {4, 8, 4}},   // 48 MiB a sequence: five would not divide 16
+      {{2, 32768, 32, 8, 128}, {1, 1, 4}},   // 193 MiB
+      {{1, 131072, 32, 8, 128}, {1, 1, 4}},  // 770 MiB, no cliff
+      {{1, 1 << 20, 8, 1, 128}, {1, 1, 8}},
+      {{1, 65536, 24, 24, 64}, {1, 6, 1}},  // 32 MiB: seven would not divide 24
+  };
+  for (const auto& [shape, slice] : kRows) {
+    EXPECT_EQ(backward_slice(shape, DType::bf16, false), slice) << shape.batch << " x " << shape.seq;
   }
 }
 
 TEST(CudnnSlices, OwnKernelsDoTheRest) {
   const AttentionShape good{2, 33, 4, 2, 16};
   const auto refused = [](Attention attention, bool wanted = true) {
-    CudnnAttention by(0, nullptr, wanted);
+    CudnnAttention by(0, Queue{}, wanted, true);
     return !attention.forward(by) && !attention.backward(by);
   };
   EXPECT_FALSE(refused(Attention(good, 0)));
@@ -206,8 +243,10 @@ TEST(CudnnSlices, OwnKernelsDoTheRest) {
   workspace_wanted = 1 << 20;
   EXPECT_TRUE(refused(Attention(good, 0))) << "a workspace larger than the scratch";
   workspace_wanted = 256;
-  EXPECT_TRUE(backward_slice({1, 16384, 4, 1, 128}, DType::bf16).empty()) << "2 GiB of dP";
-  EXPECT_TRUE(cudnn_takes({1, 16384, 4, 1, 128}, DType::bf16)) << "forward all the same";
+  const AttentionShape of_2_gib{1, 32768, 4, 1, 128};
+  EXPECT_TRUE(backward_slice(of_2_gib, DType::bf16, true).empty()) << "2 GiB of dP";
+  EXPECT_FALSE(backward_slice(of_2_gib, DType::bf16, false).empty());
+  EXPECT_TRUE(cudnn_takes(of_2_gib, DType::bf16)) << "forward all the same";
 }
 
 TEST(CudnnSlices, WhoComputedWhatAndWhyIsKept) {
@@ -225,40 +264,50 @@ TEST(CudnnSlices, WhoComputedWhatAndWhyIsKept) {
       {{2, 33, 4, 2, 12}, 0, 256, "cuDNN takes head sizes that are multiples of 8 up to 256"},
       {{2, 33, 4, 2, 248}, 0, 256, "no NVRTC"},
       {drops, 0, 256, "probabilities drop, and cuDNN would drop others than every other backend"},
-      {{2, 33, 4, 2, 16}, 0, 1 << 20, "cuDNN wants 1048576 bytes of workspace, the scratch has 151072"},
+      {{2, 33, 4, 2, 16}, 0, 1 << 20, "cuDNN wants 1048576 bytes of workspace, the scratch has 57376"},
   };
   for (const Row& row : rows) {
     SCOPED_TRACE(row.why);
     Attention attention(row.shape, row.gap);
-    CudnnAttention by(0, nullptr, true);
+    CudnnAttention by(0, Queue{}, true, false);
     workspace_wanted = row.workspace;
     for (int call = 0; call < 2; ++call) EXPECT_EQ(attention.forward(by), *row.why == '\0');
     EXPECT_EQ(attention.backward(by), *row.why == '\0');
     workspace_wanted = 256;
     const std::string what = fmt::format("bf16, batch 2, seq 33, heads 4/2 x {}", row.shape.head_dim);
     const std::string who = *row.why == '\0' ? "fake" : "own kernels";
-    EXPECT_EQ(by.choices(), (std::vector<KernelChoice>{{"attention_forward " + what, who, row.why},
-                                                       {"attention_backward " + what, who, row.why}}));
+    const std::string order = *row.why == '\0' ? ", sums in any order" : "";
+    EXPECT_EQ(by.choices(),
+              (std::vector<KernelChoice>{{"attention_forward " + what, who, row.why},
+                                         {"attention_backward " + what, who + order, row.why}}));
   }
+  CudnnAttention alike(0, Queue{}, true, true);
+  EXPECT_TRUE(Attention({2, 33, 4, 2, 16}, 0, true).backward(alike));
+  EXPECT_EQ(alike.choices().at(0).by, "fake, deterministic");
+  Attention too_long({1, 32768, 2, 1, 8}, 0, true);
+  EXPECT_FALSE(too_long.backward(alike));
+  EXPECT_EQ(alike.choices().at(1).why,
+            "deterministic, and the gradient of the scores of one query head takes more than 1 GiB");
   AttentionShape chunk{2, 33, 4, 2, 16};
   chunk.past = 30;
-  CudnnAttention shared(0, nullptr, true);
+  CudnnAttention shared(0, Queue{}, true, false);
   for (int call = 0; call < 2; ++call) EXPECT_FALSE(Attention(chunk, 0).forward(shared));
   EXPECT_EQ(shared.choices(),
             (std::vector<KernelChoice>{{"attention_forward bf16, batch 2, seq 33, heads 4/2 x 16, keys 63",
                                         "own kernels", "queries and keys are parts of a sequence"}}));
-  CudnnAttention unwanted(0, nullptr, false);
+  CudnnAttention unwanted(0, Queue{}, false, false);
   EXPECT_FALSE(Attention({2, 33, 4, 2, 16}, 0).forward(unwanted));
   EXPECT_EQ(unwanted.choices().at(0).why, "not asked for");
 }
 
 TEST(CudnnSlices, WindowsShorterThanTheSequenceReachTheLibrary) {
-  CudnnAttention by(0, nullptr, true);
+  CudnnAttention by(0, Queue{}, true, false);
   windows_wanted.clear();
   for (const std::int64_t window : {0, 20, 37, 1000, 3}) {
     Attention attention({1, 37, 4, 2, 8, window}, 0);
     EXPECT_TRUE(attention.forward(by) && attention.backward(by)) << window;
-    EXPECT_EQ(attention.scratch_data.size(), attention_scratch_elements({1, 37, 4, 2, 8}, DType::bf16));
+    EXPECT_EQ(attention.scratch_data.size(),
+              attention_scratch_elements({1, 37, 4, 2, 8}, DType::bf16, false));
   }
   EXPECT_EQ(windows_wanted, (std::vector<std::int64_t>{0, 0, 20, 20, 3, 3}))
       << "forward and backward of each";
@@ -269,32 +318,55 @@ TEST(CudnnSlices, ScratchIsTheFormula) {
     AttentionShape shape;
     DType type;
     std::int64_t elements;
+    std::int64_t deterministic;
   };
   const Row rows[] = {
-      {{2, 100, 4, 2, 64}, DType::fp32, 2 * 4 * 100},
-      {{2, 100, 4, 2, 12}, DType::bf16, 2 * 4 * 100},
-      // Eight heads of 128·128 scores, their sums, keys and values of eight heads.
-      {{2, 100, 4, 2, 64}, DType::bf16, (2 * 8 * 128 * 128 + 4 * 8 * 100 + 4 * 8 * 100 * 64 + 2048) / 4},
-      {{2, 130, 4, 4, 64}, DType::fp16, (2 * 8 * 192 * 256 + 4 * 8 * 130 + 2048) / 4},
-      // Two of eight key/value heads, eight of 32 heads.
+      {{2, 100, 4, 2, 64}, DType::fp32, 2 * 4 * 100, 2 * 4 * 100},
+      {{2, 100, 4, 2, 12}, DType::bf16, 2 * 4 * 100, 2 * 4 * 100},
+      // Eight heads: gradients of 100 and 104 queries, sums, keys and values; of 128·128 scores, sums, keys and values.
+      {{2, 100, 4, 2, 64},
+       DType::bf16,
+       (4 * 8 * 204 * 64 + 4 * 8 * 100 + 4 * 8 * 100 * 64 + 2048) / 4,
+       (2 * 8 * 128 * 128 + 4 * 8 * 100 + 4 * 8 * 100 * 64 + 2048) / 4},
+      {{2, 130, 4, 4, 64},
+       DType::fp16,
+       (4 * 8 * 266 * 64 + 4 * 8 * 130 + 2048) / 4,
+       (2 * 8 * 192 * 256 + 4 * 8 * 130 + 2048) / 4},
+      // All 32 heads; eight of them, two of eight key/value heads.
       {{1, 4096, 32, 8, 128},
        DType::bf16,
+       (std::int64_t{4} * 32 * 4096 * 128 * 3 + 4 * 32 * 4096 + 2048) / 4,
        (std::int64_t{2} * 8 * 4096 * 4096 + 4 * 8 * 4096 + 4 * 8 * 4096 * 128 + 2048) / 4},
-      {{1, 16384, 4, 1, 128}, DType::bf16, 4 * 16384},
+      // One of four query heads, and four times the gradients of keys and values.
+      {{1, 16384, 4, 1, 128},
+       DType::bf16,
+       (std::int64_t{4} * 4 * 16384 * 128 * 3 + 4 * 4 * 16384 + 2048) / 4,
+       (std::int64_t{2} * 16384 * 16384 + 4 * 16384 + 4 * 4 * 16384 * 128 + 2048) / 4},
+      // All forty; two of ten.
+      {{2, 8192, 20, 2, 64},
+       DType::bf16,
+       (std::int64_t{4} * 40 * 8192 * 64 * 3 + 4 * 40 * 8192 + 2048) / 4,
+       (std::int64_t{2} * 2 * 8192 * 8192 + 4 * 2 * 8192 + 4 * 2 * 8192 * 64 + 4 * 5 * 8192 * 64 + 2048) / 4},
+      {{1, 32768, 4, 1, 128},
+       DType::bf16,
+       (std::int64_t{4} * 4 * 32768 * 128 * 3 + 4 * 4 * 32768 + 2048) / 4,
+       4 * 32768},
   };
-  for (const auto& [shape, type, elements] : rows) {
-    EXPECT_EQ(attention_scratch_elements(shape, type), elements) << shape.seq << " " << shape.head_dim;
+  for (const auto& [shape, type, elements, deterministic] : rows) {
+    EXPECT_EQ(attention_scratch_elements(shape, type, false), elements) << shape.seq << " " << shape.head_dim;
+    EXPECT_EQ(attention_scratch_elements(shape, type, true), deterministic)
+        << shape.seq << " " << shape.head_dim;
     AttentionShape drops = shape;
     drops.dropout.probability = 0.5;
-    EXPECT_EQ(attention_scratch_elements(drops, type), elements);
+    EXPECT_EQ(attention_scratch_elements(drops, type, false), elements);
   }
   // Parts of a sequence: Σ dout·out of every row.
   AttentionShape part{2, 100, 4, 2, 64};
   part.past = 30;
-  EXPECT_EQ(attention_scratch_elements(part, DType::bf16), 2 * 4 * 100);
+  EXPECT_EQ(attention_scratch_elements(part, DType::bf16, false), 2 * 4 * 100);
   part.past = 0;
   part.key_count = 100;
-  EXPECT_EQ(attention_scratch_elements(part, DType::bf16), 2 * 4 * 100);
+  EXPECT_EQ(attention_scratch_elements(part, DType::bf16, true), 2 * 4 * 100);
 }
 
 TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
@@ -302,9 +374,10 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
   const auto pick = [&](std::initializer_list<std::int64_t> of) {
     return *(of.begin() + random() % of.size());
   };
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 600; ++i) {
     StageShape predicted;
     predicted.cuda = true;
+    predicted.deterministic = i % 2 == 1;
     predicted.type = i % 5 == 0 ? DType::fp32 : i % 5 == 1 ? DType::fp16 : DType::bf16;
     predicted.batch = pick({1, 2, 3, 6, 8});
     predicted.seq = pick({1, 2, 100, 1000, 1024, 4096, 8192, 16384, 32768});
@@ -313,7 +386,8 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
     predicted.head_dim = pick({8, 20, 64, 128, 256, 264});
     const AttentionShape shape{predicted.batch, predicted.seq, predicted.heads, predicted.kv_heads,
                                predicted.head_dim};
-    EXPECT_EQ(attention_scratch_elements(shape, predicted.type), attention_scratch_elements(predicted))
+    EXPECT_EQ(attention_scratch_elements(shape, predicted.type, predicted.deterministic),
+              attention_scratch_elements(predicted))
         << shape.batch << " x " << shape.seq << ", heads " << shape.heads << "/" << shape.kv_heads;
     // Where ranks share sequences: a block of a ring, a chunk against gathered keys, whole sequences of some heads.
     for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
@@ -333,13 +407,26 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
         largest.past = cut.seq - predicted.seq;
         largest.key_count = type == CpCommType::p2p ? predicted.seq : 0;
       }
-      EXPECT_EQ(attention_scratch_elements(largest, cut.type), attention_scratch_elements(cut))
+      EXPECT_EQ(attention_scratch_elements(largest, cut.type, cut.deterministic),
+                attention_scratch_elements(cut))
           << cp_comm_type_name(type) << " " << largest.seq << ", heads " << largest.heads;
     }
   }
 }
 
 }  // namespace
+
+// Of the same integers.
+void sum_key_gradients(const Queue& /*queue*/, const Matrix& parts, const Matrix& sum) {
+  ++sums;
+  for (std::int64_t row = 0; row < sum.rows; ++row) {
+    for (std::int64_t col = 0; col < sum.cols; ++col) {
+      std::uint16_t total = 0;
+      for (std::int64_t part = row; part < parts.rows; part += sum.rows) total += value(parts, part, col);
+      *static_cast<std::uint16_t*>(sum.at(row, col)) = total;
+    }
+  }
+}
 
 std::unique_ptr<Cudnn> open_cudnn(int /*device*/, void* /*stream*/, std::string* /*why*/) {
   return std::make_unique<FakeCudnn>();

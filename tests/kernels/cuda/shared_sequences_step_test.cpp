@@ -25,6 +25,7 @@ struct Case {
   std::int64_t window;
   double attention_dropout;
   bool unfused = false;  // memory alone: backends that compute have fused attention
+  bool deterministic = false;
 };
 // Of attention on tensor cores and without them; chunks of 10 tokens begin between multiples of four.
 constexpr Case kCases[] = {
@@ -32,6 +33,7 @@ constexpr Case kCases[] = {
     {CpCommType::p2p, DType::fp32, true, 13, 0.2, true},
     {CpCommType::all_gather, DType::fp32, false, 0, 0.2, true},
     {CpCommType::a2a, DType::bf16, false, 17, 0, true},
+    {CpCommType::a2a, DType::bf16, false, 0, 0, false, true},
 };
 
 RunConfig config_of(const Case& c, int ranks) {
@@ -41,6 +43,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.model.sliding_window = c.window;
   config.numerics.precision = c.precision;
   config.numerics.attention_dropout = c.attention_dropout;
+  config.numerics.deterministic_mode = c.deterministic;
   config.batch = {.seq_length = 40, .micro_batch_size = 2, .global_batch_size = 2};
   config.parallel.make_vocab_size_divisible_by = 8;
   config.parallel.world_size = config.parallel.context = ranks;
@@ -52,8 +55,8 @@ RunConfig config_of(const Case& c, int ranks) {
 }
 
 TEST(SharedSequencesOnCuda, GiveTheSingleRanksGradientsInThePredictedMemory) {
-  cuda::CudaOperators operators(CudaOptions{});
   for (const Case& c : kCases) {
+    cuda::CudaOperators operators(CudaOptions{.deterministic = c.deterministic});
     SCOPED_TRACE(fmt::format("{}, {}", cp_comm_type_name(c.type), name_of(c.precision)));
     RunConfig config = config_of(c, 2);
     ASSERT_EQ(why_invalid(config).value_or(""), "");
