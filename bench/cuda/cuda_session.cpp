@@ -103,7 +103,10 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   const DevicePlace place(control.rank());
   DeviceMemoryWatch memory_watch(place);
   const auto operators = memory_watch.open(gemm_choice());
+  DeviceLanes noted;
+  DeviceLanes* const lanes = files.trace.empty() && files.timelines.empty() ? nullptr : &noted;
   NcclOptions options;
+  options.lanes = lanes;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
   options.channels = channels_of(schedule);
   options.context_ring = context_ring(config.parallel);
@@ -120,7 +123,8 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   NvtxActions ranges(schedule, pipeline_rank);
   ActionNote note(communicator.watchdog());
   DeviceTimeline timeline(
-      options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); });
+      options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); },
+      lanes);
   GpuSampler sampler(memory_watch.nvml());
   FirstStep first_step(communicator, *operators, sampler, config.measure.warmup_steps);
   StepObservers observers;
@@ -133,7 +137,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   std::unique_ptr<MemorySource> memory = device_memory(*operators);
   memory_watch.tensors(*memory);
   std::unique_ptr<HostLane> host;
-  if (config.offload.on()) host = cuda_host_lane(options.compute);
+  if (config.offload.on()) host = cuda_host_lane(options.compute, lanes);
   CudaRun run;
   run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
                                  progress, &observers, files.checkpoints, {}, host.get());

@@ -129,15 +129,9 @@ training::TrainingResult train_emulated(const RunConfig& config, const Schedule&
       progress, notes, {}, [&clock] { return clock.worked(); }, host.get());
 }
 
-/// Timelines are wanted, and not too long.
-bool has_timelines(const RunFiles& files, const Schedule& schedule) {
-  return !files.timelines.empty() && count_actions(schedule) <= kMostTimelineActions;
-}
-
 void write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,
                  const HardwareProfile& hardware, const training::TrainingResult& result) {
-  const bool writes_timelines = has_timelines(files, schedule);
-  if (files.trace.empty() && !writes_timelines) return;
+  if (files.trace.empty() && files.timelines.empty()) return;
   CellTimelines timelines;
   timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware), hardware);
   timelines.measured = measured_timeline(result);
@@ -148,7 +142,7 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
          {"measured", timelines.measured->trace, &timelines.measured->memory, &timelines.measured->lanes}});
     write_whole_file(files.trace, trace, ExitCode::rank_failed);
   }
-  if (writes_timelines) write_timelines(files.timelines, std::move(timelines));
+  if (!files.timelines.empty()) write_timelines(files.timelines, std::move(timelines));
 }
 
 /// The same; returns why a file could not be written, nothing when all is well.
@@ -227,6 +221,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
     };
     const Schedule schedule = schedule_for(config);
     RunFiles files = asked;
+    if (count_actions(schedule) > kMostTimelineActions) files.timelines.clear();
     files.checkpoints = prepared_checkpoints(config, asked.checkpoints, communicator);
     std::optional<DeviceMemoryReport> device_memory;
     std::optional<GpuReport> gpu;
@@ -234,7 +229,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
       switch (config.machine.backend) {
         case Backend::emulated:
           return train_emulated(config, schedule, hardware, communicator, progress,
-                                !files.trace.empty() || has_timelines(files, schedule));
+                                !files.trace.empty() || !files.timelines.empty());
         case Backend::cuda: {
           CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
           device_memory = std::move(run.device_memory);
