@@ -1,9 +1,7 @@
 #include "analysis/time/action_lanes.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <limits>
 
 namespace plumbline {
 namespace {
@@ -16,9 +14,7 @@ bool starts_pair(const std::vector<Action>& actions, std::size_t i) {
 class RankLanesPlacer {
  public:
   RankLanesPlacer(const std::vector<ActionLanes>& kinds, bool stretched, Seconds shortest)
-      : kinds_(kinds), stretched_(stretched), shortest_(shortest) {
-    last_.fill(kNone);
-  }
+      : kinds_(kinds), stretched_(stretched), pieces_(shortest) {}
 
   /// `second`: of the pair that `event` begins.
   void add(const Event& event, const Action* second) {
@@ -36,7 +32,7 @@ class RankLanesPlacer {
     const double scale = fits ? 1 : length / kind->all;
     const Seconds from = is_compute(action.type) ? event.start : event.end - kind->all * scale;
     for (const LaneSpan& span : kind->spans)
-      put({span.group, from + span.start * scale, from + span.end * scale, span.waited * scale});
+      pieces_.add({span.group, from + span.start * scale, from + span.end * scale, span.waited * scale});
   }
 
   Seconds length_of(const Action& action) const {
@@ -44,26 +40,9 @@ class RankLanesPlacer {
     return kind == nullptr ? Seconds{} : kind->all;
   }
 
-  std::vector<LaneSpan> take() {
-    std::stable_sort(spans_.begin(), spans_.end(),
-                     [](const LaneSpan& a, const LaneSpan& b) { return a.start < b.start; });
-    return std::move(spans_);
-  }
+  std::vector<LaneSpan> take() { return pieces_.take(); }
 
  private:
-  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-
-  void put(const LaneSpan& span) {
-    std::size_t& last = last_[static_cast<std::size_t>(span.group)];
-    if (last != kNone && span.start >= spans_[last].start && span.end - spans_[last].start <= shortest_) {
-      spans_[last].end = std::max(spans_[last].end, span.end);
-      spans_[last].waited += span.waited;
-      return;
-    }
-    last = spans_.size();
-    spans_.push_back(span);
-  }
-
   const ActionLanes* find(const Action& action, const Action* second, bool first) const {
     const auto found = std::find_if(kinds_.begin(), kinds_.end(), [&](const ActionLanes& kind) {
       if (kind.type != action.type || kind.stage != action.stage || kind.first != first) return false;
@@ -75,21 +54,20 @@ class RankLanesPlacer {
 
   const std::vector<ActionLanes>& kinds_;
   bool stretched_;
-  Seconds shortest_;
-  std::array<std::size_t, kGroups> last_{};  // of each group
-  std::vector<int> seen_;                    // stages that have gone forward
-  std::vector<LaneSpan> spans_;
+  LanePieces pieces_;
+  std::vector<int> seen_;  // stages that have gone forward
 };
 
 }  // namespace
 
 std::vector<std::vector<LaneSpan>> lanes_of(const Schedule& schedule, const Trace& trace,
-                                            const std::vector<ActionLanes>& kinds, bool stretched) {
+                                            const std::vector<ActionLanes>& kinds, bool stretched,
+                                            double pieces) {
   const bool pairs = std::any_of(kinds.begin(), kinds.end(),
                                  [](const ActionLanes& kind) { return kind.second.has_value(); });
   std::vector<std::vector<LaneSpan>> lanes;
   for (std::size_t rank = 0; rank < trace.ranks.size(); ++rank) {
-    RankLanesPlacer placer(kinds, stretched, trace.makespan() / kLanePieces);
+    RankLanesPlacer placer(kinds, stretched, trace.makespan() / pieces);
     const std::vector<Action>& actions = schedule.actions[rank];
     const std::vector<Event>& events = trace.ranks[rank];
     for (std::size_t i = 0; i < std::min(actions.size(), events.size()); ++i) {

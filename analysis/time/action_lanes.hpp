@@ -1,4 +1,4 @@
-// Where the collectives of a predicted step run: on which lane, alongside which action, and which of them a rank waits for.
+// Where the collectives and the copies of a predicted step run: on which lane, alongside which action, and which of them a rank waits for.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
-#include "core/trace/lane_span.hpp"
+#include "core/trace/lane_pieces.hpp"
 #include "core/trace/trace.hpp"
 
 namespace plumbline {
@@ -23,17 +23,15 @@ struct ActionLanes {
 };
 
 /// Of every kind of action of the step. Gradients that are reduced alongside the last backwards (zero_stage 0 and 1 with
-/// overlap_grad_reduce) are not among them.
+/// overlap_grad_reduce) are among those of ARG, before its begin.
 std::vector<ActionLanes> action_lanes(const RunConfig& config, const RepeatedSchedule& step,
                                       const HardwareProfile& hardware);
 
-/// Into how many pieces a lane is cut at most, nearly: collectives of a group that lie together within this part of the trace
-/// are one span, however many a step has.
-constexpr double kLanePieces = 4000;
-
 /// Puts them where the trace, simulated from `schedule`, has the actions: by pipeline rank, in order of start. What computes is
-/// measured from its start (`stretched`: on shared processors, where it lasts longer than its kind), all else to its end.
+/// measured from its start (`stretched`: on shared processors, where it lasts longer than its kind), all else to its end. What
+/// lies together within a `pieces`-th of the trace is one span.
 std::vector<std::vector<LaneSpan>> lanes_of(const Schedule& schedule, const Trace& trace,
-                                            const std::vector<ActionLanes>& kinds, bool stretched);
+                                            const std::vector<ActionLanes>& kinds, bool stretched,
+                                            double pieces = kLanePieces);
 
 }  // namespace plumbline

@@ -96,10 +96,11 @@ class Timeline {
   /// In `layer`: what is under way is waited for, and `next` starts.
   void copy(std::int64_t layer, std::int64_t next) {
     if (layer < 0) return;
-    wait(copied_at_, time_.copies);
+    wait(copied_at_, time_.copies, copy_span_);
     if (next < 0 || next >= std::ssize(copies_.of_layer)) return;
     const Seconds seconds = copies_.of_layer[static_cast<std::size_t>(next)];
     copied_at_ = start(seconds.value, copy_lane_, time_.copies);
+    note(std::nullopt, seconds.value, copied_at_, copy_span_);
     time_.copied += seconds;
   }
 
@@ -140,11 +141,15 @@ class Timeline {
   /// The same of a collective, on its group's lane.
   double start(double seconds, Group group, Seconds& exposed, std::size_t& span, double ready = 0) {
     const double end = start(seconds, lane_of(group), exposed, ready);
-    if (lanes_ != nullptr) {
-      span = lanes_->size();
-      lanes_->push_back({group, {end - seconds}, {end}, {overlapped_ ? 0 : seconds}});
-    }
+    note(group, seconds, end, span);
     return end;
+  }
+
+  /// What has been started.
+  void note(LaneGroup group, double seconds, double end, std::size_t& span) {
+    if (lanes_ == nullptr) return;
+    span = lanes_->size();
+    lanes_->push_back({group, {end - seconds}, {end}, {overlapped_ ? 0 : seconds}});
   }
 
   /// Returns how long that took.
@@ -173,6 +178,7 @@ class Timeline {
   std::vector<LaneSpan>* lanes_;
   std::size_t gather_span_ = 0;  // of the last one that was started
   std::size_t scatter_span_ = 0;
+  std::size_t copy_span_ = 0;
   double now_ = 0;
   double lane_ = 0;       // when the last collective of the data group, or of an instance, is done
   double near_lane_ = 0;  // the same of ranks that gather secondary shards

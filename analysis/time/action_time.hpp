@@ -34,8 +34,9 @@ struct HostCopies {
 /// its gradient is done, after the one before has been waited for and added; the last is waited for at the
 /// end. Without overlap (work.gathers_ahead, work.scatters_go_on) each is waited for where it starts: gathers at the
 /// start of the use. Collectives of the data group follow one another on a lane of their own during the computation, and
-/// so do gathers of secondary shards, and sums between instances of the optimizer, each behind its reduce-scatter. On shared processors (`hardware.processors` > 0) nothing overlaps with computation: there every collective
-/// takes its time. `lanes`, where given, gets every collective, from the start of the action.
+/// so do gathers of secondary shards, and sums between instances of the optimizer, each behind its reduce-scatter. On shared
+/// processors (`hardware.processors` > 0) nothing overlaps with computation: there every collective takes its time. `lanes`,
+/// where given, gets every collective and copy, from the start of the action.
 ///
 /// Copies to the host: at the end of a layer the one of the layer before is waited for, then this layer's starts. From the
 /// host: when a layer begins its own is waited for, then that of the layer below starts. They follow one another on a lane

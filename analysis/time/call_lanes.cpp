@@ -24,7 +24,7 @@ class CallLanes {
     if (is_collective(call.kind) && call.ticket > 0) return start(call, seconds);
     if (is_collective(call.kind)) {
       time_.tensor += seconds;
-      time_.lanes.push_back({call.group, {time_.all}, {time_.all + seconds}, {seconds}});
+      add_awaited(call, {time_.all}, {seconds}, time_.lanes);
     }
     time_.all += seconds;
   }
@@ -87,6 +87,14 @@ void add_alongside(const std::vector<Alongside>& more, double times, std::vector
     found->all += part.all * times;
     found->exposed += part.exposed * times;
     found->slower += part.slower * times;
+  }
+}
+
+void add_awaited(const OperatorCall& call, Seconds start, Seconds seconds, std::vector<LaneSpan>& spans) {
+  const Seconds each = seconds / static_cast<double>(call.count);
+  for (std::int64_t i = 0; i < call.count; ++i) {
+    spans.push_back({call.group, start, start + each, each});
+    start += each;
   }
 }
 

@@ -33,6 +33,9 @@ struct PartTime {
 PartTime time_calls(const std::vector<OperatorCall>& calls, const HardwareProfile& hardware,
                     const Load& load);
 
+/// A collective, or `call.count` equal ones, waited for from `start` on: `seconds` together.
+void add_awaited(const OperatorCall& call, Seconds start, Seconds seconds, std::vector<LaneSpan>& spans);
+
 /// How many times as long kernels take alongside a collective, by the processors that it leaves them. 1 for
 /// machines without an accelerator's constants, and for collectives of groups other than tensor and expert, which are priced
 /// as if they took nothing from computation.

@@ -125,26 +125,39 @@ struct Reduction {
   std::size_t stage = 0;
   double seconds = 0;
   double copy = 0;
+  Group group = Group::data;
+  double between = 0;  // of `seconds`, at its end: the sum between instances of the optimizer
 };
 
 bool earlier(const Reduction& a, const Reduction& b) {
   return a.ready < b.ready;
 }
 
+/// Of `reduction`, which is done at `end` and has been waited for so long at its end, the spans.
+void note(const Reduction& reduction, double end, double waited, std::vector<LaneSpan>& lanes) {
+  waited = std::clamp(waited, 0.0, reduction.seconds);
+  const double middle = end - reduction.between;
+  const double late = std::min(waited, reduction.between);
+  lanes.push_back({reduction.group, {end - reduction.seconds}, {middle}, {waited - late}});
+  if (reduction.between > 0) lanes.push_back({Group::between_instances, {middle}, {end}, {late}});
+}
+
 /// All in progress at once, one after another on their lane. Returns what ARG, from 0 on, waits for.
-double on_a_lane(std::vector<Reduction> reductions) {
+double on_a_lane(std::vector<Reduction> reductions, std::vector<LaneSpan>& lanes) {
   std::stable_sort(reductions.begin(), reductions.end(), earlier);
   double done = 0;
   double lane = reductions.empty() ? 0 : reductions.front().ready;
   for (const Reduction& reduction : reductions) {
     lane = std::max(lane, reduction.ready) + reduction.seconds;
+    note(reduction, lane, lane - done, lanes);
     done = std::max(done, lane);
   }
   return done;
 }
 
 /// One after another; each start waits for the one before. Returns what ARG, from 0 on, waits for.
-double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& last_backward) {
+double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& last_backward,
+                     std::vector<LaneSpan>& lanes) {
   std::stable_sort(reductions.begin(), reductions.end(), earlier);
   std::optional<double> done;  // of the one in progress
   double copy = 0;
@@ -153,7 +166,10 @@ double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& la
   for (const Reduction& reduction : reductions) {
     if (before == nullptr || before->stage != reduction.stage) shift = 0;
     double now = reduction.ready + shift;
-    if (done) now = std::max(now, *done) + copy;
+    if (done) {
+      note(*before, *done, *done - now, lanes);
+      now = std::max(now, *done) + copy;
+    }
     const double waited = now - reduction.ready - shift;
     last_backward[reduction.stage].value += waited;
     shift += waited;
@@ -161,7 +177,9 @@ double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& la
     copy = reduction.copy;
     before = &reduction;
   }
-  return done ? std::max(0.0, *done) + copy : 0;
+  if (!done) return 0;
+  note(*before, *done, *done, lanes);
+  return std::max(0.0, *done) + copy;
 }
 
 }  // namespace
@@ -172,9 +190,10 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
                                const ReductionCosts& assumed,
                                const std::function<Seconds(const OperatorCall&)>& price) {
   const Finals finals(schedule, shapes, actions, summary, assumed.last_backward);
-  ReductionCosts result{std::vector<Seconds>(shapes.size()), std::vector<Seconds>(shapes.size())};
+  ReductionCosts result{std::vector<Seconds>(shapes.size()), std::vector<Seconds>(shapes.size()), {}};
   for (std::size_t rank = 0; rank < summary.reductions.size(); ++rank) {
     const auto& arg = summary.reductions[rank];
+    std::vector<LaneSpan>& lanes = result.lanes.emplace_back();
     if (!arg) continue;
     const double started = -seconds_of(arg->start).value;
     std::vector<Reduction> reductions;
@@ -187,13 +206,14 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
         double ready = bucket.at_end ? 0 : started;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);
         const double copy = scatters ? price(piece_copy(shapes[stage], bucket)).value : 0;
-        double seconds = price(bucket.reduce).value;
-        if (bucket.between.elements > 0) seconds += price(bucket.between).value;
-        reductions.push_back({ready, stage, seconds, copy});
+        Reduction reduction{ready, stage, price(bucket.reduce).value, copy, bucket.reduce.group};
+        if (bucket.between.elements > 0) reduction.between = price(bucket.between).value;
+        reduction.seconds += reduction.between;
+        reductions.push_back(reduction);
       }
     }
-    const double exposed = scatters ? one_at_a_time(std::move(reductions), result.last_backward)
-                                    : on_a_lane(std::move(reductions));
+    const double exposed = scatters ? one_at_a_time(std::move(reductions), result.last_backward, lanes)
+                                    : on_a_lane(std::move(reductions), lanes);
     result.reduce_gradients[static_cast<std::size_t>(arg->stage)].value += exposed;
   }
   return result;

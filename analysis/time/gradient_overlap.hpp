@@ -15,9 +15,10 @@ using StageActions = std::array<ActionTime, kActionTypes>;
 
 /// What reductions add to the costs of a step.
 struct ReductionCosts {
-  std::vector<Seconds>
-      last_backward;  // by stage: waiting within its last B or W; of deferred output gradients I
-  std::vector<Seconds> reduce_gradients;  // by stage: waiting within the ARG that names it
+  /// By stage: waiting within its last B or W; of deferred output gradients I.
+  std::vector<Seconds> last_backward;
+  std::vector<Seconds> reduce_gradients;       // by stage: waiting within the ARG that names it
+  std::vector<std::vector<LaneSpan>> lanes{};  // by rank: every reduction, from the begin of its ARG
 };
 
 /// `summary` is of a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at first)

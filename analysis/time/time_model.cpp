@@ -110,10 +110,7 @@ class StageCoster {
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
-    if (has(ActionType::reduce_gradients) && overlaps_reductions() &&
-        (shapes_.front().data > 1 || shapes_.front().expert.copies > 1) && shapes_.front().zero <= 1) {
-      hide_reductions();
-    }
+    if (hides_reductions()) hide_reductions();
     return std::move(prediction_);
   }
 
@@ -146,12 +143,16 @@ class StageCoster {
 
   /// What the rank does at the end of the step, one call after the other.
   void end_lanes(ActionType type, int stage, const std::vector<OperatorCall>& calls, const Load& load) {
+    end_lanes(type, stage, {}, {}, calls, load);
+  }
+  /// The same after what was started earlier, in times from the begin of the action, which waits for it until `now`.
+  void end_lanes(ActionType type, int stage, std::vector<LaneSpan> started, Seconds now,
+                 const std::vector<OperatorCall>& calls, const Load& load) {
     if (lanes_ == nullptr) return;
-    Seconds now;
-    ActionLanes lanes{type, stage, std::nullopt, false, {}, {}};
+    ActionLanes lanes{type, stage, std::nullopt, false, {}, std::move(started)};
     for (const OperatorCall& call : calls) {
       const Seconds time = time_of(call, hardware_, load);
-      if (is_collective(call.kind)) lanes.spans.push_back({call.group, now, now + time, time});
+      if (is_collective(call.kind)) add_awaited(call, now, time, lanes.spans);
       now += time;
     }
     lanes.all = now;
@@ -245,6 +246,12 @@ class StageCoster {
   /// Gradients are reduced alongside the last backwards: on ranks with a processor each.
   bool overlaps_reductions() const {
     return hardware_.processors == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
+  }
+
+  /// The same of those that ARG waits for.
+  bool hides_reductions() const {
+    return has(ActionType::reduce_gradients) && overlaps_reductions() &&
+           (shapes_.front().data > 1 || shapes_.front().expert.copies > 1) && shapes_.front().zero <= 1;
   }
 
   /// What the first F of a step takes longer for the parameters that it gathers, from all ranks.
@@ -371,6 +378,13 @@ class StageCoster {
       costs.stages[i].last_backward = waits.last_backward[i];
       costs.stages[i].reduce_gradients += waits.reduce_gradients[i];
     }
+    for (std::size_t rank = 0; rank < waits.lanes.size(); ++rank) {
+      const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, static_cast<int>(rank));
+      if (stages.held.empty()) continue;
+      const int stage = stages.held.front().stage;
+      end_lanes(ActionType::reduce_gradients, stage, std::move(waits.lanes[rank]),
+                waits.reduce_gradients[static_cast<std::size_t>(stage)], late_reduction_calls(stages), load);
+    }
   }
 
   /// The end of the step: every rank at once, over everything it holds.
@@ -419,8 +433,12 @@ class StageCoster {
         }
       }
     }
-    if (has(ActionType::reduce_gradients) && !overlaps_reductions())
-      end_lanes(ActionType::reduce_gradients, stage, reduce_gradients_calls(stages, config_), load);
+    if (has(ActionType::reduce_gradients) && !hides_reductions()) {
+      end_lanes(
+          ActionType::reduce_gradients, stage,
+          overlaps_reductions() ? late_reduction_calls(stages) : reduce_gradients_calls(stages, config_),
+          load);
+    }
     if (has(ActionType::reduce_embedding)) {
       costs.reduce_embedding = total(reduce_embedding_calls(stages));
       end_lanes(ActionType::reduce_embedding, stage, reduce_embedding_calls(stages), load);

@@ -226,6 +226,17 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
                     vectors_of(s).replicated, s.grad_type);
   }
   append(fp8_scale_calls(rank));
+  const bool world = any.zero >= 1 || any.exchanges_rows();
+  const int model = rank.layout.tensor * rank.layout.pipeline;
+  // Without clipping too: nothing is updated by a gradient that is not finite.
+  for (std::size_t i = 0; i < rank.of_first_route; ++i) append(norm_calls(rank.held[i]));
+  list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
+                  world ? rank.layout.world() : model, 1, DType::fp32);
+  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind));
+  for (const StageShape& s : rank.held) {
+    if (s.zero != 1 && s.zero != 2) continue;
+    if (!s.gathers_in_first_forward()) append(parameter_gather_calls(s));
+  }
   if (config.mixture.bias_update_rate > 0) {
     std::int64_t loads = 0;
     const auto biases = [](const StageShape& like) { return like.expert_bias ? like.experts : 0; };
@@ -238,17 +249,6 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     }
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::mirror, rank.mirror, loads,
                     DType::fp32);
-  }
-  const bool world = any.zero >= 1 || any.exchanges_rows();
-  const int model = rank.layout.tensor * rank.layout.pipeline;
-  // Without clipping too: nothing is updated by a gradient that is not finite.
-  for (std::size_t i = 0; i < rank.of_first_route; ++i) append(norm_calls(rank.held[i]));
-  list.collective(CallKind::all_reduce, "gradient norm all-reduce", world ? Group::world : Group::model,
-                  world ? rank.layout.world() : model, 1, DType::fp32);
-  for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind));
-  for (const StageShape& s : rank.held) {
-    if (s.zero != 1 && s.zero != 2) continue;
-    if (!s.gathers_in_first_forward()) append(parameter_gather_calls(s));
   }
   for (const StageShape& s : rank.held) append(clear_calls(s));
   for (const StageShape& s : rank.held) append(fp8_weight_calls(s));

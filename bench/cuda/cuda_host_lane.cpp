@@ -1,6 +1,7 @@
 #include "bench/cuda/cuda_host_lane.hpp"
 
 #include <new>
+#include <optional>
 
 #include "core/backends/nccl/device_events.hpp"
 #include "core/base/error.hpp"
@@ -23,7 +24,7 @@ class PinnedMemory final : public MemorySource {
 
 class CudaHostLane final : public HostLane {
  public:
-  explicit CudaHostLane(cudaStream_t compute) : compute_(compute) {}
+  CudaHostLane(cudaStream_t compute, DeviceLanes* lanes) : compute_(compute), lanes_(lanes) {}
   ~CudaHostLane() override { static_cast<void>(cudaStreamSynchronize(copies_.get())); }
   CudaHostLane(const CudaHostLane&) = delete;
   CudaHostLane& operator=(const CudaHostLane&) = delete;
@@ -36,17 +37,26 @@ class CudaHostLane final : public HostLane {
     if (from.empty()) return;
     check_cuda(cudaEventRecord(computed_.get(), compute_), "cudaEventRecord");
     check_cuda(cudaStreamWaitEvent(copies_.get(), computed_.get(), 0), "cudaStreamWaitEvent");
+    if (lanes_ != nullptr && !span_) span_ = lanes_->begin(std::nullopt, copies_.get());
     check_cuda(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(from.bytes().value),
                                cudaMemcpyDefault, copies_.get()),
                "cudaMemcpyAsync");
   }
   void wait() override {
     check_cuda(cudaEventRecord(copied_.get(), copies_.get()), "cudaEventRecord");
+    if (span_) {
+      lanes_->end(*span_, copies_.get());
+      lanes_->begin_wait(*span_, compute_);
+    }
     check_cuda(cudaStreamWaitEvent(compute_, copied_.get(), 0), "cudaStreamWaitEvent");
+    if (span_) lanes_->end_wait(*span_, compute_);
+    span_.reset();
   }
 
  private:
   cudaStream_t compute_;
+  DeviceLanes* lanes_;
+  std::optional<std::size_t> span_;  // of copies that have not been waited for
   DeviceStream copies_{StreamPriority::highest};
   DeviceEvent computed_;  // recorded again and again: whoever waits keeps the place that it was at
   DeviceEvent copied_;
@@ -54,8 +64,8 @@ class CudaHostLane final : public HostLane {
 
 }  // namespace
 
-std::unique_ptr<HostLane> cuda_host_lane(cudaStream_t compute) {
-  return std::make_unique<CudaHostLane>(compute);
+std::unique_ptr<HostLane> cuda_host_lane(cudaStream_t compute, DeviceLanes* lanes) {
+  return std::make_unique<CudaHostLane>(compute, lanes);
 }
 
 }  // namespace plumbline

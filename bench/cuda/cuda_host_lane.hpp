@@ -5,12 +5,14 @@
 
 #include <memory>
 
+#include "core/backends/nccl/device_lanes.hpp"
 #include "core/run/host_lane.hpp"
 
 namespace plumbline {
 
 /// Pinned memory, and copies that follow what has been submitted to `compute`, the stream of the operators, at their start;
-/// what is submitted there after wait() follows them. The host waits for nothing. `compute` must outlive it.
-std::unique_ptr<HostLane> cuda_host_lane(cudaStream_t compute);
+/// what is submitted there after wait() follows them. The host waits for nothing. `compute` must outlive it. `lanes`, where
+/// given, gets what was started before a wait as one copy.
+std::unique_ptr<HostLane> cuda_host_lane(cudaStream_t compute, DeviceLanes* lanes = nullptr);
 
 }  // namespace plumbline

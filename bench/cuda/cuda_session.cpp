@@ -104,7 +104,10 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   DeviceMemoryWatch memory_watch(place);
   const auto operators =
       memory_watch.open({.gemm_choice = gemm_choice(), .deterministic = config.numerics.deterministic_mode});
+  DeviceLanes noted;
+  DeviceLanes* const lanes = files.trace.empty() && files.timelines.empty() ? nullptr : &noted;
   NcclOptions options;
+  options.lanes = lanes;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
   options.channels = channels_of(schedule);
   options.context_ring = context_ring(config.parallel);
@@ -121,7 +124,8 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   NvtxActions ranges(schedule, pipeline_rank);
   ActionNote note(communicator.watchdog());
   DeviceTimeline timeline(
-      options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); });
+      options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); },
+      lanes);
   GpuSampler sampler(memory_watch.nvml());
   FirstStep first_step(communicator, *operators, sampler, config.measure.warmup_steps);
   StepObservers observers;
@@ -134,7 +138,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   std::unique_ptr<MemorySource> memory = device_memory(*operators);
   memory_watch.tensors(*memory);
   std::unique_ptr<HostLane> host;
-  if (config.offload.on()) host = cuda_host_lane(options.compute);
+  if (config.offload.on()) host = cuda_host_lane(options.compute, lanes);
   CudaRun run;
   run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
                                  progress, &observers, files.checkpoints, {}, host.get());

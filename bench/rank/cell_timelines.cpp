@@ -26,7 +26,7 @@ Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, c
 }
 
 Timeline measured_timeline(const training::TrainingResult& result) {
-  Timeline timeline{result.trace, result.samples};
+  Timeline timeline{result.trace, result.samples, result.lanes};
   // The origin is rank 0's clock when it left the barrier; a clock that is a little behind reads less than 0.
   for (auto& events : timeline.trace.ranks) {
     for (Event& event : events) {
@@ -39,6 +39,12 @@ Timeline measured_timeline(const training::TrainingResult& result) {
       event.start = std::max(event.start, Seconds{0});
       event.end = std::max(event.end, event.start);
       event.waited_from = std::max(event.waited_from, Seconds{0});
+    }
+  }
+  for (auto& spans : timeline.lanes) {
+    for (LaneSpan& span : spans) {
+      span.start = std::max(span.start, Seconds{0});
+      span.end = std::max(span.end, span.start);
     }
   }
   return timeline;

@@ -19,6 +19,7 @@ std::size_t count_actions(const Schedule& schedule);
 /// the collectives on their lanes.
 Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
                             const HardwareProfile& hardware);
+/// With lanes where the run has noted them.
 Timeline measured_timeline(const training::TrainingResult& result);
 
 /// Writes the file whole or not at all; its stem is the id. Makes the folder, not those above it. Throws Error.

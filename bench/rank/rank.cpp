@@ -113,24 +113,25 @@ training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& s
 
 training::TrainingResult train_emulated(const RunConfig& config, const Schedule& schedule,
                                         const HardwareProfile& hardware, MpiCommunicator& control,
-                                        const training::StepProgress& progress) {
+                                        const training::StepProgress& progress, bool with_lanes) {
   const MachineConfig& machine = config.machine;
   EmulatedClock clock = machine.emulated_clock == EmulatedTime::virtual_time
                             ? EmulatedClock::of_virtual_time()
                             : EmulatedClock(machine.emulated_time_factor, control.clock_offset());
-  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+  LaneNotes noted;
+  LaneNotes* const notes = with_lanes ? &noted : nullptr;
+  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()), notes);
   const auto operators = make_emulated_operators(
       clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.rank())));
-  const auto host = emulated_host_lane(clock, emulated_host_copies(hardware));
+  const auto host = emulated_host_lane(clock, emulated_host_copies(hardware), notes);
   return training::train(
       on_emulated_device(config, hardware), schedule, *operators, communicator, control, untouched_memory(),
-      progress, nullptr, {}, [&clock] { return clock.worked(); }, host.get());
+      progress, notes, {}, [&clock] { return clock.worked(); }, host.get());
 }
 
 void write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,
                  const HardwareProfile& hardware, const training::TrainingResult& result) {
-  const bool short_enough = count_actions(schedule) <= kMostTimelineActions;
-  if (files.trace.empty() && (files.timelines.empty() || !short_enough)) return;
+  if (files.trace.empty() && files.timelines.empty()) return;
   CellTimelines timelines;
   timelines.predicted = predicted_timeline(config, schedule, predict(config, schedule, hardware), hardware);
   timelines.measured = measured_timeline(result);
@@ -138,10 +139,10 @@ void write_files(const RunFiles& files, const RunConfig& config, const Schedule&
     const std::string trace = trace_file(
         files.trace, schedule,
         {{"predicted", timelines.predicted->trace, &timelines.predicted->memory, &timelines.predicted->lanes},
-         {"measured", timelines.measured->trace, &timelines.measured->memory}});
+         {"measured", timelines.measured->trace, &timelines.measured->memory, &timelines.measured->lanes}});
     write_whole_file(files.trace, trace, ExitCode::rank_failed);
   }
-  if (!files.timelines.empty() && short_enough) write_timelines(files.timelines, std::move(timelines));
+  if (!files.timelines.empty()) write_timelines(files.timelines, std::move(timelines));
 }
 
 /// The same; returns why a file could not be written, nothing when all is well.
@@ -220,13 +221,15 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
     };
     const Schedule schedule = schedule_for(config);
     RunFiles files = asked;
+    if (count_actions(schedule) > kMostTimelineActions) files.timelines.clear();
     files.checkpoints = prepared_checkpoints(config, asked.checkpoints, communicator);
     std::optional<DeviceMemoryReport> device_memory;
     std::optional<GpuReport> gpu;
     const auto train = [&] {
       switch (config.machine.backend) {
         case Backend::emulated:
-          return train_emulated(config, schedule, hardware, communicator, progress);
+          return train_emulated(config, schedule, hardware, communicator, progress,
+                                !files.trace.empty() || !files.timelines.empty());
         case Backend::cuda: {
           CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
           device_memory = std::move(run.device_memory);

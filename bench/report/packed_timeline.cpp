@@ -88,7 +88,7 @@ LaneColumns columns_of(const std::vector<std::vector<LaneSpan>>& lanes, const Ti
       columns.start.push_back(ticks(span.start));
       columns.length.push_back(ticks(span.end - span.start));
       columns.waited.push_back(ticks(span.waited));
-      columns.group.push_back(static_cast<std::uint8_t>(span.group));
+      columns.group.push_back(static_cast<std::uint8_t>(place_of(span.group)));
     }
   }
   return columns;

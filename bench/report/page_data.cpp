@@ -176,7 +176,7 @@ std::string data_html(const ReportInput& input) {
     data["types"].push_back(name_of(static_cast<ActionType>(i)));
     data["compute"].push_back(is_compute(static_cast<ActionType>(i)));
   }
-  for (int i = 0; i < kGroups; ++i) data["groups"].push_back(name_of(static_cast<Group>(i)));
+  for (std::size_t i = 0; i < kLanes; ++i) data["groups"].push_back(lane_name(lane_at(i)));
   for (std::size_t i = 0; i < input.records.size(); ++i) {
     OrderedJson cell = cell_json(input.records[i], data["common"], keys);
     if (input.progress) input.progress(static_cast<int>(i), static_cast<int>(input.records.size()));

@@ -49,17 +49,17 @@ Json collectives_to_json(const std::vector<CollectiveEvent>& events) {
 constexpr const char* kLaneTimes[] = {"start_s", "end_s", "waited_s"};
 constexpr Seconds LaneSpan::*kLaneMembers[] = {&LaneSpan::start, &LaneSpan::end, &LaneSpan::waited};
 
-Group lane_group(const JsonKeys& keys, const std::string& name, std::size_t i) {
-  for (int g = 0; g < kGroups; ++g) {
-    if (name == name_of(static_cast<Group>(g))) return static_cast<Group>(g);
+LaneGroup lane_group(const JsonKeys& keys, const std::string& name, std::size_t i) {
+  for (std::size_t place = 0; place < kLanes; ++place) {
+    if (name == lane_name(lane_at(place))) return lane_at(place);
   }
   keys.fail(fmt::format("groups[{}]", i),
-            fmt::format("found \"{}\", expected a group such as \"tensor\"", printable(name)));
+            fmt::format("found \"{}\", expected a group such as \"tensor\", or \"host\"", printable(name)));
 }
 
 Json lanes_to_json(const std::vector<LaneSpan>& spans) {
   Json json = {{"groups", Json::array()}};
-  for (const LaneSpan& span : spans) json["groups"].push_back(name_of(span.group));
+  for (const LaneSpan& span : spans) json["groups"].push_back(lane_name(span.group));
   for (std::size_t i = 0; i < std::size(kLaneTimes); ++i) {
     Json& times = json[kLaneTimes[i]] = Json::array();
     for (const LaneSpan& span : spans) times.push_back((span.*kLaneMembers[i]).value);

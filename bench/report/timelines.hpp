@@ -33,7 +33,7 @@ struct CellTimelines {
 /// rank, one element per event, categories in the order of a record's memory keys. A timeline that does not
 /// exist is null; the bytes are left out where memory is not known. With vocabulary parallelism a rank also
 /// has "collectives": {"names":["C0 0",…],"start_s":[…],"end_s":[…],"waited_from_s":[…],"waited_s":[…]}, kind
-/// and micro-batch of each. Where they are known a rank has "lanes": {"groups":["tensor",…],"start_s":[…],"end_s":[…],"waited_s":[…]}.
+/// and micro-batch of each. Where they are known a rank has "lanes": {"groups":["tensor",…,"host"],"start_s":[…],"end_s":[…],"waited_s":[…]}.
 std::string to_timeline_json(const CellTimelines& timelines);
 
 /// Strict, since anybody may have written it: wrong types and lengths, negative bytes, times that are not

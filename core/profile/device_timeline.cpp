@@ -16,12 +16,13 @@ constexpr std::size_t kOpen = std::numeric_limits<std::size_t>::max();
 }  // namespace
 
 DeviceTimeline::DeviceTimeline(cudaStream_t compute, std::function<Seconds()> now,
-                               std::function<Seconds()> tensor_time)
-    : compute_(compute), now_(std::move(now)), tensor_time_(std::move(tensor_time)) {}
+                               std::function<Seconds()> tensor_time, DeviceLanes* lanes)
+    : compute_(compute), now_(std::move(now)), tensor_time_(std::move(tensor_time)), lanes_(lanes) {}
 
 void DeviceTimeline::step_begins(int /*index*/) {
   in_use_ = 0;
   actions_.clear();
+  if (lanes_ != nullptr) lanes_->clear();
   // The device passes the event somewhere between the two looks at the clock.
   const Seconds before = now_();
   check_cuda(cudaEventRecord(base_.get(), compute_), "cudaEventRecord");
@@ -67,6 +68,13 @@ void DeviceTimeline::step_ends(Seconds origin, std::vector<Event>& events, Secon
     events[i].end = time_of(actions_[i].end);
   }
   if (tensor_time_) tensor_communication = tensor_time_();
+}
+
+void DeviceTimeline::add_lanes(Seconds origin, std::vector<LaneSpan>& lanes) {
+  if (lanes_ == nullptr) return;
+  const Seconds base = base_time_ - origin;
+  for (const LaneSpan& span : lanes_->since(base_))
+    lanes.push_back({span.group, span.start + base, span.end + base, span.waited});
 }
 
 }  // namespace plumbline

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/backends/nccl/device_events.hpp"
+#include "core/backends/nccl/device_lanes.hpp"
 #include "core/run/step_observer.hpp"
 
 namespace plumbline {
@@ -17,14 +18,17 @@ namespace plumbline {
 class DeviceTimeline final : public StepObserver {
  public:
   /// `now` reads the clock that origins come from; `tensor_time`, where given, is called once per step for
-  /// the time in collectives over the tensor group.
-  DeviceTimeline(cudaStream_t compute, std::function<Seconds()> now, std::function<Seconds()> tensor_time);
+  /// the time in collectives over the tensor group. `lanes`, where given, is cleared at the begin of a step, and what it has
+  /// of one is put on the same clock.
+  DeviceTimeline(cudaStream_t compute, std::function<Seconds()> now, std::function<Seconds()> tensor_time,
+                 DeviceLanes* lanes = nullptr);
 
   /// The stream must be idle.
   void step_begins(int index) override;
   void action_begins(const Action& action, Bytes message) override;
   void action_ends(const Action& action) override;
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
+  void add_lanes(Seconds origin, std::vector<LaneSpan>& lanes) override;
 
   /// Bound of the error of the device's times against the host's clock, in the last step.
   Seconds error() const { return error_; }
@@ -35,6 +39,7 @@ class DeviceTimeline final : public StepObserver {
   cudaStream_t compute_;
   std::function<Seconds()> now_;
   std::function<Seconds()> tensor_time_;
+  DeviceLanes* lanes_;
   DeviceEvent base_{cudaEventDefault};
   Seconds base_time_;  // of the host's clock when the device was at base_
   Seconds error_;

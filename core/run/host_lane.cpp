@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/base/error.hpp"
@@ -26,17 +27,28 @@ class PlainHostLane final : public HostLane {
 
 class EmulatedHostLane final : public HostLane {
  public:
-  EmulatedHostLane(EmulatedClock& clock, HostCopyTime time) : clock_(clock), time_(std::move(time)) {}
+  EmulatedHostLane(EmulatedClock& clock, HostCopyTime time, LaneNotes* notes)
+      : clock_(clock), time_(std::move(time)), notes_(notes) {}
   std::unique_ptr<MemorySource> memory() override { return untouched_memory(); }
   void start(const Matrix& from, const Matrix& to) override {
     check(from, to);
-    if (clock_.runs()) done_ = std::max(done_, clock_.position()) + time_(from.bytes());
+    if (!clock_.runs()) return;
+    const Seconds begin = std::max(done_, clock_.position());
+    if (!begun_) begun_ = begin;
+    done_ = begin + time_(from.bytes());
   }
-  void wait() override { clock_.advance_to(done_); }
+  void wait() override {
+    if (notes_ != nullptr && begun_)
+      notes_->add({std::nullopt, *begun_, done_, std::max(Seconds{0}, done_ - clock_.position())});
+    begun_.reset();
+    clock_.advance_to(done_);
+  }
 
  private:
   EmulatedClock& clock_;
   HostCopyTime time_;
+  LaneNotes* notes_;
+  std::optional<Seconds> begun_;  // the first copy that has not been waited for
   Seconds done_;
 };
 
@@ -46,8 +58,8 @@ std::unique_ptr<HostLane> plain_host_lane() {
   return std::make_unique<PlainHostLane>();
 }
 
-std::unique_ptr<HostLane> emulated_host_lane(EmulatedClock& clock, HostCopyTime time) {
-  return std::make_unique<EmulatedHostLane>(clock, std::move(time));
+std::unique_ptr<HostLane> emulated_host_lane(EmulatedClock& clock, HostCopyTime time, LaneNotes* notes) {
+  return std::make_unique<EmulatedHostLane>(clock, std::move(time), notes);
 }
 
 }  // namespace plumbline

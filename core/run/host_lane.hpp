@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/run/emulated_clock.hpp"
+#include "core/run/lane_notes.hpp"
 #include "core/tensor/arena.hpp"
 #include "core/tensor/matrix.hpp"
 
@@ -28,7 +29,9 @@ std::unique_ptr<HostLane> plain_host_lane();
 
 /// What a copy of so many bytes takes.
 using HostCopyTime = std::function<Seconds(Bytes)>;
-/// Nothing is copied; wait() moves the clock to the end of the last copy.
-std::unique_ptr<HostLane> emulated_host_lane(EmulatedClock& clock, HostCopyTime time);
+/// Nothing is copied; wait() moves the clock to the end of the last copy. `notes`, where given, gets what was started before a
+/// wait as one copy.
+std::unique_ptr<HostLane> emulated_host_lane(EmulatedClock& clock, HostCopyTime time,
+                                             LaneNotes* notes = nullptr);
 
 }  // namespace plumbline

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/run/executor.hpp"
+#include "core/trace/lane_span.hpp"
 
 namespace plumbline {
 
@@ -21,6 +22,8 @@ class StepObserver {
   /// observer that knows better, because the device works later than the host asks, puts its times in.
   virtual void step_ends(Seconds /*origin*/, std::vector<Event>& /*events*/,
                          Seconds& /*tensor_communication*/) {}
+  /// After step_ends: adds what ran on the rank's lanes, in times since `origin`.
+  virtual void add_lanes(Seconds /*origin*/, std::vector<LaneSpan>& /*lanes*/) {}
 };
 
 /// Several observers as one: begun in order, ended in reverse, so that their ranges nest.
@@ -43,6 +46,9 @@ class StepObservers final : public StepObserver {
     for (auto it = observers_.rbegin(); it != observers_.rend(); ++it) {
       (*it)->step_ends(origin, events, tensor_communication);
     }
+  }
+  void add_lanes(Seconds origin, std::vector<LaneSpan>& lanes) override {
+    for (StepObserver* observer : observers_) observer->add_lanes(origin, lanes);
   }
 
  private:

@@ -182,10 +182,10 @@ void write_collectives(Writer& writer, const std::vector<CollectiveEvent>& event
 /// The collectives of each group of a rank.
 void write_lanes(Writer& writer, const std::vector<LaneSpan>& spans, const Process& process, std::size_t rank,
                  int first_lane) {
-  for (const Group group : groups_of(spans)) {
+  for (const LaneGroup group : groups_of(spans)) {
     const std::uint64_t uuid = process.lane(rank, first_lane);
-    const std::string name(name_of(group));
-    writer.describe(uuid, process.uuid(), fmt::format("rank {} {} group", rank, name),
+    const std::string name(lane_name(group));
+    writer.describe(uuid, process.uuid(), fmt::format("rank {} {}", rank, title_of(group)),
                     static_cast<int>(rank) * kTracksInOrder + first_lane, [](protozero::pbf_writer&) {});
     const auto begin = [&](Seconds from, const std::string& text, const char* category, Seconds waited) {
       writer.event(event::slice_begin, uuid, nanoseconds(from), [&](protozero::pbf_writer& body) {
@@ -199,7 +199,7 @@ void write_lanes(Writer& writer, const std::vector<LaneSpan>& spans, const Proce
     };
     for (const LaneSpan& span : spans) {
       if (span.group != group) continue;
-      begin(span.start, name, "collective", span.waited);
+      begin(span.start, name, kind_of(group), span.waited);
       const auto [from, to] = wait_of(span);
       if (to > from) {
         begin(from, "waited for", "exposed", span.waited);

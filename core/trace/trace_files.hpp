@@ -25,7 +25,7 @@ struct NamedTrace {
   const Trace& trace;
   /// One sample per event of every rank, or nothing.
   const std::vector<std::vector<MemorySample>>* memory = nullptr;
-  /// The collectives of every rank on the lanes of their groups, or nothing.
+  /// The collectives of every rank on the lanes of their groups, its copies on the host's, or nothing.
   const std::vector<std::vector<LaneSpan>>* lanes = nullptr;
 };
 /// Several traces of one schedule in one file, one process each, on one time axis. Memory becomes one counter

@@ -77,14 +77,14 @@ void append_collectives(std::string& text, std::size_t process, std::size_t rank
 /// The collectives of each group of a rank.
 void append_lanes(std::string& text, std::size_t process, std::size_t rank, int first_lane,
                   const std::vector<LaneSpan>& spans) {
-  for (const Group group : groups_of(spans)) {
+  for (const LaneGroup group : groups_of(spans)) {
     const std::size_t thread = thread_of(rank, first_lane);
-    append_thread(text, process, thread, fmt::format("rank {} {} group", rank, name_of(group)),
+    append_thread(text, process, thread, fmt::format("rank {} {}", rank, title_of(group)),
                   rank * kLanesInOrder + static_cast<std::size_t>(first_lane));
     for (const LaneSpan& span : spans) {
       if (span.group != group) continue;
       const std::string args = fmt::format("\"waited_us\":{:.3f}", span.waited.value * 1e6);
-      append_slice(text, process, thread, span.start, span.end, name_of(group), "collective", args);
+      append_slice(text, process, thread, span.start, span.end, lane_name(group), kind_of(group), args);
       const auto [from, to] = wait_of(span);
       if (to > from) append_slice(text, process, thread, from, to, "waited for", "exposed", args);
     }

@@ -1,6 +1,7 @@
 #include "core/trace/trace_lanes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -90,13 +91,22 @@ WaitSlice wait_of(const LaneSpan& span) {
   return {std::clamp(span.end - span.waited, span.start, span.end), span.end};
 }
 
-std::vector<Group> groups_of(const std::vector<LaneSpan>& spans) {
-  std::vector<Group> groups;
-  for (const LaneSpan& span : spans) {
-    const auto place = std::lower_bound(groups.begin(), groups.end(), span.group);
-    if (place == groups.end() || *place != span.group) groups.insert(place, span.group);
+std::vector<LaneGroup> groups_of(const std::vector<LaneSpan>& spans) {
+  std::array<bool, kLanes> used{};
+  for (const LaneSpan& span : spans) used[place_of(span.group)] = true;
+  std::vector<LaneGroup> groups;
+  for (std::size_t place = 0; place < kLanes; ++place) {
+    if (used[place]) groups.push_back(lane_at(place));
   }
   return groups;
+}
+
+std::string title_of(LaneGroup lane) {
+  return lane ? std::string(name_of(*lane)).append(" group") : "copies to and from the host";
+}
+
+const char* kind_of(LaneGroup lane) {
+  return lane ? "collective" : "copy";
 }
 
 std::vector<Message> messages_of(const Trace& trace) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "core/trace/lane_span.hpp"
@@ -34,8 +35,12 @@ struct WaitSlice {
 WaitSlice wait_of(const CollectiveEvent& event);
 /// The end of the collective.
 WaitSlice wait_of(const LaneSpan& span);
-/// The groups that have some, each once, in the order of Group: a track each.
-std::vector<Group> groups_of(const std::vector<LaneSpan>& spans);
+/// The lanes that have some, each once, groups in the order of Group and the host last: a track each.
+std::vector<LaneGroup> groups_of(const std::vector<LaneSpan>& spans);
+/// "tensor group"; "copies to and from the host".
+std::string title_of(LaneGroup lane);
+/// The category of its slices: "collective"; "copy".
+const char* kind_of(LaneGroup lane);
 
 /// A result that one rank hands to another, from the SEND (or, in a schedule without explicit transfers, from
 /// the action that made it) to the action that uses it.

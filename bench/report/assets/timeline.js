@@ -104,7 +104,7 @@ function legend(timelines) {
     ? el("li", {}, "thin lines: collectives of the split vocabulary, C0, C1, C2, I1, I2; coloured as the critical path where the rank waits") : null;
   return el("ul", {class: "legend"}, items, el("li", {}, thin, "message, waiting included"), waits,
     timelines.some((timeline) => timeline.lanes.length)
-      ? el("li", {}, "bars below a rank: collectives of its groups, hidden; coloured as the critical path where the rank waits") : null,
+      ? el("li", {}, "bars below a rank: collectives of its groups and copies to and from the host, hidden; coloured as the critical path where the rank waits") : null,
     el("li", {}, el("i", {class: "swatch hatch"}), "bubble: nothing to compute"), el("li", {}, line, "critical path"));
 }
 
@@ -142,7 +142,8 @@ function explanation(found, timelines) {
   }
   if (found.span !== undefined) {
     const {laneStart, laneLength, laneWaited, laneGroup} = timeline, i = found.span;
-    return [el("b", {}, `collective of the ${data.groups[laneGroup[i]]} group`), ` \u00b7 rank ${rank}, ${timeline.run}`,
+    const name = data.groups[laneGroup[i]];
+    return [el("b", {}, name === "host" ? "copy to or from the host" : `collective of the ${name} group`), ` \u00b7 rank ${rank}, ${timeline.run}`,
       el("p", {class: "note"}, `${time(secondsOf(timeline, laneStart[i]))} + ${time(secondsOf(timeline, laneLength[i]))}; ` +
         (laneWaited[i] > 0 ? `the rank waits for it ${time(secondsOf(timeline, laneWaited[i]))}` : "hidden behind computation"))];
   }

@@ -23,6 +23,7 @@
 #include "core/base/standard_streams.hpp"
 #include "core/base/statistics.hpp"
 #include "core/run/processors.hpp"
+#include "core/trace/lane_pieces.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -47,6 +48,7 @@ struct StepMeasurement {
   VocabularySeconds vocabulary_waits{};
   std::vector<Event> events;
   std::vector<CollectiveEvent> collectives;
+  std::vector<LaneSpan> lanes;
 };
 
 /// One rank's run: stages, data, and the measurement of each step.
@@ -103,6 +105,7 @@ class Run {
     const RankLoad load = plumbline::difference(read_load(), load_before);
     step.load = step_load_of(from_every_rank(control_, load), machine_processors());
     observers_.step_ends(origin, step.events, step.tensor_communication);
+    step.lanes = lanes(origin, step.time);
     return step;
   }
 
@@ -124,6 +127,15 @@ class Run {
   Receives receives() const {
     return stages_.context().config.parallel.effective_overlap_p2p_comm() ? Receives::ahead
                                                                           : Receives::in_their_turn;
+  }
+
+  /// Those of a step that has taken `step`.
+  std::vector<LaneSpan> lanes(Seconds origin, Seconds step) {
+    std::vector<LaneSpan> all;
+    observers_.add_lanes(origin, all);
+    LanePieces pieces(step / kLanePieces);
+    for (const LaneSpan& span : all) pieces.add(span);
+    return pieces.take();
   }
 
   void start(int index) {
@@ -158,6 +170,22 @@ std::vector<std::vector<CollectiveEvent>> gather_collectives(const Schedule& sch
     broadcast_values(control, control.layout().rank_of({0, 0, pipeline_rank}), events);
   }
   return all;
+}
+
+/// The same of lanes, of which ranks have different numbers.
+std::vector<std::vector<LaneSpan>> gather_lanes(const Schedule& schedule, const std::vector<LaneSpan>& mine,
+                                                Communicator& control) {
+  const std::vector<std::int64_t> sizes = from_every_rank(control, std::int64_t{std::ssize(mine)});
+  std::vector<std::vector<LaneSpan>> all;
+  for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
+    const int source = control.layout().rank_of({0, 0, pipeline_rank});
+    std::vector<LaneSpan> spans(static_cast<std::size_t>(sizes[static_cast<std::size_t>(source)]));
+    if (control.rank() == source) spans = mine;
+    broadcast_values(control, source, spans);
+    all.push_back(std::move(spans));
+  }
+  const bool none = std::all_of(all.begin(), all.end(), [](const auto& spans) { return spans.empty(); });
+  return none ? std::vector<std::vector<LaneSpan>>() : all;
 }
 
 std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
@@ -270,6 +298,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     const StepMeasurement& median = timed[lower_median_index(result.step_times)];
     result.trace = gather_trace(schedule, median.events, control);
     result.trace.collectives = gather_collectives(schedule, median.collectives, control);
+    result.lanes = gather_lanes(schedule, median.lanes, control);
     result.samples = gather_samples(schedule, stages.samples(), control);
     result.computing = gather_computing(schedule, run.computing().seconds(), config.measure.steps, control);
     const BusyTime busy{Trace{{median.events}}.busy(0), median.tensor_communication, median.vocabulary_waits,

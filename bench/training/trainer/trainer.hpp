@@ -14,6 +14,7 @@
 #include "bench/training/trainer/routing_file.hpp"
 #include "core/run/step_load.hpp"
 #include "core/run/step_observer.hpp"
+#include "core/trace/lane_span.hpp"
 #include "core/trace/trace.hpp"
 
 namespace plumbline::training {
@@ -51,6 +52,9 @@ struct TrainingResult {
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
   /// in the order of schedule.actions.
   std::vector<std::vector<MemorySample>> samples;
+  /// What ran on the lanes of every pipeline rank (tensor and data coordinate 0) in the step of `trace`; empty where no
+  /// observer has noted any.
+  std::vector<std::vector<LaneSpan>> lanes;
   /// Seconds of every compute action of all timed steps without waiting, by world rank (ComputingProgram); empty: not known.
   std::vector<std::vector<double>> computing;
   std::vector<LayerLoad> expert_load;          // of a mixture, in the last step

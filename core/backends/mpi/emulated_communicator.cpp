@@ -24,11 +24,13 @@ std::size_t index(Group group) {
 
 }  // namespace
 
-EmulatedCommunicator::EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links)
+EmulatedCommunicator::EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links,
+                                           LaneNotes* notes)
     : Communicator(layout, started_rank(layout)),
       groups_(split_groups(layout, rank())),
       clock_(clock),
       links_(std::move(links)),
+      notes_(notes),
       waiter_(clock.runs() || host_is_crowded(MPI_COMM_WORLD), longest_sleep(layout.world())) {
   if (layout.world() == 1) return;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, world_.out()), "MPI_Comm_dup");
@@ -65,7 +67,9 @@ Ticket EmulatedCommunicator::begin(const PointToPoint& message) {
   if (clock_.runs()) {
     const EmulatedTransfer transfer = links_.message(bytes, rank(), peer);
     Seconds& link = link_free_[peer];
-    link = std::max(clock_.position(), link) + transfer.occupied;
+    link = std::max(clock_.position(), link);
+    slot.message.departure = link.value;
+    link += transfer.occupied;
     slot.end = link + transfer.latency;
     slot.message.arrival = slot.end.value;
   }
@@ -100,6 +104,7 @@ Ticket EmulatedCommunicator::begin(const Collective& call) {
   }
   const Ticket ticket = begin_meeting(call.kind, call.group, call.uneven() ? Bytes{} : whole.bytes(), cost);
   pending_[ticket].slowdown = slowdown;
+  pending_[ticket].noted = true;
   return ticket;
 }
 
@@ -164,12 +169,22 @@ void EmulatedCommunicator::meet(const Pending& last) {
   }
 }
 
+bool EmulatedCommunicator::in_ring(int peer) const {
+  return layout().context > 1 && place_in(Group::context, peer) < std::ssize(members(Group::context));
+}
+
+void EmulatedCommunicator::note(Group group, Seconds begin, Seconds end) {
+  if (notes_ != nullptr && clock_.runs())
+    notes_->add({group, begin, end, std::max(Seconds{0}, end - clock_.position())});
+}
+
 void EmulatedCommunicator::finish(Ticket& ticket) {
   Pending& slot = pending_[ticket];
   switch (slot.kind) {
     case Kind::collective:
       meet(slot);
       pay_slowdown(slot);
+      if (slot.noted && slot.times == nullptr) note(slot.group, slot.end - slot.cost, slot.end);
       break;
     case Kind::send:
       waiter_.wait(slot.request, MPI_STATUS_IGNORE, "MPI_Issend");
@@ -184,6 +199,7 @@ void EmulatedCommunicator::finish(Ticket& ticket) {
                                 slot.expected_bytes, slot.peer, slot.message.bytes));
       }
       slot.end = {slot.message.arrival};
+      if (in_ring(slot.peer)) note(Group::context, {slot.message.departure}, slot.end);
       break;
     case Kind::idle:
       break;

@@ -11,6 +11,7 @@
 #include "core/backends/mpi/waiter.hpp"
 #include "core/run/communicator.hpp"
 #include "core/run/emulated_clock.hpp"
+#include "core/run/lane_notes.hpp"
 #include "core/run/ticket_slots.hpp"
 
 namespace plumbline {
@@ -48,8 +49,11 @@ struct EmulatedLinks {
 /// the emulated work is done, so times read from it are those of the emulated machine.
 class EmulatedCommunicator final : public Communicator {
  public:
-  /// Collective over MPI_COMM_WORLD. `clock` must outlive it. Throws InputError as MpiCommunicator does.
-  EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links);
+  /// Collective over MPI_COMM_WORLD. `clock` must outlive it, and so must `notes`, which, where given, gets every collective
+  /// and every message that comes round a ring of the context group; not those that are watched, nor others' messages.
+  /// Throws InputError as MpiCommunicator does.
+  EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links,
+                       LaneNotes* notes = nullptr);
 
   void barrier(Group group) override;
   void watch(const Ticket& ticket, TicketTimes& times) override;
@@ -59,6 +63,7 @@ class EmulatedCommunicator final : public Communicator {
  private:
   /// What a message carries in place of its payload.
   struct Note {
+    double departure = 0;
     double arrival = 0;
     std::int64_t bytes = 0;
   };
@@ -87,7 +92,8 @@ class EmulatedCommunicator final : public Communicator {
     double slowdown = 1;
     Seconds end;
     bool met = false;  // the collective's end is known
-    Ticket before;     // the collective begins when this one has ended
+    bool noted = false;
+    Ticket before;  // the collective begins when this one has ended
     TicketTimes* times = nullptr;
   };
 
@@ -106,12 +112,16 @@ class EmulatedCommunicator final : public Communicator {
   Ticket begin_meeting(CollectiveKind kind, Group group, Bytes bytes, Seconds cost);
   /// Adds what computation took longer alongside a collective that has met.
   void pay_slowdown(const Pending& slot);
+  bool in_ring(int peer) const;
+  /// The rank has come to where it waits for `end`.
+  void note(Group group, Seconds begin, Seconds end);
   /// Learns the ends of the group's collectives up to this one, in the order in which they were started.
   void meet(const Pending& last);
 
   MpiGroups groups_;
   EmulatedClock& clock_;
   EmulatedLinks links_;
+  LaneNotes* notes_;
   Waiter waiter_;
   MpiComm world_;                                      // messages; null for a world of one
   MpiComm answers_;                                    // to them, in virtual time

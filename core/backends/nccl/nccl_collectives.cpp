@@ -107,7 +107,7 @@ Ticket NcclCommunicator::begin(const Collective& call) {
     return call_nccl(call, root, comm, stream);
   };
   if (!call.awaited) {
-    const Ticket ticket = begin_in_lane(lane, nccl_name(call.kind), enqueued);
+    const Ticket ticket = begin_in_lane(lane, nccl_name(call.kind), enqueued, call.group);
     pending_[ticket].in_layer = within_layers(call.group);
     lane.started = pending_[ticket].end;
     return ticket;
@@ -122,7 +122,10 @@ void NcclCommunicator::on_compute_stream(Group group, Lane& lane, const char* na
       check_cuda(cudaStreamWaitEvent(compute_, lane.started->event.get(), 0), "cudaStreamWaitEvent");
       lane.started.reset();
     }
+    const bool noted = notes(group);
+    const std::size_t span = noted ? noted_->begin(group, compute_, true) : 0;
     (void)enqueue(lane, compute_, name, call);
+    if (noted) noted_->end(span, compute_);
   };
   if (within_layers(group)) return timed(put);
   put();

@@ -71,7 +71,8 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
       timeout_(options.watchdog.timeout),
       board_(MPI_COMM_WORLD),
       blocks_(options.blocks),
-      multiprocessors_(options.multiprocessors) {
+      multiprocessors_(options.multiprocessors),
+      noted_(options.lanes) {
   check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
   const MpiGroups groups = split_groups(layout, rank());
   make_groups(groups);
@@ -216,11 +217,13 @@ std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t str
   return end;
 }
 
-Ticket NcclCommunicator::begin_in_lane(Lane& lane, const char* name, const Call& call) {
+Ticket NcclCommunicator::begin_in_lane(Lane& lane, const char* name, const Call& call, LaneGroup group) {
   check_cuda(cudaEventRecord(lane.before.get(), compute_), "cudaEventRecord");
   check_cuda(cudaStreamWaitEvent(lane.stream.get(), lane.before.get(), 0), "cudaStreamWaitEvent");
   Pending pending;
+  if (notes(group)) pending.span = noted_->begin(group, lane.stream.get());
   pending.end = enqueue(lane, lane.stream.get(), name, call);
+  if (pending.span) noted_->end(*pending.span, lane.stream.get());
   return open(std::move(pending));
 }
 
@@ -240,7 +243,9 @@ void NcclCommunicator::finish(Ticket& ticket) {
   }
   if (slot.end) {
     const auto wait = [&] {
+      if (slot.span) noted_->begin_wait(*slot.span, compute_);
       check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
+      if (slot.span) noted_->end_wait(*slot.span, compute_);
     };
     if (slot.in_layer) {
       timed(wait);

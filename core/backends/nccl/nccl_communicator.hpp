@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "core/backends/nccl/block_budget.hpp"
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/device_events.hpp"
+#include "core/backends/nccl/device_lanes.hpp"
 #include "core/backends/nccl/host_copies.hpp"
 #include "core/backends/nccl/nonblocking_comm.hpp"
 #include "core/backends/nccl/watchdog.hpp"
@@ -33,6 +35,8 @@ struct NcclOptions {
   WatchdogOptions watchdog;
   NcclBlocks blocks;
   int multiprocessors = 0;  // of the device; 0: not known, and the budget of blocks is not checked
+  DeviceLanes* lanes =
+      nullptr;  // gets collectives on the device and messages that come round a sequence's ring; null: none
 };
 
 /// "2.28.9" of the library that is loaded.
@@ -101,6 +105,7 @@ class NcclCommunicator final : public Communicator {
     std::shared_ptr<HostCopies> copies;  // of device memory that goes over MPI
     bool follows = false;                // waits in followers_ for another ticket
     bool in_layer = false;               // waiting for it counts as time of a layer's communication
+    std::optional<std::size_t> span;     // in noted_
     TicketTimes* times = nullptr;
   };
   /// What start_all_reduce_after has put off, and the ticket its caller holds.
@@ -154,8 +159,10 @@ class NcclCommunicator final : public Communicator {
   void timed(const std::function<void()>& call);
   /// Makes a call of MPI under the eyes of the watchdog.
   void on_host(Group group, const char* name, const std::function<void()>& call);
-  /// Puts `call` into the lane's own stream, after what the compute stream holds now.
-  Ticket begin_in_lane(Lane& lane, const char* name, const Call& call);
+  /// Puts `call` into the lane's own stream, after what the compute stream holds now. `group`: whose lane it is noted on.
+  Ticket begin_in_lane(Lane& lane, const char* name, const Call& call, LaneGroup group);
+  /// Whether what runs over `group` is noted: not what is watched.
+  bool notes(LaneGroup group) const { return noted_ != nullptr && group && *group < Group::vocab_hidden; }
   Ticket open(Pending pending);
   void close(Ticket& ticket);
   /// Starts the followers whose predecessor has ended, in their order.
@@ -174,6 +181,7 @@ class NcclCommunicator final : public Communicator {
   std::map<std::pair<int, int>, Lane*> channels_;  // by world ranks from, to
   NcclBlocks blocks_;
   int multiprocessors_;
+  DeviceLanes* noted_;
   bool rehearses_ = false;
   TicketSlots<Pending> pending_;
   std::deque<PutOff> followers_;

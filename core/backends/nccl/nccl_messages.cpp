@@ -31,7 +31,9 @@ Ticket NcclCommunicator::begin(const PointToPoint& message) {
     return sends ? ncclSend(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream)
                  : ncclRecv(buffer.data, count_of(buffer), nccl_type(buffer.dtype), other, comm, stream);
   };
-  const Ticket ticket = begin_in_lane(*found->second, sends ? "ncclSend" : "ncclRecv", call);
+  const bool comes_round = !sends && found->second->in_ring;
+  const Ticket ticket = begin_in_lane(*found->second, sends ? "ncclSend" : "ncclRecv", call,
+                                      comes_round ? LaneGroup(Group::context) : std::nullopt);
   pending_[ticket].in_layer = found->second->in_ring;
   return ticket;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/time/action_lanes.hpp"
 #include "core/base/error.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
@@ -42,7 +43,7 @@ RunConfig with(RunConfig config, int tensor, int data) {
 /// group's lane, and none is before the action or behind it.
 void expect_lanes(const std::vector<LaneSpan>& lanes, const ActionTime& time) {
   Seconds tensor, data, all_data;
-  std::map<Group, Seconds> ends;
+  std::map<LaneGroup, Seconds> ends;
   std::vector<LaneSpan> ordered = lanes;
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const LaneSpan& a, const LaneSpan& b) { return a.start < b.start; });
@@ -298,6 +299,50 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
     EXPECT_NEAR(costs.reduce_gradients.value, c.reduce_gradients, 1e-9);
     EXPECT_NEAR(costs.optimizer.value, c.optimizer, 1e-9);
     EXPECT_NEAR(costs.first_forward.value, c.first_forward, 1e-9);
+  }
+}
+
+// The same, drawn: seconds before and after the begin of ARG, and of each what is waited for.
+TEST(StepEnd, ReductionsHaveLanesFromBeforeARG) {
+  struct ReductionCase {
+    const char* name;
+    int zero;
+    double latency;
+    std::int64_t bucket;
+    std::vector<LaneSpan> lanes;
+  };
+  const auto data = [](double start, double end, double waited) {
+    return LaneSpan{Group::data, {start}, {end}, {waited}};
+  };
+  const std::vector<ReductionCase> cases = {
+      {"two layers and the embedding",
+       0,
+       1,
+       500,
+       {data(-16, -14, 0), data(-1, 1, 1), data(1, 3, 2), data(3, 5, 2)}},
+      {"both layers in one bucket", 0, 5, 600, {data(-1, 9, 9), data(9, 19, 10), data(19, 29, 10)}},
+      // B lasts until 40: it waits from 35 to 39, and copies twice.
+      {"ZeRO-1", 1, 5, 500, {data(-22, -17, 0), data(-6, -1, 4), data(0, 5, 5), data(6, 16, 10)}},
+      {"ZeRO-2: the vectors", 2, 5, 500, {data(0, 10, 10)}},
+  };
+  for (const ReductionCase& c : cases) {
+    SCOPED_TRACE(c.name);
+    RunConfig config = with(sample::tiny_qwen2(), 1, 2);
+    config.parallel.zero_stage = c.zero;
+    config.parallel.ddp_bucket_size = c.bucket;
+    const std::vector<ActionLanes> kinds =
+        action_lanes(config, sample::one_rank(2), counting_machine(c.latency));
+    const auto arg = std::find_if(kinds.begin(), kinds.end(),
+                                  [](const ActionLanes& kind) { return kind.type == reduce_gradients; });
+    ASSERT_NE(arg, kinds.end());
+    EXPECT_NEAR(arg->all.value, std::max(0.0, c.lanes.back().end.value), 1e-9);
+    ASSERT_EQ(arg->spans.size(), c.lanes.size());
+    for (std::size_t i = 0; i < c.lanes.size(); ++i) {
+      EXPECT_EQ(arg->spans[i].group, c.lanes[i].group);
+      EXPECT_NEAR(arg->spans[i].start.value, c.lanes[i].start.value, 1e-6) << i;
+      EXPECT_NEAR(arg->spans[i].end.value, c.lanes[i].end.value, 1e-6) << i;
+      EXPECT_NEAR(arg->spans[i].waited.value, c.lanes[i].waited.value, 1e-6) << i;
+    }
   }
 }
 

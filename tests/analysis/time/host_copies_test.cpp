@@ -63,10 +63,19 @@ TEST(HostCopies, RunBesideTheNextLayer) {
     copies.back = c.type != forward;
     if (c.type != backward_weight)
       copies.of_layer.assign(static_cast<std::size_t>(c.layers), Seconds{c.copy});
-    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, copies);
+    std::vector<LaneSpan> lanes;
+    const ActionTime time = time_action(work_of(shape, c.type), machine, {}, copies, &lanes);
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.copies.value, c.exposed, 1e-9);
     EXPECT_NEAR(time.copied.value, c.copied, 1e-9);
+    Seconds waited, all;
+    for (const LaneSpan& span : lanes) {
+      EXPECT_EQ(span.group, std::nullopt) << "one rank has copies alone";
+      waited += span.waited;
+      all += span.end - span.start;
+    }
+    EXPECT_NEAR(waited.value, c.exposed, 1e-9);
+    EXPECT_NEAR(all.value, c.copied, 1e-9);
   }
 }
 

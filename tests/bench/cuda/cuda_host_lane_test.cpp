@@ -66,6 +66,31 @@ TEST(CudaHostLane, ComputationGoesOnAlongside) {
   EXPECT_TRUE(copied_first);
 }
 
+TEST(CudaHostLane, NotesCopiesBetweenWaits) {
+  const DeviceStream stream;
+  DeviceLanes lanes;
+  const std::unique_ptr<HostLane> lane = cuda_host_lane(stream.get(), &lanes);
+  std::vector<float> device(kElements, 1);
+  std::vector<float> host(kElements, 0);
+  const DeviceEvent base(cudaEventDefault);
+  check_cuda(cudaEventRecord(base.get(), stream.get()), "cudaEventRecord");
+  lane->wait();  // for nothing
+  for (int copies = 0; copies < 2; ++copies) lane->start(matrix_of(device), matrix_of(host));
+  lane->wait();
+  compute(stream, [] { std::this_thread::sleep_for(kLong); });
+  lane->start(matrix_of(host), matrix_of(device));
+  lane->wait();
+  check_cuda(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+  const std::vector<LaneSpan> spans = lanes.since(base);
+  ASSERT_EQ(spans.size(), 2U);
+  for (const LaneSpan& span : spans) {
+    EXPECT_EQ(span.group, std::nullopt);
+    EXPECT_LE(span.start, span.end);
+    EXPECT_LE(span.waited, span.end - span.start);
+  }
+  EXPECT_GE((spans[1].start - spans[0].end).value, 0.02) << "after what was computed before it";
+}
+
 TEST(CudaHostLane, RefusesWhatDoesNotFit) {
   const DeviceStream stream;
   const std::unique_ptr<HostLane> lane = cuda_host_lane(stream.get());

@@ -60,7 +60,7 @@ std::vector<std::vector<LaneSpan>> sample_lanes() {
   return {{{Group::tensor, {0.5}, {1.5}, {0.25}},
            {Group::data, {1}, {3}, {0}},
            {Group::tensor, {2}, {2.5}, {0.5}}},
-          {{Group::expert, {0}, {1}, {1}}}};
+          {{std::nullopt, {0}, {1}, {1}}}};
 }
 
 TEST(Timelines, WhatIsWrittenIsRead) {
@@ -199,7 +199,7 @@ TEST(PackedTimeline, LanesComeLast) {
       EXPECT_NEAR(numbers[i] * tick, span.start.value, 1e-8);
       EXPECT_NEAR(numbers[4 + i] * tick, (span.end - span.start).value, 1e-8);
       EXPECT_NEAR(numbers[8 + i] * tick, span.waited.value, 1e-8);
-      EXPECT_EQ(packed.bytes[at + 48 + i], static_cast<std::uint8_t>(span.group));
+      EXPECT_EQ(packed.bytes[at + 48 + i], static_cast<std::uint8_t>(place_of(span.group)));
       ++i;
     }
   }

@@ -455,6 +455,55 @@ TEST_P(NcclCommunicatorBothWays, WhatFollowsWithoutTheHostIsPutInOrderByTheDevic
   rank.nccl.barrier(Group::world);
 }
 
+// Computation of 100 ms hides an all-reduce; a rank that comes 60 ms late is waited for.
+TEST(NcclCommunicator, NotesWhenCollectivesRanOnTheDeviceAndHowLongItWaited) {
+  if (world() < 2) return;
+  const Layout layout = two_by(2, 1);
+  const DeviceStream compute;
+  DeviceLanes lanes;
+  MpiCommunicator control(layout);
+  NcclOptions options = Rank::options(layout, Seconds{300}, compute.get(), 0, 1);
+  options.lanes = &lanes;
+  NcclCommunicator nccl(layout, control, options);
+  const auto computes = [&](int milliseconds) {
+    fake::submit(reinterpret_cast<fake::Stream*>(compute.get()),
+                 [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
+  };
+  OnDevice<float> first(kMany, 1);
+  OnDevice<float> second(kMany, 1);
+  const DeviceEvent base(cudaEventDefault);
+  for (const bool late : {false, true}) {
+    nccl.barrier(Group::world);
+    lanes.clear();
+    check_cuda(cudaEventRecord(base.get(), compute.get()), "cudaEventRecord");
+    nccl.all_reduce(Group::tensor, first.matrix(), ReduceOp::sum);
+    if (late && nccl.rank() % 2 == 0) computes(60);
+    Ticket ticket = nccl.start_all_reduce(Group::tensor, second.matrix(), ReduceOp::sum);
+    if (!late) computes(100);
+    nccl.wait(ticket);
+    nccl.barrier(Group::world);  // over MPI
+    const std::vector<LaneSpan> spans = lanes.since(base);
+    ASSERT_EQ(spans.size(), 2U);
+    EXPECT_GE(spans[0].start.value, 0);
+    EXPECT_EQ(spans[0].waited, spans[0].end - spans[0].start) << "in the stream of computation";
+    for (const LaneSpan& span : spans) {
+      EXPECT_EQ(span.group, Group::tensor);
+      EXPECT_LE(span.start, span.end);
+    }
+    EXPECT_GE(spans[1].start.value, spans[0].end.value - 1e-6);
+    if (!late) {
+      EXPECT_LT(spans[1].waited.value, 0.06);
+    } else if (nccl.rank() % 2 == 1) {
+      EXPECT_GT(spans[1].waited.value, 0.03);
+    }
+  }
+  Ticket ticket = nccl.start_all_reduce(Group::tensor, second.matrix(), ReduceOp::sum);
+  lanes.clear();
+  nccl.wait(ticket);  // of an earlier step: forgotten
+  nccl.barrier(Group::world);
+  EXPECT_TRUE(lanes.since(base).empty());
+}
+
 TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocessors) {
   const Layout layout = two_by(1, world());
   fake::stream_priorities().clear();

@@ -33,8 +33,9 @@ TEST(HostLane, PlainCopiesThereAndBack) {
 
 TEST(HostLane, EmulatedCopiesFollowOneAnotherBesideTheWork) {
   EmulatedClock clock = EmulatedClock::of_virtual_time();
-  const std::unique_ptr<HostLane> lane =
-      emulated_host_lane(clock, [](Bytes bytes) { return Seconds{static_cast<double>(bytes.value)}; });
+  LaneNotes notes;
+  const std::unique_ptr<HostLane> lane = emulated_host_lane(
+      clock, [](Bytes bytes) { return Seconds{static_cast<double>(bytes.value)}; }, &notes);
   Arena host({}, lane->memory());
   Arena device({}, untouched_memory());
   const Tensor tensor = device.allocate(Category::activations, "tensor", 1, 1, DType::fp32);
@@ -52,6 +53,17 @@ TEST(HostLane, EmulatedCopiesFollowOneAnotherBesideTheWork) {
   lane->wait();
   EXPECT_EQ(clock.now().value, 29);
   EXPECT_EQ(clock.worked().value, 26);  // waiting is no work
+  lane->wait();                         // for nothing
+  std::vector<LaneSpan> spans;
+  notes.add_lanes({}, spans);
+  ASSERT_EQ(spans.size(), 2U);
+  const double wanted[][3] = {{10, 18, 3}, {20, 24, 0}};
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_EQ(spans[i].group, std::nullopt);
+    EXPECT_EQ(spans[i].start.value, wanted[i][0]);
+    EXPECT_EQ(spans[i].end.value, wanted[i][1]);
+    EXPECT_EQ(spans[i].waited.value, wanted[i][2]);
+  }
 }
 
 TEST(HostLane, RefusesCopiesOfAnotherSize) {

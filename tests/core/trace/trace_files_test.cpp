@@ -304,7 +304,7 @@ TEST(TraceJson, CollectivesHaveTracksOfTheirOwn) {
 /// A gather that is waited for in its last half and one that is hidden, of the tensor group; the other rank has another group.
 const std::vector<std::vector<LaneSpan>> kLanes = {
     {{Group::tensor, {0}, {1}, {0.5}}, {Group::data, {0.5}, {2}, {0}}, {Group::tensor, {1}, {2}, {0}}},
-    {{Group::expert, {3}, {4}, {9}}}};
+    {{Group::expert, {3}, {4}, {9}}, {std::nullopt, {3}, {3.5}, {0.25}}}};
 
 TEST(Perfetto, GroupsHaveTracksOfTheirOwn) {
   const Sample sample = with_collectives();
@@ -322,6 +322,7 @@ TEST(Perfetto, GroupsHaveTracksOfTheirOwn) {
   EXPECT_EQ(found.at("rank 0 data group").size(), 1U);
   ASSERT_EQ(found.at("rank 1 expert group").size(), 2U);
   EXPECT_EQ(found.at("rank 1 expert group")[1].begin, 3'000'000'000U) << "no longer than its collective";
+  EXPECT_EQ(found.at("rank 1 copies to and from the host").size(), 2U);
   EXPECT_EQ(found.at("rank 0 C0 broadcast X").size(), 2U) << "a track of its own";
 }
 
@@ -342,6 +343,7 @@ TEST(TraceJson, GroupsHaveTracksOfTheirOwn) {
   EXPECT_EQ(seconds["rank 0 tensor group"], (Sums{{"collective", 2}, {"exposed", 0.5}}));
   EXPECT_EQ(seconds["rank 0 data group"], (Sums{{"collective", 1.5}}));
   EXPECT_EQ(seconds["rank 1 expert group"], (Sums{{"collective", 1}, {"exposed", 1}}));
+  EXPECT_EQ(seconds["rank 1 copies to and from the host"], (Sums{{"copy", 0.5}, {"exposed", 0.25}}));
 }
 
 TEST(TraceJson, SlicesMessagesBytesAndRanks) {
