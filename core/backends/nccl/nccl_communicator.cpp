@@ -278,6 +278,22 @@ void NcclCommunicator::progress() {
   watchdog_->check();
 }
 
+std::string NcclCommunicator::register_memory(void* data, Bytes bytes) {
+  for (const auto& lane : lanes_) {
+    std::string refused = lane->comm->register_memory(data, static_cast<std::size_t>(bytes.value));
+    if (refused.empty()) continue;
+    for (const auto& with : lanes_) with->comm->deregister_memory(data);
+    return refused;
+  }
+  return "";
+}
+
+void NcclCommunicator::deregister_memory(void* data) {
+  if (std::uncaught_exceptions() > 0) abort();  // the device may wait for ranks that wait for this one
+  (void)cudaDeviceSynchronize();
+  for (const auto& lane : lanes_) lane->comm->deregister_memory(data);
+}
+
 std::string NcclCommunicator::asynchronous_error() {
   for (const auto& lane : lanes_) {
     std::string error = lane->comm->asynchronous_error();

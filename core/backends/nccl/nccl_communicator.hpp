@@ -75,6 +75,11 @@ class NcclCommunicator final : public Communicator {
   Seconds now() const override { return control_.now(); }
 
   Watchdog& watchdog() { return *watchdog_; }
+  /// As NonblockingComm's, with every communicator: with all of them, or, where one refuses, with none.
+  std::string register_memory(void* data, Bytes bytes);
+  /// Waits for the device; aborts what is in progress when an exception is on its way.
+  void deregister_memory(void* data);
+  int communicators() const { return static_cast<int>(lanes_.size()); }
   /// From now on nothing that another rank has to come for is left waiting on the device, or again as always. The same on
   /// all ranks, when nothing is in progress.
   void rehearse(bool on) { rehearses_ = on; }
