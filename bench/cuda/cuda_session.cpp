@@ -60,15 +60,20 @@ void use_a_queue_per_stream() {
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
-/// Tells the watchdog which action its operations belong to.
+/// Tells the watchdog which action its operations belong to, and how far the device is.
 class ActionNote final : public StepObserver {
  public:
-  explicit ActionNote(Watchdog& watchdog) : watchdog_(watchdog) {}
-  void action_begins(const Action& action, Bytes /*message*/) override { watchdog_.begin_action(action); }
-  void action_ends(const Action& /*action*/) override { watchdog_.end_action(); }
+  explicit ActionNote(NcclCommunicator& communicator) : communicator_(communicator) {}
+  void action_begins(const Action& action, Bytes /*message*/) override {
+    communicator_.watchdog().begin_action(action);
+  }
+  void action_ends(const Action& /*action*/) override {
+    communicator_.action_asked_for();
+    communicator_.watchdog().end_action();
+  }
 
  private:
-  Watchdog& watchdog_;
+  NcclCommunicator& communicator_;
 };
 
 DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training::TrainingResult& result,
@@ -121,7 +126,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
 
   const int pipeline_rank = config.layout().coordinates(control.rank()).pipeline;
   NvtxActions ranges(schedule, pipeline_rank);
-  ActionNote note(communicator.watchdog());
+  ActionNote note(communicator);
   DeviceTimeline timeline(
       options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); });
   GpuSampler sampler(memory_watch.nvml());

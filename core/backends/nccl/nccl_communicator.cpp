@@ -92,6 +92,7 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   transport.begins = [this] { (void)cudaSetDevice(device_); };
   watchdog_ = std::make_unique<Watchdog>(rank(), board_, std::move(transport), options.watchdog);
   for (const auto& lane : lanes_) lane->number = watchdog_->add_lane(lane->comm->name(), lane->members);
+  computation_ = watchdog_->add_lane(fmt::format("rank {}", rank()), {rank()});
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -209,6 +210,12 @@ std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t str
   }
   end->record(stream);
   return end;
+}
+
+void NcclCommunicator::action_asked_for() {
+  std::shared_ptr<EndEvent> end = ends_.take();
+  watchdog_->started(computation_, "computation", end);
+  end->record(compute_);
 }
 
 Ticket NcclCommunicator::begin_in_lane(Lane& lane, const char* name, const Call& call) {

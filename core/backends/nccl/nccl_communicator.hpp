@@ -75,6 +75,9 @@ class NcclCommunicator final : public Communicator {
   Seconds now() const override { return control_.now(); }
 
   Watchdog& watchdog() { return *watchdog_; }
+  /// To be called at the end of every action. The host may be a step ahead of the device: when this gets to the action's end,
+  /// the watchdog sees that computation goes on, though communication has been in progress for long.
+  void action_asked_for();
   /// As NonblockingComm's, with every communicator: with all of them, or, where one refuses, with none.
   std::string register_memory(void* data, Bytes bytes);
   /// Waits for the device; aborts what is in progress when an exception is on its way.
@@ -178,6 +181,7 @@ class NcclCommunicator final : public Communicator {
   NcclBlocks blocks_;
   int multiprocessors_;
   bool rehearses_ = false;
+  int computation_ = 0;  // the watchdog's number for what this rank computes
   TicketSlots<Pending> pending_;
   std::deque<PutOff> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;

@@ -24,17 +24,11 @@ CudaOperators::CudaOperators(const CudaOptions& options)
       stream_(options.device),
       queue_{stream_.get(), 1},
       partials_(stream_.get()),
+      numbers_(stream_.get()),
       matmul_(stream_.get(), options.device, options.gemm_choice),
       cudnn_(options.device, stream_.get(), options.cudnn_attention) {
   PLUMBLINE_CUDA(
       cudaDeviceGetAttribute(&queue_.multiprocessors, cudaDevAttrMultiProcessorCount, options.device));
-}
-
-double CudaOperators::fetch(const double* from) {
-  double value = 0;
-  PLUMBLINE_CUDA(cudaMemcpyAsync(&value, from, sizeof value, cudaMemcpyDeviceToHost, queue_.stream));
-  PLUMBLINE_CUDA(cudaStreamSynchronize(queue_.stream));
-  return value;
 }
 
 void CudaOperators::copy(Matrix from, Matrix to) {

@@ -151,36 +151,5 @@ TEST_F(RegisteredMemoryTest, ARefusalLaterEndsTheRun) {
   EXPECT_THROW(memory->allocate({1 << 20}), std::bad_alloc);
 }
 
-TEST_F(RegisteredMemoryTest, TheHostWaitsForNoMessage) {
-  if (world() == 1) return;
-  void* data = nullptr;
-  check_cuda(cudaMalloc(&data, 4000), "cudaMalloc");
-  const Matrix buffer(data, 1, 1000, DType::int32);
-  const int before = fake::waits_for_the_device();
-  for (int microbatch = 0; microbatch < 5; ++microbatch) {
-    const Coordinates at = layout_.coordinates(control_.rank());
-    const auto pipeline_rank = [&](int pipeline) {
-      Coordinates other = at;
-      other.pipeline = pipeline;
-      return layout_.rank_of(other);
-    };
-    if (at.pipeline > 0) {
-      Ticket in = nccl_->receive(buffer, pipeline_rank(at.pipeline - 1), microbatch);
-      nccl_->wait(in);
-    }
-    nccl_->all_reduce(Group::tensor, buffer, ReduceOp::sum);
-    if (at.pipeline + 1 < layout_.pipeline) {
-      Ticket out = nccl_->send(buffer, pipeline_rank(at.pipeline + 1), microbatch);
-      nccl_->wait(out);
-    }
-    Ticket gradients = nccl_->start_all_reduce(Group::world, buffer, ReduceOp::max);
-    nccl_->progress();
-    nccl_->wait(gradients);
-  }
-  EXPECT_EQ(fake::waits_for_the_device(), before);
-  nccl_->barrier(Group::world);
-  (void)cudaFree(data);
-}
-
 }  // namespace
 }  // namespace plumbline
