@@ -4,12 +4,13 @@
 // Conventions. Matrices are row-major; T = batch × sequence token rows, batch-major. "Storage type" is the
 // type of the activations and weights, fp32, bf16 or fp16; sums inside an operator are always fp32.
 // "Overwrites" and "accumulates into" are said for every output. Shapes or types that disagree throw Error
-// naming the operator. Results are the same bit for bit on every call with the same inputs.
+// naming the operator. A Number that is returned is there once synchronize() has been called. Results are the same bit for bit on every call with the same inputs.
 #pragma once
 
 #include <cstdint>
 
 #include "core/tensor/matrix.hpp"
+#include "kernels/number.hpp"
 
 namespace plumbline {
 

@@ -13,6 +13,7 @@
 #include "bench/cuda/device_memory_watch.hpp"
 #include "bench/cuda/first_step.hpp"
 #include "bench/cuda/nccl_log.hpp"
+#include "bench/cuda/tensor_memory.hpp"
 #include "bench/machine/gpu_sampler.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/nccl/channels.hpp"
@@ -59,15 +60,20 @@ void use_a_queue_per_stream() {
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
-/// Tells the watchdog which action its operations belong to.
+/// Tells the watchdog which action its operations belong to, and how far the device is.
 class ActionNote final : public StepObserver {
  public:
-  explicit ActionNote(Watchdog& watchdog) : watchdog_(watchdog) {}
-  void action_begins(const Action& action, Bytes /*message*/) override { watchdog_.begin_action(action); }
-  void action_ends(const Action& /*action*/) override { watchdog_.end_action(); }
+  explicit ActionNote(NcclCommunicator& communicator) : communicator_(communicator) {}
+  void action_begins(const Action& action, Bytes /*message*/) override {
+    communicator_.watchdog().begin_action(action);
+  }
+  void action_ends(const Action& /*action*/) override {
+    communicator_.action_asked_for();
+    communicator_.watchdog().end_action();
+  }
 
  private:
-  Watchdog& watchdog_;
+  NcclCommunicator& communicator_;
 };
 
 DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training::TrainingResult& result,
@@ -78,7 +84,8 @@ DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training:
   return {"measured with " + watch.source(), watch.readings().device, account_device(readings, allocated)};
 }
 
-GpuReport gpu_report(Operators& operators, const NcclLog& log, const GpuSampler& sampler) {
+GpuReport gpu_report(Operators& operators, const TensorMemory& memory, const NcclLog& log,
+                     const GpuSampler& sampler) {
   GpuReport report;
   for (KernelChoice& choice : cuda_choices(operators)) {
     report.computed_by.push_back({std::move(choice.call), std::move(choice.by), std::move(choice.why)});
@@ -86,6 +93,7 @@ GpuReport gpu_report(Operators& operators, const NcclLog& log, const GpuSampler&
   for (std::string& way : log.transports()) {
     report.computed_by.push_back({"messages and collectives", std::move(way), ""});
   }
+  if (auto registered = memory.report()) report.computed_by.push_back(std::move(*registered));
   report.state = sampler.state();
   return report;
 }
@@ -122,7 +130,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
 
   const int pipeline_rank = config.layout().coordinates(control.rank()).pipeline;
   NvtxActions ranges(schedule, pipeline_rank);
-  ActionNote note(communicator.watchdog());
+  ActionNote note(communicator);
   DeviceTimeline timeline(
       options.compute, [&] { return communicator.now(); }, [&] { return communicator.take_tensor_time(); },
       lanes);
@@ -135,15 +143,15 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   if (trace) observers.add(&*trace);
   observers.add(&ranges);
   observers.add(&timeline);  // innermost: its times are in the events before the trace keeps them
-  std::unique_ptr<MemorySource> memory = device_memory(*operators);
-  memory_watch.tensors(*memory);
+  TensorMemory memory(*operators, communicator, config.machine.nccl_ub);
+  memory_watch.tensors([&] { return memory.use(); });
   std::unique_ptr<HostLane> host;
   if (config.offload.on()) host = cuda_host_lane(options.compute, lanes);
   CudaRun run;
-  run.training = training::train(config, schedule, *operators, communicator, control, std::move(memory),
-                                 progress, &observers, files.checkpoints, {}, host.get());
+  run.training = training::train(config, schedule, *operators, communicator, control, memory.take(), progress,
+                                 &observers, files.checkpoints, {}, host.get());
   run.device_memory = device_report(memory_watch, run.training, control);
-  run.gpu = gpu_report(*operators, log, sampler);
+  run.gpu = gpu_report(*operators, memory, log, sampler);
   if (trace) trace->write(schedule, files.trace + ".kernels.json", timeline.error());
   return run;
 }

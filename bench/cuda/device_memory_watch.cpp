@@ -10,7 +10,7 @@ DeviceReading DeviceMemoryWatch::read() const {
   DeviceReading reading;
   reading.used = meter_.used();
   reading.library_pool = library_pool_use(place_.device()).reserved;
-  if (tensors_ != nullptr) reading.tensor_pool = device_pool_use(*tensors_).reserved;
+  if (tensors_) reading.tensor_pool = tensors_().reserved;
   return reading;
 }
 
@@ -51,7 +51,7 @@ void DeviceMemoryWatch::step_ends(Seconds /*origin*/, std::vector<Event>& /*even
                                   Seconds& /*tensor_communication*/) {
   readings_.last = read();
   readings_.most_library_pool = library_pool_use(place_.device()).most_reserved;
-  if (tensors_ != nullptr) readings_.most_tensor_pool = device_pool_use(*tensors_).most_reserved;
+  if (tensors_) readings_.most_tensor_pool = tensors_().most_reserved;
 }
 
 }  // namespace plumbline

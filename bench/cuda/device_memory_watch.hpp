@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/cuda/cuda_device.hpp"
@@ -26,8 +27,8 @@ class DeviceMemoryWatch final : public StepObserver {
   std::unique_ptr<Operators> open(CudaOptions options = {});
   /// `connect` makes the communicators and uses each. Collective over the host.
   void connect(const std::function<void()>& connect);
-  /// The pool of the tensors, which is asked as long as steps are taken.
-  void tensors(const MemorySource& memory) { tensors_ = &memory; }
+  /// What the tensors' memory has reserved, which is asked as long as steps are taken.
+  void tensors(std::function<DevicePoolUse()> use) { tensors_ = std::move(use); }
   /// Each step's scratch counts by itself: products that are timed in the first leave copies of C.
   void step_begins(int index) override;
   /// Reads again: the last step stays.
@@ -42,7 +43,7 @@ class DeviceMemoryWatch final : public StepObserver {
  private:
   const DevicePlace& place_;
   DeviceMeter meter_;
-  const MemorySource* tensors_ = nullptr;
+  std::function<DevicePoolUse()> tensors_;
   DeviceReadings readings_;
 };
 

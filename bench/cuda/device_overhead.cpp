@@ -67,7 +67,7 @@ DeviceOverhead measure_device_overhead(int rank) {
   DeviceMemoryWatch watch(place);
   const auto operators = watch.open();
   const auto memory = device_memory(*operators);
-  watch.tensors(*memory);
+  watch.tensors([&] { return device_pool_use(*memory); });
   const auto outside_pools = [&] {
     const DeviceReading reading = watch.read();
     return reading.used - reading.pools();

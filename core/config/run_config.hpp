@@ -56,6 +56,8 @@ struct MachineConfig {
   std::string cuda_graph_modules = "all";
   Backend backend = Backend::cpu;
   Bytes memory_budget;  // per rank; 0: no bound
+  /// Backend cuda: tensors lie in memory that NCCL's communicators have registered (Megatron-LM's --use-nccl-ub).
+  bool nccl_ub = false;
   /// Emulated backend: seconds that pass for each second of the hardware profile; 0: as fast as possible.
   double emulated_time_factor = 1;
   EmulatedTime emulated_clock = EmulatedTime::real;

@@ -239,6 +239,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("ddp_bucket_size", "", at(&C::parallel, &ParallelConfig::ddp_bucket_size), 1,
                   std::int64_t{1} << 40),
       memory_budget_key(),
+      boolean_key("nccl_ub", at(&C::machine, &MachineConfig::nccl_ub)),
       integer_key("steps", "", at(&C::measure, &MeasureConfig::steps), 1, kMaxSize),
       integer_key("warmup_steps", "", at(&C::measure, &MeasureConfig::warmup_steps), 0, kMaxSize),
       number_key("timeout_s", at(&C::measure, &MeasureConfig::timeout_s), 0.001, 1e9),

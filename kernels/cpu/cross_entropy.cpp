@@ -88,7 +88,7 @@ void CpuOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::in
   });
 }
 
-double CpuOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
+Number CpuOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
                                             Matrix targets, Matrix row_max, Matrix sums, double scale) {
   require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32) &&
               is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),

@@ -163,7 +163,7 @@ void CpuOperators::distillation_divergence(Matrix student, Matrix teacher, std::
   });
 }
 
-double CpuOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
+Number CpuOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
                                            std::int64_t first_token, Matrix targets, const Distillation& loss,
                                            Matrix row_max, Matrix sums, Matrix divergence, double scale) {
   require(agree(student, teacher, valid, loss.temperature, row_max, sums) &&

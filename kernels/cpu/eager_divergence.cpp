@@ -78,7 +78,7 @@ void CpuOperators::softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix 
   softmax_rows(x, valid, logarithm, y);
 }
 
-double CpuOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+Number CpuOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
                                       Matrix terms) {
   require(agree(p, log_s, terms, valid) && has_shape(targets, 1, p.rows, DType::int32), "divergence_terms",
           kDivergenceShapes, {{"p", p}, {"log_s", log_s}, {"targets", targets}, {"terms", terms}});

@@ -137,7 +137,7 @@ void CpuOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double 
   });
 }
 
-double CpuOperators::squared_norm(Matrix x) {
+Number CpuOperators::squared_norm(Matrix x) {
   double result = 0;
   with_type("squared_norm", x.dtype, [&](auto type) { result = squares<decltype(type)>(flattened(x)); });
   return result;

@@ -88,7 +88,7 @@ void CpuOperators::vocab_softmax(Matrix logits, std::int64_t valid, Matrix row_m
   });
 }
 
-double CpuOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t columns, std::int64_t own,
+Number CpuOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t columns, std::int64_t own,
                                    Matrix alpha) {
   const std::int64_t shards = gathered.rows / kRowsPerShard;
   const std::int64_t tokens = gathered.cols;

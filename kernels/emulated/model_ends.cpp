@@ -92,7 +92,7 @@ void EmulatedOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, st
   pass_over("cross_entropy_sums", logits.dtype, {logits}, {});
 }
 
-double EmulatedOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid,
+Number EmulatedOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid,
                                                  std::int64_t /*first_token*/, Matrix targets, Matrix row_max,
                                                  Matrix sums, double /*scale*/) {
   require(valid >= 0 && valid <= logits.cols && statistics(row_max, 1, logits.rows) &&
@@ -110,7 +110,7 @@ void EmulatedOperators::vocab_softmax(Matrix logits, std::int64_t valid, Matrix 
   pass_over("cross_entropy_gradient", logits.dtype, {logits}, {logits});
 }
 
-double EmulatedOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t columns,
+Number EmulatedOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t columns,
                                         std::int64_t own, Matrix alpha) {
   require(statistics(gathered, gathered.rows, targets.cols) && gathered.rows % 3 == 0 &&
               has_shape(targets, 1, gathered.cols, DType::int32) && columns > 0 && own >= 0 &&
@@ -154,7 +154,7 @@ void EmulatedOperators::distillation_divergence(Matrix student, Matrix teacher, 
   pass_over("cross_entropy_sums", student.dtype, {student, teacher}, {});
 }
 
-double EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
+Number EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
                                                 std::int64_t /*first_token*/, Matrix targets,
                                                 const Distillation& /*loss*/, Matrix row_max, Matrix sums,
                                                 Matrix divergence, double /*scale*/) {
@@ -170,7 +170,7 @@ void EmulatedOperators::softmax(Matrix x, std::int64_t valid, bool /*logarithm*/
   pass_over("cross_entropy_sums", x.dtype, {x, x}, {y});
 }
 
-double EmulatedOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+Number EmulatedOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
                                            Matrix terms) {
   require(alike(p, log_s) && alike(terms, p) && valid >= 0 && valid <= p.cols && ids_of(targets, p),
           "divergence_terms", {p, log_s, targets, terms});
@@ -202,7 +202,7 @@ void EmulatedOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, do
   pass_over("sgd", parameter.dtype, {parameter, gradient, master}, {parameter, master});
 }
 
-double EmulatedOperators::squared_norm(Matrix x) {
+Number EmulatedOperators::squared_norm(Matrix x) {
   pass_over("squared_norm", x.dtype, {x}, {});
   return 0;
 }

@@ -4,7 +4,7 @@ CPU.
 
     tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short]
 
---short: fourteen splits over two ranks in bf16, sums of attention in any order, the watchdog and a look at the device's
+--short: fifteen splits over two ranks in bf16, sums of attention in any order, the watchdog and a look at the device's
 memory, for a slot of minutes.
 
 Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), with deterministic_mode twice the same
@@ -37,6 +37,8 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 1, 4, {"context_parallel_size": "4", "cp_comm_type": "a2a+p2p", "hierarchical_context_parallel_sizes": "2,2"}),
     (1, 2, 2, {"context_parallel_size": "2", "pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"vocab_parallel": "vocab-1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
+    (2, 1, 2, {"sequence_parallel": "true", "nccl_ub": "true"}), (1, 2, 1, {"nccl_ub": "true"}),
+    (1, 1, 2, {"zero_stage": "3", "nccl_ub": "true"}),
     (1, 1, 1, {"cpu_offloading_num_layers": "3"}),
     (1, 2, 1, {"cpu_offloading_num_layers": "1", "pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"defer_embedding_wgrad_compute": "true"}),
@@ -51,7 +53,7 @@ SHORT_SPLITS = [
     (1, 1, 2, {}), (1, 1, 2, {"zero_stage": "1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 1, 2, {"context_parallel_size": "2"}), (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
-    (1, 2, 1, {"cpu_offloading_num_layers": "1"}),
+    (1, 2, 1, {"cpu_offloading_num_layers": "1"}), (1, 1, 2, {"zero_stage": "1", "nccl_ub": "true"}),
 ]
 
 

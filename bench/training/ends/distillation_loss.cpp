@@ -5,8 +5,8 @@ namespace plumbline::training {
 namespace {
 
 /// In place, with statistics of every token.
-double fused_loss(const RankResources& student, const VocabularyColumns& columns, std::uint32_t microbatch,
-                  const Matrix& logits, const Matrix& teacher) {
+NumberSum fused_loss(const RankResources& student, const VocabularyColumns& columns, std::uint32_t microbatch,
+                     const Matrix& logits, const Matrix& teacher) {
   const TrainingContext& context = student.context;
   Operators& ops = context.operators;
   const Distillation loss{.temperature = context.config.distillation.temperature,
@@ -31,8 +31,8 @@ double fused_loss(const RankResources& student, const VocabularyColumns& columns
 }
 
 /// The tensors of eager code, for figures that were published of it. Of one tensor rank, forward divergence.
-double unfused_loss(const RankResources& student, const VocabularyColumns& columns, std::uint32_t microbatch,
-                    const Matrix& logits, const Matrix& teacher) {
+NumberSum unfused_loss(const RankResources& student, const VocabularyColumns& columns,
+                       std::uint32_t microbatch, const Matrix& logits, const Matrix& teacher) {
   const TrainingContext& context = student.context;
   Operators& ops = context.operators;
   const double temperature = context.config.distillation.temperature;
@@ -53,13 +53,13 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
   ops.softmax(student_fp32, columns.valid, true, log_s);
   Tensor p = make("softmax of the teacher");
   ops.softmax(teacher_fp32, columns.valid, false, p);
-  double loss = 0;
+  NumberSum loss;
   {
     // Eager code makes the difference of two products; here one pass writes it, with memory for the two.
     const Tensor entropy = make("softmax times its logarithm");
     const Tensor product = make("softmax times log-softmax");
     const Tensor terms = make("pointwise divergence");
-    loss = (1 - lm_weight) * ops.divergence_terms(p, log_s, columns.valid, targets, terms);
+    loss.add(ops.divergence_terms(p, log_s, columns.valid, targets, terms), 1 - lm_weight);
   }
   Tensor log_gradient = make("gradient of the log-softmax");
   ops.copy(p, log_gradient);
@@ -72,8 +72,9 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
   log_gradient.reset();
   if (lm_weight > 0) {
     ops.scale(student_fp32, temperature);
-    loss += lm_weight * cross_entropy(student, columns, student.target_tokens(microbatch), student_fp32,
-                                      lm_weight * student.per_token());
+    loss.add(cross_entropy(student, columns, student.target_tokens(microbatch), student_fp32,
+                           lm_weight * student.per_token()),
+             lm_weight);
     ops.add(gradient, student_fp32, {}, gradient);
   }
   ops.copy(gradient, logits);
@@ -82,8 +83,8 @@ double unfused_loss(const RankResources& student, const VocabularyColumns& colum
 
 }  // namespace
 
-double distillation_loss(const RankResources& student, const VocabularyColumns& columns,
-                         std::uint32_t microbatch, const Matrix& logits, const Matrix& teacher) {
+NumberSum distillation_loss(const RankResources& student, const VocabularyColumns& columns,
+                            std::uint32_t microbatch, const Matrix& logits, const Matrix& teacher) {
   const bool fused = student.context.config.distillation.loss == DistillationLoss::fused;
   return (fused ? fused_loss : unfused_loss)(student, columns, microbatch, logits, teacher);
 }

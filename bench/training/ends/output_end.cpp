@@ -105,7 +105,7 @@ void OutputEnd::finish_gradients() const {
   context.operators.remove_row_parts(gradient, weight, first, weight_->cols, row_sums_);
 }
 
-double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, const Matrix& targets,
+Number cross_entropy(const RankResources& rank, const VocabularyColumns& columns, const Matrix& targets,
                      const Matrix& logits, double scale) {
   const TrainingContext& context = rank.context;
   Operators& ops = context.operators;
@@ -120,13 +120,13 @@ double cross_entropy(const RankResources& rank, const VocabularyColumns& columns
   return ops.cross_entropy_gradient(logits, columns.valid, columns.first, targets, row_max, sums, scale);
 }
 
-double OutputEnd::loss(const Matrix& targets, double scale, OutputActivations& saved) const {
+Number OutputEnd::loss(const Matrix& targets, double scale, OutputActivations& saved) const {
   if (!rank_.context.config.numerics.loss_in_fp32()) {
     return cross_entropy(rank_, columns_, targets, saved.logits, scale);
   }
   // The 16-bit logits live until the loss is there, as in eager code.
   Tensor wide = fp32_copy(rank_.context, saved.logits);
-  const double sum = cross_entropy(rank_, columns_, targets, wide, scale);
+  Number sum = cross_entropy(rank_, columns_, targets, wide, scale);
   saved.logits = std::move(wide);
   return sum;
 }

@@ -24,7 +24,7 @@ struct VocabularyColumns {
 
 /// Turns the logits (T, v) into their gradient times `scale` and returns the loss summed over the
 /// micro-batch's tokens, whose targets (1, T) are. Collective over the tensor group.
-double cross_entropy(const RankResources& rank, const VocabularyColumns& columns, const Matrix& targets,
+Number cross_entropy(const RankResources& rank, const VocabularyColumns& columns, const Matrix& targets,
                      const Matrix& logits, double scale);
 
 /// Of a last stage. Logits and loss are split over the vocabulary (Megatron-LM, arXiv:1909.08053 §3). Where
@@ -42,7 +42,7 @@ class OutputEnd {
   void normalise(OutputActivations& saved) const;
   Tensor project(const Matrix& norm, Category category, DType type) const;
   /// The loss of the logits, summed over the tokens; leaves their gradient times `scale`.
-  double loss(const Matrix& targets, double scale, OutputActivations& saved) const;
+  Number loss(const Matrix& targets, double scale, OutputActivations& saved) const;
   /// Says, right before it is written, where the gradient of the last layer's output goes.
   using Place = std::function<Matrix()>;
   /// Input and weight gradients; frees all of `saved`.

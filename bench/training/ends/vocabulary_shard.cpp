@@ -141,10 +141,10 @@ void VocabularyShard::start_statistics(std::uint32_t microbatch, const Matrix& t
 
 void VocabularyShard::combine(std::uint32_t microbatch) {
   const Matrix& statistics = at(microbatch).statistics;
-  const double loss = rank_.context.operators.vocab_combine(
+  Number loss = rank_.context.operators.vocab_combine(
       statistics.row_range(0, shards_ * kRowsPerShard), rank_.target_tokens(microbatch),
       rank_.context.shape.vocab, stage_.part.shard, alpha(statistics));
-  if (last_) loss_sum_ += loss;
+  if (last_) losses_.add(std::move(loss));
 }
 
 Matrix VocabularyShard::gradient_place(std::uint32_t microbatch) {

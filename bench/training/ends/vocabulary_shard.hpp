@@ -19,7 +19,7 @@ class VocabularyShard {
   /// Allocates what is held for the whole run.
   VocabularyShard(RankResources& rank, ExposedWaits& waits);
 
-  void start_step() { loss_sum_ = 0; }
+  void start_step() { losses_ = {}; }
   /// On the last rank, in F: the final norm's output is there for all.
   void start_hidden(std::uint32_t microbatch, Tensor norm);
   /// On the others: it will come. Nothing on the last rank.
@@ -33,8 +33,8 @@ class VocabularyShard {
   /// Waits for what is still in progress.
   void finish_step();
 
-  /// Of the token losses of this step; 0 but on the last rank.
-  double loss_sum() const { return loss_sum_; }
+  /// Of the token losses of this step, once the operators have been waited for; 0 but on the last rank.
+  double loss_sum() const { return losses_.value(); }
 
  private:
   /// What lives from S to T (on the last rank the hidden states from F and their gradient to B or I).
@@ -67,7 +67,7 @@ class VocabularyShard {
   const std::int64_t valid_;  // columns that are no padding
   std::vector<Microbatch> microbatches_;
   std::array<Tensor, 2> held_gradients_;  // two barriers: of even and odd micro-batches; not on the last rank
-  double loss_sum_ = 0;
+  NumberSum losses_;
 };
 
 }  // namespace plumbline::training

@@ -48,8 +48,9 @@ ForwardModel::Evaluation ForwardModel::evaluate(std::span<const std::int32_t> in
   operators.download(all.row_range(all.rows - 1, 1), made.last_logits.data());
   made.last_logits.resize(static_cast<std::size_t>(columns.valid));  // without padding
   // The loss leaves its gradient in the logits.
-  made.loss =
-      cross_entropy(rank_, columns, rank_.target_tokens(0), logits, 1) / static_cast<double>(inputs.size());
+  const Number loss = cross_entropy(rank_, columns, rank_.target_tokens(0), logits, 1);
+  operators.synchronize();
+  made.loss = loss.value() / static_cast<double>(inputs.size());
   return made;
 }
 

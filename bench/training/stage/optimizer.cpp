@@ -11,17 +11,17 @@
 namespace plumbline::training {
 namespace {
 
-/// Of all rows together. Neighbours in memory are summed at once: on a device every sum is waited for.
-double squared_norm(Operators& operators, std::vector<Matrix> rows) {
+/// Of all rows together. Neighbours in memory are summed at once.
+NumberSum squared_norm(Operators& operators, std::vector<Matrix> rows) {
   std::sort(rows.begin(), rows.end(),
             [](const Matrix& a, const Matrix& b) { return std::less<>()(a.data, b.data); });
-  double sum = 0;
+  NumberSum sum;
   for (std::size_t i = 0; i < rows.size();) {
     Matrix joined = rows[i++];
     for (; i < rows.size() && rows[i].data == joined.at(0, joined.cols); ++i) {
       joined = Matrix(joined.data, 1, joined.cols + rows[i].cols, joined.dtype);
     }
-    sum += operators.squared_norm(joined);
+    sum.add(operators.squared_norm(joined));
   }
   return sum;
 }
@@ -33,7 +33,7 @@ StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
 // Every element of the model counts once: replicated parameters on tensor rank 0, what data ranks have copies of on the
 // first of them where the sum runs over data ranks, their pieces in the first instance of the optimizer, shared KV heads on their first holder, the tied embedding on the first
 // stage, the two copies of a bidirectional schedule in the first.
-double StepEnd::squared_sum() const {
+std::vector<NumberSum> StepEnd::squared_sums() const {
   const TrainingContext& context = rank_.context;
   const Layout& layout = context.communicator.layout();
   const Coordinates at = layout.coordinates(context.communicator.rank());
@@ -42,20 +42,20 @@ double StepEnd::squared_sum() const {
   const bool counts_data = !over_world() || at.data == 0;
   const bool counts_pieces = at.data < context.config.parallel.state_shards();
   const bool counts_experts = !over_world() || layout.expert_place(at).copy == 0;
-  double sum = 0;
+  std::vector<NumberSum> sums;
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (stage.part.route != 0) continue;
     for (std::size_t i = 0; i < stage.parameters.unit_elements.size(); ++i) {
       const bool spread = rank_.memory.unit(stage.first_unit + static_cast<int>(i)).spread;
       if (whole ? (spread ? counts_experts : counts_data) : (spread || counts_pieces))
-        sum += squared_sum_of_unit(stage, static_cast<int>(i));
+        sums.push_back(squared_sum_of_unit(stage, static_cast<int>(i)));
     }
-    if (counts_data) sum += squared_sum_of_vectors(stage);
+    if (counts_data) sums.push_back(squared_sum_of_vectors(stage));
   }
-  return sum;
+  return sums;
 }
 
-double StepEnd::squared_sum_of_unit(const StageEntry& stage, int unit_of_stage) const {
+NumberSum StepEnd::squared_sum_of_unit(const StageEntry& stage, int unit_of_stage) const {
   const TrainingContext& context = rank_.context;
   const int tensor_rank = stage.part.tensor_rank;
   const bool owns_kv = tensor_rank % context.communicator.layout().kv_sharing == 0;
@@ -77,7 +77,7 @@ double StepEnd::squared_sum_of_unit(const StageEntry& stage, int unit_of_stage) 
   return squared_norm(context.operators, std::move(counted));
 }
 
-double StepEnd::squared_sum_of_vectors(const StageEntry& stage) const {
+NumberSum StepEnd::squared_sum_of_vectors(const StageEntry& stage) const {
   const TrainingContext& context = rank_.context;
   const int tensor_rank = stage.part.tensor_rank;
   const bool owns_kv = tensor_rank % context.communicator.layout().kv_sharing == 0;
@@ -97,11 +97,14 @@ bool StepEnd::over_world() const {
   return config.parallel.effective_zero_stage() > 0 || config.spreads_experts();
 }
 
+/// The host needs it: the one place of a step where it waits for the device.
 double StepEnd::global_gradient_norm() const {
-  auto total = static_cast<float>(squared_sum());
+  const std::vector<NumberSum> sums = squared_sums();
+  rank_.context.operators.synchronize();
+  auto sum = static_cast<float>(total(sums));
   const Group group = over_world() ? Group::world : Group::model;
-  rank_.context.communicator.all_reduce(group, Matrix(&total, 1, 1, DType::fp32), ReduceOp::sum);
-  return std::sqrt(static_cast<double>(total));
+  rank_.context.communicator.all_reduce(group, Matrix(&sum, 1, 1, DType::fp32), ReduceOp::sum);
+  return std::sqrt(static_cast<double>(sum));
 }
 
 void StepEnd::update() {

@@ -106,10 +106,10 @@ void PredictionModules::forward(std::uint32_t microbatch, OutputActivations& mai
     here.output.logits = output_.project(here.output.norm, Category::logits, type);
 }
 
-void PredictionModules::loss(std::uint32_t microbatch, States& saved, std::vector<double>& sums) const {
+void PredictionModules::loss(std::uint32_t microbatch, States& saved, std::vector<NumberSum>& sums) const {
   for (std::size_t k = 0; k < saved.size(); ++k) {
-    sums[k] += output_.loss(rank_.module_tokens(rank_.module_targets, k, microbatch),
-                            rank_.per_module_token(k), saved[k].output);
+    sums[k].add(output_.loss(rank_.module_tokens(rank_.module_targets, k, microbatch),
+                             rank_.per_module_token(k), saved[k].output));
   }
 }
 

@@ -37,7 +37,7 @@ class PredictionModules {
   /// Reads main.input and fills the rest of `main` and `saved`, logits included.
   void forward(std::uint32_t microbatch, OutputActivations& main, States& saved, const NoteRouting& note);
   /// Losses of the modules, summed over the tokens, are added to `sums`; leaves the gradients of the logits.
-  void loss(std::uint32_t microbatch, States& saved, std::vector<double>& sums) const;
+  void loss(std::uint32_t microbatch, States& saved, std::vector<NumberSum>& sums) const;
   /// As OutputEnd's.
   void backward(std::uint32_t microbatch, OutputActivations& main, States& saved,
                 const OutputEnd::Place& gradient);

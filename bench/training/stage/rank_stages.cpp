@@ -250,10 +250,11 @@ void RankStages::run_action(const Action& action) {
 }
 
 /// An emulated rank sleeps through its computation here; its communicator lets collectives continue
-/// meanwhile.
+/// meanwhile. A device is left to itself, and the host asks for the next action, but where collectives start when the host
+/// sees that others have ended.
 void RankStages::finish() {
   if (vocabulary_) rank_.context.communicator.now();
-  rank_.context.operators.synchronize();
+  if (vocabulary_ || config_.machine.backend == Backend::emulated) rank_.context.operators.synchronize();
 }
 
 Matrix RankStages::send_buffer(const Action& action) {
@@ -284,7 +285,7 @@ std::vector<double> RankStages::module_losses() const {
   std::vector<double> losses(static_cast<std::size_t>(config_.model.prediction_modules));
   for (const ModelStage* stage : stages_) {
     for (std::size_t k = 0; stage != nullptr && k < stage->module_loss_sums().size(); ++k)
-      losses[k] += stage->module_loss_sums()[k] /
+      losses[k] += stage->module_loss_sums()[k].value() /
                    static_cast<double>(std::max<std::int64_t>(rank_.module_counted[k], 1));
   }
   return losses;

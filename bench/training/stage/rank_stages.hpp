@@ -55,7 +55,7 @@ class RankStages final : public StageProgram {
   void finished(const Action& action) override;
 
   /// Sum of the token losses of this step's forwards on this rank divided by the counted tokens of the batch;
-  /// 0 unless it holds a last stage. Add over data and pipeline ranks for the mean loss.
+  /// 0 unless it holds a last stage. Once the operators have been waited for. Add over data and pipeline ranks for the mean loss.
   double loss() const;
   /// The same of the losses of every module that predicts further tokens, each over the tokens that it counts, before they
   /// are scaled.

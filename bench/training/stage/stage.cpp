@@ -180,7 +180,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
     output_->forward(microbatch, state.output);
   }
   if (!context.config.distillation.teacher && vocabulary_ == nullptr) {
-    loss_sum_ += output_->loss(rank_.target_tokens(microbatch), rank_.per_token(), state.output);
+    add_loss(output_->loss(rank_.target_tokens(microbatch), rank_.per_token(), state.output));
   }
   if (modules_) modules_->loss(microbatch, state.modules, module_losses_);
 }

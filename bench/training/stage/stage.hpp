@@ -1,7 +1,6 @@
 // One stage of the schedule: some layers of the model, with its input or output end where it has one.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -32,8 +31,8 @@ class ModelStage {
   /// The neighbours in the route that are on this rank, or null: what they hand over needs no message.
   void link(ModelStage* previous, ModelStage* next);
   void start_step() {
-    loss_sum_ = 0;
-    std::fill(module_losses_.begin(), module_losses_.end(), 0);
+    losses_.clear();
+    for (NumberSum& losses : module_losses_) losses = {};
   }
 
   void forward(std::uint32_t microbatch);
@@ -59,11 +58,11 @@ class ModelStage {
   }
   /// Of a last stage; empty before F.
   Matrix logits(std::uint32_t microbatch);
-  void add_loss(double sum) { loss_sum_ += sum; }
-  /// Of the token losses of this step's forwards.
-  double loss_sum() const { return loss_sum_; }
+  void add_loss(NumberSum sum) { losses_.push_back(std::move(sum)); }
+  /// Of the token losses of this step's forwards, once the operators have been waited for.
+  double loss_sum() const { return total(losses_); }
   /// The same of every module that predicts further tokens; empty but on a last stage that has some.
-  const std::vector<double>& module_loss_sums() const { return module_losses_; }
+  const std::vector<NumberSum>& module_loss_sums() const { return module_losses_; }
 
  private:
   /// Layers [first, end) that are recomputed together.
@@ -116,8 +115,8 @@ class ModelStage {
   ModelStage* previous_ = nullptr;
   ModelStage* next_ = nullptr;
   InFlight in_flight_;
-  double loss_sum_ = 0;
-  std::vector<double> module_losses_;
+  std::vector<NumberSum> losses_;  // of every forward
+  std::vector<NumberSum> module_losses_;
 };
 
 }  // namespace plumbline::training

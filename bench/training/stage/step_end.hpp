@@ -1,6 +1,9 @@
 // The end of a step: what is left of the reductions, gradient clipping, the parameter update.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "bench/training/ends/rank_resources.hpp"
 
 namespace plumbline::training {
@@ -25,9 +28,10 @@ class StepEnd {
   void reduce_shared_kv_heads();
   void reduce_head_norms();
   void reduce_replicated_vectors();
-  double squared_sum() const;
-  double squared_sum_of_unit(const StageEntry& stage, int unit) const;
-  double squared_sum_of_vectors(const StageEntry& stage) const;
+  /// Of gradients, unit by unit.
+  std::vector<NumberSum> squared_sums() const;
+  NumberSum squared_sum_of_unit(const StageEntry& stage, int unit) const;
+  NumberSum squared_sum_of_vectors(const StageEntry& stage) const;
   bool over_world() const;
   double global_gradient_norm() const;
   void update(const Matrix& values, const Matrix& gradients, const Matrix& master, const Matrix& moment1,

@@ -26,16 +26,19 @@ class FiniteCheck final : public StageProgram {
 
   void run(const Action& action) override {
     stages_.run(action);
-    if (!std::isfinite(stages_.loss())) note(action);
+    if (!std::isfinite(loss())) note(action);
   }
   bool runs_pairs() const override { return stages_.runs_pairs(); }
   void run_pair(const Action& first, const Action& second) override {
     stages_.run_pair(first, second);
-    if (!std::isfinite(stages_.loss())) note(first.type == ActionType::forward ? first : second);
+    if (!std::isfinite(loss())) note(first.type == ActionType::forward ? first : second);
   }
   Matrix send_buffer(const Action& action) override {
     const Matrix buffer = stages_.send_buffer(action);
-    if (!std::isfinite(stages_.context().operators.squared_norm(buffer))) note(action);
+    Operators& operators = stages_.context().operators;
+    const Number norm = operators.squared_norm(buffer);
+    operators.synchronize();
+    if (!std::isfinite(norm.value())) note(action);
     return buffer;
   }
   Matrix receive_buffer(const Action& action) override { return stages_.receive_buffer(action); }
@@ -44,6 +47,10 @@ class FiniteCheck final : public StageProgram {
   const FirstSeen& first() const { return first_; }
 
  private:
+  double loss() const {
+    stages_.context().operators.synchronize();
+    return stages_.loss();
+  }
   void note(const Action& action) {
     if (std::isfinite(first_.when_s)) return;
     first_ = {stages_.context().communicator.now().value, action};

@@ -93,6 +93,7 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   transport.begins = [this] { (void)cudaSetDevice(device_); };
   watchdog_ = std::make_unique<Watchdog>(rank(), board_, std::move(transport), options.watchdog);
   for (const auto& lane : lanes_) lane->number = watchdog_->add_lane(lane->comm->name(), lane->members);
+  computation_ = watchdog_->add_lane(fmt::format("rank {}", rank()), {rank()});
 }
 
 NcclCommunicator::~NcclCommunicator() {
@@ -217,6 +218,12 @@ std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t str
   return end;
 }
 
+void NcclCommunicator::action_asked_for() {
+  std::shared_ptr<EndEvent> end = ends_.take();
+  watchdog_->started(computation_, "computation", end);
+  end->record(compute_);
+}
+
 Ticket NcclCommunicator::begin_in_lane(Lane& lane, const char* name, const Call& call, LaneGroup group) {
   check_cuda(cudaEventRecord(lane.before.get(), compute_), "cudaEventRecord");
   check_cuda(cudaStreamWaitEvent(lane.stream.get(), lane.before.get(), 0), "cudaStreamWaitEvent");
@@ -286,6 +293,22 @@ void NcclCommunicator::progress() {
     return true;
   });
   watchdog_->check();
+}
+
+std::string NcclCommunicator::register_memory(void* data, Bytes bytes) {
+  for (const auto& lane : lanes_) {
+    std::string refused = lane->comm->register_memory(data, static_cast<std::size_t>(bytes.value));
+    if (refused.empty()) continue;
+    for (const auto& with : lanes_) with->comm->deregister_memory(data);
+    return refused;
+  }
+  return "";
+}
+
+void NcclCommunicator::deregister_memory(void* data) {
+  if (std::uncaught_exceptions() > 0) abort();  // the device may wait for ranks that wait for this one
+  (void)cudaDeviceSynchronize();
+  for (const auto& lane : lanes_) lane->comm->deregister_memory(data);
 }
 
 std::string NcclCommunicator::asynchronous_error() {

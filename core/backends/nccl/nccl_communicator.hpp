@@ -79,6 +79,14 @@ class NcclCommunicator final : public Communicator {
   Seconds now() const override { return control_.now(); }
 
   Watchdog& watchdog() { return *watchdog_; }
+  /// To be called at the end of every action. The host may be a step ahead of the device: when this gets to the action's end,
+  /// the watchdog sees that computation goes on, though communication has been in progress for long.
+  void action_asked_for();
+  /// As NonblockingComm's, with every communicator: with all of them, or, where one refuses, with none.
+  std::string register_memory(void* data, Bytes bytes);
+  /// Waits for the device; aborts what is in progress when an exception is on its way.
+  void deregister_memory(void* data);
+  int communicators() const { return static_cast<int>(lanes_.size()); }
   /// From now on nothing that another rank has to come for is left waiting on the device, or again as always. The same on
   /// all ranks, when nothing is in progress.
   void rehearse(bool on) { rehearses_ = on; }
@@ -183,6 +191,7 @@ class NcclCommunicator final : public Communicator {
   int multiprocessors_;
   DeviceLanes* noted_;
   bool rehearses_ = false;
+  int computation_ = 0;  // the watchdog's number for what this rank computes
   TicketSlots<Pending> pending_;
   std::deque<PutOff> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;

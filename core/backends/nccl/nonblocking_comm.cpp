@@ -64,6 +64,7 @@ NonblockingComm::~NonblockingComm() {
   }
   std::unique_lock lock(mutex_);
   if (comm_ == nullptr) return;
+  for (const auto& [data, handle] : registered_) (void)ncclCommDeregister(comm_, handle);
   ncclResult_t state = ncclCommFinalize(comm_);
   const auto begin = std::chrono::steady_clock::now();
   while (state == ncclInProgress) {
@@ -105,6 +106,28 @@ void NonblockingComm::run(const char* call_name, const std::function<ncclResult_
   std::unique_lock lock(mutex_);
   if (comm_ == nullptr) throw Error(fmt::format("{} of {}: aborted", call_name, name_));
   settle(call_name, call(comm_), lock);
+}
+
+std::string NonblockingComm::register_memory(void* data, std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (comm_ == nullptr) return fmt::format("ncclCommRegister of {}: aborted", name_);
+  void* handle = nullptr;
+  const ncclResult_t result = ncclCommRegister(comm_, data, bytes, &handle);
+  if (result != ncclSuccess) {
+    return fmt::format("ncclCommRegister of {}: {}", name_, nccl_words(result, comm_));
+  }
+  // What NCCL does where NCCL_LOCAL_REGISTER is 0 or messages are copied by the copy engines.
+  if (handle == nullptr) return fmt::format("ncclCommRegister of {}: skipped by NCCL", name_);
+  registered_[data] = handle;
+  return "";
+}
+
+void NonblockingComm::deregister_memory(void* data) {
+  const std::lock_guard lock(mutex_);
+  const auto found = registered_.find(data);
+  if (found == registered_.end()) return;
+  if (comm_ != nullptr) (void)ncclCommDeregister(comm_, found->second);
+  registered_.erase(found);
 }
 
 std::string NonblockingComm::asynchronous_error() {

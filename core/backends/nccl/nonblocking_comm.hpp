@@ -4,7 +4,9 @@
 
 #include <nccl.h>
 
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -20,7 +22,7 @@ class NonblockingComm {
   /// made now, not by the first call. Likewise NCCL_LAUNCH_ORDER_IMPLICIT to 1, where NCCL has it. Throws Error when NCCL refuses or `timeout` passes.
   NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
                   Seconds timeout);
-  /// Waits for what is in progress and frees the communicator; aborts it when an exception is on its way.
+  /// Waits for what is in progress, forgets registered memory and frees the communicator; aborts it when an exception is on its way.
   ~NonblockingComm();
   NonblockingComm(const NonblockingComm&) = delete;
   NonblockingComm& operator=(const NonblockingComm&) = delete;
@@ -28,6 +30,12 @@ class NonblockingComm {
   /// Makes an NCCL call and polls until NCCL has put its work into the stream. Throws Error when NCCL
   /// refuses, the communicator has been aborted, or the timeout passes.
   void run(const char* call_name, const std::function<ncclResult_t(ncclComm_t)>& call);
+
+  /// Lets NCCL reach memory of ncclMemAlloc without a copy (ncclCommRegister). Returns "", or why NCCL does not. All members
+  /// do likewise, or none: what becomes of a call in which only some buffers are registered is not said.
+  std::string register_memory(void* data, std::size_t bytes);
+  /// Before the memory goes; nothing in progress uses it. Nothing happens where it is not registered.
+  void deregister_memory(void* data);
 
   /// What has gone wrong in the background, or "". Any thread.
   std::string asynchronous_error();
@@ -42,8 +50,9 @@ class NonblockingComm {
 
   const std::string name_;
   const Seconds timeout_;
-  ncclComm_t comm_ = nullptr;  // null once aborted
-  std::mutex mutex_;           // NCCL's polling call finishes work: one thread at a time
+  ncclComm_t comm_ = nullptr;          // null once aborted
+  std::map<void*, void*> registered_;  // memory, NCCL's handle
+  std::mutex mutex_;                   // NCCL's polling call finishes work: one thread at a time
 };
 
 }  // namespace plumbline

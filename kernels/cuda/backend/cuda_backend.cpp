@@ -34,15 +34,9 @@ CudaOperators::CudaOperators(const CudaOptions& options)
       stream_(options.device),
       queue_{stream_.get(), multiprocessors_of(options.device)},
       partials_(stream_.get()),
+      numbers_(stream_.get()),
       matmul_(stream_.get(), options.device, options.gemm_choice),
       cudnn_(options.device, queue_, options.cudnn_attention, options.deterministic) {}
-
-double CudaOperators::fetch(const double* from) {
-  double value = 0;
-  PLUMBLINE_CUDA(cudaMemcpyAsync(&value, from, sizeof value, cudaMemcpyDeviceToHost, queue_.stream));
-  PLUMBLINE_CUDA(cudaStreamSynchronize(queue_.stream));
-  return value;
-}
 
 void CudaOperators::copy(Matrix from, Matrix to) {
   require(same_shape(from, to), "copy", "two matrices of one shape", {{"from", from}, {"to", to}});

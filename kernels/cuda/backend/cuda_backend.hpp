@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention/cudnn_attention.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/device/device_buffer.hpp"
+#include "kernels/cuda/device/host_numbers.hpp"
 #include "kernels/cuda/gemm/matmul.hpp"
 #include "kernels/cuda/kernels/kernels.hpp"
 
@@ -44,8 +45,6 @@ class CudaOperators final : public Operators {
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
-  /// One double of device memory, fetched once everything before is done.
-  double fetch(const double* from);
   void norm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd, Matrix residual, Matrix dx,
                      Matrix dw, Matrix db);
 
@@ -53,6 +52,7 @@ class CudaOperators final : public Operators {
   Stream stream_;
   Queue queue_;
   DeviceBuffer partials_;
+  HostNumbers numbers_;
   MatmulCache matmul_;
   CudnnAttention cudnn_;
 };

@@ -109,7 +109,7 @@ void CudaOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::i
   cuda::cross_entropy_sums(queue_, logits, valid, first_token, targets, row_max, sums);
 }
 
-double CudaOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
+Number CudaOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
                                              Matrix targets, Matrix row_max, Matrix sums, double scale) {
   require(is_logits(logits, valid) && is_row(row_max, logits, DType::fp32) &&
               is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
@@ -118,7 +118,7 @@ double CudaOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, 
   auto* loss = partials_.at_least<double>(1);
   cuda::cross_entropy_gradient(queue_, logits, valid, first_token, targets, row_max, sums,
                                static_cast<float>(scale), loss);
-  return fetch(loss);
+  return numbers_.fetch(loss);
 }
 
 void CudaOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
@@ -149,7 +149,7 @@ void CudaOperators::distillation_divergence(Matrix student, Matrix teacher, std:
   cuda::distillation_divergence(queue_, student, teacher, valid, loss, row_max, sums, divergence);
 }
 
-double CudaOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
+Number CudaOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
                                             std::int64_t first_token, Matrix targets,
                                             const Distillation& loss, Matrix row_max, Matrix sums,
                                             Matrix divergence, double scale) {
@@ -165,7 +165,7 @@ double CudaOperators::distillation_gradient(Matrix student, Matrix teacher, std:
   auto* total = partials_.at_least<double>(1);
   cuda::distillation_gradient(queue_, student, teacher, valid, first_token, targets, loss, row_max, sums,
                               divergence, scale, total);
-  return fetch(total);
+  return numbers_.fetch(total);
 }
 
 void CudaOperators::softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) {
@@ -173,13 +173,13 @@ void CudaOperators::softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix
   cuda::softmax(queue_, x, valid, logarithm, y);
 }
 
-double CudaOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
+Number CudaOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
                                        Matrix terms) {
   require(are_eager(p, log_s, terms, valid) && is_row(targets, p, DType::int32), "divergence_terms",
           kEagerShapes, {{"p", p}, {"log_s", log_s}, {"targets", targets}, {"terms", terms}});
   auto* sums = partials_.at_least<double>(p.rows + 1);
   cuda::divergence_terms(queue_, p, log_s, valid, targets, terms, sums, sums + p.rows);
-  return fetch(sums + p.rows);
+  return numbers_.fetch(sums + p.rows);
 }
 
 void CudaOperators::log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
@@ -221,13 +221,13 @@ void CudaOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double
   cuda::sgd(queue_, parameter, gradient, master, static_cast<float>(learning_rate * gradient_scale));
 }
 
-double CudaOperators::squared_norm(Matrix x) {
+Number CudaOperators::squared_norm(Matrix x) {
   require(is_storage(x), "squared_norm", "a floating point type", {{"x", x}});
   if (x.empty()) return 0;
   const std::int64_t count = norm_sums(queue_, x);
   auto* sums = partials_.at_least<double>(count + 1);
   cuda::squared_norm(queue_, x, sums, count, sums + count);
-  return fetch(sums + count);
+  return numbers_.fetch(sums + count);
 }
 
 void CudaOperators::fill(Matrix x, double value) {

@@ -17,7 +17,7 @@ void CudaOperators::vocab_softmax(Matrix logits, std::int64_t valid, Matrix row_
   cuda::vocab_softmax(queue_, logits, valid, row_max, row_sum);
 }
 
-double CudaOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t columns, std::int64_t own,
+Number CudaOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t columns, std::int64_t own,
                                     Matrix alpha) {
   const std::int64_t tokens = gathered.cols;
   require(gathered.dtype == DType::fp32 && gathered.rows % kRowsPerShard == 0 && columns > 0 && own >= 0 &&
@@ -27,7 +27,7 @@ double CudaOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_
           {{"gathered", gathered}, {"targets", targets}, {"alpha", alpha}});
   auto* losses = partials_.at_least<double>(tokens + 1);
   cuda::vocab_combine(queue_, gathered, targets, columns, own, alpha, losses, losses + tokens);
-  return fetch(losses + tokens);
+  return numbers_.fetch(losses + tokens);
 }
 
 void CudaOperators::vocab_gradient(Matrix softmax, std::int64_t valid, std::int64_t first_token,

@@ -140,7 +140,8 @@ TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
           "fp8_format: hybrid\nfp8_recipe: tensorwise\nfp8_margin: 2\nfp8_amax_history_len: "
           "17\nfp8_param_gather: true\ndeterministic_mode: true\n"
           "optimizer: sgd\nlearning_rate: 3.1e-5\nweight_decay: 0.013\nclip_grad: 0\n"
-          "make_vocab_size_divisible_by: 8\nddp_bucket_size: 12345\nmemory_budget: 1.5GiB\nsteps: 4\n"
+          "make_vocab_size_divisible_by: 8\nddp_bucket_size: 12345\nmemory_budget: 1.5GiB\nnccl_ub: "
+          "true\nsteps: 4\n"
           "warmup_steps: 2\ntimeout_s: 12.5\nseed: 18446744073709551615\nweights: \"a \\\"b\\\"\"\ndata: d: "
           "é\n"
           "save_gradients: g\nsave_weights: w\n"};
@@ -156,6 +157,7 @@ TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
     EXPECT_EQ(to_yaml(back), written);
     EXPECT_EQ(to_config_json(back.model), to_config_json(c.model));
     EXPECT_EQ(back.machine.memory_budget, c.machine.memory_budget);
+    EXPECT_EQ(back.machine.nccl_ub, input.find("nccl_ub: true") != std::string::npos);
     EXPECT_EQ(back.optimizer.learning_rate, c.optimizer.learning_rate);
     EXPECT_EQ(back.measure.seed, c.measure.seed);
   }

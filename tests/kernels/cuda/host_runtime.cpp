@@ -4,9 +4,23 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/cuda/gemm/matmul.hpp"
+#include "tests/kernels/cuda/host_runtime.hpp"
+
+namespace {
+
+int waits = 0;
+std::vector<std::pair<double*, double>> under_way;  // where to, what
+
+}  // namespace
+
+int plumbline::test::waits_for_the_device() {
+  return waits;
+}
 
 extern "C" {
 
@@ -21,6 +35,17 @@ cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
+  ++waits;
+  for (const auto& [place, value] : std::exchange(under_way, {})) *place = value;
+  return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
+  *data = std::malloc(bytes);
+  std::memset(*data, 0xFF, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
   return cudaSuccess;
 }
 /// Device 0 is of compute capability 9.0, device 80 of 8.0.
@@ -40,8 +65,15 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) {
   std::free(data);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+/// Numbers on their way to the host come when it waits for them, and are NaN before.
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t /*stream*/) {
+  if (kind == cudaMemcpyDeviceToHost && bytes == sizeof(double)) {
+    double value = 0;
+    std::memcpy(&value, from, sizeof value);
+    under_way.emplace_back(static_cast<double*>(to), value);
+    return cudaSuccess;
+  }
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }

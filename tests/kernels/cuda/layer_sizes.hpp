@@ -15,10 +15,10 @@ using Operands = std::vector<Matrix>;
 struct Call {
   const char* name;
   std::vector<Guarded> operands;
-  std::function<double(Operators&, const Operands&)> run;
+  std::function<Number(Operators&, const Operands&)> run;
 };
 
-inline Call call(const char* name, std::function<double(Operators&, const Operands&)> run) {
+inline Call call(const char* name, std::function<Number(Operators&, const Operands&)> run) {
   return {name, {}, std::move(run)};
 }
 

@@ -25,7 +25,7 @@ Outcome outcome(const Call& c, Operators& op) {
     result.operands.back().write(operand.read());
     views.push_back(result.operands.back());
   }
-  result.number = c.run(op, views);
+  result.number = c.run(op, views).value();  // staged operators have waited
   return result;
 }
 
@@ -231,13 +231,17 @@ TEST(DeviceMemory, ArenaKeepsItsBudgetAndSaysWhenTheDeviceIsFull) {
   Arena arena(Bytes{1 << 20}, device_memory(*op));
   Tensor tensor = arena.allocate(Category::activations, "held", 256, 512, DType::fp32);
   op->fill(tensor, 1.5);
-  EXPECT_EQ(op->squared_norm(tensor), 256 * 512 * 2.25);
+  const Number norm = op->squared_norm(tensor);
+  op->synchronize();
+  EXPECT_EQ(norm.value(), 256 * 512 * 2.25);
   EXPECT_THROW(arena.allocate(Category::activations, "one more", 1024, 1024, DType::fp32), OutOfMemory);
   Arena boundless({}, device_memory(*op));
   EXPECT_THROW(boundless.allocate(Category::logits, "too much", std::int64_t{1} << 40, 1024, DType::fp32),
                OutOfMemory);
   op->fill(tensor, 2);  // the failure left nothing behind
-  EXPECT_EQ(op->squared_norm(tensor), 256 * 512 * 4.0);
+  const Number after = op->squared_norm(tensor);
+  op->synchronize();
+  EXPECT_EQ(after.value(), 256 * 512 * 4.0);
 }
 
 }  // namespace

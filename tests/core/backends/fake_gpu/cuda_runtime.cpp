@@ -2,12 +2,14 @@
 // host memory that is remembered.
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
 
+#include "tests/core/backends/fake_gpu/shared_comm.hpp"
 #include "tests/core/backends/fake_gpu/streams.hpp"
 
 namespace {
@@ -22,6 +24,7 @@ std::map<const char*, std::size_t> memory;  // start, bytes
 thread_local int current_device = 0;
 std::mutex asked_mutex;
 std::set<int> asked;
+std::atomic<int> waits{0};
 
 Stream* of(cudaStream_t stream) {
   return reinterpret_cast<Stream*>(stream);
@@ -35,6 +38,10 @@ Event& of(cudaEvent_t event) {
 std::set<int> plumbline::fake::devices_asked() {
   const std::lock_guard lock(asked_mutex);
   return asked;
+}
+
+int plumbline::fake::waits_for_the_device() {
+  return waits;
 }
 
 extern "C" {
@@ -90,6 +97,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+  ++waits;
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
@@ -122,6 +130,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++waits;
   if (stream != nullptr) of(stream)->drain();
   return cudaSuccess;
 }
@@ -153,6 +162,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return of(event).place->reached ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  ++waits;
   if (of(event).place) of(event).place->wait();
   return cudaSuccess;
 }

@@ -156,11 +156,61 @@ std::map<std::string, int>& plumbline::fake::calls_made() {
   return made;
 }
 
+plumbline::fake::Registration& plumbline::fake::registration() {
+  static Registration one;
+  return one;
+}
+
+namespace {
+
+struct Registered {
+  ncclComm_t comm;
+  const void* data;
+};
+std::vector<std::unique_ptr<Registered>> registered;
+
+void forget(ncclComm_t comm) {
+  plumbline::fake::registration().alive -=
+      static_cast<int>(std::erase_if(registered, [comm](const auto& one) { return one->comm == comm; }));
+}
+
+}  // namespace
+
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = 22809;
+  *version = plumbline::fake::registration().version;
   return ncclSuccess;
+}
+ncclResult_t ncclMemAlloc(void** data, std::size_t bytes) {
+  if (!plumbline::fake::registration().has_memory) return ncclUnhandledCudaError;
+  ++plumbline::fake::registration().pieces;
+  return cudaMalloc(data, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t ncclMemFree(void* data) {
+  auto& all = plumbline::fake::registration();
+  --all.pieces;
+  for (const auto& one : registered) all.faults += one->data == data ? 1 : 0;
+  return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* data, std::size_t /*bytes*/, void** handle) {
+  auto& all = plumbline::fake::registration();
+  *handle = nullptr;
+  if (all.allowed-- <= 0) return ncclSystemError;
+  if (all.skips) return ncclSuccess;
+  for (const auto& one : registered) all.faults += one->comm == comm && one->data == data ? 1 : 0;
+  registered.push_back(std::make_unique<Registered>(Registered{comm, data}));
+  ++all.alive;
+  *handle = registered.back().get();
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
+  const auto gone =
+      std::erase_if(registered, [&](const auto& one) { return one.get() == handle && one->comm == comm; });
+  auto& all = plumbline::fake::registration();
+  all.alive -= static_cast<int>(gone);
+  all.faults += gone == 1 ? 0 : 1;
+  return gone == 1 ? ncclSuccess : ncclInvalidUsage;
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::string name = SharedComm::create();
@@ -180,7 +230,8 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t /*comm*/, ncclResult_t* state) {
   *state = ncclSuccess;
   return ncclSuccess;
 }
-ncclResult_t ncclCommFinalize(ncclComm_t /*comm*/) {
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  for (const auto& one : registered) plumbline::fake::registration().faults += one->comm == comm ? 1 : 0;
   return ncclSuccess;
 }
 // Streams may still hold work of a communicator that is gone: its end stays.
@@ -189,6 +240,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t /*comm*/) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   of(comm)->abort();
+  forget(comm);  // as the real one does
   if (group_is_open) {
     aborted_in_group.push_back(comm);
   } else {

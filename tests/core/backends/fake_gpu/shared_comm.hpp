@@ -21,6 +21,22 @@ std::map<std::string, int>& most_blocks();
 /// Calls that this process has put into streams: "ncclSend" and so on.
 std::map<std::string, int>& calls_made();
 
+/// How this process's NCCL registers memory, and what it has seen of it.
+struct Registration {
+  int version = 22809;
+  bool has_memory = true;   // ncclMemAlloc gives some
+  bool skips = false;       // ncclCommRegister takes nothing and says so by giving no handle
+  int allowed = 1'000'000;  // calls of it before it fails
+  int alive = 0;            // registered now, of all communicators
+  int pieces = 0;           // of ncclMemAlloc, not freed
+  int faults =
+      0;  // registered twice, freed or left behind while registered, deregistered without being registered
+};
+Registration& registration();
+
+/// How often this process has waited for the device: for a stream, an event or all of it.
+int waits_for_the_device();
+
 /// The shared memory of one communicator.
 struct Meeting {
   std::atomic<int> arrived{0};

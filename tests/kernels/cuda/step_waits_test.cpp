@@ -1,0 +1,71 @@
+// How often the host waits for the device in a training step, with the CUDA operators run on the host: however many micro-batches
+// a step has, no more often.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "kernels/cuda/backend/cuda_backend.hpp"
+#include "tests/bench/training/training_support.hpp"
+#include "tests/kernels/cuda/host_runtime.hpp"
+
+namespace plumbline::training {
+namespace {
+
+struct WaitCase {
+  const char* name;
+  Layout layout;  // tensor, pipeline, data
+  const char* schedule = "1f1b";
+  int zero = 0;
+  bool distilled = false;
+};
+const WaitCase kWaitCases[] = {
+    {"tensor ranks", {2, 1, 1}},
+    {"stages", {1, 2, 1}},
+    {"stages, input and weight gradients apart", {1, 2, 1}, "zb-h1"},
+    {"copies", {1, 1, 2}},
+    {"copies with cut states", {1, 1, 2}, "1f1b", 3},
+    {"distillation", {2, 1, 1}, "1f1b", 0, true},
+};
+
+RunConfig config_with(const WaitCase& c, int microbatches) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 2;
+  config.batch = {.seq_length = 16, .micro_batch_size = 1, .global_batch_size = microbatches * c.layout.data};
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.tensor = c.layout.tensor;
+  config.parallel.pipeline = c.layout.pipeline;
+  config.parallel.world_size = 2;
+  config.parallel.schedule = c.schedule;
+  config.parallel.zero_stage = c.zero;
+  config.machine.backend = Backend::cuda;
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  if (c.distilled) config.distillation.teacher = config.model;
+  return config;
+}
+
+TEST(StepOnCuda, WaitsForTheDeviceAsOftenWithManyMicrobatchesAsWithFew) {
+  cuda::CudaOperators operators(CudaOptions{});
+  for (const WaitCase& c : kWaitCases) {
+    SCOPED_TRACE(c.name);
+    // Loading weights and looking at gradients wait, too, as often in both.
+    const auto waits = [&](int microbatches) {
+      const RunConfig config = config_with(c, microbatches);
+      EXPECT_EQ(why_invalid(config).value_or(""), "");
+      MpiCommunicator communicator(config.layout());
+      const int before = test::waits_for_the_device();
+      const StepResult found = one_step(config, operators, communicator);
+      EXPECT_TRUE(std::isfinite(found.loss));
+      EXPECT_GT(found.loss, 0);
+      return test::waits_for_the_device() - before;
+    };
+    EXPECT_EQ(waits(2), waits(6));
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training
