@@ -74,7 +74,7 @@ FormulaReport compare_with_formulas(const RunConfig& config, const Schedule& sch
                                     const MemoryPrediction& memory) {
   FormulaReport report;
   report.zero_stage = config.parallel.effective_zero_stage();
-  report.data_parallel = config.parallel.copies();
+  report.data_parallel = config.parallel.state_shards();
   report.bytes = state_bytes(config.numerics.precision, config.numerics.grad_dtype, config.optimizer.kind);
   report.states.resize(static_cast<std::size_t>(schedule.ranks));
   for (const StageShape& shape : stage_shapes(config, schedule)) {

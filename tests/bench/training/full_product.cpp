@@ -177,7 +177,8 @@ class Product {
     if (!communicator_ || layout.tensor != layout_.tensor || layout.pipeline != layout_.pipeline ||
         layout.vocab_parallel != layout_.vocab_parallel || layout.context != layout_.context ||
         layout.context_heads != layout_.context_heads || layout.expert != layout_.expert ||
-        layout.expert_slices() != layout_.expert_slices() || layout.zero_param != layout_.zero_param) {
+        layout.expert_slices() != layout_.expert_slices() || layout.zero_param != layout_.zero_param ||
+        layout.optimizer_instance != layout_.optimizer_instance) {
       emulated_.reset();
       communicator_.reset();
       communicator_ = std::make_unique<MpiCommunicator>(layout);
@@ -208,7 +209,7 @@ class Product {
       alone.recompute.granularity = Recompute::none;
       alone.offload = {};
       alone.parallel.zero_stage = 0;
-      alone.parallel.zero_hpz_partition_size = 1;
+      alone.parallel.zero_hpz_partition_size = alone.parallel.num_distributed_optimizer_instances = 1;
       alone.parallel.overlap_moe_expert_parallel_comm = alone.parallel.moe_shared_expert_overlap = false;
       SoloCommunicator solo;
       reference = one_step(alone, solo);

@@ -320,6 +320,13 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
   config.parallel.zero_hpz_partition_size = sum / 4 % 2 == 0 ? 2 : 1;
   if (why_invalid(config)) config.parallel.zero_hpz_partition_size = 1;
+  // Instances of one rank, of two, or one instance, where that may be.
+  for (const int instances : {sum % 4 == 1 ? 4 : sum % 4 == 2 ? 2 : 1, 1}) {
+    config.parallel.num_distributed_optimizer_instances = instances;
+    if (!why_invalid(config)) break;
+  }
+  const bool rounds_sums = layout.tensor > 1 && sum / 5 % 2 == 0;
+  config.parallel.tp_reduce_in_fp32 = !rounds_sums;
   const std::size_t hides = sum / 2 % 4;
   const char* const hidden = experts && hides > 0 ? hide_exchanges(hides % 2 == 1, config) : "";
   // In two of five cells, where that may be.
@@ -338,6 +345,10 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
       (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
       (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
       (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "") +
+      (config.parallel.num_distributed_optimizer_instances > 1
+           ? fmt::format(" {} instances", config.parallel.num_distributed_optimizer_instances)
+           : "") +
+      (rounds_sums ? " sums in storage type" : "") +
       (config.offload.on() ? fmt::format(" {} offloaded", config.offload.num_layers) : "");
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
   judge(cell);
