@@ -8,7 +8,6 @@
 #include "bench/record/record.hpp"
 #include "bench/record/record_collectives.hpp"
 #include "bench/record/record_device.hpp"
-#include "bench/record/record_lanes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 
