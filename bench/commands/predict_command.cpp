@@ -91,6 +91,7 @@ int predict_one(const PredictOptions& options) {
   working.now("putting the figures together");
   record.prediction = report_of(prediction, config, step);
   record.prediction->step_interval = step_interval_of(config, step, hardware);
+  record.prediction->lanes = lanes_of(config, step, hardware);
   // A question about an accelerator, whatever backend would run it here.
   if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
   if (!note.empty()) say(fmt::format("note: {}\n", note));

@@ -172,6 +172,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   const HardwareProfile hardware = hardware_of(config, note);
   record.prediction = report_of(predict(config, schedule, hardware), config, schedule);
   record.prediction->step_interval = step_interval_of(config, schedule, hardware);
+  record.prediction->lanes = lanes_of(config, schedule, hardware);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
     say(fmt::format("note: {}\n", doubt));

@@ -8,6 +8,7 @@
 
 #include "analysis/hardware/profile_at_speed.hpp"
 #include "analysis/stragglers/slow_ranks.hpp"
+#include "analysis/time/lane_sums.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/routing/given_routing.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
@@ -101,9 +102,16 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
     if (figure.timed) figure.set(report.throughput, kUnknown);
   }
   report.time.vocabulary_collectives.reset();
+  report.lanes.reset();
   report.step_min = report.step_max = {kUnknown};
   report.steps.clear();
   report.disturbance = {};
+}
+
+std::optional<LaneSums> some_of(const LaneSums& sums) {
+  const bool any =
+      std::any_of(sums.begin(), sums.end(), [](const LaneTimes& lane) { return lane.time.value > 0; });
+  return any ? std::optional(sums) : std::nullopt;
 }
 
 }  // namespace
@@ -175,6 +183,12 @@ std::optional<StepInterval> step_interval_of(const RunConfig& config, const Repe
   return StepInterval{at(shorter), at(longer)};
 }
 
+std::optional<LaneSums> lanes_of(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware) {
+  if (hardware.processors > 0) return std::nullopt;
+  return some_of(lane_sums(step, action_lanes(config, step, hardware)));
+}
+
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,
                             const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware) {
@@ -230,6 +244,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   }
   report.disturbance = disturbance_of(report.steps, machine_processors());
   report.computing = computing_report(result, layout);
+  report.lanes = some_of(result.lane_sums);
   for (const training::LayerLoad& layer : result.expert_load)
     report.expert_load.push_back({layer.layer, layer.tokens, layer.dropped});
   report.losses = result.losses;

@@ -19,6 +19,9 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
 /// profile that does not say.
 std::optional<StepInterval> step_interval_of(const RunConfig& config, const RepeatedSchedule& step,
                                              const HardwareProfile& hardware);
+/// The lanes of a predicted step, means over pipeline ranks; nothing where ranks share processors, or nothing runs on any.
+std::optional<LaneSums> lanes_of(const RunConfig& config, const RepeatedSchedule& step,
+                                 const HardwareProfile& hardware);
 /// `schedule` names the action of each peak; `traffic` is every rank's in one step; `hardware` gives the peak
 /// that the MFU divides by.
 MeasurementReport report_of(const training::TrainingResult& result, const RunConfig& config,

@@ -56,6 +56,7 @@ void predict_cell(const MatrixCell& cell, const std::string& folder, std::string
   const Prediction prediction = predict(cell.config, step, hardware);
   record.prediction = report_of(prediction, cell.config, step);
   record.prediction->step_interval = step_interval_of(cell.config, step, hardware);
+  record.prediction->lanes = lanes_of(cell.config, step, hardware);
   const auto path = timeline_path(folder, cell.id);
   if (!path || count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions)) return;
   try {

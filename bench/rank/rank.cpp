@@ -229,7 +229,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
       switch (config.machine.backend) {
         case Backend::emulated:
           return train_emulated(config, schedule, hardware, communicator, progress,
-                                !files.trace.empty() || !files.timelines.empty());
+                                !files.trace.empty() || count_actions(schedule) <= kMostTimelineActions);
         case Backend::cuda: {
           CudaRun run = train_on_cuda(config, schedule, files, communicator, progress);
           device_memory = std::move(run.device_memory);

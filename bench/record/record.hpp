@@ -21,6 +21,7 @@
 #include "core/base/units.hpp"
 #include "core/run/traffic.hpp"
 #include "core/tensor/arena.hpp"
+#include "core/trace/lane_sums.hpp"
 #include "core/trace/step_figures.hpp"
 
 namespace plumbline {
@@ -71,7 +72,8 @@ struct PredictionReport {
   /// The step when every class is as quick or slow as calibration saw it; nothing: not known.
   std::optional<StepInterval> step_interval{};
   std::vector<ExpertLoadReport>
-      expert_load{};  // of a mixture whose experts drop tokens or whose routing is given
+      expert_load{};                // of a mixture whose experts drop tokens or whose routing is given
+  std::optional<LaneSums> lanes{};  // nothing: not predicted
 };
 
 struct MeasurementReport {
@@ -95,6 +97,7 @@ struct MeasurementReport {
       expert_load{};  // of a mixture, in the last step; empty: not known, or an old record
   int rounds = 1;     // times that the cell was measured, all in `steps`
   std::optional<CheckpointReport> checkpoints{};  // of a run that writes or has read some
+  std::optional<LaneSums> lanes{};                // of the median step; nothing: not noted
 };
 
 /// Prediction against measurement: positive when too much was predicted.

@@ -1,4 +1,4 @@
-// The collectives of vocabulary parallelism in a record.
+// Collectives in a record: those of vocabulary parallelism, and the lanes of groups and of the host.
 #pragma once
 
 #include <optional>
@@ -6,6 +6,7 @@
 #include "bench/record/record.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/trace/collective_overlap.hpp"
+#include "core/trace/lane_sums.hpp"
 
 namespace plumbline {
 
@@ -15,5 +16,11 @@ OrderedJson to_json(const VocabularyOverlap& overlap);
 
 /// What `time` has under "vocabulary_collectives"; nothing in records without.
 std::optional<VocabularyOverlap> vocabulary_collectives_of(const OrderedJsonKeys& time);
+
+/// {"tensor": {"time_s", "exposed_s"}, …, "host": …} of the lanes that have anything.
+OrderedJson to_json(const LaneSums& sums);
+
+/// What `part`, a prediction or measurement, has under "lanes"; nothing in records without.
+std::optional<LaneSums> lane_sums_of(const OrderedJsonKeys& part);
 
 }  // namespace plumbline

@@ -221,6 +221,7 @@ MeasurementReport measurement_of(const OrderedJsonKeys& keys) {
   measurement.disturbance = disturbance_of(keys);
   measurement.computing = computing_of(keys);
   measurement.expert_load = expert_load_of(keys);
+  measurement.lanes = lane_sums_of(keys);
   measurement.rounds = static_cast<int>(keys.integer_or("rounds", 1, kMaxRank, 1));
   return measurement;
 }
@@ -244,6 +245,7 @@ OrderedJson to_json(const PredictionReport& prediction) {
   if (prediction.device_memory) json["device_memory"] = to_json(*prediction.device_memory);
   if (prediction.step_interval) json["step_interval_s"] = to_json(*prediction.step_interval);
   if (!prediction.expert_load.empty()) json["expert_load"] = to_json(prediction.expert_load);
+  if (prediction.lanes) json["lanes"] = to_json(*prediction.lanes);
   return json;
 }
 
@@ -263,6 +265,7 @@ OrderedJson to_json(const MeasurementReport& measurement) {
   if (measurement.gpu) json["gpu"] = to_json(*measurement.gpu);
   if (measurement.checkpoints) json["checkpoints"] = to_json(*measurement.checkpoints);
   if (!measurement.expert_load.empty()) json["expert_load"] = to_json(measurement.expert_load);
+  if (measurement.lanes) json["lanes"] = to_json(*measurement.lanes);
   if (measurement.steps.empty()) return json;
   json["steps"] = to_json(measurement.steps);
   json["step_interval_s"] = to_json(interval_of(measurement.steps));
@@ -342,7 +345,8 @@ Record parse_record(std::string_view line, const std::string& origin) {
                                          traffic_of(prediction),
                                          device_memory_of(prediction),
                                          step_interval_of(prediction),
-                                         expert_load_of(prediction)};
+                                         expert_load_of(prediction),
+                                         lane_sums_of(prediction)};
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
   record.probed = probed_of(keys);

@@ -195,6 +195,26 @@ void collective_rows(Sheet& sheet) {
   }
 }
 
+/// Each lane that either side has: how long its collectives, or copies, take in a step, and what a rank waits for.
+void lane_rows(Sheet& sheet, const Record& record) {
+  const auto of = [&](const auto& part, std::size_t place, Seconds LaneTimes::*member) -> double {
+    return part && part->lanes ? ((*part->lanes)[place].*member).value : NAN;
+  };
+  const auto row = [&](const std::string& title, std::size_t place, Seconds LaneTimes::*member) {
+    sheet.pair(title, of(record.prediction, place, member), of(record.measurement, place, member),
+               known_time);
+  };
+  for (std::size_t place = 0; place < kLanes; ++place) {
+    const bool any = of(record.prediction, place, &LaneTimes::time) > 0 ||
+                     of(record.measurement, place, &LaneTimes::time) > 0;
+    if (!any) continue;
+    const LaneGroup lane = lane_at(place);
+    row(lane ? fmt::format("{} group's lane", lane_name(lane)) : "lane of copies to the host", place,
+        &LaneTimes::time);
+    row("  waited for", place, &LaneTimes::exposed);
+  }
+}
+
 /// Of a mixture: how much of what tokens chose its experts dropped, and the load of the busiest.
 void expert_rows(Sheet& sheet, const Record& record) {
   const auto share = [](const auto& part) -> double {
@@ -331,6 +351,7 @@ std::string side_by_side(const Record& record) {
   const bool split_vocabulary = given("vocab_parallel", "none");
   time_rows(sheet, split_vocabulary, given("cpu_offloading_num_layers", "0"));
   if (split_vocabulary) collective_rows(sheet);
+  lane_rows(sheet, record);
   expert_rows(sheet, record);
   speed_lines(sheet, record);
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);

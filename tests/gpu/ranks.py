@@ -377,12 +377,33 @@ def check_budget(plumbline, config, out):
     return [] if done.returncode == 3 else [f"budget: exit code {done.returncode}, expected 3"]
 
 
+LANES = [  # tensor, data, more settings, the lane
+    (2, 1, {"sequence_parallel": "true", "tp_comm_overlap": "true"}, "tensor"), (1, 2, {"zero_stage": "3"}, "data"),
+    (1, 2, {"context_parallel_size": "2"}, "context"), (1, 1, {"cpu_offloading_num_layers": "2"}, "host"),
+]
+
+
+def check_lanes(plumbline, config, out):
+    """With a trace every lane is measured: something runs there, and no more is waited for than runs."""
+    failures = []
+    trace = os.path.join(os.path.dirname(config), "lanes.json")
+    for tensor, data, more, lane in LANES:
+        settings = settings_of(tensor, 1, data, more, "bf16")
+        done = subprocess.run(command(plumbline, config, settings) + ["--trace", trace], capture_output=True, text=True,
+                              timeout=300)
+        found = json.loads(done.stdout)["measurement"].get("lanes", {}).get(lane) if done.returncode == 0 else None
+        out.write(json.dumps({"check": f"lanes {lane}", **(found or {})}) + "\n")
+        if found is None or not 0 <= found["exposed_s"] <= found["time_s"] * 1.001:
+            failures.append(f"lane of {lane}: found {found}, expected a time and at most as much waiting; exit code {done.returncode}")
+    return failures
+
+
 def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
 FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_device_memory,
-        check_watchdog, check_budget)
+        check_lanes, check_watchdog, check_budget)
 SHORT = (check_short_splits, check_any_order, check_watchdog, check_short_memory, check_budget)
 
 

@@ -9,6 +9,7 @@ const timeRows = [
   ["exposed pipeline wait", "exposed_pipeline_s", time, "percent"],
   ["of it vocabulary collectives", "exposed_vocabulary_s", time, "percent"],
   ["exposed data reduction", "exposed_data_s", time, "percent"],
+  ["exposed copies to the host", "exposed_offload_s", time, "percent"],
   ["optimizer", "optimizer_s", time, "percent"],
   ["Bubble fraction, idle / step", "bubble_fraction", ratio, "absolute"],
   ["Bubble ratio, idle / compute", "bubble_ratio", ratio, "absolute"],
@@ -61,6 +62,12 @@ function compareTable(cell) {
     row("exposed", call + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
     row("overlapped in the steady state", call + "_overlapped", of(p)?.overlapped, of(m)?.overlapped, share, "absolute");
   });
+  for (const name of data.groups) {
+    const of = (part) => part?.lanes?.[name];
+    if (!of(p) && !of(m)) continue;
+    row(name === "host" ? "Lane of copies to the host" : `Lane of the ${name} group`, "lane_" + name + "_time_s", of(p)?.time_s, of(m)?.time_s, time, "percent");
+    row("waited for", "lane_" + name + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
+  }
   for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
   const head = ["", "predicted", "measured", "difference"].map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
   return el("div", {class: "scroll compare", tabindex: "0", role: "region", "aria-label": "Predicted and measured figures"},

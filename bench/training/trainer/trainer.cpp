@@ -49,6 +49,7 @@ struct StepMeasurement {
   std::vector<Event> events;
   std::vector<CollectiveEvent> collectives;
   std::vector<LaneSpan> lanes;
+  LaneSums lane_sums{};
 };
 
 /// One rank's run: stages, data, and the measurement of each step.
@@ -105,7 +106,7 @@ class Run {
     const RankLoad load = plumbline::difference(read_load(), load_before);
     step.load = step_load_of(from_every_rank(control_, load), machine_processors());
     observers_.step_ends(origin, step.events, step.tensor_communication);
-    step.lanes = lanes(origin, step.time);
+    note_lanes(origin, step);
     return step;
   }
 
@@ -129,13 +130,15 @@ class Run {
                                                                           : Receives::in_their_turn;
   }
 
-  /// Those of a step that has taken `step`.
-  std::vector<LaneSpan> lanes(Seconds origin, Seconds step) {
+  void note_lanes(Seconds origin, StepMeasurement& step) {
     std::vector<LaneSpan> all;
     observers_.add_lanes(origin, all);
-    LanePieces pieces(step / kLanePieces);
-    for (const LaneSpan& span : all) pieces.add(span);
-    return pieces.take();
+    LanePieces pieces(step.time / kLanePieces);
+    for (const LaneSpan& span : all) {
+      pieces.add(span);
+      add(step.lane_sums, span);
+    }
+    step.lanes = pieces.take();
   }
 
   void start(int index) {
@@ -186,6 +189,18 @@ std::vector<std::vector<LaneSpan>> gather_lanes(const Schedule& schedule, const 
   }
   const bool none = std::all_of(all.begin(), all.end(), [](const auto& spans) { return spans.empty(); });
   return none ? std::vector<std::vector<LaneSpan>>() : all;
+}
+
+/// The mean over the same ranks.
+LaneSums mean_lane_sums(const Schedule& schedule, const LaneSums& mine, Communicator& control) {
+  const std::vector<LaneSums> all = from_every_rank(control, mine);
+  LaneSums sums{};
+  for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
+    const LaneSums& rank = all[static_cast<std::size_t>(control.layout().rank_of({0, 0, pipeline_rank}))];
+    for (std::size_t place = 0; place < kLanes; ++place)
+      add(sums, {lane_at(place), {}, rank[place].time, rank[place].exposed});
+  }
+  return mean_of(sums, schedule.ranks);
 }
 
 std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
@@ -299,6 +314,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.trace = gather_trace(schedule, median.events, control);
     result.trace.collectives = gather_collectives(schedule, median.collectives, control);
     result.lanes = gather_lanes(schedule, median.lanes, control);
+    result.lane_sums = mean_lane_sums(schedule, median.lane_sums, control);
     result.samples = gather_samples(schedule, stages.samples(), control);
     result.computing = gather_computing(schedule, run.computing().seconds(), config.measure.steps, control);
     const BusyTime busy{Trace{{median.events}}.busy(0), median.tensor_communication, median.vocabulary_waits,

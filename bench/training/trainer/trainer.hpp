@@ -14,7 +14,7 @@
 #include "bench/training/trainer/routing_file.hpp"
 #include "core/run/step_load.hpp"
 #include "core/run/step_observer.hpp"
-#include "core/trace/lane_span.hpp"
+#include "core/trace/lane_sums.hpp"
 #include "core/trace/trace.hpp"
 
 namespace plumbline::training {
@@ -55,6 +55,7 @@ struct TrainingResult {
   /// What ran on the lanes of every pipeline rank (tensor and data coordinate 0) in the step of `trace`; empty where no
   /// observer has noted any.
   std::vector<std::vector<LaneSpan>> lanes;
+  LaneSums lane_sums{};  // the mean over the same ranks
   /// Seconds of every compute action of all timed steps without waiting, by world rank (ComputingProgram); empty: not known.
   std::vector<std::vector<double>> computing;
   std::vector<LayerLoad> expert_load;          // of a mixture, in the last step

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
 #include "analysis/simulate/simulator.hpp"
+#include "analysis/time/lane_sums.hpp"
 #include "schedules/make_schedule.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
@@ -67,7 +69,8 @@ TEST(ActionLanes, OfAStepHaveWhatItsFiguresHave) {
     const Schedule schedule = make_schedule(request);
     const Prediction prediction = predict(config, schedule, machine);
     const Trace trace = simulate(schedule, prediction.costs);
-    const auto lanes = lanes_of(schedule, trace, action_lanes(config, schedule, machine), c.processors > 0);
+    const std::vector<ActionLanes> kinds = action_lanes(config, schedule, machine);
+    const auto lanes = lanes_of(schedule, trace, kinds, c.processors > 0, 1e30);
     ASSERT_EQ(lanes.size(), 1U);
     const Sums tensor = sums_of(lanes[0], Group::tensor);
     const Sums data = sums_of(lanes[0], Group::data);
@@ -83,7 +86,42 @@ TEST(ActionLanes, OfAStepHaveWhatItsFiguresHave) {
       EXPECT_LE(span.end.value, step * (1 + 1e-6));
       EXPECT_LE(span.waited.value, (span.end - span.start).value * (1 + 1e-6));
     }
+    if (c.processors > 0) continue;  // there an action lasts longer than its kind
+    const LaneSums added = lane_sums(schedule, kinds);
+    for (const auto& [group, sums] : {std::pair(Group::tensor, tensor), std::pair(Group::data, data)}) {
+      EXPECT_NEAR(added[place_of(group)].time.value, sums.all.value, 1e-9 * step);
+      EXPECT_NEAR(added[place_of(group)].exposed.value, sums.waited.value, 1e-9 * step);
+    }
   }
+}
+
+// Two ranks; a pair counts as one, of the first forwards of a stage one, and a period as often as it is repeated.
+TEST(ActionLanes, AddUpOverARepeatedStep) {
+  using enum ActionType;
+  RepeatedSchedule step;
+  step.once.ranks = 2;
+  const Action f{forward, false, 0, 0}, b{backward, false, 0, 0}, end{optimizer, false, 0, 0};
+  Action paired = f;
+  paired.overlaps_next = true;
+  step.once.actions = {{f, f, paired, b, b, end}, {f}};
+  step.periods = {{2, 2}, {0, 1}};
+  step.copies = 10;
+  const std::vector<ActionLanes> kinds = {
+      {forward, 0, {}, false, {}, {{Group::tensor, {0}, {1}, {0.5}}}},
+      {forward, 0, {}, true, {}, {{Group::tensor, {0}, {100}, {50}}}},
+      {backward, 0, {}, false, {}, {{Group::data, {0}, {2}, {1}}}},
+      {forward, 0, b, false, {}, {{Group::expert, {0}, {4}, {2}}}},
+      {optimizer, 0, {}, false, {}, {{std::nullopt, {0}, {8}, {8}}}},
+  };
+  const LaneSums sums = lane_sums(step, kinds);
+  const auto expect = [&](LaneGroup lane, double time, double exposed) {
+    EXPECT_NEAR(sums[place_of(lane)].time.value, time / 2, 1e-9) << lane_name(lane);
+    EXPECT_NEAR(sums[place_of(lane)].exposed.value, exposed / 2, 1e-9) << lane_name(lane);
+  };
+  expect(Group::tensor, 100 + 1 + 100 + 9, 50 + 0.5 + 50 + 4.5);
+  expect(Group::data, 2, 1);
+  expect(Group::expert, 40, 20);
+  expect(std::nullopt, 8, 8);
 }
 
 Event event(ActionType type, double start, double end) {

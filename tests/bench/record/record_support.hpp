@@ -56,6 +56,9 @@ inline Record sample_record(const std::string& id) {
   measured.disturbance = {0.03, 0.0, 0.01, false, 1};
   measured.rounds = 2;
   measured.expert_load = {{3, {10, 6, 2}, {0, 0, 0}}};
+  measured.lanes.emplace();
+  add(*measured.lanes, {Group::tensor, {0}, {0.25}, {0.125}});
+  add(*measured.lanes, {std::nullopt, {0}, {0.5}, {}});
   measured.checkpoints =
       CheckpointReport{10, true, 2, 1, {12'000'000}, {6'000'000}, {0.01}, {0.02}, {0.1}, 20, {0.3}};
   record.measurement = measured;
@@ -67,6 +70,8 @@ inline Record sample_record(const std::string& id) {
   predicted.time.bubble_fraction = 0.23;
   predicted.step_interval = StepInterval{{0.5}, {0.6}};
   predicted.expert_load = {{3, {6, 6, 6}, {0, 0, 0}}};
+  predicted.lanes.emplace();
+  add(*predicted.lanes, {Group::expert, {0}, {0.25}, {0.25}});
   record.prediction = predicted;
   record.error = compare(predicted, measured, record.probed);
   RecoveryReport recovery;

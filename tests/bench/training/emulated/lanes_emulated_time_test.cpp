@@ -12,6 +12,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/time/action_lanes.hpp"
+#include "analysis/time/lane_sums.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/emulated/compared_lanes.hpp"
@@ -212,8 +213,16 @@ TEST(LanesOnEmulatedDevices, AreWhereTheyWerePredicted) {
       fmt::print("{}: step {:.1f} us (predicted {:.1f}), actions apart by {:.1f}\n", name, 1e6 * step,
                  1e6 * prediction.time.step.value, 1e6 * actions.value);
     EXPECT_LT(actions.value, 0.02 * step);
+    const LaneSums sums = lane_sums(schedule, action_lanes(config, schedule, hardware));
+    for (std::size_t place = 0; place < kLanes; ++place) {
+      const LaneTimes& measured = emulated.result.lane_sums[place];
+      EXPECT_NEAR((measured.time - sums[place].time).value, 0, 1e-3 * step) << lane_name(lane_at(place));
+      EXPECT_NEAR((measured.exposed - sums[place].exposed).value, 0, 0.01 * step)
+          << lane_name(lane_at(place));
+    }
     const Coordinates at = config.layout().coordinates(rank);
-    if (at.tensor > 0 || at.data > 0) continue;  // in overlapped products ranks begin with blocks of their own
+    if (at.tensor > 0 || at.data > 0)
+      continue;  // in overlapped products ranks begin with blocks of their own
     const auto pipeline = static_cast<std::size_t>(at.pipeline);
     const std::vector<ComparedLane> compared = compare_lanes(lanes[pipeline], emulated.lanes);
     for (const ComparedLane& lane : compared) {
