@@ -57,8 +57,11 @@ CellCall quantize_transpose(Operators& op, Pools& pools, std::int64_t rows, std:
   const Matrix x = pools.fresh(rows, cols);
   const Matrix scales = ones(pools).columns(0, 2).reshaped(2, 1);
   const Matrix amax = ones(pools).columns(0, 1);
-  return [=, &op, y = pools.output_quantized(rows, cols), turned = pools.output_quantized(cols, rows)](
-             std::int64_t call) { op.fp8_quantize_transpose(x, scales, amax, y.at(call), turned.at(call)); };
+  return [=, &op, both = pools.output_quantized(2 * rows, cols)](std::int64_t call) {
+    const Matrix to = both.at(call);
+    op.fp8_quantize_transpose(x, scales, amax, to.row_range(0, rows),
+                              to.row_range(rows, rows).reshaped(cols, rows));
+  };
 }
 CellCall find_largest(Operators& op, Pools& pools, std::int64_t rows, std::int64_t cols) {
   const Matrix x = pools.fresh(rows, cols);
