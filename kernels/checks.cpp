@@ -173,6 +173,19 @@ void require_fp8_quantize(const Matrix& x, const Matrix& scales, const Matrix& a
           {{"x", x}, {"scales", scales}, {"amax", amax}, {"y", y}});
 }
 
+void require_fp8_quantize_transpose(const Matrix& x, const Matrix& scales, const Matrix& amax,
+                                    const Matrix& y, const Matrix& transposed) {
+  const bool whole = y.data == nullptr || (same_shape(x, y) && y.dtype == transposed.dtype && y.contiguous());
+  require(is_storage(x) && has_shape(scales, 2, 1, DType::fp32) &&
+              (amax.data == nullptr || is_number(amax)) && whole && is_fp8(transposed.dtype) &&
+              transposed.rows == x.cols && transposed.cols == x.rows && transposed.contiguous(),
+          "fp8_quantize_transpose",
+          "x (r,c) floating point, scales (2,1) fp32, amax (1,1) fp32 or empty, y (r,c) or empty and "
+          "transposed (c,r) "
+          "contiguous, of one 8-bit type",
+          {{"x", x}, {"scales", scales}, {"amax", amax}, {"y", y}, {"transposed", transposed}});
+}
+
 void require_fp8_transpose(const Matrix& x, const Matrix& y) {
   require(is_fp8(x.dtype) && has_shape(y, x.cols, x.rows, x.dtype) && x.contiguous() && y.contiguous(),
           "fp8_transpose", "x (r,c), y (c,r) contiguous, of one 8-bit type", {{"x", x}, {"y", y}});

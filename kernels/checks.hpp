@@ -83,6 +83,8 @@ void require_mask(const char* op, const AttentionShape& shape);
 void require_fp8_amax(const Matrix& x, const Matrix& amax);
 void require_fp8_scales(const Matrix& amaxes, double largest, int margin, const Matrix& scales);
 void require_fp8_quantize(const Matrix& x, const Matrix& scales, const Matrix& amax, const Matrix& y);
+void require_fp8_quantize_transpose(const Matrix& x, const Matrix& scales, const Matrix& amax,
+                                    const Matrix& y, const Matrix& transposed);
 void require_fp8_transpose(const Matrix& x, const Matrix& y);
 
 }  // namespace plumbline

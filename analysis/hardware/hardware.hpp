@@ -35,7 +35,7 @@ struct OperatorTimes {
   std::map<std::string, Grid> attention;
   /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
   /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,
-  /// dropout_backward, scale, head_norm_forward, head_norm_backward, row_products, scale_columns, remove_row_parts, route, arrange, route_backward, scale_rows, combine_rows, sigmoid_forward, sigmoid_backward, fp8_quantize, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
+  /// dropout_backward, scale, head_norm_forward, head_norm_backward, row_products, scale_columns, remove_row_parts, route, arrange, route_backward, scale_rows, combine_rows, sigmoid_forward, sigmoid_backward, fp8_quantize, fp8_quantize_transpose, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
   std::map<std::string, Curve> memory_bound;
   /// The same of operators that begin anew with every row (norms) or head (rope); axes: elements, elements of a row or
   /// head, 1. Missing, as in older profiles: in memory_bound.

@@ -114,7 +114,9 @@ class CallList {
   void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
   /// The gradient of what latent attention compresses, likewise.
   void quantize_compression() { quantize_operand(s_.rows * s_.compressed(), s_.sequence_parallel); }
-  void quantize_weight(std::int64_t elements) { quantize_whole_or_split(elements, false); }
+  /// As it is, transposed, or both ways at once.
+  enum class Ways { plain, transposed, both };
+  void quantize_weight(std::int64_t elements, Ways ways) { quantize_whole_or_split(elements, false, ways); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
   /// Of the micro-batch's sequences, or of this rank's part of them.
   void attention(bool is_backward, std::int64_t window) {
@@ -324,9 +326,8 @@ class CallList {
       return allocations(2);
     }
     if (s_.zero < 3) return;
-    quantize_weight(out * in);
-    if (pass == GemmPass::input_gradient) transpose(out * in);
-    allocations(pass == GemmPass::input_gradient ? 2 : 1);
+    quantize_weight(out * in, pass == GemmPass::input_gradient ? Ways::transposed : Ways::plain);
+    allocations(1);
   }
   void quantize_operand(std::int64_t elements, bool split_by_rows) {
     if (!s_.fp8) return;
@@ -340,7 +341,7 @@ class CallList {
   }
   /// Tensorwise the scale comes from the tensor's largest value, which has to be found first; delayed scales
   /// are there already, and the largest value is noted on the way.
-  void quantize_whole_or_split(std::int64_t elements, bool split_by_rows) {
+  void quantize_whole_or_split(std::int64_t elements, bool split_by_rows, Ways ways = Ways::plain) {
     const auto e = static_cast<double>(s_.e());
     if (s_.fp8_tensorwise) {
       memory("fill", 1, 4, DType::fp32);
@@ -348,7 +349,8 @@ class CallList {
       if (split_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);
       memory("fp8_scales", 2, 6, DType::fp32);
     }
-    memory("fp8_quantize", elements, e + 1);
+    if (ways == Ways::plain) return memory("fp8_quantize", elements, e + 1);
+    memory("fp8_quantize_transpose", elements, ways == Ways::both ? e + 2 : e + 1);
   }
 
   const StageShape& s_;

@@ -77,8 +77,7 @@ std::vector<OperatorCall> fp8_weight_calls(const StageShape& s) {
   for (const LinearLayers& layers : linear_layers(s)) {
     if (layers.count == 0) continue;
     const std::size_t first = list.calls.size();
-    list.quantize_weight(layers.matrix);
-    list.transpose(layers.matrix);
+    list.quantize_weight(layers.matrix, CallList::Ways::both);
     for (std::size_t i = first; i < list.calls.size(); ++i) list.calls[i].count = layers.count;
   }
   return std::move(list.calls);

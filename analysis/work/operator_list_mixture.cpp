@@ -32,10 +32,9 @@ void CallList::prepare_experts(GemmPass pass, std::int64_t out, std::int64_t in)
   }
   if (s_.zero < 3) return;
   const std::size_t first = calls.size();
-  quantize_weight(out * in);
-  if (pass == GemmPass::input_gradient) transpose(out * in);
+  quantize_weight(out * in, pass == GemmPass::input_gradient ? Ways::transposed : Ways::plain);
   for (std::size_t i = first; i < calls.size(); ++i) calls[i].count = s_.local_experts();
-  allocations(pass == GemmPass::input_gradient ? 2 : 1);
+  allocations(1);
 }
 
 void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {

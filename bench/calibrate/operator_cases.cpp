@@ -200,6 +200,8 @@ void add_fp8(Collector& to, Operators& op, const OperatorShape& s) {
   op.fill(amax, 0);
   to.add("fp8_amax", {x}, [=, &op] { op.fp8_amax(x, amax); });
   to.add("fp8_quantize", {x, y}, [=, &op] { op.fp8_quantize(x, scales, amax, y); });
+  to.add("fp8_quantize_transpose", {x, y, turned},
+         [=, &op] { op.fp8_quantize_transpose(x, scales, amax, y, turned); });
   to.add("fp8_transpose", {y, turned}, [=, &op] { op.fp8_transpose(y, turned); });
 }
 

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
@@ -83,12 +84,22 @@ void transpose_tile(const Matrix& x, std::int64_t first_row, std::int64_t rows, 
   const std::int64_t whole_cols = cols / kSquare * kSquare;
   for (std::int64_t col = 0; col < whole_cols; col += kSquare) {
     for (std::int64_t row = 0; row < whole_rows; row += kSquare) {
-      transpose_square(from + row * x.cols + col, x.cols, to + col * y.cols + row, y.cols);
+      transpose_square(from + row * x.stride + col, x.stride, to + col * y.stride + row, y.stride);
     }
   }
   for (std::int64_t col = 0; col < cols; ++col) {
     for (std::int64_t row = col < whole_cols ? whole_rows : 0; row < rows; ++row) {
-      to[col * y.cols + row] = from[row * x.cols + col];
+      to[col * y.stride + row] = from[row * x.stride + col];
+    }
+  }
+}
+
+constexpr std::int64_t kTile = 64;
+
+void transpose_rows(const Matrix& x, const Matrix& y) {
+  for (std::int64_t row = 0; row < x.rows; row += kTile) {
+    for (std::int64_t col = 0; col < x.cols; col += kTile) {
+      transpose_tile(x, row, std::min(kTile, x.rows - row), col, std::min(kTile, x.cols - col), y);
     }
   }
 }
@@ -130,14 +141,29 @@ void CpuOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matrix y) 
   });
 }
 
+// A tile's rows are transposed while the cache has them.
+void CpuOperators::fp8_quantize_transpose(Matrix x, Matrix scales, Matrix amax, Matrix y, Matrix transposed) {
+  require_fp8_quantize_transpose(x, scales, amax, y, transposed);
+  std::vector<std::uint8_t> rows(y.data == nullptr ? static_cast<std::size_t>(kTile * x.cols) : 0);
+  with_type("fp8_quantize_transpose", x.dtype, [&](auto type) {
+    with_fp8_type(transposed.dtype, [&](auto fp8_type) {
+      std::int32_t largest = 0;
+      for (std::int64_t row = 0; row < x.rows; row += kTile) {
+        const std::int64_t count = std::min(kTile, x.rows - row);
+        const Matrix to = y.data == nullptr ? Matrix(rows.data(), count, x.cols, transposed.dtype)
+                                            : y.row_range(row, count);
+        largest = std::max(largest, quantize<decltype(type), decltype(fp8_type)>(x.row_range(row, count),
+                                                                                 *scales.as<float>(), to));
+        transpose_rows(to, transposed.columns(row, count));
+      }
+      if (amax.data != nullptr) accumulate_amax(amax, largest);
+    });
+  });
+}
+
 void CpuOperators::fp8_transpose(Matrix x, Matrix y) {
   require_fp8_transpose(x, y);
-  constexpr std::int64_t kTile = 64;
-  for (std::int64_t row = 0; row < x.rows; row += kTile) {
-    for (std::int64_t col = 0; col < x.cols; col += kTile) {
-      transpose_tile(x, row, std::min(kTile, x.rows - row), col, std::min(kTile, x.cols - col), y);
-    }
-  }
+  transpose_rows(x, y);
 }
 
 }  // namespace plumbline::cpu

@@ -19,6 +19,12 @@ void EmulatedOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matri
   pass_over("fp8_quantize", x.dtype, {x}, {y});
 }
 
+void EmulatedOperators::fp8_quantize_transpose(Matrix x, Matrix scales, Matrix amax, Matrix y,
+                                               Matrix transposed) {
+  require_fp8_quantize_transpose(x, scales, amax, y, transposed);
+  pass_over("fp8_quantize_transpose", x.dtype, {x}, {y, transposed});
+}
+
 void EmulatedOperators::fp8_transpose(Matrix x, Matrix y) {
   require_fp8_transpose(x, y);
   pass_over("fp8_transpose", x.dtype, {x}, {y});

@@ -138,6 +138,16 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
        [&] { ops.fp8_scales(nowhere(1024, 6, DType::fp32), 448, 0, nowhere(2, 6, DType::fp32)); }, 1024 * 6,
        4 + 2 * 4 / 1024.0},
       {"fp8_quantize", [&] { ops.fp8_quantize(x, nowhere(2, 1, DType::fp32), one, x8); }, n, 3},
+      {"fp8_quantize_transpose",
+       [&] {
+         ops.fp8_quantize_transpose(x, nowhere(2, 1, DType::fp32), one, x8, nowhere(512, t, DType::fp8_e4m3));
+       },
+       n, 4},
+      {"fp8_quantize_transpose",
+       [&] {
+         ops.fp8_quantize_transpose(x, nowhere(2, 1, DType::fp32), {}, {}, nowhere(512, t, DType::fp8_e4m3));
+       },
+       n, 3},
       {"fp8_transpose", [&] { ops.fp8_transpose(x8, nowhere(512, t, DType::fp8_e4m3)); }, n, 2},
       {"adam", [&] { ops.adam(p, f, f, f, f, {}); }, 512 * 512, 2 * 2 + 4 + 3 * 8},
       {"adam", [&] { ops.adam(f, f, {}, f, f, {}); }, 512 * 512, 2 * 4 + 4 + 2 * 8},
@@ -235,6 +245,7 @@ TEST(Emulated, RefusesShapesThatDisagree) {
   EXPECT_THROW(ops->fp8_scales(rows, 448, 0, one), Error);
   EXPECT_THROW(ops->fp8_quantize(x, one, {}, x8), Error);
   EXPECT_THROW(ops->fp8_transpose(x8, x8), Error);
+  EXPECT_THROW(ops->fp8_quantize_transpose(rows, one, {}, {}, x8), Error);
   EXPECT_THROW(ops->gelu_forward(mask, mask), Error);
   EXPECT_THROW(ops->adam(x, nowhere(8, 16, DType::fp32), {}, x, x, {}), Error);
   EXPECT_THROW(ops->dropout_mask({0.1, 1, 1, 1, 0}, x), Error);

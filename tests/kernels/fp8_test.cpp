@@ -231,6 +231,55 @@ TEST(Fp8, TransposeOfAnySize) {
   }
 }
 
+/// Bytes of x that are not those of y transposed.
+int not_transposed(const Matrix& x, const Matrix& y) {
+  int wrong = 0;
+  for (std::int64_t i = 0; i < x.rows; ++i) {
+    for (std::int64_t j = 0; j < x.cols; ++j)
+      wrong += *static_cast<std::uint8_t*>(x.at(i, j)) == *static_cast<std::uint8_t*>(y.at(j, i)) ? 0 : 1;
+  }
+  return wrong;
+}
+
+// Whole tiles and parts of them, rows at every boundary, with the codes as they lie and without.
+TEST(Fp8, QuantizeWithTheTransposeIsBothOperatorsAtOnce) {
+  constexpr std::int64_t kSizes[][2] = {{1, 1},   {3, 37},    {16, 16},  {130, 70},  {1, 100},
+                                        {200, 3}, {65, 64},   {5, 300},  {128, 128}, {256, 384},
+                                        {0, 5},   {261, 300}, {129, 260}};
+  for (const DType type : kFp8Types) {
+    for (const DType storage : element_types()) {
+      for (const auto& size : kSizes) {
+        for (const std::int64_t gap : {0, 8, 3}) {
+          const std::string what =
+              fmt::format("{}x{} {} gap {} to {}", size[0], size[1], name_of(storage), gap, name_of(type));
+          const Guarded wide = random_matrix(size[0], size[1] + gap, storage, 0, 100);
+          const Matrix x = wide.matrix().columns(gap / 2, size[1]);
+          const Dense all = wide.read();
+          const Dense values = dense(size[0], size[1], [&](auto i, auto j) { return all(i, gap / 2 + j); });
+          const float scale = type == DType::fp8_e4m3 ? 1.7F : 300.0F;  // some are too large
+          const Guarded scales = scales_of(scale);
+          const Guarded amax = number(0.5);
+          const Guarded y(size[0], size[1], type);
+          const Guarded turned(size[1], size[0], type);
+          operators().fp8_quantize_transpose(x, scales, amax, y, turned);
+          expect_codes(y, values, scale, what);
+          EXPECT_EQ(not_transposed(y, turned), 0) << what;
+          EXPECT_EQ(amax.read()(0, 0), std::fmax(0.5, largest_size(values))) << what;
+          EXPECT_TRUE(turned.intact() && amax.intact() && scales.intact()) << what;
+          const Guarded alone(size[1], size[0], type);
+          operators().fp8_quantize_transpose(x, scales, {}, {}, alone);
+          EXPECT_EQ(alone.bytes(), turned.bytes()) << what << ", the transpose alone";
+        }
+      }
+    }
+  }
+  Guarded x(3, 37, DType::fp32);
+  x.write(dense(3, 37, [&](auto i, auto j) { return i == 1 && j == 35 ? kNan : 2; }));
+  const Guarded amax = number(1);
+  operators().fp8_quantize_transpose(x, scales_of(1), amax, {}, Guarded(37, 3, DType::fp8_e5m2));
+  EXPECT_TRUE(std::isnan(amax.read()(0, 0)));
+}
+
 TEST(Fp8, DisagreementsThrow) {
   Operators& op = operators();
   const Guarded x(4, 5, DType::fp32);
@@ -249,6 +298,12 @@ TEST(Fp8, DisagreementsThrow) {
   EXPECT_THROW(op.fp8_scales(x, 448, 0, scales), Error);
   EXPECT_THROW(op.fp8_scales(one, 0, 0, scales), Error);
   EXPECT_THROW(op.fp8_scales(one, 448, -1, scales), Error);
+  EXPECT_THROW(op.fp8_quantize_transpose(x, scales, {}, y, y), Error);
+  EXPECT_THROW(op.fp8_quantize_transpose(x, scales, {}, turned, turned), Error);
+  EXPECT_THROW(op.fp8_quantize_transpose(x, scales, {}, y, Guarded(5, 4, DType::fp8_e5m2)), Error);
+  EXPECT_THROW(op.fp8_quantize_transpose(x, scales, {}, y, Guarded(5, 4, DType::fp8_e4m3, 3)), Error);
+  EXPECT_THROW(op.fp8_quantize_transpose(x, one, {}, {}, turned), Error);
+  EXPECT_THROW(op.fp8_quantize_transpose(y, scales, {}, {}, turned), Error);
   EXPECT_THROW(op.fp8_transpose(y, y), Error);
   EXPECT_THROW(op.fp8_transpose(y, Guarded(5, 4, DType::fp8_e5m2)), Error);
   EXPECT_THROW(op.fp8_transpose(x, Guarded(5, 4, DType::fp32)), Error);

@@ -170,7 +170,6 @@ class StageReplay {
   void give_stream_gradient();
   void use_weight(const ProductBytes& product);
   void sum_over_tensor_ranks(const ProductBytes& product);
-  void transpose_weight(const ProductBytes& product);
   void input_gradient(const ProductBytes& product);
   void summed_input_gradient(const ProductBytes& product);
   void weight_gradient(const ProductBytes& product);

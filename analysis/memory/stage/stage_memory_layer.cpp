@@ -33,20 +33,13 @@ void StageReplay::sum_over_tensor_ranks(const ProductBytes& product) {
   give(kWorkspace, product.weight);
 }
 
-/// Leaves the transpose, which an input gradient reads.
-void StageReplay::transpose_weight(const ProductBytes& product) {
-  take(kWorkspace, product.weight);
-  take(kWorkspace, product.weight);
-  give(kWorkspace, product.weight);
-}
-
 void StageReplay::input_gradient(const ProductBytes& product) {
-  transpose_weight(product);
+  take(kWorkspace, product.weight);  // transposed
   give(kWorkspace, product.weight);
 }
 
 void StageReplay::summed_input_gradient(const ProductBytes& product) {
-  transpose_weight(product);
+  take(kWorkspace, product.weight);
   sum_over_tensor_ranks();
   give(kWorkspace, product.weight);
 }
@@ -67,7 +60,7 @@ void StageReplay::both_gradients(const ProductBytes& product) {
   // Its input travels during the input gradient, the sums during the weight gradient.
   gather_operand();
   take(kWorkspace, bytes_.partial);
-  transpose_weight(product);
+  take(kWorkspace, product.weight);
   give(kWorkspace, product.weight);
   take(kWorkspace, bytes_.piece);
   weight_gradient(product);

@@ -246,7 +246,7 @@ void StageReplay::mixture_backward() {
     take(kWorkspace, bytes_.made_rows);
     input_gradient(bytes_.fc1_product);
   }
-  rows_from_experts(s_.fp8 ? kWorkspace : kActivations, 2 * bytes_.shared_fc1_product.weight,
+  rows_from_experts(s_.fp8 ? kWorkspace : kActivations, bytes_.shared_fc1_product.weight,
                     if_hidden([&] { shared_input_weight(); }));
   give(kWorkspace, bytes_.fc1_gradient);
   weights_to_tokens();
@@ -285,7 +285,7 @@ void StageReplay::mixture_backward_input() {
   take(kWorkspace, bytes_.stream);  // dn
   take(kWorkspace, bytes_.made_rows);
   input_gradient(bytes_.fc1_product);
-  rows_from_experts(kWorkspace, 2 * bytes_.shared_fc1_product.weight);
+  rows_from_experts(kWorkspace, bytes_.shared_fc1_product.weight);
   weights_to_tokens();
   take(kActivations, bytes_.router_gradient);
   give(kWorkspace, spread() ? bytes_.choice_weights : bytes_.expert_weights);

@@ -53,6 +53,16 @@ CellCall quantize(Operators& op, Pools& pools, std::int64_t rows, std::int64_t c
     op.fp8_quantize(x, scales, amax, y.at(call));
   };
 }
+CellCall quantize_transpose(Operators& op, Pools& pools, std::int64_t rows, std::int64_t cols) {
+  const Matrix x = pools.fresh(rows, cols);
+  const Matrix scales = ones(pools).columns(0, 2).reshaped(2, 1);
+  const Matrix amax = ones(pools).columns(0, 1);
+  return [=, &op, both = pools.output_quantized(2 * rows, cols)](std::int64_t call) {
+    const Matrix to = both.at(call);
+    op.fp8_quantize_transpose(x, scales, amax, to.row_range(0, rows),
+                              to.row_range(rows, rows).reshaped(cols, rows));
+  };
+}
 CellCall find_largest(Operators& op, Pools& pools, std::int64_t rows, std::int64_t cols) {
   const Matrix x = pools.fresh(rows, cols);
   const Matrix amax = ones(pools).columns(0, 1);
@@ -94,6 +104,7 @@ GridAxes fp8_gemm_axes() {
 std::vector<Cell> fp8_cells(DType storage) {
   std::vector<Cell> cells;
   add(cells, storage, fmt::format("fp8_quantize.{}", name_of(storage)), 1, quantize);
+  add(cells, storage, fmt::format("fp8_quantize_transpose.{}", name_of(storage)), 2, quantize_transpose);
   add(cells, storage, fmt::format("fp8_amax.{}", name_of(storage)), 0, find_largest);
   // The rest has FP8 operands whatever the storage type is: measured once, with the usual one.
   if (storage != DType::bf16) return cells;

@@ -35,14 +35,7 @@ LinearOperand GroupedProducts::weights_by_input(const LinearWeight& weights) con
   const Fp8Linear& fp8 = weights.fp8;
   if (!fp8.weight) return LinearOperand(weights.values);
   if (!fp8.transposed.empty()) return LinearOperand(fp8.transposed, fp8.weight.inverse_scales());
-  const LinearOperand by_output = weights_by_output(weights);
-  const Matrix& from = by_output.values();
-  const auto experts = std::ssize(counts_);
-  Tensor to = context_.arena.allocate(Category::workspace, "transposed weights", experts * from.cols,
-                                      from.rows / experts, from.dtype);
-  for (std::int64_t expert = 0; expert < experts; ++expert)
-    context_.operators.fp8_transpose(weights_of(from, expert), weights_of(to, expert));
-  return LinearOperand(std::move(to), by_output.inverse_scale());
+  return fp8.weight.read_transposed(weights.values, std::ssize(counts_), "transposed weights");
 }
 
 /// The rows of every expert transposed, each without gaps where its rows were.

@@ -106,7 +106,7 @@ void shared_gradients(const TrainingContext& context, const Fp8Mixture& fp8, Ten
 void shared_input_gradient(const TrainingContext& context, const MixtureWeights& weights,
                            const SharedExpert& shared, const Matrix& to, bool accumulate) {
   if (context.shape.shared == 0) return;
-  LinearProduct product = input_gradient_product(context, shared.fc1_gradient, weights.shared_fc1(), to);
+  LinearProduct product = input_gradient_product(shared.fc1_gradient, weights.shared_fc1(), to);
   product.gemm.accumulate = accumulate;
   context.operators.gemm(product.gemm);
 }

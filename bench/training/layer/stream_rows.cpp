@@ -46,7 +46,7 @@ void StreamRows::multiply(const LinearWeight& weight, const Matrix& bias, const 
 
 void StreamRows::multiply_for_input_gradient(const LinearWeight& weight, const Matrix& dx) {
   if (travelling_.empty()) return linear_input_gradient(context_, all_, weight, dx);
-  by_blocks(input_gradient_product(context_, own_, weight, dx).gemm, dx);
+  by_blocks(input_gradient_product(own_, weight, dx).gemm, dx);
 }
 
 void linear_backward(const TrainingContext& context, const LinearOperand& x, const LinearOperand& dy,

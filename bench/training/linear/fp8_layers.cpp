@@ -141,8 +141,8 @@ void Fp8Layers::quantize_weights() {
             const auto part = [&](const Matrix& all) {
               return all.row_range(all.rows / matrices * expert, all.rows / matrices);
             };
-            to.weight.of_expert(expert).quantize_in_place(part(values), part(to.quantized));
-            context_.operators.fp8_transpose(part(to.quantized), part(to.transposed));
+            to.weight.of_expert(expert).quantize_in_place(part(values), part(to.quantized),
+                                                          part(to.transposed));
           }
         }
       });

@@ -39,8 +39,14 @@ class Fp8Slot {
   }
   /// Of what is as it was made until it has been quantized: of `kept`, or soon gone.
   Category category_of_wide(Category kept) const { return slots_ != nullptr ? Category::workspace : kept; }
-  /// x into y with the slot's own scale: a weight.
-  void quantize_in_place(const Matrix& x, const Matrix& y) const { slots_->quantize_in_place(place_, x, y); }
+  /// x into y, and its transpose, with the slot's own scale: a weight.
+  void quantize_in_place(const Matrix& x, const Matrix& y, const Matrix& transposed) const {
+    slots_->quantize_in_place(place_, x, y, transposed);
+  }
+  /// The transpose of quantized weights of so many experts, where this is the slot of the first one; of one, of any linear layer.
+  LinearOperand read_transposed(const Matrix& x, std::int64_t experts, const char* holder) const {
+    return slots_->transposed_weights(place_, holder, x, experts);
+  }
   Matrix inverse_scale() const { return slots_->inverse_scale(place_); }
   /// Of all experts, where this is the slot of the first one.
   Matrix inverse_scales() const { return slots_->inverse_scale(place_, slots_->experts()); }

@@ -136,24 +136,39 @@ LinearOperand Fp8Slots::quantized_rows(const Place& place, Category category, co
   return {std::move(y), std::move(own), inverse};
 }
 
-void Fp8Slots::quantize_in_place(const Place& place, const Matrix& x, const Matrix& y) {
+void Fp8Slots::quantize_in_place(const Place& place, const Matrix& x, const Matrix& y,
+                                 const Matrix& transposed) {
   const std::int64_t slot = index(place);
-  quantize(place, x, scales_.matrix().columns(slot, 1), largest_.matrix().columns(slot, 1), y);
+  quantize(place, x, scales_.matrix().columns(slot, 1), largest_.matrix().columns(slot, 1), y, transposed);
+}
+
+LinearOperand Fp8Slots::transposed_weights(const Place& place, const char* holder, const Matrix& x,
+                                           std::int64_t experts) {
+  const std::int64_t out = x.rows / experts;
+  Tensor all =
+      context_.arena.allocate(Category::workspace, holder, experts * x.cols, out, type_of(place.kind));
+  Place here = place;
+  for (std::int64_t expert = 0; expert < experts; ++expert, ++here.expert)
+    quantize_in_place(here, x.row_range(expert * out, out), {},
+                      all.matrix().row_range(expert * x.cols, x.cols));
+  return LinearOperand(std::move(all), inverse_scale(place, experts));
 }
 
 void Fp8Slots::quantize(const Place& place, const Matrix& x, const Matrix& scales, const Matrix& largest,
-                        const Matrix& y) {
+                        const Matrix& y, const Matrix& transposed) {
   Operators& operators = context_.operators;
   const auto slot = static_cast<std::size_t>(index(place));
-  if (delayed_ && scaled_[slot]) {
-    operators.fp8_quantize(x, scales, largest, y);
-    return;
-  }
+  const auto into = [&](const Matrix& noted) {
+    if (transposed.data == nullptr) return operators.fp8_quantize(x, scales, noted, y);
+    operators.fp8_quantize_transpose(x, scales, noted, y, transposed);
+  };
+  if (delayed_ && scaled_[slot]) return into(largest);
   if (!delayed_) operators.fill(largest, 0);
   operators.fp8_amax(x, largest);
   if (split_by_rows(place)) context_.reduce_over_tensor_ranks(largest, ReduceOp::max);
-  operators.fp8_scales(largest, largest_finite(y.dtype), context_.config.numerics.fp8.margin, scales);
-  operators.fp8_quantize(x, scales, {}, y);
+  operators.fp8_scales(largest, largest_finite(type_of(place.kind)), context_.config.numerics.fp8.margin,
+                       scales);
+  into({});
   scaled_[slot] = true;
 }
 

@@ -38,8 +38,13 @@ class Fp8Slots {
   /// expert.
   LinearOperand quantized_rows(const Place& place, Category category, const char* holder, const Matrix& x,
                                std::span<const std::int64_t> rows);
-  /// Q(x) into y, with the slot's own scale: what a tensor has whose scale outlives it.
-  void quantize_in_place(const Place& place, const Matrix& x, const Matrix& y);
+  /// Q(x) into y, or its transpose into `transposed`, or both, with the slot's own scale: what a tensor has whose scale
+  /// outlives it. Empty: not asked for.
+  void quantize_in_place(const Place& place, const Matrix& x, const Matrix& y, const Matrix& transposed = {});
+  /// The transpose of Q(x), x the weights of so many experts one below the other, each by itself, in workspace. `place`: of
+  /// the first, or of a linear layer that is not an expert's.
+  LinearOperand transposed_weights(const Place& place, const char* holder, const Matrix& x,
+                                   std::int64_t experts);
   /// Of the slot, (1, 1), or of as many experts from this one on.
   Matrix inverse_scale(const Place& place, std::int64_t experts = 1) const {
     return {scales_.matrix().at(1, index(place)), 1, experts, DType::fp32};
@@ -73,7 +78,7 @@ class Fp8Slots {
   DType type_of(SlotKind kind) const;
   bool split_by_rows(const Place& place) const;
   void quantize(const Place& place, const Matrix& x, const Matrix& scales, const Matrix& largest,
-                const Matrix& y);
+                const Matrix& y, const Matrix& transposed = {});
   void reduce_between_copies() const;
 
   const TrainingContext& context_;

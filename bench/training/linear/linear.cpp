@@ -29,11 +29,11 @@ LinearOperand by_output(const LinearWeight& weight) {
 
 /// W as input gradients read it: (out, in) of the storage type, or (in, out) quantized, since both operands
 /// of such a product are contiguous along what is summed over.
-LinearOperand by_input(const TrainingContext& context, const LinearWeight& weight) {
+LinearOperand by_input(const LinearWeight& weight) {
   const Fp8Linear& fp8 = weight.fp8;
   if (!fp8.weight) return LinearOperand(weight.values);
   if (!fp8.transposed.empty()) return LinearOperand(fp8.transposed, fp8.weight.inverse_scale());
-  return transposed(context, "transposed weight", fp8.weight.read(weight.values, "quantized weight"));
+  return fp8.weight.read_transposed(weight.values, 1, "transposed weight");
 }
 
 }  // namespace
@@ -51,9 +51,8 @@ LinearProduct forward_product(const LinearOperand& x, const LinearWeight& weight
   return result;
 }
 
-LinearProduct input_gradient_product(const TrainingContext& context, const LinearOperand& dy,
-                                     const LinearWeight& weight, const Matrix& dx) {
-  LinearProduct result{by_input(context, weight), {}};
+LinearProduct input_gradient_product(const LinearOperand& dy, const LinearWeight& weight, const Matrix& dx) {
+  LinearProduct result{by_input(weight), {}};
   result.gemm = product(dy, result.weight, dx);
   result.gemm.b_transposed = result.weight.quantized();
   return result;
@@ -73,12 +72,12 @@ void linear_over_tensor_ranks(const TrainingContext& context, const LinearOperan
 
 void linear_input_gradient(const TrainingContext& context, const LinearOperand& dy,
                            const LinearWeight& weight, const Matrix& dx) {
-  context.operators.gemm(input_gradient_product(context, dy, weight, dx).gemm);
+  context.operators.gemm(input_gradient_product(dy, weight, dx).gemm);
 }
 
 void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, const LinearOperand& dy,
                                              const LinearWeight& weight, const Matrix& dx) {
-  context.layer_gemm_over_tensor_ranks(input_gradient_product(context, dy, weight, dx).gemm);
+  context.layer_gemm_over_tensor_ranks(input_gradient_product(dy, weight, dx).gemm);
 }
 
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,

@@ -23,8 +23,7 @@ struct LinearProduct {
 /// y = x·Wᵀ.
 LinearProduct forward_product(const LinearOperand& x, const LinearWeight& weight, const Matrix& y);
 /// dx = dy·W.
-LinearProduct input_gradient_product(const TrainingContext& context, const LinearOperand& dy,
-                                     const LinearWeight& weight, const Matrix& dx);
+LinearProduct input_gradient_product(const LinearOperand& dy, const LinearWeight& weight, const Matrix& dx);
 
 /// y = x·Wᵀ [+ bias].
 void linear(const TrainingContext& context, const LinearOperand& x, const LinearWeight& weight,

@@ -20,6 +20,12 @@ void CudaOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matrix y)
   cuda::fp8_quantize(queue_, x, scales, amax, y);
 }
 
+void CudaOperators::fp8_quantize_transpose(Matrix x, Matrix scales, Matrix amax, Matrix y,
+                                           Matrix transposed) {
+  require_fp8_quantize_transpose(x, scales, amax, y, transposed);
+  cuda::fp8_quantize_transpose(queue_, x, scales, amax, y, transposed);
+}
+
 void CudaOperators::fp8_transpose(Matrix x, Matrix y) {
   require_fp8_transpose(x, y);
   cuda::fp8_transpose(queue_, x, y);

@@ -5,8 +5,8 @@
 #include <cfloat>
 #include <cmath>
 
-#include "kernels/cuda/device/block.cuh"
 #include "kernels/cuda/device/over_chunks.cuh"
+#include "kernels/cuda/kernels/fp8_amax.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 
 namespace plumbline::cuda {
@@ -16,25 +16,6 @@ constexpr unsigned kThreads = 256;
 // Of a kernel over chunks, all at work at once: more notes of the largest value would queue up.
 constexpr unsigned kBlocksPerMultiprocessor = 6;
 constexpr unsigned kInfinity = 0x7F800000U;
-
-/// The bits of |x|. They are ordered as the numbers are, with NaN above infinity: the largest of them is the
-/// same whoever comes first.
-__device__ inline unsigned magnitude(float x) {
-  unsigned bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits & 0x7FFFFFFFU;
-}
-
-struct Larger {
-  __device__ unsigned operator()(unsigned a, unsigned b) const { return a > b ? a : b; }
-};
-
-/// *amax, not negative, = the largest of itself and every thread's `largest`. All threads of the block call
-/// it.
-__device__ inline void note(unsigned largest, float* amax) {
-  largest = block_reduce(largest, Larger());
-  if (thread_x() == 0) atomic_larger(reinterpret_cast<unsigned*>(amax), largest);
-}
 
 struct alignas(8) Codes {
   __nv_fp8x2_storage_t pair[kChunk / 2];

@@ -121,6 +121,10 @@ void fp8_quantize(const Queue& queue, Matrix x, Matrix scales, Matrix amax, Matr
 // fp8_transpose.cu
 void fp8_transpose(const Queue& queue, Matrix x, Matrix y);
 
+// fp8_quantize_transpose.cu
+void fp8_quantize_transpose(const Queue& queue, Matrix x, Matrix scales, Matrix amax, Matrix y,
+                            Matrix transposed);
+
 // optimizer.cu
 void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
           Matrix moment2, const AdamFactors& factors);

@@ -60,8 +60,9 @@ struct CallCase {
   int tensor, zero;
   Recompute recompute;
   std::int64_t quantized, transposed;
-  std::int64_t gathered;  // bytes
-  std::int64_t split;     // quantized tensors that are split by rows
+  std::int64_t gathered;    // bytes
+  std::int64_t split;       // quantized tensors that are split by rows
+  std::int64_t turned = 0;  // quantized into the transpose alone
 };
 constexpr auto kNone = Recompute::none;
 constexpr CallCase kCallCases[] = {
@@ -71,14 +72,13 @@ constexpr CallCase kCallCases[] = {
     {"I: four gradients", backward_input, 1, 0, kNone, 32 + 128 + 32 + 64, 0, 0, 0},
     {"W: as B", backward_weight, 1, 0, kNone, 288, 416, 0, 0},
     {"F, weights at every use", forward, 1, 3, kNone, 160 + 576, 0, 0, 0},
-    {"B, weights at every use", backward, 1, 3, kNone, 288 + 576, 416 + 576, 0, 0},
-    {"I, weights at every use", backward_input, 1, 3, kNone, 256 + 576, 576, 0, 0},
+    {"B, weights at every use", backward, 1, 3, kNone, 288, 416, 0, 0, 576},
+    {"I, weights at every use", backward_input, 1, 3, kNone, 256, 0, 0, 0, 576},
     {"W uses no weights", backward_weight, 1, 3, kNone, 288, 416, 0, 0},
     {"selective: attention's output is quantized anyway", backward, 1, 0, Recompute::selective, 288, 416, 0,
      0},
     {"full: up to the activation, quantized", backward, 1, 0, Recompute::full, 288 + 160, 416, 0, 0},
-    {"full, weights but fc2's once more", backward, 1, 3, Recompute::full, 288 + 160 + 576 + 448, 416 + 576,
-     0, 0},
+    {"full, weights but fc2's once more", backward, 1, 3, Recompute::full, 288 + 160 + 448, 416, 0, 0, 576},
     {"F, split", forward, 2, 0, kNone, 16 + 16 + 16 + 32, 0, 2 * 32, 2},
     {"B, split", backward, 2, 0, kNone, 16 + 64 + 16 + 16 + 48, (32 + 32) + (64 + 32) + (32 + 16) + (48 + 32),
      4 * 32, 2},
@@ -102,7 +102,8 @@ TEST(Fp8Calls, OfALayer) {
       shape.first = false;
       const std::vector<OperatorCall> calls = calls_of(work_of(shape, c.type));
       EXPECT_EQ(elements(calls, "fp8_quantize", 3), c.quantized);
-      EXPECT_EQ(elements(calls, "fp8_amax", 2), tensorwise ? c.quantized : 0);
+      EXPECT_EQ(elements(calls, "fp8_quantize_transpose", 3), c.turned);
+      EXPECT_EQ(elements(calls, "fp8_amax", 2), tensorwise ? c.quantized + c.turned : 0);
       EXPECT_EQ(elements(calls, "fp8_transpose", 2), c.transposed);
       const Bytes gathered = sent(calls, CallKind::all_gather, "sequence all-gather forward") +
                              sent(calls, CallKind::all_gather, "sequence all-gather backward");
@@ -185,8 +186,8 @@ TEST(Fp8Calls, EndOfTheStep) {
     }
     EXPECT_EQ(of_tensor, c.tensor_bytes);
     EXPECT_EQ(of_data, c.data_bytes);
-    EXPECT_EQ(elements(calls, "fp8_quantize", 3), c.weights);
-    EXPECT_EQ(elements(calls, "fp8_transpose", 2), c.weights);
+    EXPECT_EQ(elements(calls, "fp8_quantize_transpose", 4), c.weights);
+    EXPECT_EQ(elements(calls, "fp8_quantize", 3) + elements(calls, "fp8_transpose", 2), 0);
     const bool tensorwise = c.recipe == Fp8Recipe::tensorwise;
     EXPECT_EQ(elements(calls, "fp8_amax", 2), tensorwise ? c.weights : 0);
     // A history of 16 steps, read by forward and gradient slots; tensorwise a pair of scales per weight.

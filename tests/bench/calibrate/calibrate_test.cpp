@@ -197,9 +197,11 @@ TEST(Assemble, EightBitProductsHaveAGridOfTheirOwn) {
     EXPECT_NEAR(grid.at(256, 1024, 64).value, 256.0 * 1024 * 64 * 1e-12 * set, 1e-15);
     for (const double time : grid.seconds) EXPECT_FALSE(std::isnan(time));
     EXPECT_EQ(tables[set].memory_bound.count("fp8_transpose.fp8"), 1U);
+    EXPECT_EQ(tables[set].memory_bound.count("fp8_quantize_transpose.bf16"), 1U);
   }
   EXPECT_EQ(best_gemm_rate(tables, DType::bf16).value, 0) << "the peak is the storage type's";
-  EXPECT_EQ(fp8_cells(DType::fp32).size(), 2U * 4 * 2) << "quantizing and largest values only";
+  EXPECT_EQ(fp8_cells(DType::fp32).size(), 3U * 4 * 2)
+      << "quantizing, also with the transpose, and largest values only";
 }
 
 TEST(Assemble, TablesHoldBothTypesAndWhatIsTooSmallToMatter) {

@@ -14,11 +14,14 @@ void check_fp8(DType storage, DType type, std::int64_t rows, std::int64_t cols) 
     op.fill(m[1], 0);
     op.fp8_quantize(m[0], m[2], m[1], m[3]);
     op.fp8_transpose(m[3], m[4]);
+    op.fp8_quantize_transpose(m[0], m[2], m[1], m[5], m[6]);
     return 0.0;
   });
   fp8.operands.push_back(random_matrix(rows, cols, storage));
   fp8.operands.push_back(random_matrix(1, 1, DType::fp32));
   fp8.operands.push_back(random_matrix(2, 1, DType::fp32));
+  fp8.operands.push_back(random_matrix(rows, cols, type));
+  fp8.operands.push_back(random_matrix(cols, rows, type));
   fp8.operands.push_back(random_matrix(rows, cols, type));
   fp8.operands.push_back(random_matrix(cols, rows, type));
   compare(fp8, DType::fp32);

@@ -1,0 +1,28 @@
+// The largest absolute value of what kernels quantize.
+#pragma once
+
+#include "kernels/cuda/device/block.cuh"
+#include "kernels/cuda/device/intrinsics.cuh"
+
+namespace plumbline::cuda {
+
+/// The bits of |x|. They are ordered as the numbers are, with NaN above infinity: the largest of them is the
+/// same whoever comes first.
+__device__ inline unsigned magnitude(float x) {
+  unsigned bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits & 0x7FFFFFFFU;
+}
+
+struct Larger {
+  __device__ unsigned operator()(unsigned a, unsigned b) const { return a > b ? a : b; }
+};
+
+/// *amax, not negative, = the largest of itself and every thread's `largest`. All threads of the block call
+/// it.
+__device__ inline void note(unsigned largest, float* amax) {
+  largest = block_reduce(largest, Larger());
+  if (thread_x() == 0) atomic_larger(reinterpret_cast<unsigned*>(amax), largest);
+}
+
+}  // namespace plumbline::cuda
