@@ -30,9 +30,12 @@ struct Buffers {
   Matrix output;
 };
 
+/// Where the output of a call is: where its input is, around it, or elsewhere.
+enum class Placement { same, around, apart };
+
 struct BenchedCollective {
   std::string_view name;
-  bool in_place;
+  Placement placement;
   bool reduces;
   bool rooted;
   bool input_is_piece;                       // the input is a rank's share of the size
@@ -53,20 +56,47 @@ int sum(int ranks, std::int64_t i) {
   return total;
 }
 
+/// What comes from other ranks.
+double others_share(double ranks) {
+  return (ranks - 1) / ranks;
+}
+void all_gather(Communicator& communicator, const Buffers& buffers) {
+  communicator.all_gather(Group::world, buffers.input, buffers.output);
+}
+int gathered(int /*rank*/, int /*ranks*/, std::int64_t i, std::int64_t piece) {
+  return value(static_cast<int>(i / piece), i % piece);
+}
+/// To the next rank, from the one before, at once.
+void pass_on(Communicator& communicator, const Buffers& buffers) {
+  const int ranks = communicator.layout().world();
+  const int rank = communicator.rank();
+  if (ranks == 1) return all_gather(communicator, buffers);  // a copy: nobody is there
+  Ticket in = communicator.receive(buffers.output, (rank + ranks - 1) % ranks, 0);
+  Ticket out = communicator.send(buffers.input, (rank + 1) % ranks, 0);
+  communicator.wait(in);
+  communicator.wait(out);
+}
+
 const std::vector<BenchedCollective>& collectives() {
   static const std::vector<BenchedCollective> all = {
-      {"all_reduce", true, true, false, false, false, [](double n) { return 2 * (n - 1) / n; },
+      {"all_reduce", Placement::same, true, false, false, false, [](double n) { return 2 * (n - 1) / n; },
        [](Communicator& c, const Buffers& b) { c.all_reduce(Group::world, b.output, ReduceOp::sum); },
        [](int, int ranks, std::int64_t i, std::int64_t) { return sum(ranks, i); }},
-      {"all_gather", false, false, false, true, false, [](double n) { return (n - 1) / n; },
-       [](Communicator& c, const Buffers& b) { c.all_gather(Group::world, b.input, b.output); },
-       [](int, int, std::int64_t i, std::int64_t piece) {
-         return value(static_cast<int>(i / piece), i % piece);
+      {"all_gather", Placement::around, false, false, true, false, others_share, all_gather, gathered},
+      {"all_gather", Placement::apart, false, false, true, false, others_share, all_gather, gathered},
+      {"all_to_all", Placement::apart, false, false, false, false, others_share,
+       [](Communicator& c, const Buffers& b) { c.all_to_all(Group::world, b.input, b.output); },
+       [](int rank, int, std::int64_t i, std::int64_t piece) {
+         return value(static_cast<int>(i / piece), rank * piece + i % piece);
        }},
-      {"reduce_scatter", false, true, false, false, true, [](double n) { return (n - 1) / n; },
+      {"send and receive", Placement::apart, false, false, false, false, [](double) { return 1.0; }, pass_on,
+       [](int rank, int ranks, std::int64_t i, std::int64_t) {
+         return value((rank + ranks - 1) % ranks, i);
+       }},
+      {"reduce_scatter", Placement::apart, true, false, false, true, others_share,
        [](Communicator& c, const Buffers& b) { c.reduce_scatter(Group::world, b.input, b.output); },
        [](int rank, int ranks, std::int64_t i, std::int64_t piece) { return sum(ranks, rank * piece + i); }},
-      {"broadcast", true, false, true, false, false, [](double) { return 1.0; },
+      {"broadcast", Placement::same, false, true, false, false, [](double) { return 1.0; },
        [](Communicator& c, const Buffers& b) { c.broadcast(Group::world, kRoot, b.output); },
        [](int, int, std::int64_t i, std::int64_t) { return value(kRoot, i); }}};
   return all;
@@ -124,7 +154,9 @@ class Bench {
       Buffers buffers;
       buffers.output = Matrix(memory, 1, collective.output_is_piece ? piece : whole, type);
       buffers.input = buffers.output;
-      if (!collective.in_place) {
+      if (collective.placement == Placement::around) {
+        buffers.input = buffers.output.columns(communicator_.rank() * piece, piece);
+      } else if (collective.placement == Placement::apart) {
         buffers.input = Matrix(memory + input_at(sizes_), 1, collective.input_is_piece ? piece : whole, type);
       }
       const std::int64_t errors = check(collective, buffers, piece);
@@ -147,8 +179,8 @@ class Bench {
     if (communicator_.rank() != 0) return;
     fmt::print("# {}, {}, {} ranks, {}\n#{:>11}  {:>12}  {:>8}  {:>6}  {:>4}  {:>10}  {:>8}  {:>8}  {:>6}\n",
                collective.name, name_of(type), communicator_.layout().world(),
-               collective.in_place ? "in place" : "out of place", "size (B)", "count", "type", "redop",
-               "root", "time (us)", "algbw", "busbw", "#wrong");
+               collective.placement == Placement::apart ? "out of place" : "in place", "size (B)", "count",
+               "type", "redop", "root", "time (us)", "algbw", "busbw", "#wrong");
   }
 
   /// Elements of all ranks that are not what they should be.
@@ -212,6 +244,8 @@ int collectives_main(int argc, char** argv,
       spec.ranks = argc > 1 ? static_cast<int>(number_in(argv[1], 1, 4096)) : 2;
       spec.arguments.assign(argv + 1, argv + argc);
       if (argc > 2) (void)number_in(argv[2], kSmallest, std::int64_t{1} << 40);
+      if (argc > 3 && std::string_view(argv[3]) != "registered")
+        throw InputError(fmt::format("arguments: found \"{}\", expected registered or nothing", argv[3]));
       spec.on_line = [](const OutputLine& line) {
         fmt::print("{}\n", line.text);
         std::fflush(stdout);  // a run that is cut off has said what it knew
@@ -229,6 +263,7 @@ int collectives_main(int argc, char** argv,
   return session.guard([&] {
     CollectiveSizes sizes;
     if (argc > 2) sizes.largest = number_in(argv[2], kSmallest, std::int64_t{1} << 40);
+    sizes.registered = argc > 3;
     return measure(session, sizes) == 0 ? 0 : 1;
   });
 }

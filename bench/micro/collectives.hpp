@@ -14,19 +14,22 @@ namespace plumbline {
 /// From 8 bytes on, each four times the one before.
 struct CollectiveSizes {
   std::int64_t largest = std::int64_t{16} << 20;
+  bool registered =
+      false;  // over NCCL: in memory that it has registered, as with nccl-tests' --local_register
 };
 
-/// all_reduce, all_gather, reduce_scatter and broadcast at every size: bytes of the buffer, of the gathered
-/// output, of the input that is scattered, of the buffer; in fp32 and bf16, over the group of all ranks.
+/// all_reduce, all_gather (in place and not), all_to_all, send and receive round a ring of all ranks, reduce_scatter and
+/// broadcast at every size: bytes of the buffer, of the gathered output, of the input, of a message, of the input that is
+/// scattered, of the buffer; in fp32 and bf16, over the group of all ranks.
 /// Every rank calls it; rank 0 prints: size (bytes), count (elements a rank hands in or gets), type,
 /// reduction, root, time (µs, mean over ranks and calls), algbw = size / time, busbw = algbw times 2(n-1)/n
-/// for all_reduce, (n-1)/n for all_gather and reduce_scatter, 1 for broadcast (both 10^9 bytes/s), and
+/// for all_reduce, (n-1)/n for all_gather, all_to_all and reduce_scatter, 1 for messages and broadcast (both 10^9 bytes/s), and
 /// #wrong, the elements of all ranks that differ from the exact result. `memory` is where the communicator
 /// and `operators` find their matrices. Returns the number of wrong elements.
 std::int64_t measure_collectives(Communicator& communicator, Operators& operators, MemorySource& memory,
                                  const CollectiveSizes& sizes);
 
-/// The main function of a program PROGRAM [RANKS [LARGEST_BYTES]]: starts its ranks, two unless told
+/// The main function of a program PROGRAM [RANKS [LARGEST_BYTES [registered]]]: starts its ranks, two unless told
 /// otherwise, and calls `measure` on each. Exit code 0 when no element was wrong, 1 when some were, 2 for bad
 /// arguments, 4 when a rank failed.
 int collectives_main(int argc, char** argv,

@@ -82,7 +82,8 @@ constexpr Room kRooms[] = {
     {"bench/cuda",
      "bench/calibrate bench/cuda/times bench/evaluate bench/launch bench/machine bench/record "
      "bench/training/trainer "
-     "core/backends/mpi core/backends/nccl core/base core/config core/profile core/run kernels kernels/cuda "
+     "core/backends/mpi core/backends/nccl core/base core/config core/profile core/run core/tensor kernels "
+     "kernels/cuda "
      "<cublas> "
      "<cuda>"},
     {"bench/cuda/times",
@@ -152,7 +153,7 @@ constexpr Room kRooms[] = {
      "bench/text "
      "core/base core/config core/schedule"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
-    {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule <cuda> <nccl>"},
+    {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule core/tensor <cuda> <nccl>"},
     {"core/checkpoints", "core/base core/files"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
     {"core/config/families", "core/base core/config"},
@@ -174,7 +175,7 @@ constexpr Room kRooms[] = {
     {"kernels/cuda/backend",
      "core/base kernels kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm "
      "kernels/cuda/kernels"},
-    {"kernels/cuda/device", "core/base core/tensor <cuda>"},
+    {"kernels/cuda/device", "core/base core/tensor kernels <cuda>"},
     {"kernels/cuda/gemm", "core/base kernels kernels/cuda kernels/cuda/device <cublas>"},
     {"kernels/cuda/kernels", "kernels kernels/cuda/device <cuda>"},
     {"kernels/emulated", "core/base core/run kernels"},
