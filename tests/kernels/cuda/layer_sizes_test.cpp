@@ -228,7 +228,8 @@ TEST(LayerSizes, ProductsAgreeWithTheCpu) {
     Call products = call("linear", [](Operators& op, const Operands& m) {
       op.gemm({.a = m[0], .b = m[1], .c = m[2], .b_transposed = true, .bias = m[5]});
       op.gemm({.a = m[2], .b = m[1], .c = m[3], .bias = {}});
-      op.gemm({.a = m[2], .b = m[0], .c = m[4], .a_transposed = true, .accumulate = true, .bias_gradient = m[6]});
+      op.gemm(
+          {.a = m[2], .b = m[0], .c = m[4], .a_transposed = true, .accumulate = true, .bias_gradient = m[6]});
       return 0.0;
     });
     products.operands.push_back(random_matrix(777, 896, type));
