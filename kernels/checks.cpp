@@ -35,8 +35,8 @@ bool fp8_product_agrees(const Gemm& gemm) {
   const Matrix& bias = gemm.bias;
   return is_fp8(gemm.a.dtype) && is_fp8(gemm.b.dtype) &&
          (gemm.a.dtype == DType::fp8_e4m3 || gemm.b.dtype == DType::fp8_e4m3) && !gemm.a_transposed &&
-         gemm.b_transposed && is_storage(gemm.c) && is_number(gemm.a_inverse_scale) &&
-         is_number(gemm.b_inverse_scale) &&
+         gemm.b_transposed && gemm.bias_gradient.data == nullptr && is_storage(gemm.c) &&
+         is_number(gemm.a_inverse_scale) && is_number(gemm.b_inverse_scale) &&
          (bias.data == nullptr || bias.dtype == gemm.c.dtype ||
           (gemm.c.dtype == DType::fp32 && is_storage(bias)));
 }
@@ -46,6 +46,12 @@ bool storage_product_agrees(const Gemm& gemm) {
          (gemm.c.dtype == gemm.a.dtype || gemm.c.dtype == DType::fp32) &&
          (gemm.bias.data == nullptr || gemm.bias.dtype == gemm.a.dtype) &&
          gemm.a_inverse_scale.data == nullptr && gemm.b_inverse_scale.data == nullptr;
+}
+
+bool bias_gradient_agrees(const Gemm& gemm) {
+  const Matrix& gradient = gemm.bias_gradient;
+  return gradient.data == nullptr ||
+         (gemm.a_transposed && is_storage(gradient) && has_shape(gradient, 1, gemm.c.rows));
 }
 
 }  // namespace
@@ -63,20 +69,34 @@ void require_product(const Gemm& gemm) {
                    : gemm.b_transposed ? "gemm (B transposed)"
                                        : "gemm";
   if (is_fp8(a.dtype) || is_fp8(b.dtype)) {
-    return require(shapes_agree && fp8_product_agrees(gemm), op,
-                   "A (m,k), B (n,k) transposed, one of them or both fp8_e4m3, the other fp8_e5m2, C (m,n) "
-                   "floating point, bias (1,n) of C's type or empty, inverse scales (1,1) fp32",
-                   {{"A", a},
-                    {"B", b},
-                    {"C", c},
-                    {"bias", gemm.bias},
-                    {"A's inverse scale", gemm.a_inverse_scale},
-                    {"B's", gemm.b_inverse_scale}});
+    return require(
+        shapes_agree && fp8_product_agrees(gemm), op,
+        "A (m,k), B (n,k) transposed, one of them or both fp8_e4m3, the other fp8_e5m2, C (m,n) "
+        "floating point, bias (1,n) of C's type or empty, no bias gradient, inverse scales (1,1) fp32",
+        {{"A", a},
+         {"B", b},
+         {"C", c},
+         {"bias", gemm.bias},
+         {"A's inverse scale", gemm.a_inverse_scale},
+         {"B's", gemm.b_inverse_scale}});
   }
   require(shapes_agree && storage_product_agrees(gemm), op,
           "op(A) (m,k), op(B) (k,n) of one floating point type, C (m,n) of that type or fp32, bias (1,n) or "
           "empty, no scales",
           {{"A", a}, {"B", b}, {"C", c}, {"bias", gemm.bias}});
+  require(bias_gradient_agrees(gemm), op,
+          "a bias gradient (1,m) of a floating point type where A is transposed, or none",
+          {{"A", a}, {"C", c}, {"bias gradient", gemm.bias_gradient}});
+}
+
+void require_added_norm(const char* op, const ResidualSum& added, const Matrix& y,
+                        std::initializer_list<Matrix> parameters, std::initializer_list<Matrix> statistics) {
+  require_add_multiple(added.a, added.b, added.bias, added.sum);
+  require(alike(added.sum, y), op, "sum, y (T,h) of one type", {{"sum", added.sum}, {"y", y}});
+  for (const Matrix& w : parameters)
+    require(has_shape(w, 1, y.cols, y.dtype), op, "w, b (1,h) of y's type", {{"y", y}, {"w or b", w}});
+  for (const Matrix& each : statistics)
+    require(is_row(each, y, DType::fp32), op, "mean, rstd (1,T) fp32", {{"y", y}, {"mean or rstd", each}});
 }
 
 void require_head_norm(const char* op, const Matrix& x, const Matrix& w, const Matrix& y,

@@ -55,6 +55,9 @@ inline bool is_storage(const Matrix& x) {
 
 // What all backends require of an operator's arguments; a backend may lack a type or size besides.
 void require_product(const Gemm& gemm);
+/// Of add_rmsnorm_forward and add_layernorm_forward: w, and b; rstd, and mean.
+void require_added_norm(const char* op, const ResidualSum& added, const Matrix& y,
+                        std::initializer_list<Matrix> parameters, std::initializer_list<Matrix> statistics);
 void require_head_norm(const char* op, const Matrix& x, const Matrix& w, const Matrix& y, const Matrix& rstd);
 void require_rope(const char* op, const Matrix& x, const Matrix& cos, const Matrix& sin,
                   std::int64_t head_dim);

@@ -26,13 +26,25 @@ struct Gemm {
   Matrix c;  // (m, n)
   bool a_transposed = false;
   bool b_transposed = false;
-  bool accumulate = false;   // C is added to instead of overwritten
-  Matrix bias{};             // (1, n) of the storage type, or empty
+  bool accumulate = false;  // C is added to instead of overwritten
+  Matrix bias{};            // (1, n) of the storage type, or empty
+  /// (1, m) of any floating point type, or empty: it += column sums of A, as bias_backward has them, where A is transposed and
+  /// not 8-bit. C is the gradient of a weight then, A that of the layer's output, and this of its bias.
+  Matrix bias_gradient{};
   Matrix a_inverse_scale{};  // (1, 1) fp32, given exactly when A and B are 8-bit: what makes A of its codes
   Matrix b_inverse_scale{};  // likewise
   /// A's rows, what C or, where A is transposed, the sum is long of, are another number in every call (those of an expert): a
   /// backend must not search for what is fastest anew for each.
   bool rows_vary = false;
+};
+
+/// What a block adds to the residual stream: sum = a + factor·b [+ bias], as add_multiple has it; sum may be a or b.
+struct ResidualSum {
+  Matrix a;  // (T, h)
+  Matrix b;
+  double factor = 1;  // of b
+  Matrix bias{};      // (1, h), or empty
+  Matrix sum;
 };
 
 /// Where elements are dropped: which random numbers decide (dropout.hpp), the same ones whenever the same

@@ -231,12 +231,63 @@ double roofline(OperatorCall call, const HardwareProfile& hardware) {
   return std::max(arithmetic, memory) + hardware.launch_overhead.value;
 }
 
+OperatorCall without_bias_gradient(OperatorCall call) {
+  call.bias_gradient = false;
+  return call;
+}
+
+/// The gradient of a bias, apart from the weight's: `elements` of the type that is summed.
+OperatorCall bias_gradient_call(const OperatorCall& product, std::int64_t elements, double traffic) {
+  OperatorCall call;
+  call.name = "bias_backward";
+  call.type = product.type;
+  call.elements = elements;
+  call.bytes_per_element = traffic;
+  return call;
+}
+
+constexpr std::string_view kAdd = "add_";
+/// A sum and its norm in one operator.
+bool adds_and_norms(const OperatorCall& call) {
+  const std::string_view name = call.name;
+  return call.kind == CallKind::memory_bound && name.starts_with(kAdd) && name.ends_with("norm_forward");
+}
+/// The parts of such a call, which profiles of processors have: there one comes after the other.
+OperatorCall sum_of(OperatorCall call) {
+  call.name = "add";
+  call.bytes_per_element = 3 * static_cast<double>(size_of(call.type));
+  return call;
+}
+OperatorCall norm_of(OperatorCall call) {
+  call.name += kAdd.size();
+  call.bytes_per_element = 2 * static_cast<double>(size_of(call.type));
+  return call;
+}
+
+double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
+
+/// An accelerator does both at once: it reads and writes once, and the column sums that a product's epilogue has made are added,
+/// in fp32, to the gradient. Elsewhere, and by tables, one part comes after the other.
+double joined_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load,
+                   bool at_once) {
+  const auto seconds = [&](const OperatorCall& part) { return compute_time(part, hardware, load); };
+  if (!call.bias_gradient) return seconds(sum_of(call)) + seconds(norm_of(call));
+  const OperatorCall bias =
+      at_once ? bias_gradient_call(call, call.out, 12)
+              : bias_gradient_call(call, call.tokens * call.out, static_cast<double>(size_of(call.type)));
+  return seconds(without_bias_gradient(call)) + seconds(bias);
+}
+
 /// One call of an operator.
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
-  if (!hardware.alone.empty() || !hardware.busy.empty()) {
+  const bool has_tables = !hardware.alone.empty() || !hardware.busy.empty();
+  const bool at_once = !has_tables && !hardware.accelerator.empty();
+  if (call.bias_gradient) return joined_time(call, hardware, load, at_once);
+  if (has_tables) {
     const double measured = measured_time(call, hardware, load);
     if (measured >= 0) return measured + hardware.launch_overhead.value;
   }
+  if (adds_and_norms(call) && !at_once) return joined_time(call, hardware, load, false);
   if (!hardware.accelerator.empty()) {
     return accelerator_time(call, hardware.constants.device).value * load.collective_contention;
   }

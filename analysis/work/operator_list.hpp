@@ -39,6 +39,7 @@ struct OperatorCall {
   bool fp8 = false;             // gemm: of FP8 operands; the result is of the storage type
   bool block_scaled = false;    // gemm: with a scale per 32 elements of them (MXFP8)
   bool fp4 = false;             // gemm: of NVFP4 operands instead
+  bool bias_gradient = false;   // gemm: a weight's gradient, and with it that of the bias
   bool backward = false;        // attention
   bool dropout = false;         // attention: of its probabilities
   bool cudnn = false;           // attention: by cuDNN's kernels

@@ -82,6 +82,12 @@ void add_norms(Collector& to, Operators& op, const OperatorShape& s) {
   to.add("layernorm_backward", {y, x, dx, dx},
          [=, &op] { op.layernorm_backward(y, x, w, mean, rstd, dx, dx, dw, db); });
   to.add("add", {x, y, dx}, [=, &op] { op.add(x, y, {}, dx); });
+  const Matrix sum = to.matrix(tokens, s.hidden, s.type);
+  const ResidualSum added{.a = x, .b = y, .sum = sum};
+  to.add("add_rmsnorm_forward", {x, y, sum, dx},
+         [=, &op] { op.add_rmsnorm_forward(added, w, dx, rstd, 1e-6); });
+  to.add("add_layernorm_forward", {x, y, sum, dx},
+         [=, &op] { op.add_layernorm_forward(added, w, w, dx, mean, rstd, 1e-5); });
   const Matrix mask = to.matrix(tokens, s.hidden, DType::uint8);
   to.add("dropout_mask", {mask}, [=, &op] { op.dropout_mask(kDropout, mask); });
   op.dropout_mask(kDropout, mask);

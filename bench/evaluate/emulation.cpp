@@ -34,6 +34,7 @@ OperatorCall operator_call(const EmulatedCall& call, DType storage) {
     result.tokens = call.a_transposed ? call.k : call.m;
     result.out = call.a_transposed ? call.m : call.b_transposed ? call.n : call.k;
     result.in = call.a_transposed || !call.b_transposed ? call.n : call.k;
+    result.bias_gradient = call.bias_gradient;
   } else if (call.attention.seq > 0) {
     result.kind = CallKind::attention;
     result.backward = call.name.substr(0, 18) == "attention_backward";

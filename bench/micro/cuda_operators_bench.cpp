@@ -48,8 +48,10 @@ struct Product {
   ProductShape shape;
   double seconds;
   double flops;
-  GemmSearchResult search;  // no configuration: not searched
-  double sustained = 0;     // seconds per call, one second back to back; 0: not measured
+  GemmSearchResult search;        // no configuration: not searched
+  double sustained = 0;           // seconds per call, one second back to back; 0: not measured
+  double with_bias_gradient = 0;  // of a weight's gradient: seconds with that of the bias; 0: not measured
+  double bias_gradient = 0;       // seconds of that by itself
 };
 
 GemmSearchResult search(const Product& product, Operators& operators, const Gemm& gemm, double seconds) {
@@ -117,6 +119,19 @@ std::vector<Product> products_in_fp8(std::int64_t tokens) {
   return all;
 }
 
+/// Of a weight's gradient with that of the bias, and of the latter by itself.
+void measure_bias_gradient(Product& product, Gemm gemm, DeviceTimer& timer, Operators& operators,
+                           MemorySource& memory) {
+  const Bytes bytes = Matrix(nullptr, 1, gemm.c.rows, DType::fp32).bytes();
+  gemm.bias_gradient = Matrix(memory.allocate(bytes), 1, gemm.c.rows, DType::fp32);
+  operators.fill(gemm.bias_gradient, 0);
+  product.with_bias_gradient = timer.burst([&] { operators.gemm(gemm); }).median.value;
+  product.bias_gradient =
+      timer.burst([&] { operators.bias_backward(gemm.a, gemm.bias_gradient); }).median.value;
+  operators.synchronize();
+  memory.release(gemm.bias_gradient.data, bytes);
+}
+
 std::vector<Product> measured(std::vector<Product> all, DeviceTimer& timer, Operators& operators,
                               MemorySource& memory, double search_seconds) {
   for (Product& product : all) {
@@ -129,6 +144,7 @@ std::vector<Product> measured(std::vector<Product> all, DeviceTimer& timer, Oper
       placed.push_back(*x);
     }
     product.seconds = timer.burst([&] { operators.gemm(gemm); }).median.value;
+    if (gemm.a_transposed) measure_bias_gradient(product, gemm, timer, operators, memory);
     if (product.name == "square") product.sustained = timer.sustained([&] { operators.gemm(gemm); }).value;
     product.flops = 2.0 * static_cast<double>(product.shape.m) * static_cast<double>(product.shape.n) *
                     static_cast<double>(product.shape.k);
@@ -152,11 +168,15 @@ void print(const std::vector<Product>& gemms) {
     const double rate = product.flops / product.seconds;
     fmt::print(
         "{{\"operator\": \"gemm {}\", \"type\": \"{}\", \"b_type\": \"{}\", \"m\": {}, \"n\": {}, \"k\": {}, "
-        "\"seconds\": {:.4e}, \"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}{}{}}}\n",
+        "\"seconds\": {:.4e}, \"tflops\": {:.1f}, \"share_of_best_gemm\": {:.3f}{}{}{}}}\n",
         product.name, name_of(shape.type), name_of(shape.b_type.value_or(shape.type)), shape.m, shape.n,
         shape.k, product.seconds, rate * 1e-12, rate / best,
         product.sustained > 0
             ? fmt::format(", \"sustained_tflops\": {:.1f}", product.flops / product.sustained * 1e-12)
+            : "",
+        product.bias_gradient > 0
+            ? fmt::format(", \"seconds_with_bias_gradient\": {:.4e}, \"seconds_of_bias_gradient\": {:.4e}",
+                          product.with_bias_gradient, product.bias_gradient)
             : "",
         search_keys(product.search));
   }

@@ -23,6 +23,9 @@ class CpuOperators final : public Operators {
   /// to (1, n) of a gradient type += sums.
   static void add_column_sums(const float* sums, const Matrix& to);
 
+  /// gemm but for the bias gradient, arguments checked.
+  void product(const Gemm& gemm);
+
   /// A bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded once.
   void widened_gemm(const Gemm& gemm);
 

@@ -104,6 +104,11 @@ void CpuOperators::gemm(const Gemm& gemm) {
   require_product(gemm);
   const DType type = is_fp8(gemm.a.dtype) ? gemm.c.dtype : gemm.a.dtype;
   if (type != DType::fp32 && type != DType::bf16) throw_unsupported("gemm", type);
+  product(gemm);
+  if (gemm.bias_gradient.data != nullptr) bias_backward(gemm.a, gemm.bias_gradient);
+}
+
+void CpuOperators::product(const Gemm& gemm) {
   if (gemm.c.empty()) return;
   if (gemm.a.empty()) {  // k = 0: an empty sum
     require(gemm.bias.data == nullptr, "gemm", "no bias when k is 0", {{"A", gemm.a}, {"bias", gemm.bias}});

@@ -221,6 +221,20 @@ void CpuOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Mat
   });
 }
 
+void CpuOperators::add_rmsnorm_forward(const ResidualSum& added, Matrix w, Matrix y, Matrix rstd,
+                                       double epsilon) {
+  require_added_norm("add_rmsnorm_forward", added, y, {w}, {rstd});
+  add_multiple(added.a, added.b, added.factor, added.bias, added.sum);
+  rmsnorm_forward(added.sum, w, y, rstd, epsilon);
+}
+
+void CpuOperators::add_layernorm_forward(const ResidualSum& added, Matrix w, Matrix b, Matrix y, Matrix mean,
+                                         Matrix rstd, double epsilon) {
+  require_added_norm("add_layernorm_forward", added, y, {w, b}, {mean, rstd});
+  add_multiple(added.a, added.b, added.factor, added.bias, added.sum);
+  layernorm_forward(added.sum, w, b, y, mean, rstd, epsilon);
+}
+
 void CpuOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
                                       Matrix residual, Matrix dx, Matrix dw, Matrix db) {
   require(alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(mean, x) &&

@@ -23,6 +23,7 @@ struct EmulatedCall {
   bool a_transposed = false;
   bool b_transposed = false;
   bool accumulate = false;
+  bool bias_gradient = false;               // alongside a weight's
   AttentionShape attention{0, 0, 0, 0, 0};  // attention_forward, attention_backward
   std::int64_t elements = 0;                // everything else: of the largest matrix
   std::int64_t bytes = 0;                   // everything else: read and written

@@ -33,7 +33,8 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
                                         c.bytes};
   };
   return a.name == b.name && a.type == b.type && a.a_transposed == b.a_transposed &&
-         a.b_transposed == b.b_transposed && a.accumulate == b.accumulate && numbers(a) == numbers(b);
+         a.b_transposed == b.b_transposed && a.accumulate == b.accumulate &&
+         a.bias_gradient == b.bias_gradient && numbers(a) == numbers(b);
 }
 
 std::unique_ptr<Operators> make_emulated_operators(EmulatedClock& clock, CallTime time) {
@@ -57,7 +58,7 @@ void EmulatedOperators::synchronize() {
 
 std::size_t EmulatedOperators::Hash::operator()(const EmulatedCall& call) const {
   std::uint64_t hash = call.name.size() + (call.a_transposed ? 64 : 0) + (call.b_transposed ? 128 : 0) +
-                       (call.accumulate ? 256 : 0);
+                       (call.accumulate ? 256 : 0) + (call.bias_gradient ? 512 : 0);
   for (const std::int64_t value :
        {call.m, call.n, call.k, call.attention.seq, call.attention.heads, call.attention.window,
         call.attention.past, call.attention.prefix, call.attention.key_start, call.attention.key_count,
@@ -106,12 +107,25 @@ void EmulatedOperators::gemm(const Gemm& gemm) {
   call.a_transposed = gemm.a_transposed;
   call.b_transposed = gemm.b_transposed;
   call.accumulate = gemm.accumulate;
+  call.bias_gradient = gemm.bias_gradient.data != nullptr;
   take(call);
 }
 
 void EmulatedOperators::rmsnorm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double /*epsilon*/) {
   require(alike(x, y) && vector_of(w, x) && statistics(rstd, 1, x.rows), "rmsnorm_forward", {x, w, y, rstd});
   pass_over("rmsnorm_forward", x.dtype, {x}, {y});
+}
+
+void EmulatedOperators::add_rmsnorm_forward(const ResidualSum& added, Matrix w, Matrix y, Matrix rstd,
+                                            double /*epsilon*/) {
+  require_added_norm("add_rmsnorm_forward", added, y, {w}, {rstd});
+  pass_over("add_rmsnorm_forward", y.dtype, {added.a, added.b}, {added.sum, y});
+}
+
+void EmulatedOperators::add_layernorm_forward(const ResidualSum& added, Matrix w, Matrix b, Matrix y,
+                                              Matrix mean, Matrix rstd, double /*epsilon*/) {
+  require_added_norm("add_layernorm_forward", added, y, {w, b}, {mean, rstd});
+  pass_over("add_layernorm_forward", y.dtype, {added.a, added.b}, {added.sum, y});
 }
 
 void EmulatedOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix residual,

@@ -72,7 +72,8 @@ PART1 = [
     # Every operator against double arithmetic on the CPU, once, the shapes of whole layers left to part 4.
     Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 90, 150),
     training("gpt2 124M", "gpt2-124m", 25, 90),
-    Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 60, 100),
+    # Weight gradients with and without that of the bias, sums and norms in one operator and in two, among them.
+    Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 62, 100),
     Step("attention rates", ["{bin}/micro_cuda_attention"], 115, 160),
 ]
 PART2 = [

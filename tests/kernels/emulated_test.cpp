@@ -45,6 +45,14 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
   EXPECT_EQ(r.last().n, 512);
   EXPECT_EQ(r.last().k, t);
   EXPECT_TRUE(r.last().a_transposed);
+  EXPECT_FALSE(r.last().bias_gradient);
+  ops.gemm({.a = nowhere(t, 2048),
+            .b = nowhere(t, 512),
+            .c = nowhere(2048, 512, DType::fp32),
+            .a_transposed = true,
+            .accumulate = true,
+            .bias_gradient = nowhere(1, 2048, DType::fp32)});
+  EXPECT_TRUE(r.last().bias_gradient);  // a kind of call of its own
   const Matrix one = nowhere(1, 1, DType::fp32);
   const Matrix x8 = nowhere(t, 512, DType::fp8_e4m3);
   ops.gemm({.a = x8,
@@ -76,6 +84,16 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
   const std::int64_t n = t * 512;
   const Case cases[] = {
       {"rmsnorm_forward", [&] { ops.rmsnorm_forward(x, w, x, rows, 1e-5); }, n, 4},
+      {"add_rmsnorm_forward",
+       [&] {
+         ops.add_rmsnorm_forward({x, x, 1, w, x}, w, x, rows, 1e-5);
+       },
+       n, 8},
+      {"add_layernorm_forward",
+       [&] {
+         ops.add_layernorm_forward({x, x, 1, {}, x}, w, w, x, rows, rows, 1e-5);
+       },
+       n, 8},
       {"rmsnorm_backward", [&] { ops.rmsnorm_backward(x, x, w, rows, x, x, dw); }, n, 8},
       {"rmsnorm_backward", [&] { ops.rmsnorm_backward(x, x, w, rows, {}, x, dw); }, n, 6},
       {"layernorm_forward", [&] { ops.layernorm_forward(x, w, w, x, rows, rows, 1e-5); }, n, 4},

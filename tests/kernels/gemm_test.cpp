@@ -67,6 +67,74 @@ TEST(Gemm, EveryLayoutTypeAndMode) {
   }
 }
 
+/// dW += dyᵀ·x and db += column sums of dy, twice: backends may do every other call, or the first, another way.
+void check_bias_gradient(std::int64_t tokens, std::int64_t out, std::int64_t in, DType type, DType c_type,
+                         DType bias_type, std::int64_t gap) {
+  const Guarded dy = random_matrix(tokens, out, type, gap);
+  const Guarded x = random_matrix(tokens, in, type, gap);
+  const Guarded dw = random_matrix(out, in, c_type, gap);
+  const Guarded db = random_matrix(1, out, bias_type);
+  for (const char* call : {"first", "second"}) {
+    const std::string what = fmt::format("{} bias gradient {}x{}x{} {}->{}, {} gap {}", call, tokens, out, in,
+                                         name_of(type), name_of(c_type), name_of(bias_type), gap);
+    const Product p{out, in, tokens, true, false, true, false};
+    const Dense none(1, in);
+    const Dense weights = reference(dy.read(), x.read(), dw.read(), none, p);
+    const Dense terms = reference(sizes(dy), sizes(x), sizes(dw), none, p);
+    const auto column_sums = [&](const Dense& of, const Dense& before) {
+      return dense(1, out, [&](auto, auto j) {
+        double sum = before(0, j);
+        for (std::int64_t t = 0; t < tokens; ++t) sum += of(t, j);
+        return sum;
+      });
+    };
+    const Dense bias = column_sums(dy.read(), db.read());
+    const Dense bias_terms = column_sums(sizes(dy), sizes(db));
+    operators().gemm(
+        {.a = dy, .b = x, .c = dw, .a_transposed = true, .accumulate = true, .bias_gradient = db});
+    expect_close(dw, weights, tolerance(c_type), what + " weights", terms);
+    expect_close(db, bias, tolerance(bias_type), what, bias_terms);
+  }
+}
+
+TEST(Gemm, BiasGradientAlongsideAWeightGradient) {
+  constexpr std::int64_t kSizes[][3] = {{1, 1, 1},     {3, 5, 7},    {65, 33, 17},
+                                        {128, 96, 64}, {40, 1, 130}, {33, 70, 1}};
+  for (const auto& size : kSizes) {
+    for (const std::int64_t gap : {0, 3}) {
+      for (const DType type : element_types()) {
+        check_bias_gradient(size[0], size[1], size[2], type, DType::fp32, DType::fp32, gap);
+        check_bias_gradient(size[0], size[1], size[2], type, type, type, gap);
+        check_bias_gradient(size[0], size[1], size[2], type, DType::fp32, type, gap);
+      }
+    }
+  }
+  const Guarded dy = random_matrix(6, 4, DType::fp32);
+  const Guarded x = random_matrix(6, 3, DType::fp32);
+  const Guarded dw = random_matrix(4, 3, DType::fp32);
+  const Guarded db = random_matrix(1, 4, DType::fp32);
+  const Guarded narrow = random_matrix(1, 3, DType::fp32);
+  const Dense before = db.read();
+  // No columns of x, or no tokens.
+  const Guarded no_columns(6, 0, DType::fp32);
+  const Guarded no_weights(4, 0, DType::fp32);
+  const Guarded sums = random_matrix(1, 4, DType::fp32);
+  Dense expected = sums.read();
+  for (std::int64_t t = 0; t < 6; ++t)
+    for (std::int64_t j = 0; j < 4; ++j) expected(0, j) += dy.read()(t, j);
+  operators().gemm({.a = dy, .b = no_columns, .c = no_weights, .a_transposed = true, .bias_gradient = sums});
+  expect_close(sums, expected, tolerance(DType::fp32), "no columns");
+  const Guarded no_dy(0, 4, DType::fp32);
+  const Guarded no_x(0, 3, DType::fp32);
+  operators().gemm(
+      {.a = no_dy, .b = no_x, .c = dw, .a_transposed = true, .accumulate = true, .bias_gradient = db});
+  expect_close(db, before, 0, "no tokens");
+  EXPECT_THROW(operators().gemm({.a = dy, .b = x, .c = dw, .a_transposed = true, .bias_gradient = narrow}),
+               Error);
+  const Guarded square = random_matrix(4, 4, DType::fp32);
+  EXPECT_THROW(operators().gemm({.a = square, .b = square, .c = square, .bias_gradient = db}), Error);
+}
+
 TEST(Gemm, RandomShapes) {
   for (int i = 0; i < 20; ++i) {
     const Product p{random_integer(1, 150),    random_integer(1, 150),    random_integer(1, 150),

@@ -155,6 +155,77 @@ TEST(Norms, NoRowsIsNoWorkAndBadShapesThrow) {
   EXPECT_THROW(operators().rmsnorm_forward(none, w, half, statistic, kEpsilon), Error);
 }
 
+void check_of_a_sum(std::int64_t rows, std::int64_t h, const Storage& storage, bool centered, double factor,
+                    bool with_bias) {
+  const std::string what = fmt::format("{} of a sum {}x{} {} factor {}{}", centered ? "layernorm" : "rmsnorm",
+                                       rows, h, describe(storage), factor, with_bias ? ", bias" : "");
+  const DType type = storage.type;
+  const Guarded a = random_matrix(rows, h, type, storage.gap);
+  const Guarded b = random_matrix(rows, h, type, 2 * storage.gap);
+  const Guarded bias = random_matrix(1, h, type);
+  const Guarded w = random_matrix(1, h, type);
+  const Guarded shift = random_matrix(1, h, type);
+  const Guarded y(rows, h, type, storage.gap);
+  const Guarded mean(1, rows, DType::fp32);
+  const Guarded rstd(1, rows, DType::fp32);
+  const Dense left = a.read();
+  const Dense right = b.read();
+  const Dense shifts = bias.read();
+  const auto added = [&](bool sizes) {
+    const auto term = [&](double value) { return sizes ? std::abs(value) : value; };
+    return dense(rows, h, [&](auto i, auto j) {
+      return term(left(i, j)) + term(factor * right(i, j)) + (with_bias ? term(shifts(0, j)) : 0);
+    });
+  };
+  const Dense expected = added(false);
+  const Dense terms = added(true);
+  const ResidualSum sum{a, b, factor, with_bias ? bias.matrix() : Matrix(),
+                        a};  // in place, as the training step does
+  if (centered) {
+    operators().add_layernorm_forward(sum, w, shift, y, mean, rstd, kEpsilon);
+  } else {
+    operators().add_rmsnorm_forward(sum, w, y, rstd, kEpsilon);
+  }
+  expect_close(a, expected, tolerance(type), what + " sum", terms);
+  // What is normed is the sum as it was stored: the norm's own operator finds the same later.
+  const Dense stored = a.read();
+  expect_close(y, normalise(stored, w.read(), centered ? shift.read() : Dense(1, h), centered),
+               tolerance(type), what + " y");
+  expect_close(rstd, dense(1, rows, [&](auto, auto t) { return statistics(stored, t, centered).rstd; }),
+               tolerance(DType::fp32), what + " rstd");
+  if (centered) {
+    expect_close(mean, dense(1, rows, [&](auto, auto t) { return statistics(stored, t, true).mean; }),
+                 tolerance(DType::fp32), what + " mean", dense(1, rows, [](auto, auto) { return 1; }));
+  }
+  EXPECT_TRUE(b.intact() && bias.intact() && w.intact()) << what;
+}
+
+TEST(Norms, OfASumThatIsMadeOnTheWay) {
+  for (const Storage& storage : storages()) {
+    for (const bool centered : {false, true}) {
+      for (const std::int64_t h : {1, 5, 16, 37, 2500}) {
+        check_of_a_sum(3, h, storage, centered, 1, true);
+        check_of_a_sum(7, h, storage, centered, 0.5, false);
+      }
+    }
+  }
+  const Guarded x = random_matrix(2, 8, DType::fp32);
+  const Guarded w = random_matrix(1, 8, DType::fp32);
+  const Guarded narrow = random_matrix(1, 7, DType::fp32);
+  const Guarded statistic(1, 2, DType::fp32);
+  const Guarded before = random_matrix(2, 8, DType::fp32);
+  const Guarded sum(2, 8, DType::fp32);
+  EXPECT_THROW(operators().add_rmsnorm_forward({x, x, 1, {}, sum}, narrow, before, statistic, kEpsilon),
+               Error);
+  EXPECT_THROW(operators().add_rmsnorm_forward({x, x, 1, narrow, sum}, w, before, statistic, kEpsilon),
+               Error);
+  EXPECT_THROW(operators().add_rmsnorm_forward({x, x, 1, {}, sum}, w, before, narrow, kEpsilon), Error);
+  EXPECT_THROW(operators().add_layernorm_forward({x, x, 1, {}, sum}, w, narrow, before, statistic, statistic,
+                                                 kEpsilon),
+               Error);
+  EXPECT_EQ(sum.bytes(), Guarded(2, 8, DType::fp32).bytes());  // nothing was written
+}
+
 /// Heads in a slice of a wider matrix, each a row of its own for the reference.
 TEST(Norms, OfHeads) {
   for (const Storage& storage : storages()) {

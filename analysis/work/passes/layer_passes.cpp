@@ -94,6 +94,25 @@ void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t e
   if (has) list.memory("bias_backward", elements, e(s));
 }
 
+/// Right after the weight's gradient: in the same operator where that reads the very rows, and gradients are of fp32.
+void bias_backward_with_weight(const StageShape& s, CallList& list, bool has, std::int64_t elements,
+                               bool same_rows) {
+  if (!has) return;
+  if (s.fp8 || !same_rows || s.grad_type != DType::fp32) return bias_backward(s, list, true, elements);
+  list.calls.back().bias_gradient = true;
+}
+
+/// The sum that attention adds to, and the norm of it: one operator where the sum is of the stream itself and nothing drops.
+void middle_norm_forward(const StageShape& s, CallList& list) {
+  const bool at_once = !s.parallel() && !s.normed_residual && !s.hidden_dropout;
+  if (at_once) {
+    return list.rows(s.layer_norm ? "add_layernorm_forward" : "add_rmsnorm_forward", s.rows * s.hidden,
+                     4 * e(s), s.hidden);
+  }
+  list.residual_sum();
+  if (s.layer_norms() > 1) norm_forward(s, list);
+}
+
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward) {
   norm_forward(s, list);
   list.quantize_stream();
@@ -108,11 +127,8 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
   list.attention(false, window);
   list.quantize(s.tokens * s.attended());
   summed_linear(s, list, "projection", s.attended());
-  list.residual_sum();
-  if (s.layer_norms() > 1) {
-    norm_forward(s, list);
-    if (!s.mixture()) list.quantize_stream();
-  }
+  middle_norm_forward(s, list);
+  if (s.layer_norms() > 1 && !s.mixture()) list.quantize_stream();
   if (s.mixture()) {
     list.mixture_forward(forward != Forward::first);
   } else {
@@ -143,7 +159,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   };
   // Of a product that reads the stream, whose gradient is summed.
   const auto summed = [&](const char* label, std::int64_t out, bool bias) {
-    const auto add_bias = [&] { bias_backward(s, list, bias, s.tokens * out); };
+    const auto add_bias = [&] { bias_backward_with_weight(s, list, bias, s.tokens * out, true); };
     if (overlaps && passes.weight) {
       return list.linear_backward_bulk(gather, scatter, label, out, s.hidden, add_bias);
     }
@@ -157,6 +173,11 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.linear(label, GemmPass::weight_gradient, out, s.hidden);
     add_bias();
   };
+  // Of a product that makes what is added to the stream, of which this may be only the rank's rows.
+  const auto stream_bias = [&] {
+    bias_backward_with_weight(s, list, passes.weight && s.linear_bias, s.rows * s.hidden,
+                              !s.sequence_parallel);
+  };
   if (passes.input) {
     feed_forward_again(s, list);
     list.dropout_backward(false);
@@ -167,7 +188,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.quantize_stream();
     gathered("fc2", s.ffn);
     both("fc2", s.ffn);
-    bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+    stream_bias();
     if (passes.input) {
       if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
       if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
@@ -184,7 +205,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   gathered("projection", s.attended());
   if (passes.weight) list.quantize(s.tokens * s.attended());
   both("projection", s.attended());
-  bias_backward(s, list, passes.weight && s.linear_bias, s.rows * s.hidden);
+  stream_bias();
   if (passes.input) list.attention(true, window);
   if (s.latent()) {
     list.latent_backward(passes.input, passes.weight);

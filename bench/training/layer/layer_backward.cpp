@@ -25,8 +25,7 @@ Tensor mlp_backward(const TrainingContext& context, const Layer& layer, const La
   Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
   dy.multiply_for_input_gradient(weights.fc2, dact);
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
-  linear_weight_gradient(context, dy.all(), saved.activation, dweights.fc2);
-  bias_gradient(context, added, layer.gradients.fc2_bias);
+  linear_weight_gradient(context, dy.all(), saved.activation, dweights.fc2, added, layer.gradients.fc2_bias);
   dy.reset();
   own_dy.reset();
   dropped.reset();
@@ -81,9 +80,8 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
   dy.multiply_for_input_gradient(weights.proj, dattention);
   {
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
-    linear_weight_gradient(context, dy.all(), attention, dweights.proj);
+    linear_weight_gradient(context, dy.all(), attention, dweights.proj, added, layer.gradients.proj_bias);
   }
-  bias_gradient(context, added, layer.gradients.proj_bias);
   dy.reset();
   own_dy.reset();
   dropped.reset();

@@ -53,15 +53,34 @@ void first_norm_forward(const TrainingContext& context, const Layer& layer, Laye
   saved.norm1 = layer.fp8.qkv.input.keep(std::move(norm1), context.kept, "layer norm1");
 }
 
-void second_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved) {
+namespace {
+
+/// normed(y, statistics) computes it.
+template <class Normed>
+void second_norm(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
+                 const Normed& normed) {
   const LayerWidths& shape = context.shape;
-  const LayerVectors& vectors = layer.values;
-  const bool sequential = context.model().block == Block::sequential;
   Tensor norm2 = context.make_stream(layer.fp8.fc1.input.category_of_wide(context.kept), "layer norm2");
   saved.norm2_stats = context.make_fp32(context.kept, "layer norm2 statistics", shape.norm_stats, shape.rows);
-  norm_forward(context, sequential ? saved.middle : saved.input, vectors.norm2, vectors.norm2_bias, norm2,
-               saved.norm2_stats);
+  normed(norm2.matrix(), saved.norm2_stats.matrix());
   saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
+}
+
+/// Attention's sum is normed as it is made: nothing is drawn for it, and what is added to stays until then.
+bool norms_as_it_adds(const TrainingContext& context, const MicrobatchDropout& dropout) {
+  return context.model().block == Block::sequential && context.model().normed_residual == 0 &&
+         !dropout.drops_hidden();
+}
+
+}  // namespace
+
+void second_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved) {
+  const LayerVectors& vectors = layer.values;
+  const bool sequential = context.model().block == Block::sequential;
+  second_norm(context, layer, saved, [&](const Matrix& y, const Matrix& stats) {
+    norm_forward(context, sequential ? saved.middle : saved.input, vectors.norm2, vectors.norm2_bias, y,
+                 stats);
+  });
 }
 
 void mlp_forward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
@@ -102,12 +121,20 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
     linear_over_tensor_ranks(context, attention, weights.proj, saved.middle);
   }
-  const BlockResidual residual(context, saved.input, saved.norm1);
-  saved.middle_mask = dropout.add(dropout_site::after_attention(layer.index), saved.middle, vectors.proj_bias,
-                                  residual.from, residual.factor);
-  drop_attention_block(context, saved);
-
-  if (context.model().block != Block::parallel_one_norm) second_norm_forward(context, layer, saved);
+  if (norms_as_it_adds(context, dropout)) {
+    drop_attention_block(context, saved);
+    const ResidualSum added{
+        .a = saved.middle, .b = saved.input, .bias = vectors.proj_bias, .sum = saved.middle};
+    second_norm(context, layer, saved, [&](const Matrix& y, const Matrix& stats) {
+      added_norm_forward(context, added, vectors.norm2, vectors.norm2_bias, y, stats);
+    });
+  } else {
+    const BlockResidual residual(context, saved.input, saved.norm1);
+    saved.middle_mask = dropout.add(dropout_site::after_attention(layer.index), saved.middle,
+                                    vectors.proj_bias, residual.from, residual.factor);
+    drop_attention_block(context, saved);
+    if (context.model().block != Block::parallel_one_norm) second_norm_forward(context, layer, saved);
+  }
   if (layer.mixture()) {
     return mixture_forward(context, weights.mixture, layer.expert_bias, saved.norm2.values(), saved.mixture);
   }

@@ -96,8 +96,7 @@ void mlp_output_weight(const TrainingContext& context, const Layer& layer, const
     const Tensor& gradient = saved.output_gradient;
     const LinearOperand own_dy = layer.fp8.fc2.gradient.read(gradient, "quantized gradient of MLP");
     const LinearOperand dy = gather_rows(context, own_dy);
-    linear_weight_gradient(context, dy, saved.activation, dweights.fc2);
-    bias_gradient(context, gradient, layer.gradients.fc2_bias);
+    linear_weight_gradient(context, dy, saved.activation, dweights.fc2, gradient, layer.gradients.fc2_bias);
   }
   saved.activation.reset();
 }
@@ -107,8 +106,7 @@ void mlp_input_weight(const TrainingContext& context, const Layer& layer, const 
   {
     const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
     const LinearOperand norm2 = gather_rows(context, mlp_input(saved));
-    linear_weight_gradient(context, dfc1, norm2, dweights.fc1);
-    bias_gradient(context, saved.fc1_gradient, layer.gradients.fc1_bias);
+    linear_weight_gradient(context, dfc1, norm2, dweights.fc1, saved.fc1_gradient, layer.gradients.fc1_bias);
   }
   saved.fc1_gradient.reset();
   saved.norm2.reset();
@@ -146,8 +144,7 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
         layer.fp8.proj.gradient.read(gradient, "quantized gradient of attention block");
     const LinearOperand dy = gather_rows(context, own_dy);
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
-    linear_weight_gradient(context, dy, attention, dweights.proj);
-    bias_gradient(context, gradient, layer.gradients.proj_bias);
+    linear_weight_gradient(context, dy, attention, dweights.proj, gradient, layer.gradients.proj_bias);
   }
   saved.attention.reset();
   saved.middle_gradient.reset();
@@ -156,8 +153,7 @@ void layer_backward_weight(const TrainingContext& context, const Layer& layer, U
   {
     const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
     const LinearOperand norm1 = gather_rows(context, saved.norm1);
-    linear_weight_gradient(context, dqkv, norm1, dweights.qkv);
-    bias_gradient(context, saved.qkv_gradient, layer.gradients.qkv_bias);
+    linear_weight_gradient(context, dqkv, norm1, dweights.qkv, saved.qkv_gradient, layer.gradients.qkv_bias);
   }
   saved.qkv_gradient.reset();
   saved.norm1.reset();

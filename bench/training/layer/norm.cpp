@@ -13,6 +13,17 @@ void norm_forward(const TrainingContext& context, const Matrix& x, const Matrix&
   }
 }
 
+void added_norm_forward(const TrainingContext& context, const ResidualSum& added, const Matrix& weight,
+                        const Matrix& bias, const Matrix& y, const Matrix& stats) {
+  const double epsilon = context.model().norm_epsilon;
+  if (context.model().norm == Norm::rms) {
+    context.operators.add_rmsnorm_forward(added, weight, y, stats, epsilon);
+  } else {
+    context.operators.add_layernorm_forward(added, weight, bias, y, stats.row_range(0, 1),
+                                            stats.row_range(1, 1), epsilon);
+  }
+}
+
 void norm_backward(const TrainingContext& context, const Matrix& dy, const Matrix& x, const Matrix& weight,
                    const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,
                    const Matrix& dbias) {

@@ -8,6 +8,9 @@ namespace plumbline::training {
 /// Statistics kept by a norm: (n, R) fp32, n = 1 (rstd) or 2 (mean, rstd).
 void norm_forward(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
                   const Matrix& y, const Matrix& stats);
+/// What a block adds to the stream, and the norm of the sum.
+void added_norm_forward(const TrainingContext& context, const ResidualSum& added, const Matrix& weight,
+                        const Matrix& bias, const Matrix& y, const Matrix& stats);
 /// dx = residual + gradient; dweight, dbias accumulated into.
 void norm_backward(const TrainingContext& context, const Matrix& dy, const Matrix& x, const Matrix& weight,
                    const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,

@@ -55,8 +55,7 @@ void linear_backward(const TrainingContext& context, const LinearOperand& x, con
   if (!context.tensor_overlap) {
     linear_input_gradient_over_tensor_ranks(context, dy, weight, dx);
     const LinearOperand rows = gather_rows(context, x);
-    linear_weight_gradient(context, dy, rows, dweight);
-    return bias_gradient(context, wide_dy, dbias);
+    return linear_weight_gradient(context, dy, rows, dweight, wide_dy, dbias);
   }
   const Tensor held = context.arena.allocate(Category::workspace, "gathered sequence", context.shape.tokens,
                                              context.shape.hidden, x.values().dtype);
@@ -70,8 +69,8 @@ void linear_backward(const TrainingContext& context, const LinearOperand& x, con
   if (rounds) piece = context.make_fp32(Category::workspace, "tensor-parallel sums", dx.rows, dx.cols);
   Ticket scattered =
       context.communicator.start_reduce_scatter(Group::tensor, partial, rounds ? piece.matrix() : dx);
-  linear_weight_gradient(context, dy, LinearOperand(held.matrix(), x.inverse_scale()), dweight);
-  bias_gradient(context, wide_dy, dbias);
+  linear_weight_gradient(context, dy, LinearOperand(held.matrix(), x.inverse_scale()), dweight, wide_dy,
+                         dbias);
   context.wait_for_tensor_ranks(scattered);
   if (rounds) context.operators.copy(piece, dx);
 }

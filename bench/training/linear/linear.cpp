@@ -82,16 +82,30 @@ void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, con
 
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
                             const Matrix& dweight) {
+  linear_weight_gradient(context, dy, x, dweight, {}, {});
+}
+
+void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
+                            const Matrix& dweight, const Matrix& wide_dy, const Matrix& dbias) {
   if (!dy.quantized()) {
     Gemm gemm = product(dy, x, dweight);
     gemm.a_transposed = gemm.accumulate = true;
-    return context.operators.gemm(gemm);
+    // The number of rows tells, too: an emulated device has no addresses.
+    const bool same = dy.values().data == wide_dy.data && dy.values().rows == wide_dy.rows;
+    const bool at_once = !dbias.empty() && same && dweight.dtype == DType::fp32;
+    if (at_once) gemm.bias_gradient = dbias;
+    context.operators.gemm(gemm);
+    if (!dbias.empty() && !at_once) context.operators.bias_backward(wide_dy, dbias);
+    return;
   }
-  const LinearOperand dyt = transposed(context, "transposed gradient", dy);
-  const LinearOperand xt = transposed(context, "transposed input", x);
-  Gemm gemm = product(dyt, xt, dweight);
-  gemm.b_transposed = gemm.accumulate = true;
-  context.operators.gemm(gemm);
+  {
+    const LinearOperand dyt = transposed(context, "transposed gradient", dy);
+    const LinearOperand xt = transposed(context, "transposed input", x);
+    Gemm gemm = product(dyt, xt, dweight);
+    gemm.b_transposed = gemm.accumulate = true;
+    context.operators.gemm(gemm);
+  }
+  if (!dbias.empty()) context.operators.bias_backward(wide_dy, dbias);
 }
 
 }  // namespace plumbline::training

@@ -43,10 +43,10 @@ void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, con
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
                             const Matrix& dweight);
 
-/// dbias += column sums of dy. The bias of a reduced product is the same on all tensor ranks: its dy are this
-/// rank's rows only, and the sum over the ranks comes at the end of the step.
-inline void bias_gradient(const TrainingContext& context, const Matrix& dy, const Matrix& dbias) {
-  if (!dbias.empty()) context.operators.bias_backward(dy, dbias);
-}
+/// The same, and dbias += column sums of `wide_dy`, unless it is empty: this rank's rows of what dy was quantized from, or of
+/// what it was gathered from. The bias of a reduced product is the same on all tensor ranks, and the sum over them comes at
+/// the end of the step. One operator where dy is wide_dy and gradients are of fp32.
+void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
+                            const Matrix& dweight, const Matrix& wide_dy, const Matrix& dbias);
 
 }  // namespace plumbline::training

@@ -45,6 +45,10 @@ class CudaOperators final : public Operators {
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
+  /// gemm but for the bias gradient, arguments checked.
+  void product(const Gemm& gemm);
+  /// Both; the bias gradient in cuBLASLt's epilogue where MatmulCache::run_with_column_sums() does it, else in a kernel.
+  void weight_and_bias_gradient(const Gemm& gemm);
   void norm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd, Matrix residual, Matrix dx,
                      Matrix dw, Matrix db);
 

@@ -71,6 +71,18 @@ void CudaOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Ma
   norm_forward(queue_, x, w, b, y, mean, rstd, epsilon);
 }
 
+void CudaOperators::add_rmsnorm_forward(const ResidualSum& added, Matrix w, Matrix y, Matrix rstd,
+                                        double epsilon) {
+  require_added_norm("add_rmsnorm_forward", added, y, {w}, {rstd});
+  added_norm_forward(queue_, added, w, {}, y, {}, rstd, epsilon);
+}
+
+void CudaOperators::add_layernorm_forward(const ResidualSum& added, Matrix w, Matrix b, Matrix y, Matrix mean,
+                                          Matrix rstd, double epsilon) {
+  require_added_norm("add_layernorm_forward", added, y, {w, b}, {mean, rstd});
+  added_norm_forward(queue_, added, w, b, y, mean, rstd, epsilon);
+}
+
 void CudaOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
                                        Matrix residual, Matrix dx, Matrix dw, Matrix db) {
   require(is_storage(x) && alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(mean, x) &&

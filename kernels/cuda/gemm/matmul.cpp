@@ -20,7 +20,6 @@ namespace cuda {
 namespace {
 
 constexpr int kCandidates = 16;
-constexpr int kTimedRuns = 5;
 
 unsigned alignment_of(const void* data) {
   unsigned bytes = 16;
@@ -44,7 +43,7 @@ std::string describe(const ProductKey& key) {
          std::string(name_of(key.c_type)) + (key.a_transposed ? " A transposed" : "") +
          (key.b_transposed ? " B transposed" : "") + " strides " + std::to_string(key.a_stride) + ", " +
          std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride) +
-         (key.rows_vary ? " for fewer rows, too" : "");
+         (key.rows_vary ? " for fewer rows, too" : "") + (key.bias_gradient ? " with column sums of A" : "");
 }
 
 /// At most a quarter more: few numbers stand for all, and what is fastest is seldom another.
@@ -66,6 +65,8 @@ Gemm with_rounded_rows(const Gemm& gemm) {
 void point_at(const Operation& operation, const Gemm& gemm) {
   const auto at = [](const Matrix& x) { return static_cast<const void*>(x.data); };
   if (gemm.bias.data != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at(gemm.bias));
+  if (gemm.bias_gradient.data != nullptr)
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at(gemm.bias_gradient));
   if (!is_fp8(gemm.a.dtype)) return;
   set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, at(gemm.b_inverse_scale));
   set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at(gemm.a_inverse_scale));
@@ -87,7 +88,7 @@ std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
   for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
   mix(static_cast<int>(key.a_type) | static_cast<int>(key.b_type) << 4 | static_cast<int>(key.c_type) << 8 |
       key.a_transposed << 12 | key.b_transposed << 13 | key.accumulate << 14 | key.bias << 15 |
-      key.rows_vary << 16);
+      key.rows_vary << 16 | key.bias_gradient << 17);
   return hash;
 }
 
@@ -113,6 +114,12 @@ std::unique_ptr<MatmulPlan> MatmulCache::make(const ProductKey& key, const Gemm&
     set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<std::int32_t>(data_type(gemm.bias.dtype)));
+  }
+  if (key.bias_gradient) {
+    // Sums over k of its second operand, our A, for every column of its result, our rows.
+    set(plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADB);
+    set(plan->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        static_cast<std::int32_t>(data_type(gemm.bias_gradient.dtype)));
   }
   if (is_fp8(key.a_type)) {
     set(plan->operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(fast_accumulation(key)));
@@ -154,27 +161,18 @@ cublasLtMatmulAlgo_t MatmulCache::choose(const MatmulPlan& plan, const ProductKe
   }
   if (choice_ == GemmChoice::first || key.rows_vary || count == 1) return found[0].algo;
 
-  // Timed runs write next to C, never into it: what is to be accumulated into must not change.
-  void* target = nullptr;
-  const Matrix& c = gemm.c;
-  const auto bytes = static_cast<std::size_t>(((c.rows - 1) * c.stride + c.cols) * size_of(c.dtype) + 16);
-  if (cudaMallocAsync(&target, bytes, stream_) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // no room to try things: the heuristic knows best
-    return found[0].algo;
-  }
-  // As aligned as C, and no better.
-  void* aligned = static_cast<std::byte*>(target) + (key.c_alignment < 16 ? key.c_alignment : 0);
+  const BesideC target(gemm.c, key.c_alignment, stream_);
+  if (target.data() == nullptr) return found[0].algo;  // no room to try things: the heuristic knows best
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < count; ++i) {
     if (found[static_cast<std::size_t>(i)].state != CUBLAS_STATUS_SUCCESS) continue;
-    const double seconds = time(plan, found[static_cast<std::size_t>(i)].algo, gemm, aligned);
+    const double seconds = time(plan, found[static_cast<std::size_t>(i)].algo, gemm, target.data());
     if (seconds < least) {
       least = seconds;
       best = i;
     }
   }
-  PLUMBLINE_CUDA(cudaFreeAsync(target, stream_));
   const cublasLtMatmulAlgo_t algorithm = found[static_cast<std::size_t>(best)].algo;
   timed_choices().algorithms.emplace(key, algorithm);
   return algorithm;
@@ -185,14 +183,7 @@ double MatmulCache::time(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& alg
   if (submit(plan, algorithm, gemm, target) != CUBLAS_STATUS_SUCCESS) {  // this run also warms up
     return std::numeric_limits<double>::infinity();
   }
-  Stopwatch watch(stream_);
-  double least = std::numeric_limits<double>::infinity();
-  for (int run = 0; run < kTimedRuns; ++run) {
-    watch.start();
-    PLUMBLINE_CUBLAS(submit(plan, algorithm, gemm, target));
-    least = std::min(least, watch.stop());
-  }
-  return least;
+  return least_seconds(stream_, [&] { PLUMBLINE_CUBLAS(submit(plan, algorithm, gemm, target)); });
 }
 
 cublasStatus_t MatmulCache::submit(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm,
@@ -218,6 +209,7 @@ ProductKey MatmulCache::key_of(const Gemm& gemm) const {
           gemm.b_transposed,
           gemm.accumulate,
           gemm.bias.data != nullptr,
+          gemm.bias_gradient.data != nullptr,
           alignment_of(gemm.a.data),
           alignment_of(gemm.b.data),
           alignment_of(gemm.c.data),
@@ -230,12 +222,16 @@ ProductKey MatmulCache::key_of(const Gemm& gemm) const {
 void MatmulCache::run(const Gemm& gemm) {
   const Gemm planned = gemm.rows_vary ? with_rounded_rows(gemm) : gemm;
   const ProductKey key = key_of(planned);
-  auto found = plans_.find(key);
-  if (found == plans_.end()) found = plans_.emplace(key, make(key, planned)).first;
-  const MatmulPlan& plan = *found->second;
+  const MatmulPlan& plan = plan_of(key, planned);
   point_at(plan.operation, gemm);
   if (gemm.rows_vary) return run_rows(plan, key, gemm);
   PLUMBLINE_CUBLAS(submit(plan, plan.algorithm, gemm, gemm.c.data));
+}
+
+const MatmulPlan& MatmulCache::plan_of(const ProductKey& key, const Gemm& gemm) {
+  auto found = plans_.find(key);
+  if (found == plans_.end()) found = plans_.emplace(key, make(key, gemm)).first;
+  return *found->second;
 }
 
 void MatmulCache::run_rows(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm) {
@@ -253,6 +249,9 @@ std::vector<KernelChoice> MatmulCache::choices() const {
     std::string by = words(plan->algorithm);
     if (key.multiprocessors > 0) by += ", for " + std::to_string(key.multiprocessors) + " multiprocessors";
     choices.push_back({"gemm " + describe(key), by, ""});
+  }
+  for (const auto& [key, why] : apart_) {
+    if (!why.empty()) choices.push_back({"gemm " + describe(key), "a product and column sums apart", why});
   }
   return choices;
 }

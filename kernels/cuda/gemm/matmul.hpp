@@ -3,7 +3,9 @@
 
 #include <cublasLt.h>
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -19,7 +21,7 @@ namespace plumbline::cuda {
 struct ProductKey {
   std::int64_t m, n, k, a_stride, b_stride, c_stride;
   DType a_type, b_type, c_type;
-  bool a_transposed, b_transposed, accumulate, bias;
+  bool a_transposed, b_transposed, accumulate, bias, bias_gradient;
   unsigned a_alignment, b_alignment, c_alignment, bias_alignment;  // bytes, at most 16
   int device;
   int multiprocessors;  // that a product may count on; 0: all
@@ -41,6 +43,10 @@ class MatmulCache {
 
   /// As Operators::gemm says; no side is empty, and a bias has C's type.
   void run(const Gemm& gemm);
+  /// The same with a bias gradient, of C's type, which is overwritten: CUBLASLT_EPILOGUE_BGRADB. False, and nothing is computed,
+  /// where cuBLASLt has no such product, or where it takes longer than a plain one and `apart`, which sums the columns of A into
+  /// memory that does not matter: both are timed at the first call, unless nothing is (GemmChoice::first).
+  bool run_with_column_sums(const Gemm& gemm, const std::function<void()>& apart);
   /// Products planned from now on count on this many multiprocessors, the rest being held by others; 0: on all.
   void count_on(int multiprocessors) { multiprocessors_ = multiprocessors; }
   /// The algorithm of each product so far, in no order that means anything.
@@ -53,7 +59,12 @@ class MatmulCache {
   ProductKey key_of(const Gemm& gemm) const;
   /// With a plan for about as many rows.
   void run_rows(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm);
+  const MatmulPlan& plan_of(const ProductKey& key, const Gemm& gemm);
   std::unique_ptr<MatmulPlan> make(const ProductKey& key, const Gemm& gemm);
+  /// Why the product with column sums is not to be run; empty: it is.
+  std::string why_apart(const ProductKey& key, const Gemm& gemm, const std::function<void()>& apart);
+  std::string slower_than_apart(const MatmulPlan& at_once, const ProductKey& key, const Gemm& gemm,
+                                const std::function<void()>& apart);
   cublasLtMatmulAlgo_t choose(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm);
   /// Seconds of the fastest of a few runs into `target`, infinity when the algorithm refuses.
   double time(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, void* target);
@@ -67,6 +78,8 @@ class MatmulCache {
   cublasLtHandle_t handle_ = nullptr;
   DeviceBuffer workspace_;
   std::unordered_map<ProductKey, std::unique_ptr<MatmulPlan>, ProductKeyHash> plans_;
+  std::unordered_map<ProductKey, std::string, ProductKeyHash>
+      apart_;  // by why_apart(), of products with column sums
 };
 
 }  // namespace plumbline::cuda

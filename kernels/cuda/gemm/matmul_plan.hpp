@@ -3,6 +3,9 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <string>
 
 #include "kernels/cuda/device/error.hpp"
@@ -108,6 +111,47 @@ class Stopwatch {
   cudaEvent_t begin_ = nullptr;
   cudaEvent_t end_ = nullptr;
 };
+
+/// Memory for what timed runs write, never C: what is to be accumulated into must not change. As aligned as C, and no
+/// better.
+class BesideC {
+ public:
+  BesideC(const Matrix& c, unsigned alignment, cudaStream_t stream) : stream_(stream) {
+    const auto bytes = static_cast<std::size_t>(((c.rows - 1) * c.stride + c.cols) * size_of(c.dtype) + 16);
+    if (cudaMallocAsync(&memory_, bytes, stream_) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      memory_ = nullptr;
+      return;
+    }
+    data_ = static_cast<std::byte*>(memory_) + (alignment < 16 ? alignment : 0);
+  }
+  ~BesideC() {
+    if (memory_ != nullptr) static_cast<void>(cudaFreeAsync(memory_, stream_));
+  }
+  BesideC(const BesideC&) = delete;
+  BesideC& operator=(const BesideC&) = delete;
+  /// nullptr where there was no room.
+  void* data() const { return data_; }
+
+ private:
+  cudaStream_t stream_;
+  void* memory_ = nullptr;
+  void* data_ = nullptr;
+};
+
+/// Seconds of the fastest of a few runs.
+template <class Run>
+inline double least_seconds(cudaStream_t stream, Run&& run) {
+  constexpr int kRuns = 5;
+  Stopwatch watch(stream);
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRuns; ++i) {
+    watch.start();
+    run();
+    least = std::min(least, watch.stop());
+  }
+  return least;
+}
 
 /// One product, ready to run.
 struct MatmulPlan {

@@ -48,6 +48,9 @@ void add_partials(const Queue& queue, const float* partials, std::int64_t count,
 // norms.cu. LayerNorm where mean has data, RMSNorm where it has none.
 void norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
                   double epsilon);
+/// Of a sum that the same kernel makes and stores.
+void added_norm_forward(const Queue& queue, const ResidualSum& added, Matrix w, Matrix b, Matrix y,
+                        Matrix mean, Matrix rstd, double epsilon);
 /// Rows of partial weight gradients; LayerNorm's are twice as wide: dw, then db.
 std::int64_t norm_partials(const Queue& queue, std::int64_t rows);
 void norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,

@@ -1,5 +1,5 @@
 // RMSNorm and LayerNorm: a block takes one row after the other. Floors, in elements per element of x: forward
-// 2, backward 3 (4 with a residual); the second look at a row within a kernel finds it in cache. Weight
+// 2, of a row that is a sum made on the way 4, backward 3 (4 with a residual); the second look at a row within a kernel finds it in cache. Weight
 // gradients: each block sums its rows in shared memory into a row of partial sums, which are added up in
 // order.
 #include <type_traits>
@@ -11,13 +11,47 @@
 namespace plumbline::cuda {
 namespace {
 
-template <class T, bool kCentered>
+/// A row that is there.
+template <class T>
+struct StoredRows {
+  View<const T> x;
+  __device__ void make(std::int64_t /*row*/, std::int64_t /*col*/, Part /*part*/) const {}
+  __device__ const T* row(std::int64_t index) const { return x.row(index); }
+};
+/// A row that a block sums first. A thread reads what it has written itself: no barrier is needed.
+template <class T>
+struct SummedRows {
+  View<const T> a, b;
+  float factor;  // of b
+  const T* bias;
+  View<T> sum;
+  __device__ void make(std::int64_t row, std::int64_t col, Part part) const {
+    float left[kChunk];
+    float right[kChunk];
+    load(a.row(row) + col, part, left);
+    load(b.row(row) + col, part, right);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) left[i] += factor * right[i];
+    if (bias != nullptr) {
+      load(bias + col, part, right);
+#pragma unroll
+      for (int i = 0; i < kChunk; ++i) left[i] += right[i];
+    }
+    store(sum.row(row) + col, part, left);
+  }
+  __device__ const T* row(std::int64_t index) const {
+    return sum.row(index);
+  }
+};
+
+template <class T, bool kCentered, class Rows>
 __global__ void __launch_bounds__(256)
-    norm_forward_kernel(View<const T> x, const T* w, const T* b, View<T> y, float* mean, float* rstd,
+    norm_forward_kernel(Rows x, const T* w, const T* b, View<T> y, float* mean, float* rstd,
                         std::int64_t rows, std::int64_t cols, float epsilon, bool aligned) {
   const std::int64_t step = static_cast<std::int64_t>(block_threads()) * kChunk;
   const std::int64_t first = static_cast<std::int64_t>(thread_x()) * kChunk;
   for (std::int64_t row = block_x(); row < rows; row += grid_x()) {
+    for (std::int64_t col = first; col < cols; col += step) x.make(row, col, part_at(col, cols, aligned));
     const T* in = x.row(row);
     float center = 0;
     if constexpr (kCentered) {
@@ -160,20 +194,38 @@ void with_centering(bool centered, F&& f) {
   return f(std::false_type());
 }
 
+template <template <class> class Rows, class T>
+void launch_forward(const Queue& queue, const Rows<T>& x, const Matrix& w, const Matrix& b, const Matrix& y,
+                    const Matrix& mean, const Matrix& rstd, double epsilon, bool aligned) {
+  with_centering(mean.data != nullptr, [&](auto centered) {
+    launch(queue, {.x = blocks_for(queue, y.rows, 1), .threads = threads_for(y.cols)},
+           norm_forward_kernel<T, decltype(centered)::value, Rows<T>>, x, w.as<const T>(), b.as<const T>(),
+           View<T>(y), mean.as<float>(), rstd.as<float>(), y.rows, y.cols, static_cast<float>(epsilon),
+           aligned);
+  });
+}
+
 }  // namespace
 
 void norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
                   double epsilon) {
   if (x.empty()) return;
-  const unsigned threads = threads_for(x.cols);
   with_element(x.dtype, [&](auto type) {
     using T = decltype(type);
-    with_centering(mean.data != nullptr, [&](auto centered) {
-      launch(queue, {.x = blocks_for(queue, x.rows, 1), .threads = threads},
-             norm_forward_kernel<T, decltype(centered)::value>, View<const T>(x), w.as<const T>(),
-             b.as<const T>(), View<T>(y), mean.as<float>(), rstd.as<float>(), x.rows, x.cols,
-             static_cast<float>(epsilon), all_aligned(x, w, b, y));
-    });
+    launch_forward(queue, StoredRows<T>{View<const T>(x)}, w, b, y, mean, rstd, epsilon,
+                   all_aligned(x, w, b, y));
+  });
+}
+
+void added_norm_forward(const Queue& queue, const ResidualSum& added, Matrix w, Matrix b, Matrix y,
+                        Matrix mean, Matrix rstd, double epsilon) {
+  if (y.empty()) return;
+  with_element(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    const SummedRows<T> rows{View<const T>(added.a), View<const T>(added.b), static_cast<float>(added.factor),
+                             added.bias.as<const T>(), View<T>(added.sum)};
+    launch_forward(queue, rows, w, b, y, mean, rstd, epsilon,
+                   all_aligned(added.a, added.b, added.bias, added.sum, w, b, y));
   });
 }
 

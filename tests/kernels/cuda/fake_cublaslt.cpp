@@ -45,7 +45,16 @@ void store(const Config& config, cublasLtMatmulAlgo_t& algorithm) {
   std::memcpy(&algorithm, &config, sizeof config);
 }
 
-float clock_ms = 0;
+FakeCublas::Attributes& attributes_of(cublasLtMatmulDesc_t operation) {
+  return *reinterpret_cast<FakeCublas::Attributes*>(operation);
+}
+bool sums_columns(cublasLtMatmulDesc_t operation) {
+  const auto found = attributes_of(operation).find(CUBLASLT_MATMUL_DESC_EPILOGUE);
+  if (found == attributes_of(operation).end()) return false;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  std::memcpy(&epilogue, found->second.data(), sizeof epilogue);
+  return epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
 
 /// The fastest is an odd one of algorithm 2 that the heuristic does not name.
 float milliseconds(const Config& c) {
@@ -94,7 +103,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  *reinterpret_cast<float*>(event) = clock_ms;
+  *reinterpret_cast<float*>(event) = state.clock_ms;
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
@@ -118,17 +127,21 @@ const char* cublasLtGetStatusName(cublasStatus_t) {
 const char* cublasLtGetStatusString(cublasStatus_t) {
   return "fake";
 }
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t*, cublasComputeType_t, cudaDataType_t) {
-  state.attributes.clear();
+/// An operation is its attributes.
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t,
+                                        cudaDataType_t) {
+  *operation = reinterpret_cast<cublasLtMatmulDesc_t>(new FakeCublas::Attributes);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t) {
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t operation) {
+  delete &attributes_of(operation);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t which,
-                                              const void* value, std::size_t size) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
+                                              cublasLtMatmulDescAttributes_t which, const void* value,
+                                              std::size_t size) {
   const auto* bytes = static_cast<const unsigned char*>(value);
-  state.attributes[which].assign(bytes, bytes + size);
+  attributes_of(operation)[which].assign(bytes, bytes + size);
   return CUBLAS_STATUS_SUCCESS;
 }
 /// A layout is the number of its columns.
@@ -160,11 +173,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
   return CUBLAS_STATUS_SUCCESS;
 }
 /// Names two: 100 and 81 ms.
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t found[], int* count) {
   ++state.questions;
+  *count = 0;
+  if (!state.knows_bias_gradients && sums_columns(operation)) return CUBLAS_STATUS_NOT_SUPPORTED;
   for (int i = 0; i < 2; ++i) {
     found[i] = {};
     found[i].state = CUBLAS_STATUS_SUCCESS;
@@ -251,7 +267,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, c
   result->workspaceSize = std::size_t{c.split} * (std::size_t{2} << 20);  // 64 MiB for the largest
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void*, const void*,
                               cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b, const void*,
                               const void*, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t,
                               const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t, cudaStream_t) {
@@ -263,9 +279,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
   const auto cols = [](cublasLtMatrixLayout_t layout) { return *reinterpret_cast<std::uint64_t*>(layout); };
   state.cols_of_product = {cols(a), cols(b), cols(c_layout)};
   if (c.custom == 2) return CUBLAS_STATUS_EXECUTION_FAILED;  // accepted, and yet it does not run
-  clock_ms += milliseconds(c);
+  state.clock_ms += milliseconds(c) + (sums_columns(operation) ? state.bias_gradient_ms : 0);
   state.product_target = d;
-  state.attributes_of_product = state.attributes;
+  state.attributes_of_product = attributes_of(operation);
   ++state.products;
   return CUBLAS_STATUS_SUCCESS;
 }

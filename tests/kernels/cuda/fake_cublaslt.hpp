@@ -18,10 +18,12 @@ struct FakeCublas {
 
   void* product_target = nullptr;  // where the last product was written
   int products = 0;
-  int questions = 0;                                        // to the heuristic
-  int refusals = 0;                                         // of products from now on
+  int questions = 0;                 // to the heuristic
+  int refusals = 0;                  // of products from now on
+  bool knows_bias_gradients = true;  // has algorithms with CUBLASLT_EPILOGUE_BGRADB
+  float clock_ms = 0;
+  float bias_gradient_ms = 0;                               // that such a product takes longer than without
   std::vector<std::uint64_t> cols_of_product;               // of its A, B and C as the library sees them
-  Attributes attributes;                                    // of the last operation made
   Attributes attributes_of_product;                         // as they were at the last product
   cudaDataType_t a_type = CUDA_R_32F, b_type = CUDA_R_32F;  // the list of algorithms was asked for
 

@@ -90,6 +90,21 @@ void check_rows(DType type, std::int64_t h) {
   layer.operands.push_back(row(DType::fp32));
   layer.operands.push_back(row(DType::fp32));
   compare(layer, type);
+  Call joined = call("norms of sums", [](Operators& op, const Operands& m) {
+    op.add_rmsnorm_forward({m[0], m[1], 1, m[2], m[0]}, m[3], m[4], m[5], 1e-6);
+    op.add_layernorm_forward({m[0], m[1], 0.5, {}, m[1]}, m[3], m[2], m[6], m[7], m[8], 1e-5);
+    return 0.0;
+  });
+  joined.operands.push_back(x());
+  joined.operands.push_back(x());
+  joined.operands.push_back(row(type));
+  joined.operands.push_back(row(type));
+  joined.operands.push_back(x());
+  joined.operands.push_back(statistic());
+  joined.operands.push_back(x());
+  joined.operands.push_back(statistic());
+  joined.operands.push_back(statistic());
+  compare(joined, type);
   Call sums = call("sums", [](Operators& op, const Operands& m) {
     op.add(m[0], m[1], m[2], m[1]);
     op.bias_backward(m[1], m[3]);
@@ -213,7 +228,8 @@ TEST(LayerSizes, ProductsAgreeWithTheCpu) {
     Call products = call("linear", [](Operators& op, const Operands& m) {
       op.gemm({.a = m[0], .b = m[1], .c = m[2], .b_transposed = true, .bias = m[5]});
       op.gemm({.a = m[2], .b = m[1], .c = m[3], .bias = {}});
-      op.gemm({.a = m[2], .b = m[0], .c = m[4], .a_transposed = true, .accumulate = true, .bias = {}});
+      op.gemm(
+          {.a = m[2], .b = m[0], .c = m[4], .a_transposed = true, .accumulate = true, .bias_gradient = m[6]});
       return 0.0;
     });
     products.operands.push_back(random_matrix(777, 896, type));
@@ -222,6 +238,7 @@ TEST(LayerSizes, ProductsAgreeWithTheCpu) {
     products.operands.push_back(random_matrix(777, 896, type));
     products.operands.push_back(random_matrix(1152, 896, DType::fp32));
     products.operands.push_back(random_matrix(1, 1152, type));
+    products.operands.push_back(random_matrix(1, 1152, DType::fp32));
     compare(products, type);
   }
 }

@@ -138,5 +138,102 @@ TEST(Products, OfRowsThatVaryKeepWhatIsChosenForAboutAsMany) {
   EXPECT_EQ(cublas.questions - questions, 7);
 }
 
+/// A weight gradient whose column sums go to memory of their own.
+struct WeightGradient {
+  std::vector<float> data = std::vector<float>(4 * 1024);
+  Gemm gemm(std::int64_t tokens) {
+    Gemm gemm{.a = Matrix(data.data(), tokens, 8, DType::fp32),
+              .b = Matrix(data.data() + 1024, tokens, 16, DType::fp32),
+              .c = Matrix(data.data() + 2048, 8, 16, DType::fp32),
+              .a_transposed = true,
+              .accumulate = true};
+    gemm.bias_gradient = Matrix(data.data() + 3072, 1, 8, DType::fp32);
+    return gemm;
+  }
+};
+
+std::vector<std::string> told(const cuda::MatmulCache& cache) {
+  std::vector<std::string> said;
+  for (const KernelChoice& choice : cache.choices())
+    said.push_back(choice.call + ": " + choice.by + "; " + choice.why);
+  return said;
+}
+
+TEST(Products, SumTheColumnsOfAInTheEpilogue) {
+  WeightGradient weights;
+  cuda::MatmulCache cache(nullptr, 0, GemmChoice::first);
+  const int products = cublas.products;
+  int apart = 0;
+  Gemm gemm = weights.gemm(8);
+  for (int call = 1; call <= 2; ++call) {  // the second finds its plan and writes elsewhere
+    EXPECT_TRUE(cache.run_with_column_sums(gemm, [&] { ++apart; }));
+    EXPECT_EQ(cublas.products - products, call);
+    // Of its second operand, our first, into numbers of the result's type.
+    EXPECT_EQ(cublas.attribute<cublasLtEpilogue_t>(CUBLASLT_MATMUL_DESC_EPILOGUE), CUBLASLT_EPILOGUE_BGRADB);
+    EXPECT_EQ(cublas.attribute<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE), CUDA_R_32F);
+    EXPECT_EQ(cublas.attribute<void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER), gemm.bias_gradient.data);
+    EXPECT_EQ(cublas.attribute<cublasOperation_t>(CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_T);
+    gemm.bias_gradient.data = weights.data.data() + 3080;
+  }
+  EXPECT_EQ(apart, 0);  // nothing is timed
+  gemm.bias_gradient = Matrix();
+  cache.run(gemm);
+  EXPECT_EQ(cublas.attributes_of_product.count(CUBLASLT_MATMUL_DESC_EPILOGUE), 0U);
+  EXPECT_THAT(told(cache),
+              testing::UnorderedElementsAre(testing::HasSubstr("16, 16: algorithm"),
+                                            testing::HasSubstr("with column sums of A: algorithm")));
+}
+
+TEST(Products, SumColumnsApartWhereCublasHasNoSuchProduct) {
+  WeightGradient weights;
+  cublas.knows_bias_gradients = false;
+  for (const GemmChoice choice : {GemmChoice::first, GemmChoice::timed}) {
+    cuda::MatmulCache cache(nullptr, 0, choice);
+    const int products = cublas.products;
+    const int questions = cublas.questions;
+    for (int call = 0; call < 2; ++call) EXPECT_FALSE(cache.run_with_column_sums(weights.gemm(16), [] {}));
+    EXPECT_EQ(cublas.products, products);
+    EXPECT_LE(cublas.questions - questions, 1);  // it is asked once in a process
+    EXPECT_THAT(told(cache),
+                testing::ElementsAre(testing::AllOf(
+                    testing::HasSubstr("with column sums of A: a product and column sums apart; "),
+                    testing::HasSubstr("cuBLASLt has no algorithm"))));
+  }
+  cublas.knows_bias_gradients = true;
+}
+
+/// The best product takes 81 ms.
+TEST(Products, SumColumnsInTheFasterOfBothWays) {
+  struct Case {
+    std::int64_t tokens;  // of every case others, since a process remembers
+    float epilogue_ms, apart_ms;
+    bool at_once;
+  };
+  for (const Case& c : {Case{24, 5, 6, true}, {32, 7, 6, false}, {40, 0, 1, true}}) {
+    WeightGradient weights;
+    const Gemm gemm = weights.gemm(c.tokens);
+    cublas.bias_gradient_ms = c.epilogue_ms;
+    for (int object = 0; object < 2; ++object) {
+      cuda::MatmulCache cache(nullptr, 0, GemmChoice::timed);
+      int apart = 0;
+      const auto sums = [&] {
+        ++apart;
+        cublas.clock_ms += c.apart_ms;
+      };
+      cublas.product_target = nullptr;
+      for (int call = 0; call < 2; ++call) {
+        EXPECT_EQ(cache.run_with_column_sums(gemm, sums), c.at_once) << c.tokens;
+        // What was tried was written elsewhere.
+        EXPECT_EQ(cublas.product_target == gemm.c.data, c.at_once) << c.tokens;
+      }
+      EXPECT_EQ(apart > 0, object == 0) << c.tokens;
+      EXPECT_THAT(told(cache),
+                  testing::Contains(testing::HasSubstr(c.at_once ? "sums of A: algorithm 2" : "slower, ")))
+          << c.tokens;
+    }
+  }
+  cublas.bias_gradient_ms = 0;
+}
+
 }  // namespace
 }  // namespace plumbline

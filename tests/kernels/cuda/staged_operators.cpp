@@ -49,10 +49,15 @@ class Call {
 
   Gemm operator()(const Gemm& gemm) {
     Gemm staged = gemm;
-    for (Matrix* x :
-         {&staged.a, &staged.b, &staged.c, &staged.bias, &staged.a_inverse_scale, &staged.b_inverse_scale}) {
+    for (Matrix* x : {&staged.a, &staged.b, &staged.c, &staged.bias, &staged.bias_gradient,
+                      &staged.a_inverse_scale, &staged.b_inverse_scale}) {
       *x = (*this)(*x);
     }
+    return staged;
+  }
+  ResidualSum operator()(const ResidualSum& added) {
+    ResidualSum staged = added;
+    for (Matrix* x : {&staged.a, &staged.b, &staged.bias, &staged.sum}) *x = (*this)(*x);
     return staged;
   }
   Router operator()(const Router& router) {
