@@ -18,7 +18,9 @@ struct ProductCell {
 
 /// {sequence parallelism} × {recomputation} × {ZeRO 0–3} × {all schedules of F, B, I and W, and those with a
 /// split vocabulary} × {every split of `ranks` into tensor, pipeline and data sizes of at most 4};
-/// every other cell with dropout, every third with linear layers in FP8, in four models with other switches. With `covering`, a selection
+/// every other cell with dropout, every third with linear layers in FP8, in four models with other switches; what runs alongside
+/// what, offloading, secondary shards, instances of the optimizer and the type of partial sums vary with the choices, where they may, and
+/// are in the name. With `covering`, a selection
 /// in which every layout meets every schedule, and every two other settings each other.
 std::vector<ProductCell> product_cells(int ranks, bool covering);
 /// The same selection over layouts whose data ranks share sequences, two, four or eight of them each, by every
