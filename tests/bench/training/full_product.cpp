@@ -208,6 +208,7 @@ class Product {
       alone.parallel.sequence_parallel = false;
       alone.recompute.granularity = Recompute::none;
       alone.offload = {};
+      alone.parallel.defer_embedding_wgrad_compute = false;
       alone.parallel.zero_stage = 0;
       alone.parallel.zero_hpz_partition_size = alone.parallel.num_distributed_optimizer_instances = 1;
       alone.parallel.overlap_moe_expert_parallel_comm = alone.parallel.moe_shared_expert_overlap = false;
@@ -335,10 +336,11 @@ int run_product(int rank, int ranks, const std::vector<ProductCell>& cells) {
       return cell.illegal.empty() && cell.config.parallel.*overlap;
     });
   };
-  fmt::print("{} cells offload layers\n",
-             std::count_if(cells.begin(), cells.end(), [](const ProductCell& cell) {
-               return cell.illegal.empty() && cell.config.offload.on();
-             }));
+  fmt::print(
+      "{} cells offload layers, {} defer gradients of the output layer\n",
+      std::count_if(cells.begin(), cells.end(),
+                    [](const ProductCell& cell) { return cell.illegal.empty() && cell.config.offload.on(); }),
+      hidden(&ParallelConfig::defer_embedding_wgrad_compute));
   if (cells.front().config.model.mixture)
     fmt::print("rows of experts hidden in {} cells by pairs, in {} by the shared expert\n",
                hidden(&ParallelConfig::overlap_moe_expert_parallel_comm),

@@ -261,6 +261,12 @@ void judge(ProductCell& cell) {
   }
 }
 
+/// What waits for later, or elsewhere, at the end of a cell's name.
+std::string later_work(const RunConfig& config) {
+  return (config.parallel.defer_embedding_wgrad_compute ? " deferred" : "") +
+         (config.offload.on() ? fmt::format(" {} offloaded", config.offload.num_layers) : "");
+}
+
 ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
   constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
   const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
@@ -332,6 +338,8 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   // In two of five cells, where that may be.
   config.offload.num_layers = sum % 5 < 2 ? 1 + static_cast<std::int64_t>(sum % 4) : 0;
   if (why_invalid(config)) config.offload = {};
+  config.parallel.defer_embedding_wgrad_compute = sum % 7 < 4;
+  if (why_invalid(config)) config.parallel.defer_embedding_wgrad_compute = false;
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
@@ -348,8 +356,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
       (config.parallel.num_distributed_optimizer_instances > 1
            ? fmt::format(" {} instances", config.parallel.num_distributed_optimizer_instances)
            : "") +
-      (rounds_sums ? " sums in storage type" : "") +
-      (config.offload.on() ? fmt::format(" {} offloaded", config.offload.num_layers) : "");
+      (rounds_sums ? " sums in storage type" : "") + later_work(config);
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
   judge(cell);
   return cell;
@@ -363,6 +370,9 @@ enum Distilled : std::size_t { kStudent, kTeacher, kBoth, kDistilleds };
 void distil(Distilled which, const Row& row, const Switches& other, ProductCell& cell) {
   constexpr const char* kNames[] = {" dense teacher", " teacher of a dense one", " teacher with experts"};
   RunConfig& config = cell.config;
+  cell.name.resize(cell.name.size() - later_work(config).size());  // neither goes together with a teacher
+  config.offload = {};
+  config.parallel.defer_embedding_wgrad_compute = false;
   ModelConfig teacher = small_qwen2();
   teacher.layers = 9;
   teacher.hidden = 96;
