@@ -176,11 +176,9 @@ void check(std::int64_t vocabulary, std::int64_t shards, const Storage& storage,
   take_statistics(parts, targets, loss, all);
   for (const Shard& part : parts) {
     const std::vector<std::uint8_t> before = part.teacher.bytes();
-    const double total =
-        operators()
-            .distillation_gradient(part.student, part.teacher, part.valid, part.first, targets, loss,
-                                   all.row_max, all.sums, all.divergence, kScale)
-            .value();
+    const double total = value_of(operators().distillation_gradient(part.student, part.teacher, part.valid,
+                                                                    part.first, targets, loss, all.row_max,
+                                                                    all.sums, all.divergence, kScale));
     expect_within(total, expected.loss, std::sqrt(tolerance(DType::fp32)) * expected.loss_terms,
                   what + " loss");
     EXPECT_EQ(part.teacher.bytes(), before) << what << ": the teacher was written";
@@ -230,10 +228,8 @@ TEST(Distillation, EqualModelsHaveNoDivergence) {
                    columns_of(student.read(), 0, 37, 37, {DType::fp32, 0})});
   Statistics all;
   take_statistics(parts, targets, loss, all);
-  EXPECT_EQ(operators()
-                .distillation_gradient(parts[0].student, parts[0].teacher, 37, 0, targets, loss, all.row_max,
-                                       all.sums, all.divergence, 1)
-                .value(),
+  EXPECT_EQ(value_of(operators().distillation_gradient(parts[0].student, parts[0].teacher, 37, 0, targets,
+                                                       loss, all.row_max, all.sums, all.divergence, 1)),
             0);
   for (const double entry : parts[0].student.read().values) EXPECT_EQ(entry, 0);
 }
@@ -264,7 +260,7 @@ TEST(Distillation, InSeparatePasses) {
       const Guarded dx = make();
       operators().softmax(divided(teacher), vocabulary, false, p);
       operators().softmax(divided(student), vocabulary, true, log_s);
-      const double sum = operators().divergence_terms(p, log_s, vocabulary, targets, terms).value();
+      const double sum = value_of(operators().divergence_terms(p, log_s, vocabulary, targets, terms));
       operators().log_softmax_backward(p, log_s, vocabulary, targets, -kScale / kTemperature, dx);
       const Expected expected = reference(student, teacher, ids, {kTemperature, false, 0}, kScale);
       expect_within(sum, expected.loss, std::sqrt(tolerance(DType::fp32)) * expected.loss_terms, what);

@@ -369,7 +369,7 @@ TEST(Elementwise, FillScaleAndNorm) {
     const Dense before = x.read();
     double squares = 0;
     for (const double value : before.values) squares += value * value;
-    expect_within(operators().squared_norm(x).value(), squares, 1e-12 * squares, "squared norm");
+    expect_within(value_of(operators().squared_norm(x)), squares, 1e-12 * squares, "squared norm");
     operators().scale(x, 0.37);
     expect_close(x, dense(kRows, 37, [&](auto i, auto j) { return 0.37 * before(i, j); }),
                  tolerance(storage.type), "scale");

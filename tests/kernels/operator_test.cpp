@@ -255,6 +255,11 @@ Operators& operators() {
   return *instance;
 }
 
+double value_of(const Number& number) {
+  operators().synchronize();
+  return number.value();
+}
+
 bool has_fp16() {
   const std::vector<DType> types = element_types();
   return std::find(types.begin(), types.end(), DType::fp16) != types.end();

@@ -99,6 +99,8 @@ double fp8_sum_rounding();
 
 /// One set of operators for all tests of the process, as a rank has.
 Operators& operators();
+/// Of a number that these operators compute, once it is there.
+double value_of(const Number& number);
 bool has_fp16();
 
 /// The element types and, for each, rows with and without gaps.

@@ -149,10 +149,8 @@ void check_cross_entropy(std::int64_t vocabulary, std::int64_t shards, const Sto
     }
   }
   for (std::int64_t s = 0; s < shards; ++s) {
-    const double loss = operators()
-                            .cross_entropy_gradient(parts.logits[s], parts.valid[s], s * parts.width, targets,
-                                                    row_max, sums, kScale)
-                            .value();
+    const double loss = value_of(operators().cross_entropy_gradient(
+        parts.logits[s], parts.valid[s], s * parts.width, targets, row_max, sums, kScale));
     expect_within(loss, expected_loss, 1e-5 * (1 + expected_loss), what + " loss");
     const std::int64_t first = s * parts.width;
     const Dense found = parts.logits[s].read();

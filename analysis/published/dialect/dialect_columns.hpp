@@ -94,7 +94,7 @@ inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
     {"apply_query_key_layer_scaling", "false"},
     {"parallel_block", "false"},
     {"hybrid_layer_pattern", "none"},
-    {"defer_embedding_wgrad_compute", "false"},
+    {"defer_embedding_wgrad_compute", "false", "", true},
     {"attention_softmax_in_fp32", "false"},
     {"gradient_accumulation_fusion", "true"},
     {"deterministic_mode", "false", "", true},
