@@ -35,8 +35,10 @@ class WritingCommunicator final : public Communicator {
     return {tickets_};
   }
   Ticket begin(const Collective& call) override {
+    const bool rooted = call.kind == CollectiveKind::broadcast || call.kind == CollectiveKind::reduce;
     return note({OrderedCall::Kind::collective,
-                 fmt::format("{} over {}", plumbline::name_of(call.kind), plumbline::name_of(call.group)),
+                 fmt::format("{} over {}", plumbline::name_of(call.kind), plumbline::name_of(call.group)) +
+                     (rooted ? fmt::format(", root {}", call.root) : ""),
                  members(call.group), 0, call.uneven() ? 0 : call.whole().bytes().value, 0});
   }
   Ticket begin(const PointToPoint& message) override {

@@ -15,7 +15,7 @@ namespace plumbline::training {
 struct OrderedCall {
   enum class Kind { collective, send, receive, wait };
   Kind kind = Kind::wait;
-  std::string name;         // of a collective: "all_to_all over context_heads"
+  std::string name;         // of a collective: "all_to_all over context_heads", "reduce over tensor, root 3"
   std::vector<int> peers;   // of a collective its members, of a message the other end
   int tag = 0;              // of a message
   std::int64_t bytes = 0;   // of the whole collective, of the message; 0 where members have different numbers
