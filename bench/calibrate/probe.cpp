@@ -6,6 +6,7 @@
 
 #include "bench/calibrate/cell_timer.hpp"
 #include "bench/calibrate/host_time.hpp"
+#include "bench/calibrate/looks.hpp"
 #include "bench/calibrate/messages.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/mpi/clock.hpp"
@@ -61,32 +62,48 @@ double read(const std::vector<OperatorTimes>& list, const Cell& cell) {
   return -1;
 }
 
+/// How far apart calibration's looks at a size were; 0 where it does not say.
+double spread_at(const Curve& curve, std::int64_t bytes) {
+  const auto size = std::find(curve.sizes.begin(), curve.sizes.end(), static_cast<double>(bytes));
+  const auto at = static_cast<std::size_t>(size - curve.sizes.begin());
+  return at < curve.spread.size() ? curve.spread[at] : 0;
+}
+
 /// Of messages and collectives by how many times longer than calibrated.
 std::vector<double> message_ratios(const HardwareProfile& profile, int world) {
   std::vector<double> ratios;
   if (world < 2 || world % 2 != 0) return ratios;
   MpiCommunicator communicator({world, 1, 1});
   std::vector<std::byte> buffer(2 * static_cast<std::size_t>(kMessageSizes[1]));
+  const auto add = [&](const Curve& calibrated, std::int64_t bytes, const auto& look) {
+    const std::array<double, 2> looks = {look(), look()};
+    ratios.push_back(
+        message_ratio(looks, calibrated.at(static_cast<double>(bytes)).value, spread_at(calibrated, bytes)));
+  };
   for (const std::int64_t bytes : kMessageSizes) {
     for (const MessageTime& time : profile.messages) {
       if (time.world != world) continue;
-      const double now = message_seconds(communicator, bytes, buffer.data());
-      ratios.push_back(now / time.seconds.at(static_cast<double>(bytes)).value);
+      add(time.seconds, bytes, [&] { return message_seconds(communicator, bytes, buffer.data()); });
     }
     for (const CollectiveTime& time : profile.collectives) {
       if (time.world != world || time.ranks != world || time.dtype != DType::fp32 || time.started ||
           time.kind != CollectiveKind::all_reduce) {
         continue;
       }
-      const double now =
-          collective_seconds(communicator, time.kind, DType::fp32, false, bytes, buffer.data());
-      ratios.push_back(now / time.seconds.at(static_cast<double>(bytes)).value);
+      add(time.seconds, bytes, [&] {
+        return collective_seconds(communicator, time.kind, DType::fp32, false, bytes, buffer.data());
+      });
     }
   }
   return ratios;
 }
 
 }  // namespace
+
+double message_ratio(const std::array<double, 2>& looks, double calibrated, double spread) {
+  const double ratio = std::min(looks[0], looks[1]) / calibrated;
+  return ratio > 1 ? std::max(1.0, ratio / (1 + spread)) : std::min(1.0, ratio * (1 + spread));
+}
 
 double stretch_of(const RankLoad& load, int world, int processors) {
   const double own_ranks = std::max(1.0, static_cast<double>(world) / std::max(1, processors));
@@ -155,7 +172,7 @@ ByClass Probe::look(double seconds) const {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const double calibrated = calibrated_seconds(profile_, cells[i], busy);
       if (class_of_probe(cells[i]) == member && calibrated > 0)
-        ratios.push_back(median(looks[i]) / calibrated);
+        ratios.push_back(figure_of(looks[i]).seconds / calibrated);
     }
     if (!ratios.empty()) mine.*member = median(ratios);
   }

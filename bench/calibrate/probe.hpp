@@ -1,6 +1,7 @@
 // The speed of the machine at this moment, under the load of the ranks that ask.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ std::vector<Cell> probe_cells(DType storage);
 
 /// What the profile says that a cell takes while `busy` of the other processors work; negative when it has no times of it.
 double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy);
+
+/// How many times longer than calibrated a message takes now: the lower of two looks, as calibration keeps the lower of its own,
+/// beyond what these were apart (`spread`, a share). Within that nothing is known, and it is 1.
+double message_ratio(const std::array<double, 2>& looks, double calibrated, double spread);
 
 /// How many times longer than on processors of its own a rank took that never waited for anything else: what other programs had
 /// of them, beyond what `world` ranks on `processors` take from one another. At least 1.

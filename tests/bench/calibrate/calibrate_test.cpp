@@ -365,6 +365,15 @@ TEST(Probe, WhatOthersTakeMakesEverythingLonger) {
   EXPECT_DOUBLE_EQ(stretch_of(load(1, 0), 1, 2), 1);
 }
 
+TEST(Probe, AMessageCountsByWhatIsBeyondCalibrationsOwnScatter) {
+  EXPECT_DOUBLE_EQ(message_ratio({3, 2}, 2, 0), 1) << "the lower look, as calibration keeps it";
+  EXPECT_DOUBLE_EQ(message_ratio({3, 4}, 2, 0), 1.5);
+  EXPECT_DOUBLE_EQ(message_ratio({3, 4}, 2, 0.25), 1.2);
+  EXPECT_DOUBLE_EQ(message_ratio({3, 4}, 2, 0.6), 1) << "within the scatter";
+  EXPECT_DOUBLE_EQ(message_ratio({1, 4}, 2, 0.6), 0.8) << "quicker by more than that";
+  EXPECT_DOUBLE_EQ(message_ratio({1, 1.5}, 2, 1.5), 1);
+}
+
 std::vector<NoiseSample> noisy_minute() {
   std::vector<NoiseSample> samples;
   for (int second = 0; second < 60; ++second) {
