@@ -92,6 +92,8 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"fused_dropout", &Software::fused_dropout},
     {"compiled", &Software::compiled},
     {"fused_weight_gradient", &Software::fused_weight_gradient},
+    {"fused_bias_gradient", &Software::fused_bias_gradient},
+    {"fused_residual_norm", &Software::fused_residual_norm},
     {"overlapped_messages", &Software::overlapped_messages},
     {"overlapped_interleaved", &Software::overlapped_interleaved},
     {"scattered_messages", &Software::scattered_messages},

@@ -16,7 +16,10 @@ struct Software {
   bool compiled = false;      // torch.compile: chains of pointwise operators are one kernel
   bool fused_weight_gradient =
       false;                         // the weight-gradient product accumulates into the fp32 gradient itself
-  bool overlapped_messages = false;  // pipeline messages overlap with compute
+  bool fused_bias_gradient = false;  // it sums the rows of what it reads on the way: the bias's gradient
+  bool fused_residual_norm =
+      false;  // attention's sum is normed by the kernel that makes it, where nothing drops
+  bool overlapped_messages = false;     // pipeline messages overlap with compute
   bool overlapped_interleaved = false;  // the same, of schedules with several chunks per rank
   bool scattered_messages = false;    // a stage's message is split over tensor ranks (arXiv:2104.04473 §4.1)
   bool overlapped_reduction = false;  // gradient reduction overlaps with the backward

@@ -135,8 +135,13 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   }
   if (wanted.attention) attention_forward(s, window, calls);
   summed("projection", s.attended(), wanted.projection);
-  residual(s, calls);
-  if (s.layer_norms() > 1) calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
+  if (sw.fused_residual_norm && !s.parallel() && !s.hidden_dropout) {
+    calls.stream("add and norm", s.rows * s.hidden,
+                 6 + 2 * (sw.norm_passes - 1));  // the sum is not read again
+  } else {
+    residual(s, calls);
+    if (s.layer_norms() > 1) calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
+  }
   if (s.mixture()) {
     MixtureCalls(s, calls).forward();
   } else {
@@ -206,7 +211,12 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   norm_and_sum(true);
   const std::int64_t feed_forward = s.mixture() ? 0 : s.hidden + (sw.fp8 ? s.ffn : s.fc1);
   calls.casts(s.tokens * (s.hidden + s.qkv() + feed_forward), false);
-  if (s.linear_bias && !s.swiglu) calls.stream("bias backward", 2 * stream + s.tokens * (qkv + s.ffn), 2);
+  if (s.linear_bias && !s.swiglu) {
+    // Of the rows that a rank has of the stream, where products read gathered ones, always apart.
+    std::int64_t apart = 2 * stream + s.tokens * (qkv + s.ffn);
+    if (sw.fused_bias_gradient) apart = s.sequence_parallel ? 2 * stream : 0;
+    if (apart > 0) calls.stream("bias backward", apart, 2);
+  }
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
   if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kBackward, edges, exposed_edges(sw));
   if (!s.latent()) return;
