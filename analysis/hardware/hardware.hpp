@@ -36,6 +36,8 @@ struct OperatorTimes {
   /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
   /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,
   /// dropout_backward, scale, head_norm_forward, head_norm_backward, row_products, scale_columns, remove_row_parts, route, arrange, route_backward, scale_rows, combine_rows, sigmoid_forward, sigmoid_backward, fp8_quantize, fp8_quantize_transpose, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
+  /// Missing distillation_sums, distillation_divergence, distillation_gradient, softmax, divergence_terms, log_softmax_backward:
+  /// passes of a cross-entropy.
   std::map<std::string, Curve> memory_bound;
   /// The same of operators that begin anew with every row (norms) or head (rope); axes: elements, elements of a row or
   /// head, 1. Missing, as in older profiles: in memory_bound.
@@ -108,9 +110,12 @@ struct HardwareProfile {
   Seconds link_latency;
   BytesPerSecond link_bandwidth;  // one direction, one rank
 
-  // Ascending working sets. Between two, times are interpolated in the logarithms.
+  // Ascending working sets, of which the levels say how operands of another come from them; no levels, as in older profiles:
+  // in proportion to the logarithm of the working set.
   std::vector<OperatorTimes> alone;  // nothing else runs
   std::vector<OperatorTimes> busy;   // every processor runs the same operator; empty: as alone
+  CacheLevels alone_levels;
+  CacheLevels busy_levels;
   std::vector<CollectiveTime> collectives;
   std::vector<MessageTime> messages;
   Seconds allocation;       // one tensor taken from and returned to the arena

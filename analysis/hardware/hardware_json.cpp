@@ -45,6 +45,10 @@ Json to_json(const std::vector<OperatorTimes>& list) {
   return json;
 }
 
+Json to_json(const CacheLevels& levels) {
+  return {{"bytes", levels.bytes}, {"level", levels.level}};
+}
+
 constexpr double kHuge = 1e24;
 
 /// From 1 to kMaxPoints numbers above 0.
@@ -120,6 +124,15 @@ void read_times(const JsonKeys& keys, const char* key, std::vector<OperatorTimes
     if (list.size() > 1 && times.working_set <= list[list.size() - 2].working_set)
       entry.refuse("working_set_bytes", "ascending working sets");
   });
+}
+
+CacheLevels read_levels(const JsonKeys& keys) {
+  constexpr double kMostTables = 1000;
+  CacheLevels levels{axis(keys, "bytes"), keys.numbers("level", 0, kMostTables, kMaxPoints)};
+  if (levels.level.size() != levels.bytes.size() || !std::is_sorted(levels.level.begin(), levels.level.end()))
+    keys.refuse("level", fmt::format("{} numbers that do not descend", levels.bytes.size()));
+  keys.refuse_unknown();
+  return levels;
 }
 
 struct OverheadKey {
@@ -233,6 +246,8 @@ HardwareProfile profile_of(const JsonKeys& keys) {
   if (keys.find("device_memory") != nullptr) p.overhead = read_overhead(keys.object("device_memory"));
   read_times(keys, "alone", p.alone);
   read_times(keys, "busy", p.busy);
+  if (keys.find("alone_levels") != nullptr) p.alone_levels = read_levels(keys.object("alone_levels"));
+  if (keys.find("busy_levels") != nullptr) p.busy_levels = read_levels(keys.object("busy_levels"));
   for (const CollectiveKind kind : kTimedCollectives) {
     read_entries(keys, std::string(name_of(kind)).c_str(), [&](const JsonKeys& entry) {
       p.collectives.push_back({small(entry, "ranks", 2, 2), small(entry, "world", 2, 2), read_dtype(entry),
@@ -271,6 +286,8 @@ std::string to_json(const HardwareProfile& p) {
                {"busy", to_json(p.busy)},
                {"messages", Json::array()}};
   for (const CollectiveKind kind : kTimedCollectives) json[std::string(name_of(kind))] = Json::array();
+  if (!p.alone_levels.empty()) json["alone_levels"] = to_json(p.alone_levels);
+  if (!p.busy_levels.empty()) json["busy_levels"] = to_json(p.busy_levels);
   if (p.overhead.known()) json["device_memory"] = to_json(p.overhead);
   if (p.calibration.known()) json["calibration"] = to_json(p.calibration);
   for (const CollectiveTime& time : p.collectives) {

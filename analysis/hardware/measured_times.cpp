@@ -48,6 +48,13 @@ Curve affine_curve(double latency_s, double size_per_s) {
   return curve;
 }
 
+double CacheLevels::at(double distance) const {
+  if (empty()) return 0;
+  if (distance <= 0) return level.front();
+  const Place place = find(bytes, distance);
+  return (1 - place.weight) * level[place.low] + place.weight * level[place.high];
+}
+
 Seconds Grid::at(double x_size, double y_size, double z_size) const {
   if (empty() || x_size <= 0 || y_size <= 0 || z_size <= 0) return {0};
   const Place px = find(x, x_size);

@@ -33,4 +33,15 @@ struct Grid {
   Seconds at(double x_size, double y_size, double z_size) const;
 };
 
+/// Where operands come from, by how many bytes a process touches between two uses of them: the level of a list of tables, of
+/// which 0 is the first, 1.25 a quarter of the way from the second to the third. Caches are not full at their size alone: they are
+/// shared, with other programs too, so this is measured. Between points linear in the logarithm of the bytes, beyond them as
+/// there.
+struct CacheLevels {
+  std::vector<double> bytes;  // ascending, positive
+  std::vector<double> level;  // as many, not descending
+  bool empty() const { return bytes.empty(); }
+  double at(double distance) const;
+};
+
 }  // namespace plumbline

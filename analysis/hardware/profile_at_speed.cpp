@@ -1,15 +1,39 @@
 #include "analysis/hardware/profile_at_speed.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace plumbline {
 namespace {
 
+/// What an operator takes of `seconds` with its operands in caches, `cached`, follows the speed of its class; what it takes
+/// longer for where they come from, that of the memory.
+double stretched(double seconds, double cached, double longer, double bandwidth) {
+  const double inside = std::min(seconds, cached);
+  return inside * longer + (seconds - inside) * bandwidth;
+}
+
+Seconds time_in(const Curve& curve, const Curve& at, std::size_t i) {
+  return curve.at(at.sizes[i]);
+}
+Seconds time_in(const Grid& grid, const Grid& at, std::size_t i) {
+  const std::size_t row = i / at.z.size();
+  return grid.at(at.x[row / at.y.size()], at.y[row % at.y.size()], at.z[i % at.z.size()]);
+}
+
+/// `cached`: the tables of the smallest working set, unchanged.
 template <class Table>
-void stretch(std::map<std::string, Table>& tables, double longer) {
+void stretch(std::map<std::string, Table>& tables, const std::map<std::string, Table>& cached, double longer,
+             double bandwidth) {
   for (auto& [key, table] : tables) {
-    for (double& seconds : table.seconds) seconds *= longer;
+    const auto found = cached.find(key);
+    for (std::size_t i = 0; i < table.seconds.size(); ++i) {
+      double& seconds = table.seconds[i];
+      const double inside = found == cached.end() ? seconds : time_in(found->second, table, i).value;
+      seconds = stretched(seconds, inside, longer, bandwidth);
+    }
   }
 }
 
@@ -21,12 +45,14 @@ void stretch(Curve& curve, double longer) {
 
 HardwareProfile at_speed(const HardwareProfile& profile, const ByClass& longer) {
   HardwareProfile scaled = profile;
-  for (auto* list : {&scaled.alone, &scaled.busy}) {
+  for (const auto& [list, calibrated] :
+       {std::pair{&scaled.alone, &profile.alone}, std::pair{&scaled.busy, &profile.busy}}) {
     for (OperatorTimes& times : *list) {
-      stretch(times.gemm, longer.compute);
-      stretch(times.attention, longer.compute);
-      stretch(times.memory_bound, longer.memory);
-      stretch(times.by_row, longer.memory);
+      const OperatorTimes& cached = calibrated->front();
+      stretch(times.gemm, cached.gemm, longer.compute, longer.bandwidth);
+      stretch(times.attention, cached.attention, longer.compute, longer.bandwidth);
+      stretch(times.memory_bound, cached.memory_bound, longer.memory, longer.bandwidth);
+      stretch(times.by_row, cached.by_row, longer.memory, longer.bandwidth);
     }
   }
   for (CollectiveTime& time : scaled.collectives) stretch(time.seconds, longer.messages);

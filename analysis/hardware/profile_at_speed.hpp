@@ -6,7 +6,7 @@
 namespace plumbline {
 
 /// The profile of the same machine while everything takes `longer` times as long: its tables and overheads, scaled by
-/// class. An accelerator's constants stay.
+/// class; of a table's time, what it is above that of the smallest working set by `bandwidth`. An accelerator's constants stay.
 HardwareProfile at_speed(const HardwareProfile& profile, const ByClass& longer);
 
 }  // namespace plumbline

@@ -12,77 +12,33 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Which processor every process is on, as a scheduler with one queue per processor places them: a process
-/// that starts goes to the least loaded processor, its last one if that is among them; an imbalance of two or
-/// more, which is what an idle processor sees, is evened out.
+/// Which processes run on every processor. Process i of them all is on processor i modulo their number, and stays there.
 class Cores {
  public:
   Cores(int processors, int processes_per_rank)
       : load_(static_cast<std::size_t>(processors)),
         processes_per_rank_(static_cast<std::size_t>(processes_per_rank)) {}
 
-  void start(int rank) {
-    for (Process& process : processes_of(rank)) {
-      const auto least = std::min_element(load_.begin(), load_.end());
-      if (load_[process.core] > *least) process.core = static_cast<std::size_t>(least - load_.begin());
-      ++load_[process.core];
-      process.runs = true;
-    }
-  }
-
-  void stop(int rank) {
-    for (Process& process : processes_of(rank)) {
-      --load_[process.core];
-      process.runs = false;
-    }
-    while (balance()) {
-    }
-  }
+  void start(int rank) { add(rank, 1); }
+  void stop(int rank) { add(rank, -1); }
 
   /// Of a rank whose processes work in step: that of its slowest process.
-  double speed(int rank) {
+  double speed(int rank) const {
     int most = 1;
-    for (const Process& process : processes_of(rank)) most = std::max(most, load_[process.core]);
+    for (std::size_t i = 0; i < processes_per_rank_; ++i) most = std::max(most, load_[core_of(rank, i)]);
     return 1.0 / most;
   }
 
  private:
-  struct Process {
-    std::size_t core = 0;
-    bool runs = false;
-  };
-
-  std::vector<Process>& processes_of(int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    while (ranks_.size() <= r) {
-      std::vector<Process> processes(processes_per_rank_);
-      for (std::size_t i = 0; i < processes.size(); ++i) {
-        processes[i].core = (ranks_.size() * processes_per_rank_ + i) % load_.size();
-      }
-      ranks_.push_back(std::move(processes));
-    }
-    return ranks_[r];
+  std::size_t core_of(int rank, std::size_t process) const {
+    return (static_cast<std::size_t>(rank) * processes_per_rank_ + process) % load_.size();
   }
-
-  bool balance() {
-    const auto [least, most] = std::minmax_element(load_.begin(), load_.end());
-    if (*most - *least < 2) return false;
-    const auto from = static_cast<std::size_t>(most - load_.begin());
-    for (auto& processes : ranks_) {
-      for (Process& process : processes) {
-        if (!process.runs || process.core != from) continue;
-        process.core = static_cast<std::size_t>(least - load_.begin());
-        --*most;
-        ++*least;
-        return true;
-      }
-    }
-    return false;
+  void add(int rank, int change) {
+    for (std::size_t i = 0; i < processes_per_rank_; ++i) load_[core_of(rank, i)] += change;
   }
 
   std::vector<int> load_;  // running processes of every processor
   std::size_t processes_per_rank_;
-  std::vector<std::vector<Process>> ranks_;
 };
 
 class SharedSimulation {

@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "analysis/time/accelerator_time.hpp"
+#include "analysis/time/working_sets.hpp"
 
 namespace plumbline {
 namespace {
@@ -58,36 +60,36 @@ std::int64_t whole_vectors(std::int64_t elements) {
   return (elements + kVector - 1) / kVector * kVector;
 }
 
-/// The time under `key` in a list of tables by working set; negative when no table has it. `tables` chooses
-/// the map, `read` asks one table.
+/// The time under `key` in a list of tables by working set, each for its share; negative when no table has it. What a table
+/// lacks takes as long as in the next larger one, else in the next smaller. `tables` chooses the map, `read` asks one table.
 template <class Tables, class Read>
-double at_working_set(const std::vector<OperatorTimes>& list, const std::string& key, Bytes working_set,
-                      Tables&& tables, Read&& read) {
-  double below = -1;
-  double below_set = 0;
-  const auto wanted = static_cast<double>(working_set.value);
-  for (const OperatorTimes& times : list) {
-    const auto found = tables(times).find(key);
-    if (found == tables(times).end()) continue;
-    const double here = read(found->second).value;
-    const auto here_set = static_cast<double>(times.working_set.value);
-    if (here_set >= wanted) {
-      if (below < 0) return here;
-      const double weight = std::log(wanted / below_set) / std::log(here_set / below_set);
-      return std::exp((1 - weight) * std::log(below) + weight * std::log(here));
+double at_working_set(const std::vector<OperatorTimes>& list, const CacheLevels& levels,
+                      const std::string& key, const Reuse& reuse, Tables&& tables, Read&& read) {
+  const std::vector<double> shares = table_shares(list, levels, reuse);
+  double known = -1;
+  double waiting = 0;  // the share of larger working sets that have no time
+  double sum = 0;
+  for (std::size_t i = list.size(); i-- > 0;) {
+    const auto found = tables(list[i]).find(key);
+    if (found != tables(list[i]).end()) {
+      known = read(found->second).value;
+      sum += std::exchange(waiting, 0) * known;
     }
-    below = here;
-    below_set = here_set;
+    if (known < 0) {
+      waiting += shares[i];
+    } else {
+      sum += shares[i] * known;
+    }
   }
-  return below;
+  return known < 0 ? known : sum;
 }
 
 /// The same, mixed between an idle and a busy machine.
 template <class Tables, class Read>
 double measured_time(const HardwareProfile& hardware, const Load& load, const std::string& key,
-                     Bytes working_set, Tables&& tables, Read&& read) {
-  const double quiet = at_working_set(hardware.alone, key, working_set, tables, read);
-  const double crowded = at_working_set(hardware.busy, key, working_set, tables, read);
+                     const Reuse& reuse, Tables&& tables, Read&& read) {
+  const double quiet = at_working_set(hardware.alone, hardware.alone_levels, key, reuse, tables, read);
+  const double crowded = at_working_set(hardware.busy, hardware.busy_levels, key, reuse, tables, read);
   if (quiet < 0) return crowded;
   if (crowded < 0) return quiet;
   return (1 - load.busy) * quiet + load.busy * crowded;
@@ -103,6 +105,20 @@ OperatorCall without_fp8(OperatorCall call) {
   call.fp8 = false;
   return call;
 }
+
+/// Operators of the loss between teacher and student that a profile may be too old to have, the pass of a cross-entropy that
+/// does most like it, and how often that reads as many elements.
+struct StandIn {
+  std::string_view name;
+  const char* other;
+  std::int64_t times;
+};
+constexpr StandIn kStandIns[] = {{"distillation_sums", "cross_entropy_sums", 3},
+                                 {"distillation_divergence", "cross_entropy_sums", 2},
+                                 {"distillation_gradient", "cross_entropy_gradient", 2},
+                                 {"softmax", "cross_entropy_sums", 3},
+                                 {"divergence_terms", "cross_entropy_sums", 3},
+                                 {"log_softmax_backward", "cross_entropy_gradient", 2}};
 
 /// Operators that a profile may be too old to have: of dropout on the stream, of quantization, of scaled embeddings, of heads'
 /// norms, of mixtures of experts.
@@ -154,10 +170,11 @@ std::int64_t in_whole_vectors(const OperatorCall& call) {
 double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   if (call.kind == CallKind::gemm) {
     const GemmEntry entry = gemm_entry(call);
-    const bool gradient = call.pass == GemmPass::weight_gradient;
+    const Reuse& reuse = call.pass == GemmPass::weight_gradient  ? load.gradients
+                         : call.pass == GemmPass::input_gradient ? load.weights_in_backward
+                                                                 : load.operands;
     const double measured = measured_time(
-        hardware, load, entry.key, gradient ? load.gradient_working_set : load.working_set,
-        [](const OperatorTimes& t) -> const auto& { return t.gemm; },
+        hardware, load, entry.key, reuse, [](const OperatorTimes& t) -> const auto& { return t.gemm; },
         [&](const Grid& grid) {
           return grid.at(static_cast<double>(entry.tokens), static_cast<double>(whole_vectors(entry.out)),
                          static_cast<double>(whole_vectors(entry.in)));
@@ -168,8 +185,7 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
     const char* const pass = call.backward ? "backward" : "forward";
     const std::string key = fmt::format("{}{}.{}", pass, call.dropout ? "_dropout" : "", name_of(call.type));
     const double per_head = measured_time(
-        hardware, load, key, load.working_set,
-        [](const OperatorTimes& t) -> const auto& { return t.attention; },
+        hardware, load, key, load.operands, [](const OperatorTimes& t) -> const auto& { return t.attention; },
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
           const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
@@ -186,7 +202,7 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
   }
   const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double by_row = measured_time(
-      hardware, load, key, load.working_set, [](const OperatorTimes& t) -> const auto& { return t.by_row; },
+      hardware, load, key, load.operands, [](const OperatorTimes& t) -> const auto& { return t.by_row; },
       [&](const Grid& grid) {
         // Longer rows do not make each element take longer.
         const double widest = grid.y.empty() ? 1 : grid.y.back();
@@ -198,11 +214,19 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
       });
   if (by_row >= 0) return by_row;
   const double measured = measured_time(
-      hardware, load, key, load.working_set,
+      hardware, load, key, load.operands,
       [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
       [&](const Curve& curve) { return curve.at(static_cast<double>(call.elements)); });
-  if (measured < 0 && may_be_missing(call)) return measured_time(as_addition(call), hardware, load);
-  return measured;
+  if (measured >= 0) return measured;
+  const auto* stand_in = std::find_if(std::begin(kStandIns), std::end(kStandIns),
+                                      [&](const StandIn& known) { return known.name == call.name; });
+  if (stand_in != std::end(kStandIns)) {
+    OperatorCall other = call;
+    other.name = stand_in->other;
+    other.elements *= stand_in->times;
+    return measured_time(other, hardware, load);
+  }
+  return may_be_missing(call) ? measured_time(as_addition(call), hardware, load) : measured;
 }
 
 /// Bytes that a call reads and writes at least.

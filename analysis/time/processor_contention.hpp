@@ -10,16 +10,22 @@
 
 namespace plumbline {
 
+/// How many bytes a process touches between two uses of an operand.
+struct Reuse {
+  Bytes apart;             // as many as this
+  Bytes evenly_within{};   // or anything from none to this, evenly
+  double share_apart = 1;  // of the uses, the first kind
+};
+
 /// How the ranks of a run load the machine.
 struct Load {
   Layout layout;
   /// 0: a rank computes while the other processors idle; 1: while all of them compute. Operator times are
   /// mixed from the profile's `alone` and `busy` tables in this proportion.
   double busy = 0;
-  /// Bytes a process touches before it comes back to the same weights or activations, and to the same
-  /// gradients.
-  Bytes working_set;
-  Bytes gradient_working_set;
+  Reuse operands;             // weights and activations
+  Reuse gradients;            // of weights
+  Reuse weights_in_backward;  // for an input's gradient
   /// How much slower a rank runs because ranks share processors, on average; 1: each has its own.
   double sharing = 1;
   /// How much slower the operators of an accelerator run because concurrent collectives hold some of its

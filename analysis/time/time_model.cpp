@@ -9,6 +9,7 @@
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/host_copies.hpp"
+#include "analysis/time/operand_reuse.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/pair_time.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -50,30 +51,6 @@ double crowd(const HardwareProfile& hardware, int world) {
   return hardware.processors > 0 ? std::max(1.0, static_cast<double>(world) / hardware.processors) : 1;
 }
 
-/// Bytes one rank touches in a forward and backward: weights and gradients of its stage and the activations
-/// of a micro-batch. Ranks that take turns on a processor share its caches. A gradient is touched once in
-/// that cycle. Weights and activations are touched on the way forward and on the way back, so between two
-/// touches lies anything from nothing to the whole cycle, half of it on average.
-Bytes bytes_per_microbatch(const StageShape& shape, double turns) {
-  const bool quantized = shape.fp8 && shape.zero < 3;  // weights, in both forms that products read
-  const std::int64_t parameters = parameters_of(shape).total() * (shape.e() + shape.g()) +
-                                  (quantized ? 2 * shape.layers * layer_matrices(shape) : 0);
-  const std::int64_t masks = shape.hidden_dropout ? 2 * shape.hidden : 0;
-  const std::int64_t operand = shape.fp8 ? 1 : shape.e();  // bytes of norm outputs and activation output
-  const std::int64_t experts = shape.mixture() ? shape.choices / shape.tokens : 1;  // of a token
-  const std::int64_t layer =
-      masks +
-      shape.e() * (2 * shape.hidden + shape.qkv() + shape.attended() +
-                   (shape.latent() ? 2 * shape.compressed() : 0) + experts * shape.fc1 + 2 * shape.shared) +
-      operand * (2 * shape.hidden + experts * shape.ffn + shape.shared);
-  const bool scores = shape.scores() || shape.vocabulary.carries;
-  const std::int64_t logits = scores ? (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
-  const std::int64_t modules = shape.own_modules();
-  const auto bytes = static_cast<double>(
-      parameters + shape.tokens * ((shape.layers + modules) * layer + (1 + modules) * logits));
-  return {static_cast<std::int64_t>(bytes * turns)};
-}
-
 constexpr int kRounds = 6;         // of simulations that tell when gradients are final
 constexpr double kSettled = 1e-7;  // seconds
 
@@ -93,6 +70,7 @@ class StageCoster {
         present_(types_in(schedule_)),
         load_(load_of(config, simulation.step(), hardware, framework)),
         crowded_(crowd(hardware, load_.layout.world())),
+        reuse_(config, schedule_, shapes_, teachers_, hardware, crowded_),
         lanes_(lanes) {
     set_mean_rows(rows, shapes_);
   }
@@ -117,12 +95,7 @@ class StageCoster {
  private:
   bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
 
-  Load load_on(const StageShape& shape) const {
-    Load load = load_;
-    load.gradient_working_set = bytes_per_microbatch(shape, crowded_);
-    load.working_set = {load.gradient_working_set.value / 2};
-    return load;
-  }
+  Load load_on(const StageShape& shape, ActionType type) const { return reuse_.of(shape, type, load_); }
 
   /// Of one action on its stage, without what it has besides.
   Seconds cost_of(const Action& action) const {
@@ -185,8 +158,8 @@ class StageCoster {
     };
     const ActionWork first = work(a);
     const ActionWork second = work(b);
-    const PairTime time =
-        time_pair({first, load_on(shapes_[a.stage])}, {second, load_on(shapes_[b.stage])}, hardware_);
+    const PairTime time = time_pair({first, load_on(shapes_[a.stage], a.type)},
+                                    {second, load_on(shapes_[b.stage], b.type)}, hardware_);
     if (lanes_ != nullptr) lanes_->push_back({a.type, a.stage, b, false, time.all, time.lanes});
     const Seconds apart = cost_of(a) + cost_of(b);
     pair_lines(a, b, first, second, time);
@@ -212,7 +185,6 @@ class StageCoster {
   }
 
   void passes(const StageShape& shape) {
-    const Load load = load_on(shape);
     StageCosts costs;
     StageCommunication communication;
     StageActions& actions = actions_.emplace_back();
@@ -221,6 +193,7 @@ class StageCoster {
           phase.type >= ActionType::vocab_forward && phase.type <= ActionType::input_backward;
       if (!has(phase.type) || (carried && !shape.vocabulary.carries)) continue;
       const ActionWork work = work_of(shape, phase.type);
+      const Load load = load_on(shape, phase.type);
       ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
       time =
           timed(work, load, phase.type, shape.stage, false, host_copies(shape, phase.type, hardware_, load));
@@ -228,10 +201,11 @@ class StageCoster {
       costs.*phase.cost = time.all + sum_of(waited) + hardware_.action_overhead;
       communication.*phase.communication = {time.tensor, time.gathers + time.scatters, time.copies, waited};
     }
-    first_forward(shape, load, costs);
+    first_forward(shape, load_on(shape, ActionType::forward), costs);
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
       const ActionWork work =
           work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
+      const Load load = load_on(shape, ActionType::teacher_forward);
       const ActionTime time = timed(work, load, ActionType::teacher_forward, shape.stage, false);
       costs.teacher_forward = time.all + hardware_.action_overhead;
       communication.teacher_forward = {time.tensor, {}, {}, {}};
@@ -392,7 +366,7 @@ class StageCoster {
     Load load = load_;
     load.busy = load.layout.world() > 1 ? 1 : 0;
     load.sharing = crowded_;
-    load.working_set = {static_cast<std::int64_t>(static_cast<double>(held_bytes) * crowded_)};
+    load.operands = {.apart = reuse_.in_turns(held_bytes)};
     return load;
   }
 
@@ -522,6 +496,7 @@ class StageCoster {
   ActionTypes present_;
   Load load_;  // during the pipeline's part of the step
   double crowded_;
+  OperandReuse reuse_;
   std::vector<ActionLanes>* lanes_;
   std::vector<StageActions> actions_;
   StageCostsPrediction prediction_;

@@ -11,26 +11,39 @@ void fused_loss(const StageShape& s, CallList& list) {
   list.memory("cross_entropy_max", logits, e);
   list.memory("cross_entropy_max", logits, cached);
   list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
-  list.memory("cross_entropy_sums", logits, e);
-  list.memory("cross_entropy_sums", logits, cached);
+  list.memory("distillation_sums", logits, e + cached);
   list.tensor_all_reduce("loss all-reduce", 4 * s.tokens, DType::fp32);
-  list.memory("cross_entropy_sums", logits, e + cached);  // the divergence
+  list.memory("distillation_divergence", logits, e + cached);
   list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
-  list.memory("cross_entropy_gradient", logits, 2 * e + cached);
+  list.memory("distillation_gradient", logits, 2 * e + cached);
   list.allocations(1);
 }
 
-/// Six separate fp32 tensors, each read and written as eager code does.
+/// Separate fp32 tensors, each read and written as eager code does.
 void unfused_loss(const StageShape& s, CallList& list) {
   const std::int64_t logits = s.tokens * s.vocab;
   const auto e = static_cast<double>(s.e());
-  list.memory("copy", logits, 2 * (e + 4), DType::fp32);           // both, in fp32 and divided
-  list.memory("cross_entropy_sums", logits, 2 * 12, DType::fp32);  // log-softmax, softmax
-  list.memory("cross_entropy_sums", logits, 12 + 4, DType::fp32);  // divergence and its sum
-  list.memory("cross_entropy_gradient", logits, 8 + 12, DType::fp32);
-  list.memory("copy", logits, 4 + e, DType::fp32);
-  if (s.distillation.language_model) list.memory("cross_entropy_gradient", logits, 4 * e);
-  list.allocations(7);
+  const auto pass = [&](const char* name, double traffic) {
+    list.memory(name, logits, traffic, DType::fp32);
+  };
+  for (int model = 0; model < 2; ++model) {  // both in fp32, then divided by the temperature
+    pass("copy", e + 4);
+    pass("scale", 8);
+  }
+  for (int model = 0; model < 2; ++model) pass("softmax", 12);  // log-softmax of one, softmax of the other
+  pass("divergence_terms", 16);
+  pass("copy", 8);  // the gradient of the log-softmax
+  pass("log_softmax_backward", 12);
+  if (s.distillation.language_model) {
+    pass("scale", 8);
+    pass("cross_entropy_max", 4);
+    pass("cross_entropy_sums", 4);
+    pass("cross_entropy_gradient", 8);
+    pass("add", 12);
+    list.allocations(1);
+  }
+  list.memory("copy", logits, 4 + e);
+  list.allocations(9);
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
   for (std::size_t set = 0; set < tables.size(); ++set) tables[set].working_set = kWorkingSets[set];
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const Cell& cell = cells[i];
+    if (cell.table == Table::level) continue;
     OperatorTimes& table = tables[cell.working_set];
     if (cell.table == Table::memory_bound) {
       Curve& curve = table.memory_bound[cell.key];

@@ -61,10 +61,11 @@ void sign(Calibration& calibration) {
 /// How long it took, how steady the machine was, and what could not be settled.
 std::string about(const Calibration& calibration) {
   std::string text = fmt::format(
-      "[calibrate] {:.0f} s; moved meanwhile: compute {:.0f} %, memory {:.0f} %, messages {:.0f} %, host "
-      "{:.0f} %\n",
+      "[calibrate] {:.0f} s; moved meanwhile: compute {:.0f} %, memory {:.0f} %, bandwidth {:.0f} %, "
+      "messages "
+      "{:.0f} %, host {:.0f} %\n",
       calibration.seconds, 100 * calibration.noise.compute, 100 * calibration.noise.memory,
-      100 * calibration.noise.messages, 100 * calibration.noise.host);
+      100 * calibration.noise.bandwidth, 100 * calibration.noise.messages, 100 * calibration.noise.host);
   if (calibration.seen_once > 0) {
     text += fmt::format("[calibrate] {} of {} figures were looked at only once: there was no time for more\n",
                         calibration.seen_once, calibration.figures);

@@ -12,7 +12,7 @@ namespace {
 constexpr double kLookSeconds = 1e-3;
 constexpr std::size_t kFewest = 3;
 constexpr double kLongLook = 2.5e-3;  // seconds of calls after which fewer than kFewest are enough
-/// Calls in a warm cache are timed in batches of this length.
+/// Calls are timed in batches of this length: what a call leaves in the caches, others pay for when they put it back.
 constexpr double kBatchSeconds = 60e-6;
 /// Reading the processor's clock is a system call; shorter calls are rarely interrupted, and the median ignores it.
 constexpr double kLongCallSeconds = 200e-6;
@@ -37,14 +37,11 @@ void CellTimer::begin(const Cell& cell, std::int64_t first) {
   parts_ = cell.parts;
   next_ = first;
   batch_ = 1;
-  settled_ = cell.working_set > 0;
   processor_clock_ = true;
   once_ = run_batch();
   if (once_ < kLookSeconds) once_ = run_batch();
   processor_clock_ = once_ > kLongCallSeconds;
-  if (!settled_) {
-    batch_ = static_cast<std::int64_t>(std::clamp(kBatchSeconds / std::max(once_, 1e-9), 1.0, 64.0));
-  }
+  batch_ = static_cast<std::int64_t>(std::clamp(kBatchSeconds / std::max(once_, 1e-9), 1.0, 64.0));
 }
 
 double CellTimer::look() {
@@ -59,7 +56,6 @@ double CellTimer::look() {
 }
 
 double CellTimer::run_batch() {
-  if (settled_) pools_.settle();
   const double start = clock_seconds(processor_clock_);
   for (std::int64_t i = 0; i < batch_; ++i) call();
   return (clock_seconds(processor_clock_) - start) / static_cast<double>(batch_);

@@ -33,7 +33,6 @@ class CellTimer {
   std::int64_t batch_ = 1;
   double parts_ = 1;
   double once_ = 0;  // seconds of the first call
-  bool settled_ = false;
   bool processor_clock_ = true;
   std::vector<double> samples_;
 };

@@ -20,6 +20,7 @@ bool is_unsettled(const std::vector<double>& looks) {
 }
 
 double ByClass::*class_of(const Cell& cell) {
+  if (cell.working_set + 1 == kWorkingSets.size()) return &ByClass::bandwidth;
   const bool computes = cell.table == Table::gemm || cell.table == Table::attention;
   return computes ? &ByClass::compute : &ByClass::memory;
 }
@@ -63,7 +64,7 @@ void append(LooksOfCells& looks, const LooksOfCells& more) {
 
 ByClass movement_of(const std::vector<Cell>& cells, const LooksOfCells& looks) {
   ByClass movement;
-  for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory}) {
+  for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory, &ByClass::bandwidth}) {
     for (const List list : kLists) {
       std::vector<double>
           rounds;  // by round, how much longer than its figure a look took, the median over cells

@@ -40,7 +40,7 @@ std::int64_t count_unsettled(const LooksOfCells& looks);
 void append(LooksOfCells& looks, const LooksOfCells& more);
 
 /// By what share classes as a whole moved between the first looks at all cells, the second and so on: the highest
-/// median against the lowest. Compute and memory only.
+/// median against the lowest. Of operators only.
 ByClass movement_of(const std::vector<Cell>& cells, const LooksOfCells& looks);
 
 std::string to_json(const LooksOfCells& looks);

@@ -18,11 +18,12 @@
 namespace plumbline::calibration {
 namespace {
 
-/// Which cell: the beginning of its key, sizes, and working set.
+/// Which cell: the beginning of its key, sizes, and working set. Most of the time of those `from_memory` is waiting for it.
 struct ProbeCell {
   std::string_view key;
   std::array<double, 3> at;
   std::size_t working_set;
+  bool from_memory = false;
 };
 constexpr ProbeCell kProbeCells[] = {
     {"forward", {256, 1024, 1024}, 1},
@@ -35,10 +36,25 @@ constexpr ProbeCell kProbeCells[] = {
     {"rmsnorm_forward", {1 << 18, 512, 1}, 1},
     {"swiglu_backward", {1 << 18, 1, 1}, 1},
     {"add", {1 << 12, 1, 1}, 0},
-    {"adam", {1 << 21, 1, 1}, 1},
     {"cross_entropy_sums", {1 << 18, 1, 1}, 1},
+    {"forward", {16, 1024, 1024}, 2, true},
+    {"weight_gradient", {16, 1024, 256}, 2, true},
+    {"adam", {1 << 21, 1, 1}, 1, true},
 };
+/// Cells that wait less for memory say nothing about it.
+constexpr double kLeastWait = 1.25;                           // times as long as with operands in caches
 constexpr std::int64_t kMessageSizes[] = {1 << 12, 1 << 18};  // bytes, sizes of calibration
+
+bool is_of(const ProbeCell& probe, const Cell& cell) {
+  const std::string_view key = cell.key;
+  return probe.key == key.substr(0, key.find('.')) && probe.at == cell.at &&
+         probe.working_set == cell.working_set && cell.table != Table::level;
+}
+
+bool is_from_memory(const Cell& cell) {
+  return std::any_of(std::begin(kProbeCells), std::end(kProbeCells),
+                     [&](const ProbeCell& probe) { return probe.from_memory && is_of(probe, cell); });
+}
 
 double ByClass::*class_of_probe(const Cell& cell) {
   const bool computes = cell.table == Table::gemm || cell.table == Table::attention;
@@ -50,9 +66,9 @@ double read(const std::map<std::string, Grid>& grids, const Cell& cell) {
   return found == grids.end() ? -1 : found->second.at(cell.at[0], cell.at[1], cell.at[2]).value;
 }
 
-double read(const std::vector<OperatorTimes>& list, const Cell& cell) {
+double read(const std::vector<OperatorTimes>& list, const Cell& cell, std::size_t working_set) {
   for (const OperatorTimes& times : list) {
-    if (times.working_set != kWorkingSets[cell.working_set]) continue;
+    if (times.working_set != kWorkingSets[working_set]) continue;
     if (cell.table == Table::gemm) return read(times.gemm, cell);
     if (cell.table == Table::attention) return read(times.attention, cell);
     if (cell.table == Table::by_row && times.by_row.count(cell.key) > 0) return read(times.by_row, cell);
@@ -114,23 +130,53 @@ std::vector<Cell> probe_cells(DType storage) {
   std::vector<Cell> chosen;
   for (Cell& cell : all_cells()) {
     const std::string_view key = cell.key;
-    const std::size_t dot = key.find('.');
-    const bool of_type = cell.storage == storage && key.substr(dot + 1) == name_of(storage);
-    const bool wanted =
-        of_type && std::any_of(std::begin(kProbeCells), std::end(kProbeCells), [&](const ProbeCell& probe) {
-          return probe.key == key.substr(0, dot) && probe.at == cell.at &&
-                 probe.working_set == cell.working_set;
-        });
+    const bool of_type = cell.storage == storage && key.substr(key.find('.') + 1) == name_of(storage);
+    const bool wanted = of_type && std::any_of(std::begin(kProbeCells), std::end(kProbeCells),
+                                               [&](const ProbeCell& probe) { return is_of(probe, cell); });
     if (wanted) chosen.push_back(std::move(cell));
   }
   return chosen;
 }
 
-double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy) {
-  const double quiet = read(profile.alone, cell);
-  const double crowded = read(profile.busy, cell);
+namespace {
+
+double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, std::size_t working_set,
+                          double busy) {
+  const double quiet = read(profile.alone, cell, working_set);
+  const double crowded = read(profile.busy, cell, working_set);
   if (quiet < 0 || crowded < 0) return std::max(quiet, crowded);
   return (1 - busy) * quiet + busy * crowded;
+}
+
+}  // namespace
+
+double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy) {
+  return calibrated_seconds(profile, cell, cell.working_set, busy);
+}
+
+ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
+                        const std::vector<double>& seconds, double busy) {
+  ByClass longer = every_class(1);
+  for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory}) {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const double calibrated = calibrated_seconds(profile, cells[i], busy);
+      if (class_of_probe(cells[i]) == member && !is_from_memory(cells[i]) && calibrated > 0)
+        ratios.push_back(seconds[i] / calibrated);
+    }
+    if (!ratios.empty()) longer.*member = median(ratios);
+  }
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!is_from_memory(cells[i])) continue;
+    const double calibrated = calibrated_seconds(profile, cells[i], busy);
+    const double cached = calibrated_seconds(profile, cells[i], 0, busy);
+    if (cached <= 0 || calibrated < kLeastWait * cached) continue;
+    const double waited = seconds[i] - cached * longer.*class_of_probe(cells[i]);
+    ratios.push_back(std::max(0.0, waited) / (calibrated - cached));
+  }
+  if (!ratios.empty()) longer.bandwidth = median(ratios);
+  return longer;
 }
 
 Probe::Probe(const HardwareProfile& profile, DType storage, Communicator& control)
@@ -166,19 +212,13 @@ ByClass Probe::look(double seconds) const {
     }
     stretch = stretch_of(difference(read_load(), start), world, profile_.processors);
   }
-  ByClass mine = every_class(1);
-  for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory}) {
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const double calibrated = calibrated_seconds(profile_, cells[i], busy);
-      if (class_of_probe(cells[i]) == member && calibrated > 0)
-        ratios.push_back(figure_of(looks[i]).seconds / calibrated);
-    }
-    if (!ratios.empty()) mine.*member = median(ratios);
-  }
+  std::vector<double> figures;
+  for (const std::vector<double>& each : looks) figures.push_back(figure_of(each).seconds);
+  ByClass mine = operator_ratios(profile_, cells, figures, busy);
   control_.barrier(Group::world);
   if (profile_.allocation.value > 0) mine.host = measure_allocation() / profile_.allocation;
-  for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory, &ByClass::host})
+  for (double ByClass::*const member :
+       {&ByClass::compute, &ByClass::memory, &ByClass::bandwidth, &ByClass::host})
     mine.*member *= stretch;
   const std::vector<double> messages = message_ratios(profile_, world);
   if (!messages.empty()) mine.messages = median(messages);

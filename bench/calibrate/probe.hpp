@@ -15,7 +15,7 @@
 namespace plumbline::calibration {
 
 /// Enough for the operands of probe_cells().
-inline constexpr PoolSizes kProbePools = {kMiB * 40, kMiB * 24, kMiB * 24, kMiB * 16};
+inline constexpr PoolSizes kProbePools = {kMiB * 64, kMiB * 24, kMiB * 24, kMiB * 16};
 
 /// The cells of all_cells() that a probe in this storage type looks at. A probe measures nothing that calibration does
 /// not, in the way that calibration does.
@@ -23,6 +23,11 @@ std::vector<Cell> probe_cells(DType storage);
 
 /// What the profile says that a cell takes while `busy` of the other processors work; negative when it has no times of it.
 double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy);
+
+/// How many times longer than calibrated operators take, by the seconds that probe_cells() took: medians of products and of others
+/// in caches, and of what those that come from memory take longer than these say.
+ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
+                        const std::vector<double>& seconds, double busy);
 
 /// How many times longer than calibrated a message takes now: the lower of two looks, as calibration keeps the lower of its own,
 /// beyond what these were apart (`spread`, a share). Within that nothing is known, and it is 1.

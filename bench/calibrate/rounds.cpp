@@ -7,6 +7,7 @@
 #include "bench/calibrate/assemble.hpp"
 #include "bench/calibrate/calibrate_part.hpp"
 #include "bench/calibrate/calibrate_progress.hpp"
+#include "bench/calibrate/levels.hpp"
 #include "bench/calibrate/looks.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "core/backends/mpi/clock.hpp"
@@ -104,7 +105,11 @@ class Rounds {
       busy_spread.push_back(crowded.spread);
     }
     profile_.alone = assemble(cells_, alone, alone_spread);
-    if (!busy.empty()) profile_.busy = assemble(cells_, busy, busy_spread);
+    profile_.alone_levels = levels_of(cells_, alone);
+    if (!busy.empty()) {
+      profile_.busy = assemble(cells_, busy, busy_spread);
+      profile_.busy_levels = levels_of(cells_, busy);
+    }
     Calibration& about = profile_.calibration;
     about.noise = movement_of(cells_, looks_);
     about.noise.messages = message_noise_;

@@ -249,7 +249,7 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   launch.spec.arguments = command_line();
   launch.spec.ranks = placement.size;
   launch.spec.timeout = {config.measure.timeout_s};
-  launch.spec.bind_to_core = config.machine.backend != Backend::cuda;
+  launch.spec.bind_ranks = config.machine.backend == Backend::cpu;
   if (placement.rank > 0) return launch_from_tasks(launch);
   for (const std::string& remark : check_files(config)) say(fmt::format("note: {}\n", remark));
   // Through a file: of what ranks print mpirun breaks lines.

@@ -46,7 +46,7 @@ HardwareProfile run_ranks(const char* part, int ranks, const std::string& hardwa
   spec.program = self_path();
   spec.arguments = {"calibrate", "--backend", "cuda", "--part", part, "--out", file, "--hardware", hardware};
   spec.ranks = ranks;
-  spec.bind_to_core = false;
+  spec.bind_ranks = false;
   spec.timeout = {300};
   spec.on_tick = [] { return !Interrupts::requested(); };
   if (!options.quiet) {

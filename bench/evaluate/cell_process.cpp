@@ -90,7 +90,7 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.ranks = config.layout().world();
   if (!run.hosts.empty()) spec.hosts = hosts_for(run.hosts, spec.ranks);
   spec.timeout = {config.measure.timeout_s};
-  spec.bind_to_core = config.machine.backend != Backend::cuda;
+  spec.bind_ranks = config.machine.backend == Backend::cpu;
   spec.environment = {{kRecordOutVariable, measurement_path}};
   spec.on_tick = run.go_on;
   spec.tick = run.tick;

@@ -114,7 +114,7 @@ pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
                                         std::to_string(spec.threads_per_rank),
                                         std::to_string(static_cast<long long>(spec.timeout.value * 1e3))};
   for (std::string& word :
-       mpirun_command(spec.ranks, spec.program, spec.arguments, spec.bind_to_core, spec.hosts))
+       mpirun_command(spec.ranks, spec.program, spec.arguments, spec.bind_ranks, spec.hosts))
     arguments.push_back(std::move(word));
   std::vector<std::string> environment = merged_environment(spec);
 

@@ -37,7 +37,7 @@ struct LaunchSpec {
   bool for_tasks = false;   // this process is one of several tasks, and the others wait for what it starts
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
   int threads_per_rank = 1;                                      // OMP_NUM_THREADS
-  bool bind_to_core = true;                        // false: ranks have threads that spin, and bind themselves
+  bool bind_ranks = true;                          // false: ranks have threads that spin, and bind themselves
   std::size_t kept_output = 131072;                // bytes per stream; of longer output the middle is dropped
   std::function<void(const OutputLine&)> on_line;  // optional, called as lines come
   std::function<bool()>

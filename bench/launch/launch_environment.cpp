@@ -24,15 +24,29 @@ constexpr Seconds kForDaemons{30};  // that they may take longer than the run: i
 
 }  // namespace
 
+namespace {
+
+/// With a core for every rank, each to its own. With more ranks than processors, one after the other in turn: ranks that wait
+/// for one another all the time confuse a scheduler that moves them about, so that the same step takes twice as long in one run
+/// as in another, and what shares a processor with what would not be known to a prediction.
+std::vector<std::string> binding(int ranks_here) {
+  if (ranks_here <= available_cores()) return {"--bind-to", "core"};
+  const bool known = processor_quota() == 0;  // a quota is of any processors
+  if (!known || ranks_here <= available_processors()) return {"--bind-to", "none"};
+  return {"--map-by", "hwthread", "--bind-to", "hwthread:overload-allowed"};
+}
+
+}  // namespace
+
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
-                                        const std::vector<std::string>& arguments, bool bind_to_core,
+                                        const std::vector<std::string>& arguments, bool bind_ranks,
                                         const std::vector<Host>& hosts) {
-  // Binding helps when every rank has a core; with more ranks it would pile them up.
   const int ranks_here = hosts.empty() ? ranks : hosts.front().slots;
-  const bool bind = bind_to_core && ranks_here <= available_cores();
-  std::vector<std::string> command = {"mpirun",          "-n",        std::to_string(ranks),
-                                      "--oversubscribe", "--bind-to", bind ? "core" : "none",
+  std::vector<std::string> command = {"mpirun", "-n", std::to_string(ranks), "--oversubscribe",
                                       "--tag-output"};
+  const std::vector<std::string> bound =
+      bind_ranks ? binding(ranks_here) : std::vector<std::string>{"--bind-to", "none"};
+  command.insert(command.end(), bound.begin(), bound.end());
   if (!hosts.empty()) command.insert(command.end(), {"--host", host_option(hosts)});
   command.push_back(program);
   command.insert(command.end(), arguments.begin(), arguments.end());

@@ -11,9 +11,9 @@
 namespace plumbline {
 
 /// mpirun, its options for this many ranks, and the program with its arguments. Ranks are bound to a core each where there
-/// are enough, unless `bind_to_core` is false. Without hosts all are started here.
+/// are enough, unless `bind_ranks` is false. Without hosts all are started here.
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
-                                        const std::vector<std::string>& arguments, bool bind_to_core,
+                                        const std::vector<std::string>& arguments, bool bind_ranks,
                                         const std::vector<Host>& hosts = {});
 
 /// What mpirun needs besides to start daemons on other hosts through the agent (`program` starts it).

@@ -8,7 +8,11 @@ constexpr double kLongest = 1e6;  // times as long
 ByClass values_of(const OrderedJsonKeys& keys, const char* key) {
   const OrderedJsonKeys object = keys.object(key);
   ByClass values;
-  for (const SpeedClass& each : kSpeedClasses) values.*each.member = object.number(each.name, 0, kLongest);
+  for (const SpeedClass& each : kSpeedClasses) {
+    // Records of before had no class for it.
+    const bool lacks = each.member == &ByClass::bandwidth && object.find(each.name) == nullptr;
+    values.*each.member = object.number(lacks ? "memory" : each.name, 0, kLongest);
+  }
   return values;
 }
 

@@ -318,9 +318,9 @@ void speed_lines(Sheet& sheet, const Record& record) {
     const ByClass& speed = record.probed->speed;
     sheet.say(fmt::format(
         "at the speed of the moment: step time {}, {:+.1f} % (compute took {:.2f} times as long as "
-        "calibrated, memory {:.2f}, messages {:.2f}, host {:.2f})",
+        "calibrated, memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f})",
         readable_time(record.probed->time.step.value), 100 * record.error->probed_step_time, speed.compute,
-        speed.memory, speed.messages, speed.host));
+        speed.memory, speed.bandwidth, speed.messages, speed.host));
   }
   if (!record.measurement || record.measurement->steps.empty()) return;
   const MeasurementReport& m = *record.measurement;

@@ -136,14 +136,12 @@ void EmulatedOperators::vocab_input_gradient(Matrix product, Matrix table, std::
   pass_over("add", product.dtype, {product, product}, {product});
 }
 
-// Passes over logits take the time of the same pass of a cross-entropy.
 void EmulatedOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
                                           std::int64_t /*first_token*/, Matrix targets,
                                           double /*temperature*/, Matrix row_max, Matrix sums) {
   require(distilled(student, teacher, valid, row_max, sums) && ids_of(targets, student), "distillation_sums",
           {student, teacher, targets, row_max, sums});
-  pass_over("cross_entropy_sums", student.dtype, {student}, {});
-  pass_over("cross_entropy_sums", teacher.dtype, {teacher}, {});
+  pass_over("distillation_sums", student.dtype, {student, teacher}, {});
 }
 
 void EmulatedOperators::distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid,
@@ -151,7 +149,7 @@ void EmulatedOperators::distillation_divergence(Matrix student, Matrix teacher, 
                                                 Matrix divergence) {
   require(distilled(student, teacher, valid, row_max, sums) && statistics(divergence, 1, student.rows),
           "distillation_divergence", {student, teacher, row_max, sums, divergence});
-  pass_over("cross_entropy_sums", student.dtype, {student, teacher}, {});
+  pass_over("distillation_divergence", student.dtype, {student, teacher}, {});
 }
 
 Number EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
@@ -161,20 +159,20 @@ Number EmulatedOperators::distillation_gradient(Matrix student, Matrix teacher, 
   require(distilled(student, teacher, valid, row_max, sums) && ids_of(targets, student) &&
               statistics(divergence, 1, student.rows),
           "distillation_gradient", {student, teacher, targets, row_max, sums, divergence});
-  pass_over("cross_entropy_gradient", student.dtype, {student, teacher}, {student});
+  pass_over("distillation_gradient", student.dtype, {student, teacher}, {student});
   return 0;
 }
 
 void EmulatedOperators::softmax(Matrix x, std::int64_t valid, bool /*logarithm*/, Matrix y) {
   require(alike(x, y) && valid >= 0 && valid <= x.cols, "softmax", {x, y});
-  pass_over("cross_entropy_sums", x.dtype, {x, x}, {y});
+  pass_over("softmax", x.dtype, {x, x}, {y});
 }
 
 Number EmulatedOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
                                            Matrix terms) {
   require(alike(p, log_s) && alike(terms, p) && valid >= 0 && valid <= p.cols && ids_of(targets, p),
           "divergence_terms", {p, log_s, targets, terms});
-  pass_over("cross_entropy_sums", p.dtype, {p, log_s, terms}, {terms});
+  pass_over("divergence_terms", p.dtype, {p, log_s, terms}, {terms});
   return 0;
 }
 
@@ -182,7 +180,7 @@ void EmulatedOperators::log_softmax_backward(Matrix dy, Matrix log_s, std::int64
                                              double /*factor*/, Matrix dx) {
   require(alike(dy, log_s) && alike(dx, dy) && valid >= 0 && valid <= dy.cols && ids_of(targets, dy),
           "log_softmax_backward", {dy, log_s, targets, dx});
-  pass_over("cross_entropy_gradient", dy.dtype, {dy, log_s}, {dx});
+  pass_over("log_softmax_backward", dy.dtype, {dy, log_s}, {dx});
 }
 
 void EmulatedOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,

@@ -14,6 +14,8 @@ namespace plumbline::calibration {
 
 inline constexpr std::int64_t kHidden = 512;  // columns of the gradient stream
 inline constexpr int kLargestTensor = 21;     // power of two: elements of a tensor
+inline constexpr std::int64_t kWide = 8192;   // columns of logits
+inline constexpr int kLargestLogits = 24;     // power of two: logits come from memory, other tensors do not
 
 /// Appends a cell per size (2^6, 2^9, … 2^largest elements) and working set. `make` lays out operands of
 /// `rows` × `cols` and returns the call; `rotating` is how many bytes per element rotate.

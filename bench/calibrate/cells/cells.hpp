@@ -12,21 +12,23 @@
 
 namespace plumbline::calibration {
 
-/// Working sets of the tables: everything in the private cache, in the shared cache, in memory.
-constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 16, kMiB * 192};
+/// Working sets of the tables: everything in the private cache, in the shared cache, of which others may have a part, in memory.
+constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 6, kMiB * 192};
 
 /// Operands of fewer bytes are not measured in the largest working set: the next smaller one stands for it.
 constexpr std::int64_t kFewBytes = 32 << 10;
 
-enum class Table { gemm, attention, memory_bound, by_row };
+/// `level`: no time of a table, but how far from one table to the next a working set is.
+enum class Table { gemm, attention, memory_bound, by_row, level };
 
 using CellCall = std::function<void(std::int64_t call)>;
 
 struct Cell {
   Table table = Table::gemm;
-  std::string key;              // "forward.bf16", "forward_dropout.bf16", see analysis/hardware/hardware.hpp
-  std::array<double, 3> at{};   // the table's axes; memory_bound uses the first
-  std::size_t working_set = 0;  // index into kWorkingSets
+  std::string key;  // "forward.bf16", "forward_dropout.bf16", see analysis/hardware/hardware.hpp
+  std::array<double, 3>
+      at{};  // the table's axes; memory_bound uses the first; of a level the working set in bytes
+  std::size_t working_set = 0;  // index into kWorkingSets; of a level the one below
   DType storage = DType::fp32;
   double parts = 1;  // the time is divided by this: heads of an attention
   /// Lays out the operands and returns the call that is timed.
@@ -50,9 +52,12 @@ constexpr const char* kFp8Products = "forward.fp8";
 std::vector<Cell> gemm_cells(DType storage);
 std::vector<Cell> attention_cells(DType storage);
 std::vector<Cell> memory_bound_cells(DType storage);
+std::vector<Cell> distillation_cells(DType storage);
 std::vector<Cell> by_row_cells(DType storage);
 /// Of linear layers in FP8, with this storage type; none for the smallest working set.
 std::vector<Cell> fp8_cells(DType storage);
+/// A few products at working sets from the smallest of the tables to the largest.
+std::vector<Cell> level_cells(DType storage);
 /// All of them, of fp32 and then of bf16: cells go by their place in this list.
 std::vector<Cell> all_cells();
 

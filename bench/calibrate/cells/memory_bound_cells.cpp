@@ -7,8 +7,6 @@
 namespace plumbline::calibration {
 namespace {
 
-constexpr std::int64_t kWide = 8192;     // columns of logits
-constexpr int kLargestLogits = 24;       // power of two: logits come from memory, other tensors do not
 constexpr std::int64_t kSequence = 256;  // positions
 
 void add_elementwise(CellCollector& cells) {

@@ -3,7 +3,6 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -87,19 +86,8 @@ void* Pool::take(std::int64_t bytes) {
   return at;
 }
 
-namespace {
-
-std::size_t beyond_private_cache() {
-  const long private_cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  constexpr long kUsual = 2L << 20;
-  return static_cast<std::size_t>(private_cache > 0 ? private_cache : kUsual) * 3 / 2;
-}
-
-}  // namespace
-
 Pools::Pools(const PoolSizes& sizes)
     : sizes_(sizes),
-      others_(beyond_private_cache()),
       inputs_(sizes.large, Pool::Content::normal_bf16, Pool::Pages::huge),
       state_(sizes.state, Pool::Content::normal_fp32, Pool::Pages::huge),
       outputs_(sizes.large, Pool::Content::zeros, Pool::Pages::huge),
@@ -119,14 +107,12 @@ void Pools::begin(Bytes working_set, Bytes bytes_per_call) {
   outputs_.rewind();
   small_inputs_.rewind();
   small_outputs_.rewind();
-  fresh_.clear();
   copies_ = std::max<std::int64_t>(1, working_set.value / std::max<std::int64_t>(1, bytes_per_call.value));
 }
 
 Matrix Pools::fresh(Pool& small, Pool& large, std::int64_t rows, std::int64_t cols, DType type) {
   const std::int64_t bytes = rows * cols * size_of(type);
-  fresh_.emplace_back((bytes < kHugePage ? small : large).take(bytes), rows, cols, type);
-  return fresh_.back();
+  return {(bytes < kHugePage ? small : large).take(bytes), rows, cols, type};
 }
 
 Matrix Pools::fresh(std::int64_t rows, std::int64_t cols) {
@@ -136,11 +122,6 @@ Matrix Pools::fresh_mask(std::int64_t rows, std::int64_t cols) {
   return fresh(small_outputs_, outputs_, rows, cols, DType::uint8);
 }
 
-void Pools::settle() {
-  touch(others_.data(), static_cast<std::int64_t>(others_.size()));
-  for (const Matrix& matrix : fresh_) touch(matrix.as<std::byte>(), matrix.bytes().value);
-}
-
 void Pools::touch_all() {
   for (const Pool* pool : {&inputs_, &state_, &outputs_, &small_inputs_, &small_outputs_})
     pool->touch_taken();
@@ -148,6 +129,7 @@ void Pools::touch_all() {
 
 Rotation Pools::rotate(Pool& pool, std::int64_t rows, std::int64_t cols, DType type, std::int64_t copies) {
   const std::int64_t step = stride_of(rows * cols * size_of(type));
+  copies = std::clamp<std::int64_t>(pool.left() / step, 1, copies);
   void* first = pool.take(step * copies);
   return {Matrix(first, rows, cols, type), step, copies};
 }

@@ -22,6 +22,8 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   void rewind() { used_ = 0; }
+  /// Bytes that have not been taken.
+  std::int64_t left() const { return size_ - used_; }
   /// Zeros in all of it.
   void clear();
   /// Reads all pieces that have been taken.
@@ -73,11 +75,8 @@ class Pools {
   /// numbers that no training has and that take longer.
   void set_storage(DType storage);
   /// Starts a cell whose rotating operands add up to `bytes_per_call` and should touch `working_set`
-  /// together.
+  /// together, as far as the pools are large enough.
   void begin(Bytes working_set, Bytes bytes_per_call);
-  /// Puts the private cache into the state between two operators of a training step: other data has passed
-  /// through it, and what the operator before has just written is there.
-  void settle();
   /// Brings every copy of every operand into the shared cache, as far as it is large enough.
   void touch_all();
   /// One copy for all calls: an operand the operator before has just written.
@@ -113,8 +112,6 @@ class Pools {
   PoolSizes sizes_;
   DType storage_ = DType::fp32;
   std::int64_t copies_ = 1;
-  std::vector<Matrix> fresh_;
-  std::vector<std::byte> others_;  // what passes through the private cache
   Pool inputs_;
   Pool state_;
   Pool outputs_;

@@ -1,0 +1,110 @@
+#include "analysis/time/operand_reuse.hpp"
+
+#include <algorithm>
+
+#include "analysis/memory/persistent_memory.hpp"
+#include "analysis/work/operator_list.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Bytes of a layer's activations per token.
+std::int64_t layer_bytes(const StageShape& shape) {
+  const std::int64_t masks = shape.hidden_dropout ? 2 * shape.hidden : 0;
+  const std::int64_t operand = shape.fp8 ? 1 : shape.e();  // bytes of norm outputs and activation output
+  const std::int64_t experts = shape.mixture() ? shape.choices / shape.tokens : 1;  // of a token
+  return masks +
+         shape.e() *
+             (2 * shape.hidden + shape.qkv() + shape.attended() +
+              (shape.latent() ? 2 * shape.compressed() : 0) + experts * shape.fc1 + 2 * shape.shared) +
+         operand * (2 * shape.hidden + experts * shape.ffn + shape.shared);
+}
+
+std::int64_t logits_bytes(const StageShape& shape) {
+  const bool scores = shape.scores() || shape.vocabulary.carries;
+  return scores ? shape.tokens * (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
+}
+
+/// Bytes that a forward and backward of a stage touch: weights, gradients and the activations of a micro-batch.
+std::int64_t touched_bytes(const StageShape& shape) {
+  const bool quantized = shape.fp8 && shape.zero < 3;  // weights, in both forms that products read
+  const StageParameters all = parameters_of(shape);
+  // Of an embedding that is no output layer only the rows of the tokens.
+  const std::int64_t rows = std::min(shape.tokens * shape.hidden, all.embedding);
+  const std::int64_t unused = shape.scores() && all.output == 0 ? 0 : all.embedding - rows;
+  const std::int64_t parameters = (all.total() - unused) * (shape.e() + shape.g()) +
+                                  (quantized ? 2 * shape.layers * layer_matrices(shape) : 0);
+  const std::int64_t modules = shape.own_modules();
+  const std::int64_t layers = shape.layers + modules;
+  // Recomputed layers use the same memory one after the other, and keep their inputs.
+  const std::int64_t activations = shape.recompute == Recompute::full
+                                       ? layer_bytes(shape) + layers * shape.hidden * shape.e()
+                                       : layers * layer_bytes(shape);
+  return parameters + shape.tokens * activations + (1 + modules) * logits_bytes(shape);
+}
+
+/// The same of a teacher's forward, which keeps nothing.
+std::int64_t touched_bytes_of_teacher(const StageShape& shape) {
+  return parameters_of(shape).total() * shape.e() + shape.tokens * layer_bytes(shape) + logits_bytes(shape);
+}
+
+/// Whether a rank computes for teacher and student in turn, not first for one and then for the other.
+bool teacher_takes_turns(const Schedule& schedule) {
+  return std::any_of(
+      schedule.actions.begin(), schedule.actions.end(), [](const std::vector<Action>& actions) {
+        const auto is = [](ActionType type) {
+          return [type](const Action& action) { return action.type == type; };
+        };
+        const auto first = std::find_if(actions.begin(), actions.end(), is(ActionType::forward));
+        return std::any_of(first, actions.end(), is(ActionType::teacher_forward));
+      });
+}
+
+}  // namespace
+
+OperandReuse::OperandReuse(const RunConfig& config, const Schedule& schedule,
+                           const std::vector<StageShape>& shapes, const std::vector<StageShape>& teachers,
+                           const HardwareProfile& hardware, double turns)
+    : config_(config),
+      schedule_(schedule),
+      shapes_(shapes),
+      teachers_(teachers),
+      measured_(!hardware.alone.empty() || !hardware.busy.empty()),
+      teacher_in_turn_(teacher_takes_turns(schedule)),
+      turns_(turns) {}
+
+Load OperandReuse::of(const StageShape& shape, ActionType type, Load load) const {
+  if (!measured_) return load;
+  const HeldStages stages = stages_on_rank(config_, schedule_, shapes_,
+                                           schedule_.rank_of_stage[static_cast<std::size_t>(shape.stage)]);
+  const bool of_teacher = type == ActionType::teacher_forward;
+  std::int64_t bytes = 0;
+  std::int64_t layers = 0;
+  for (const StageShape& held : stages.held) {
+    layers += held.layers;
+    if (!of_teacher || teacher_in_turn_) bytes += touched_bytes(held);
+    if (!teachers_.empty() && (of_teacher || teacher_in_turn_))
+      bytes += touched_bytes_of_teacher(teachers_[static_cast<std::size_t>(held.stage)]);
+  }
+  const Bytes cycle = in_turns(bytes);
+  load.gradients = {.apart = cycle};
+  load.operands = {.apart = cycle};
+  if (type == ActionType::forward) {
+    load.operands = {.apart = in_turns(held_bytes(stages.held, config_).total().value),
+                     .evenly_within = cycle,
+                     .share_apart = 1.0 / config_.microbatches()};
+  } else if (!of_teacher) {
+    load.operands = {.apart = {}, .evenly_within = cycle, .share_apart = 0};
+  }
+  load.weights_in_backward = load.operands;
+  // Recomputation has used a layer's weights just before.
+  if (shape.recompute == Recompute::full && layers > 0)
+    load.weights_in_backward = {.apart = in_turns(bytes / layers)};
+  return load;
+}
+
+Bytes OperandReuse::in_turns(std::int64_t bytes) const {
+  return {static_cast<std::int64_t>(static_cast<double>(bytes) * turns_)};
+}
+
+}  // namespace plumbline

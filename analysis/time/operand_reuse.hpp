@@ -1,0 +1,39 @@
+// What a rank touches between two uses of an operand, and so from which cache it comes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/time/processor_contention.hpp"
+#include "analysis/work/shapes.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+class OperandReuse {
+ public:
+  /// `turns`: how many ranks take turns on a processor, whose caches they share. All must outlive this.
+  OperandReuse(const RunConfig& config, const Schedule& schedule, const std::vector<StageShape>& shapes,
+               const std::vector<StageShape>& teachers, const HardwareProfile& hardware, double turns);
+
+  /// `load` with the operands of an action of the student's or, for a TF, the teacher's stage. Between two uses of a gradient
+  /// lies a whole micro-batch. Weights and activations are used on the way forward and on the way back, with anything from
+  /// nothing to all of it in between; in the first forward of a step they come from where the update of everything that the
+  /// rank holds has left them.
+  Load of(const StageShape& shape, ActionType type, Load load) const;
+
+  Bytes in_turns(std::int64_t bytes) const;
+
+ private:
+  const RunConfig& config_;
+  const Schedule& schedule_;
+  const std::vector<StageShape>& shapes_;
+  const std::vector<StageShape>& teachers_;
+  bool measured_;  // else it makes no difference
+  bool
+      teacher_in_turn_;  // a rank computes for teacher and student in turn, not first for one and then for the other
+  double turns_;
+};
+
+}  // namespace plumbline
