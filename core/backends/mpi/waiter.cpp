@@ -33,7 +33,8 @@ bool host_is_crowded(MPI_Comm world) {
   check_mpi(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, host.get()), "MPI_Allreduce");
   int processors = CPU_COUNT(&all);
   if (const int quota = processor_quota(); quota > 0 && quota < processors) processors = quota;
-  const int crowded_here = processors > 0 && ranks > processors ? 1 : 0;
+  const bool moves = CPU_COUNT(&mine) > 1;
+  const int crowded_here = processors > 0 && ranks > processors && moves ? 1 : 0;
   int crowded = 0;
   check_mpi(MPI_Allreduce(&crowded_here, &crowded, 1, MPI_INT, MPI_MAX, host.get()), "MPI_Allreduce");
   return crowded != 0;

@@ -1,4 +1,4 @@
-// How a rank waits: spinning while every rank has a processor of its own, giving it away when they share.
+// How a rank waits: spinning while every rank has a processor of its own or is bound to one, sleeping when they share several.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,9 @@
 
 namespace plumbline {
 
-/// True when more ranks run on this host than it has processors for them. Collective over `world`.
+/// True when more ranks run on this host than it has processors for them, and they may move from one to another. Ranks that are
+/// bound give their processor to whom they share it with by sched_yield (mpi_yield_when_idle), at once; elsewhere the system finds
+/// nothing to run on their processor. Collective over `world`.
 bool host_is_crowded(MPI_Comm world);
 
 /// One pass of MPI's progress engine, which drives everything that is in progress.
