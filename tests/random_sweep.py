@@ -6,7 +6,8 @@
 PROFILE.json is what `plumbline calibrate --out` wrote on this machine; PROGRAM is build/release/bench/plumbline unless
 given. Drawn are family (llama, mistral, qwen2, gpt2), layers, hidden size 16 to 1024, sequence 16 to 2048, every split of 1, 2
 and 4 ranks, sequence parallelism, ZeRO, recomputation, schedule, vocabulary modes and precision; what the program
-refuses is drawn again. The same seed draws the same configurations. No configuration starts after LIMIT seconds. Every
+refuses is drawn again. Of each as many steps are timed as are predicted to take half a second (--measure), at least
+five: fewer of a millisecond would be a sample of the scheduler. The same seed draws the same configurations. No configuration starts after LIMIT seconds. Every
 record goes to FILE.jsonl as it comes, and what is there is not measured again.
 
 Prints a line per configuration, then median, ninetieth percentile and worst of the step-time error at probed speed over
@@ -25,6 +26,7 @@ from pathlib import Path
 FAMILIES = ("llama", "mistral", "qwen2", "gpt2")
 SPLITS = [(tp, pp, dp) for tp in (1, 2, 4) for pp in (1, 2, 4) for dp in (1, 2, 4) if tp * pp * dp in (1, 2, 4)]
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipev")
+MOST_STEPS = 500
 MOST_WORK = 4e12  # FLOPs of a step: some tens of seconds on two processors
 
 
@@ -86,19 +88,28 @@ def text_of(model, keys, profile, steps):
     return json.dumps({"model": model, "hardware": profile, "steps": steps, "warmup_steps": 2, "timeout_s": 300, **keys})
 
 
-def measure(program, text):
-    """The record, or None when the configuration is refused or does not end well."""
+def ask(program, command, text):
+    """What the program says of a configuration, or None when it is refused or does not end well."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "configuration.json"
         path.write_text(text)
-        ended = subprocess.run([program, "run", str(path), "--json", "--quiet"], capture_output=True, text=True,
-                               timeout=900, check=False)
+        ended = subprocess.run([program, command, str(path), "--json"] + (["--quiet"] if command == "run" else []),
+                               capture_output=True, text=True, timeout=900, check=False)
     if ended.returncode == 2:
         return None
     if ended.returncode != 0:
         print(f"exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}\n  {text}", file=sys.stderr)
         return None
     return json.loads(ended.stdout)
+
+
+def steps_for(program, model, keys, profile, options):
+    """How many steps are timed; None when the configuration is refused."""
+    record = ask(program, "predict", text_of(model, keys, profile, options.steps))
+    if record is None or record.get("prediction") is None:
+        return None
+    step = record["prediction"]["time"]["step_s"]
+    return min(MOST_STEPS, max(options.steps, round(options.measure / step)))
 
 
 def bucket(value, edges):
@@ -158,7 +169,8 @@ def main():
     parser.add_argument("--configurations", type=int, default=120, metavar="N")
     parser.add_argument("--out", metavar="FILE.jsonl")
     parser.add_argument("--seconds", type=float, default=1e9, metavar="LIMIT")
-    parser.add_argument("--steps", type=int, default=5, metavar="N")
+    parser.add_argument("--steps", type=int, default=5, metavar="N", help="timed at least")
+    parser.add_argument("--measure", type=float, default=0.5, metavar="SECONDS", help="timed steps last together")
     options = parser.parse_args()
     profile = str(Path(options.profile).resolve())
     out = Path(options.out) if options.out else None
@@ -174,16 +186,19 @@ def main():
         model, keys = draw_configuration(draw)
         if work(model, keys) > MOST_WORK:
             continue
-        text = text_of(model, keys, profile, options.steps)
+        steps = steps_for(options.program, model, keys, profile, options)
+        if steps is None:
+            continue
+        text = text_of(model, keys, profile, steps)
         row = known.get(text)
         if row is None:
-            record = measure(options.program, text)
+            record = ask(options.program, "run", text)
             if record is None or record["status"] != "ok":
                 continue
             for _ in range(2):  # as `matrix` does
                 if not record["measurement"].get("disturbance", {}).get("disturbed", False):
                     break
-                record = measure(options.program, text) or record
+                record = ask(options.program, "run", text) or record
             row = {"text": text, "model": model, "keys": keys, "error": error_of(record),
                    "calibrated_error": record["error"]["step_time"], "measured": record["measurement"]["time"]["step_s"],
                    "disturbed": record["measurement"].get("disturbance", {}).get("disturbed", False),

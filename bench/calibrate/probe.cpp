@@ -121,9 +121,8 @@ double message_ratio(const std::array<double, 2>& looks, double calibrated, doub
   return ratio > 1 ? std::max(1.0, ratio / (1 + spread)) : std::min(1.0, ratio * (1 + spread));
 }
 
-double stretch_of(const RankLoad& load, int world, int processors) {
-  const double own_ranks = std::max(1.0, static_cast<double>(world) / std::max(1, processors));
-  return load.own.value > 0 ? std::max(1.0, load.wall / load.own / own_ranks) : 1;
+double stretch_of(const RankLoad& load, int ranks) {
+  return load.own.value > 0 ? std::max(1.0, load.wall / load.own / ranks) : 1;
 }
 
 std::vector<Cell> probe_cells(DType storage) {
@@ -154,6 +153,10 @@ double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, doub
   return calibrated_seconds(profile, cell, cell.working_set, busy);
 }
 
+double calibrated_in_caches(const HardwareProfile& profile, const Cell& cell, double busy) {
+  return calibrated_seconds(profile, cell, 0, busy);
+}
+
 ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
                         const std::vector<double>& seconds, double busy) {
   ByClass longer = every_class(1);
@@ -170,7 +173,7 @@ ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>&
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (!is_from_memory(cells[i])) continue;
     const double calibrated = calibrated_seconds(profile, cells[i], busy);
-    const double cached = calibrated_seconds(profile, cells[i], 0, busy);
+    const double cached = calibrated_in_caches(profile, cells[i], busy);
     if (cached <= 0 || calibrated < kLeastWait * cached) continue;
     const double waited = seconds[i] - cached * longer.*class_of_probe(cells[i]);
     ratios.push_back(std::max(0.0, waited) / (calibrated - cached));
@@ -188,6 +191,12 @@ bool Probe::possible(const HardwareProfile& profile, DType storage) {
   return profile.processors > 0 && std::any_of(cells.begin(), cells.end(), [&](const Cell& cell) {
            return calibrated_seconds(profile, cell, 0) > 0;
          });
+}
+
+/// They are bound in turn (bench/launch).
+int Probe::ranks_on_processor(int rank) const {
+  const int processors = std::max(1, profile_.processors);
+  return (control_.layout().world() - rank % processors + processors - 1) / processors;
 }
 
 ByClass Probe::look(double seconds) const {
@@ -210,7 +219,7 @@ ByClass Probe::look(double seconds) const {
         looks[i].push_back(timer.look());
       }
     }
-    stretch = stretch_of(difference(read_load(), start), world, profile_.processors);
+    stretch = stretch_of(difference(read_load(), start), ranks_on_processor(control_.rank()));
   }
   std::vector<double> figures;
   for (const std::vector<double>& each : looks) figures.push_back(figure_of(each).seconds);

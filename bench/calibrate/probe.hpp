@@ -21,6 +21,9 @@ inline constexpr PoolSizes kProbePools = {kMiB * 64, kMiB * 24, kMiB * 24, kMiB 
 /// not, in the way that calibration does.
 std::vector<Cell> probe_cells(DType storage);
 
+/// What the cell's operator takes with operands in caches, as calibrated_seconds.
+double calibrated_in_caches(const HardwareProfile& profile, const Cell& cell, double busy);
+
 /// What the profile says that a cell takes while `busy` of the other processors work; negative when it has no times of it.
 double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy);
 
@@ -33,9 +36,9 @@ ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>&
 /// beyond what these were apart (`spread`, a share). Within that nothing is known, and it is 1.
 double message_ratio(const std::array<double, 2>& looks, double calibrated, double spread);
 
-/// How many times longer than on processors of its own a rank took that never waited for anything else: what other programs had
-/// of them, beyond what `world` ranks on `processors` take from one another. At least 1.
-double stretch_of(const RankLoad& load, int world, int processors);
+/// How many times longer than on a processor of its own a rank took that never waited for anything else: what other programs had
+/// of it, beyond what the `ranks` that share it, this one included, take from one another. At least 1.
+double stretch_of(const RankLoad& load, int ranks);
 
 class Probe {
  public:
@@ -50,6 +53,8 @@ class Probe {
   ByClass look(double seconds) const;
 
  private:
+  int ranks_on_processor(int rank) const;
+
   const HardwareProfile& profile_;
   DType storage_;
   Communicator& control_;

@@ -203,14 +203,14 @@ TEST(TimeModel, MixesTables) {
       {"alone, small", 0, kMiB, 1},
       {"busy, small", 1, kMiB, 2},
       {"half busy", 0.5, kMiB, 1.5},
-      {"between working sets: geometric", 0, kMiB * 10, std::sqrt(10.0)},
+      {"between working sets: half of the uses come from either", 0, kMiB * 10, 5.5},
       {"beyond the largest", 0, kMiB * 1000, 10},
       {"below the smallest", 0, kKiB, 1},
   };
   for (const Case& c : kCases) {
     Load load;
     load.busy = c.busy;
-    load.working_set = c.working_set;
+    load.operands = {.apart = c.working_set};
     EXPECT_NEAR(time_of(call, p, load).value, c.seconds, 1e-9) << c.name;
   }
 }

@@ -14,6 +14,7 @@
 #include "bench/calibrate/cells/cells.hpp"
 #include "bench/calibrate/cells/pools.hpp"
 #include "bench/calibrate/host_time.hpp"
+#include "bench/calibrate/levels.hpp"
 #include "bench/calibrate/looks.hpp"
 #include "bench/calibrate/noise.hpp"
 #include "bench/calibrate/probe.hpp"
@@ -158,6 +159,36 @@ TEST(Assemble, HolesTakeTheirNeighboursRate) {
   }
   EXPECT_NEAR(best_gemm_rate(tables, DType::fp32).value, 2e9, 1);
   EXPECT_EQ(best_gemm_rate(tables, DType::bf16).value, 0);
+}
+
+// Products take 1 ms in the private cache, 2 ms in the shared one and 4 ms in memory, which begins at 12 MiB and half of all is
+// in at 16.
+TEST(Levels, SayWhichWorkingSetsAreInWhichCache) {
+  std::vector<Cell> cells = level_cells(DType::fp32);
+  const auto add = level_cells(DType::bf16);
+  cells.insert(cells.end(), add.begin(), add.end());
+  const auto seconds_at = [](double mib) {
+    return mib <= 2 ? 1e-3 : mib < 12 ? 2e-3 : mib <= 14 ? 2.5e-3 : mib == 16 ? 3e-3 : 4e-3;
+  };
+  std::vector<double> seconds;
+  for (const Cell& cell : cells) {
+    const bool same_anywhere = cell.key == "forward.bf16";  // it says nothing
+    seconds.push_back(same_anywhere ? 1e-3 : seconds_at(cell.at[0] / (1 << 20)));
+  }
+  const CacheLevels levels = levels_of(cells, seconds);
+  ASSERT_FALSE(levels.empty());
+  EXPECT_TRUE(std::is_sorted(levels.level.begin(), levels.level.end()));
+  const auto at = [&](double mib) { return levels.at(mib * (1 << 20)); };
+  EXPECT_DOUBLE_EQ(at(1), 0);
+  EXPECT_DOUBLE_EQ(at(2), 0);
+  EXPECT_DOUBLE_EQ(at(4), 1);
+  EXPECT_DOUBLE_EQ(at(8), 1);
+  EXPECT_DOUBLE_EQ(at(12), 1.25);
+  EXPECT_DOUBLE_EQ(at(16), 1.5);
+  EXPECT_DOUBLE_EQ(at(192), 2);
+  EXPECT_DOUBLE_EQ(at(10'000), 2);
+  EXPECT_TRUE(
+      levels_of(gemm_cells(DType::fp32), std::vector<double>(gemm_cells(DType::fp32).size(), 1)).empty());
 }
 
 TEST(Assemble, DroppingAttentionFollowsAttention) {
@@ -321,13 +352,14 @@ TEST(Probe, ItsCellsAreCalibrations) {
   const std::vector<Cell> all = all_cells();
   for (const DType type : {DType::fp32, DType::bf16}) {
     const std::vector<Cell> cells = probe_cells(type);
-    EXPECT_EQ(cells.size(), 12U) << name_of(type);
+    EXPECT_EQ(cells.size(), 14U) << name_of(type);
     Pools pools(kProbePools);
     const auto operators = make_cpu_operators();
     std::vector<double> seconds(all.size(), 1e-6);
     for (const Cell& cell : cells) {
       const auto same = std::find_if(all.begin(), all.end(), [&](const Cell& each) {
-        return each.key == cell.key && each.at == cell.at && each.working_set == cell.working_set;
+        return each.table == cell.table && each.key == cell.key && each.at == cell.at &&
+               each.working_set == cell.working_set;
       });
       ASSERT_NE(same, all.end()) << cell.key;
       pools.set_storage(cell.storage);
@@ -350,6 +382,32 @@ TEST(Probe, ItsCellsAreCalibrations) {
   }
 }
 
+// Products take twice as long, other operators three times; and what comes from memory is waited for five times as long.
+TEST(Probe, TellsTheSpeedOfMemoryFromThatOfTheProcessor) {
+  const std::vector<Cell> all = all_cells();
+  const auto calibrated = [](const Cell& cell) { return cell.working_set == 0 ? 1e-6 : 4e-6; };
+  std::vector<double> seconds;
+  for (const Cell& cell : all) seconds.push_back(calibrated(cell));
+  HardwareProfile profile;
+  profile.alone = assemble(all, seconds);
+  for (const DType type : {DType::fp32, DType::bf16}) {
+    const std::vector<Cell> cells = probe_cells(type);
+    std::vector<double> now;
+    for (const Cell& cell : cells) {
+      const bool computes = cell.table == Table::gemm || cell.table == Table::attention;
+      const double longer = computes ? 2 : 3;
+      const bool from_memory = cell.working_set == 2 || cell.key.starts_with("adam");
+      const double cached =
+          from_memory ? calibrated_in_caches(profile, cell, 0) : calibrated_seconds(profile, cell, 0);
+      now.push_back(cached * longer + (calibrated_seconds(profile, cell, 0) - cached) * 5);
+    }
+    const ByClass ratios = operator_ratios(profile, cells, now, 0);
+    EXPECT_NEAR(ratios.compute, 2, 1e-9) << name_of(type);
+    EXPECT_NEAR(ratios.memory, 3, 1e-9) << name_of(type);
+    EXPECT_NEAR(ratios.bandwidth, 5, 1e-9) << name_of(type);
+  }
+}
+
 TEST(Probe, WhatOthersTakeMakesEverythingLonger) {
   const auto load = [](double wall, double own) {
     RankLoad rank;
@@ -357,12 +415,12 @@ TEST(Probe, WhatOthersTakeMakesEverythingLonger) {
     rank.own = {own};
     return rank;
   };
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 1), 2, 2), 1);
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.5), 2, 2), 2) << "a neighbour has half";
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.5), 4, 2), 1) << "four ranks on two processors have half each";
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.4), 4, 2), 1.25);
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 1.01), 1, 2), 1) << "never less";
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0), 1, 2), 1);
+  EXPECT_DOUBLE_EQ(stretch_of(load(1, 1), 1), 1);
+  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.5), 1), 2) << "a neighbour has half";
+  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.5), 2), 1) << "two ranks on a processor have half each";
+  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.4), 2), 1.25);
+  EXPECT_DOUBLE_EQ(stretch_of(load(1, 1.01), 1), 1) << "never less";
+  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0), 1), 1);
 }
 
 TEST(Probe, AMessageCountsByWhatIsBeyondCalibrationsOwnScatter) {

@@ -26,6 +26,7 @@
 #include "bench/launch/launch_output.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "core/base/error.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline {
 namespace {
@@ -111,6 +112,16 @@ TEST(Launch, RanksThatBindThemselvesAreNotBoundToACore) {
     EXPECT_EQ(option[1], bound ? "core" : "none");
     EXPECT_EQ(words.back(), "word");
   }
+}
+
+// Where they share processors they stay on theirs: what a prediction says of a step depends on who shares with whom.
+TEST(Launch, MoreRanksThanProcessorsAreBoundInTurn) {
+  if (processor_quota() > 0) GTEST_SKIP() << "a quota is of any processors";
+  const std::vector<std::string> words = mpirun_command(available_processors() + 1, "program", {}, true);
+  const auto option = std::find(words.begin(), words.end(), "--bind-to");
+  ASSERT_NE(option, words.end());
+  EXPECT_EQ(option[1], "hwthread:overload-allowed");
+  EXPECT_NE(std::find(words.begin(), words.end(), "--map-by"), words.end());
 }
 
 TEST(Launch, KeepsBoundedOutput) {

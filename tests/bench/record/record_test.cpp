@@ -160,6 +160,15 @@ TEST(Record, OfBeforeThereWereProbesIsRead) {
   EXPECT_NEAR(record.error->judged_step_time(), 0.1, 1e-12);
 }
 
+// Written before the speed of memory was a class of its own.
+TEST(Record, ProbesWithoutBandwidthStayReadable) {
+  OrderedJson old = to_json(sample_record("a"));
+  for (const char* part : {"before", "after", "speed"}) old["probed"][part].erase("bandwidth");
+  const Record record = parse_record(old.dump(), "here");
+  ASSERT_TRUE(record.probed);
+  EXPECT_EQ(record.probed->speed.bandwidth, record.probed->speed.memory);
+}
+
 TEST(Record, MayLackFiguresAndLoss) {
   Record record;
   record.id = "b";
