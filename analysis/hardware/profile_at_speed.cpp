@@ -23,16 +23,16 @@ Seconds time_in(const Grid& grid, const Grid& at, std::size_t i) {
   return grid.at(at.x[row / at.y.size()], at.y[row % at.y.size()], at.z[i % at.z.size()]);
 }
 
-/// `cached`: the tables of the smallest working set, unchanged.
+/// `cached`: the tables of the smallest working set, unchanged; nullptr: these are of it.
 template <class Table>
-void stretch(std::map<std::string, Table>& tables, const std::map<std::string, Table>& cached, double longer,
+void stretch(std::map<std::string, Table>& tables, const std::map<std::string, Table>* cached, double longer,
              double bandwidth) {
   for (auto& [key, table] : tables) {
-    const auto found = cached.find(key);
+    const bool has = cached != nullptr && cached->count(key) > 0;
     for (std::size_t i = 0; i < table.seconds.size(); ++i) {
       double& seconds = table.seconds[i];
-      const double inside = found == cached.end() ? seconds : time_in(found->second, table, i).value;
-      seconds = stretched(seconds, inside, longer, bandwidth);
+      seconds =
+          stretched(seconds, has ? time_in(cached->at(key), table, i).value : seconds, longer, bandwidth);
     }
   }
 }
@@ -48,11 +48,12 @@ HardwareProfile at_speed(const HardwareProfile& profile, const ByClass& longer) 
   for (const auto& [list, calibrated] :
        {std::pair{&scaled.alone, &profile.alone}, std::pair{&scaled.busy, &profile.busy}}) {
     for (OperatorTimes& times : *list) {
-      const OperatorTimes& cached = calibrated->front();
-      stretch(times.gemm, cached.gemm, longer.compute, longer.bandwidth);
-      stretch(times.attention, cached.attention, longer.compute, longer.bandwidth);
-      stretch(times.memory_bound, cached.memory_bound, longer.memory, longer.bandwidth);
-      stretch(times.by_row, cached.by_row, longer.memory, longer.bandwidth);
+      const OperatorTimes* cached = &times == &list->front() ? nullptr : &calibrated->front();
+      const auto of = [&](auto member) { return cached == nullptr ? nullptr : &(cached->*member); };
+      stretch(times.gemm, of(&OperatorTimes::gemm), longer.compute, longer.bandwidth);
+      stretch(times.attention, of(&OperatorTimes::attention), longer.compute, longer.bandwidth);
+      stretch(times.memory_bound, of(&OperatorTimes::memory_bound), longer.memory, longer.bandwidth);
+      stretch(times.by_row, of(&OperatorTimes::by_row), longer.memory, longer.bandwidth);
     }
   }
   for (CollectiveTime& time : scaled.collectives) stretch(time.seconds, longer.messages);

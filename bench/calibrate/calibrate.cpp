@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <ctime>
 
-#include "bench/calibrate/assemble.hpp"
 #include "bench/calibrate/calibrate_part.hpp"
 #include "bench/calibrate/calibrate_progress.hpp"
-#include "bench/calibrate/looks.hpp"
+#include "bench/calibrate/figures/assemble.hpp"
+#include "bench/calibrate/figures/looks.hpp"
 #include "bench/calibrate/rounds.hpp"
 #include "bench/launch/interrupts.hpp"
 #include "bench/launch/run_folder.hpp"

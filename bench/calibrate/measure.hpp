@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "bench/calibrate/looks.hpp"
+#include "bench/calibrate/figures/looks.hpp"
 
 namespace plumbline::calibration {
 

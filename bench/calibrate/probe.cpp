@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "bench/calibrate/cell_timer.hpp"
+#include "bench/calibrate/figures/looks.hpp"
 #include "bench/calibrate/host_time.hpp"
-#include "bench/calibrate/looks.hpp"
 #include "bench/calibrate/messages.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/mpi/clock.hpp"

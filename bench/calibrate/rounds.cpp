@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "bench/calibrate/assemble.hpp"
 #include "bench/calibrate/calibrate_part.hpp"
 #include "bench/calibrate/calibrate_progress.hpp"
-#include "bench/calibrate/levels.hpp"
-#include "bench/calibrate/looks.hpp"
+#include "bench/calibrate/figures/assemble.hpp"
+#include "bench/calibrate/figures/levels.hpp"
+#include "bench/calibrate/figures/looks.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "core/backends/mpi/clock.hpp"
 #include "core/base/atomic_file.hpp"

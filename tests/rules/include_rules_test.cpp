@@ -59,10 +59,12 @@ constexpr Room kRooms[] = {
     {"analysis/work/routing", "analysis/work core/base core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
-     "analysis/hardware analysis/predict bench/calibrate/cells bench/evaluate bench/launch bench/machine "
+     "analysis/hardware analysis/predict bench/calibrate/cells bench/calibrate/figures bench/evaluate "
+     "bench/launch bench/machine "
      "bench/text "
      "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
     {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
+    {"bench/calibrate/figures", "analysis/hardware bench/calibrate/cells core/base"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
      "analysis/topology bench/calibrate bench/convert bench/convert/check bench/cuda bench/evaluate "

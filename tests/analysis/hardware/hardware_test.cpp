@@ -122,7 +122,7 @@ HardwareProfile sample() {
   p.collectives.push_back({4, 4, DType::fp32, false, {{16}, {2e-5}}, CollectiveKind::reduce_scatter});
   p.messages.push_back({2, {{8, 16}, {1e-5, 2e-5}, {0.25, 0.5}}});
   p.calibration = {1'700'000'000, 59.5, "here", "a processor", {0.01, 0.02, 0.05, 0.03, 0.04}, 5000, 3, 7};
-  p.alone_levels = {{1e6, 2e6, 4e6}, {0, 0.25, 1}};
+  p.alone_levels = {{1e6, 2e6, 4e6}, {0, 0.75, 1}};
   p.launch_overhead = {3e-8};
   p.step_overhead = {1e-6};
   return p;
@@ -141,7 +141,7 @@ TEST(Profile, RoundTrip) {
   EXPECT_DOUBLE_EQ(again.messages[0].seconds.at(16).value, 2e-5);
   EXPECT_EQ(again.messages[0].seconds.spread, p.messages[0].seconds.spread);
   EXPECT_EQ(again.calibration.noise, p.calibration.noise);
-  EXPECT_DOUBLE_EQ(again.alone_levels.at(2e6), 0.25);
+  EXPECT_DOUBLE_EQ(again.alone_levels.at(2e6), 0.75);
   EXPECT_TRUE(again.busy_levels.empty());
   EXPECT_EQ(again.calibration.seen_once, 3);
   EXPECT_EQ(again.calibration.unsettled, 7);
@@ -198,7 +198,7 @@ TEST(Profile, HostileTextIsOneClearLine) {
       {"text for a number", "\"processors\": 2", "\"processors\": \"two\"", "processors"},
       {"fraction of a processor", "\"processors\": 2", "\"processors\": 2.5", "whole number"},
       {"absurd processors", "\"processors\": 2", "\"processors\": 1e15", "processors"},
-      {"levels that descend", "0.25,", "2.5,", "do not descend"},
+      {"levels that descend", "0.75,", "2.5,", "do not descend"},
       {"zero ranks", "\"ranks\": 2", "\"ranks\": 0", "ranks"},
       {"unknown type", "\"dtype\": \"bf16\"", "\"dtype\": \"fp7\"", "dtype"},
       {"unknown accelerator", "\"accelerator\": \"v", "\"accelerator\": \"w", "a100-pcie-80gb"},

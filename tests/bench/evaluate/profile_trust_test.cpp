@@ -18,15 +18,15 @@ TEST(ProfileTrust, EveryDoubtIsALine) {
   const MachineReport here{"here", "a CPU", "", {}, {}};
   HardwareProfile profile;
   EXPECT_THAT(doubts_about(profile, here, kNow, true), IsEmpty()) << "an accelerator, or an older profile";
-  profile.calibration = {kNow - 2 * kDaySeconds,   60,   "here", "a CPU",
-                         {0.02, 0.03, 0.01, 0.05}, 5000, 100,    40};
+  profile.calibration = {kNow - 2 * kDaySeconds,         60,   "here", "a CPU",
+                         {0.02, 0.03, 0.02, 0.01, 0.05}, 5000, 100,    40};
   EXPECT_THAT(doubts_about(profile, here, kNow, true), IsEmpty());
 
   HardwareProfile old = profile;
   old.calibration.unix_s = kNow - 30 * kDaySeconds;
   EXPECT_THAT(doubts_about(old, here, kNow, true), ElementsAre(HasSubstr("is 30 days old")));
   HardwareProfile noisy = profile;
-  noisy.calibration.noise = {0.25, 0.03, 0.4, 0};
+  noisy.calibration.noise = {0.25, 0.03, 0.04, 0.4, 0};
   EXPECT_THAT(doubts_about(noisy, here, kNow, true),
               ElementsAre(HasSubstr("compute by 25 %, messages by 40 %")));
   HardwareProfile unsettled = profile;

@@ -1,4 +1,4 @@
-#include "bench/calibrate/levels.hpp"
+#include "bench/calibrate/figures/levels.hpp"
 
 #include <algorithm>
 #include <map>

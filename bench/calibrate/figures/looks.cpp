@@ -1,4 +1,4 @@
-#include "bench/calibrate/looks.hpp"
+#include "bench/calibrate/figures/looks.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "bench/calibrate/assemble.hpp"
+#include "bench/calibrate/figures/assemble.hpp"
 
 #include <fmt/format.h>
 
