@@ -4,6 +4,7 @@
 
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/work/operator_list.hpp"
+#include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
 namespace {

@@ -222,6 +222,7 @@ ByClass Probe::look(double seconds) const {
     stretch = stretch_of(difference(read_load(), start), ranks_on_processor(control_.rank()));
   }
   std::vector<double> figures;
+  figures.reserve(looks.size());
   for (const std::vector<double>& each : looks) figures.push_back(figure_of(each).seconds);
   ByClass mine = operator_ratios(profile_, cells, figures, busy);
   control_.barrier(Group::world);
