@@ -7,8 +7,9 @@ PROFILE.json is what `plumbline calibrate --out` wrote on this machine; PROGRAM 
 given. Drawn are family (llama, mistral, qwen2, gpt2), layers, hidden size 16 to 1024, sequence 16 to 2048, every split of 1, 2
 and 4 ranks, sequence parallelism, ZeRO, recomputation, schedule, vocabulary modes and precision; what the program
 refuses is drawn again. Of each as many steps are timed as are predicted to take half a second (--measure), at least
-five: fewer of a millisecond would be a sample of the scheduler. The same seed draws the same configurations. No configuration starts after LIMIT seconds. Every
-record goes to FILE.jsonl as it comes, and what is there is not measured again.
+five: fewer of a millisecond would be a sample of the scheduler. The same seed draws the same configurations. No
+configuration starts after LIMIT seconds. Every record goes to FILE.jsonl as it comes, and what is there is not measured
+again.
 
 Prints a line per configuration, then median, ninetieth percentile and worst of the step-time error at probed speed over
 the cells that nothing disturbed (and of all), then the residuals by what they have in common, furthest off first.

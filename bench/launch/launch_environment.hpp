@@ -11,7 +11,8 @@
 namespace plumbline {
 
 /// mpirun, its options for this many ranks, and the program with its arguments. Ranks are bound to a core each where there
-/// are enough, unless `bind_ranks` is false. Without hosts all are started here.
+/// are enough, and where there are fewer processors than ranks to these one after the other in turn, unless `bind_ranks` is
+/// false. Without hosts all are started here.
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
                                         const std::vector<std::string>& arguments, bool bind_ranks,
                                         const std::vector<Host>& hosts = {});
