@@ -15,8 +15,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-MOST_RANKS = 8
-
 
 def run_matrix(options, folder, factor=1.0):
     command = [options.program, "matrix", options.matrix, "--hardware", options.profile, "--out", str(folder), "--quiet"]
@@ -65,8 +63,6 @@ def main():
     parser.add_argument("--slowed", type=int, default=10, metavar="N")
     parser.add_argument("--slowdown", type=float, default=1.08, metavar="FACTOR")
     options = parser.parse_args()
-    if options.ranks > MOST_RANKS:
-        sys.exit(f"--ranks: found {options.ranks}, expected at most {MOST_RANKS}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run_matrix(options, folder / "0")

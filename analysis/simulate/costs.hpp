@@ -87,8 +87,8 @@ struct Costs : LinkCosts {
   /// A stage's next result waits until the receiver has taken the previous one (core/run/executor.hpp). Only
   /// for schedules with explicit transfers.
   bool one_send_buffer = false;
-  /// Processors shared by all ranks, 0 = one each. With more busy ranks than processors all run slower in
-  /// proportion. `processes_per_rank` busy processes stand behind every pipeline rank (tensor × data ranks).
+  /// Processors shared by all ranks, 0 = one each. Ranks are bound to them in turn, and the busy ones of a
+  /// processor run slower in proportion. `processes_per_rank` busy processes stand behind every pipeline rank (tensor × data ranks).
   int processors = 0;
   int processes_per_rank = 1;
 };

@@ -30,9 +30,8 @@ class OperandReuse {
   const Schedule& schedule_;
   const std::vector<StageShape>& shapes_;
   const std::vector<StageShape>& teachers_;
-  bool measured_;  // else it makes no difference
-  bool
-      teacher_in_turn_;  // a rank computes for teacher and student in turn, not first for one and then for the other
+  bool measured_;         // else it makes no difference
+  bool teacher_in_turn_;  // a rank computes for teacher and student in turn, not for one after the other
   double turns_;
 };
 
