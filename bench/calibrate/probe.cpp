@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "bench/calibrate/cell_timer.hpp"
-#include "bench/calibrate/figures/looks.hpp"
 #include "bench/calibrate/host_time.hpp"
 #include "bench/calibrate/messages.hpp"
 #include "bench/training/trainer/host_values.hpp"
@@ -13,6 +12,7 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/statistics.hpp"
 #include "core/run/machine_load.hpp"
+#include "core/run/processors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::calibration {
@@ -121,10 +121,6 @@ double message_ratio(const std::array<double, 2>& looks, double calibrated, doub
   return ratio > 1 ? std::max(1.0, ratio / (1 + spread)) : std::min(1.0, ratio * (1 + spread));
 }
 
-double stretch_of(const RankLoad& load, int ranks) {
-  return load.own.value > 0 ? std::max(1.0, load.wall / load.own / ranks) : 1;
-}
-
 std::vector<Cell> probe_cells(DType storage) {
   std::vector<Cell> chosen;
   for (Cell& cell : all_cells()) {
@@ -193,19 +189,13 @@ bool Probe::possible(const HardwareProfile& profile, DType storage) {
          });
 }
 
-/// They are bound in turn (bench/launch).
-int Probe::ranks_on_processor(int rank) const {
-  const int processors = std::max(1, profile_.processors);
-  return (control_.layout().world() - rank % processors + processors - 1) / processors;
-}
-
-ByClass Probe::look(double seconds) const {
+ProbeLook Probe::look(double seconds) const {
   const int world = control_.layout().world();
   const double busy =
       profile_.processors > 1 ? std::min(1.0, (world - 1.0) / (profile_.processors - 1.0)) : 0;
   const std::vector<Cell> cells = probe_cells(storage_);
   std::vector<std::vector<double>> looks(cells.size());
-  double stretch = 1;
+  RankLoad load;
   {
     const std::unique_ptr<Operators> operators = make_cpu_operators();
     Pools pools(kProbePools);
@@ -219,25 +209,23 @@ ByClass Probe::look(double seconds) const {
         looks[i].push_back(timer.look());
       }
     }
-    stretch = stretch_of(difference(read_load(), start), ranks_on_processor(control_.rank()));
+    load = difference(read_load(), start);
   }
   std::vector<double> figures;
   figures.reserve(looks.size());
-  for (const std::vector<double>& each : looks) figures.push_back(figure_of(each).seconds);
+  for (const std::vector<double>& each : looks) figures.push_back(median(each));
   ByClass mine = operator_ratios(profile_, cells, figures, busy);
   control_.barrier(Group::world);
   if (profile_.allocation.value > 0) mine.host = measure_allocation() / profile_.allocation;
-  for (double ByClass::*const member :
-       {&ByClass::compute, &ByClass::memory, &ByClass::bandwidth, &ByClass::host})
-    mine.*member *= stretch;
   const std::vector<double> messages = message_ratios(profile_, world);
   if (!messages.empty()) mine.messages = median(messages);
 
-  ByClass mean;
+  ProbeLook look;
+  look.load = step_load_of(training::from_every_rank(control_, load), machine_processors());
   for (const ByClass& rank : training::from_every_rank(control_, mine)) {
-    for (const SpeedClass& each : kSpeedClasses) mean.*each.member += rank.*each.member / world;
+    for (const SpeedClass& each : kSpeedClasses) look.longer.*each.member += rank.*each.member / world;
   }
-  return mean;
+  return look;
 }
 
 }  // namespace plumbline::calibration

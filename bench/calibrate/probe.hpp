@@ -8,8 +8,8 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "bench/calibrate/cells/cells.hpp"
+#include "bench/evaluate/speed_of_moment.hpp"
 #include "core/run/communicator.hpp"
-#include "core/run/machine_load.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::calibration {
@@ -18,7 +18,7 @@ namespace plumbline::calibration {
 inline constexpr PoolSizes kProbePools = {kMiB * 64, kMiB * 24, kMiB * 24, kMiB * 16};
 
 /// The cells of all_cells() that a probe in this storage type looks at. A probe measures nothing that calibration does
-/// not, in the way that calibration does.
+/// not.
 std::vector<Cell> probe_cells(DType storage);
 
 /// What the cell's operator takes with operands in caches, as calibrated_seconds.
@@ -36,10 +36,6 @@ ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>&
 /// beyond what these were apart (`spread`, a share). Within that nothing is known, and it is 1.
 double message_ratio(const std::array<double, 2>& looks, double calibrated, double spread);
 
-/// How many times longer than on a processor of its own a rank took that never waited for anything else: what other programs had
-/// of it, beyond what the `ranks` that share it, this one included, take from one another. At least 1.
-double stretch_of(const RankLoad& load, int ranks);
-
 class Probe {
  public:
   /// `control` reaches all ranks, which probe together. All must outlive the probe.
@@ -48,13 +44,12 @@ class Probe {
   /// A profile of operators that were measured: there is something to compare with.
   static bool possible(const HardwareProfile& profile, DType storage);
 
-  /// How many times longer than calibrated each class takes now, what other programs take of the processors included, the mean of all ranks: 1 where there is nothing to
-  /// compare. Takes about `seconds`, and a moment for the messages. Collective.
-  ByClass look(double seconds) const;
+  /// The mean of all ranks, 1 where there is nothing to compare. A probe takes the medians of its looks: calibration's lower
+  /// quartiles are what a quiet machine does, and a step takes what it does now. Takes about `seconds`, and a moment for the
+  /// messages. Collective.
+  ProbeLook look(double seconds) const;
 
  private:
-  int ranks_on_processor(int rank) const;
-
   const HardwareProfile& profile_;
   DType storage_;
   Communicator& control_;

@@ -1,13 +1,10 @@
 // One rank of `plumbline run`.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 
-#include "analysis/hardware/profile_at_speed.hpp"
-#include "bench/calibrate/probe.hpp"
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/evaluation.hpp"
@@ -16,6 +13,7 @@
 #include "bench/hosts/placement.hpp"
 #include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
+#include "bench/rank/probed_run.hpp"
 #include "bench/report/trace_output.hpp"
 #include "bench/training/checkpoints/checkpoint_start.hpp"
 #include "bench/training/checkpoints/step_folder.hpp"
@@ -53,52 +51,6 @@ void write_measurement(const MeasurementReport& measurement, const std::optional
   write_whole_file(path, fragment.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n',
                    ExitCode::rank_failed);
 }
-
-/// Trains between two probes of the machine's speed, if the profile has something to compare with.
-class Probed {
- public:
-  Probed(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
-         Communicator& control)
-      : config_(config),
-        schedule_(schedule),
-        hardware_(hardware),
-        probe_(hardware, config.numerics.precision, control) {
-    if (config.machine.backend != Backend::cpu || config.measure.steps == 0 ||
-        !calibration::Probe::possible(hardware, config.numerics.precision)) {
-      return;
-    }
-    // A cell of a moment is not worth seconds of probing.
-    const double cell = predict(config, schedule, hardware).time.step.value *
-                        (config.measure.steps + config.measure.warmup_steps);
-    seconds_ = std::clamp(cell / 10, kShortest, kLongest);
-  }
-
-  void before() {
-    if (seconds_ > 0) before_ = probe_.look(seconds_);
-  }
-  void after() {
-    if (seconds_ > 0) after_ = probe_.look(seconds_);
-  }
-  std::optional<ProbedReport> report() const {
-    if (seconds_ <= 0) return std::nullopt;
-    ProbedReport report{before_, after_, {}, {}};
-    for (const SpeedClass& each : kSpeedClasses)
-      report.speed.*each.member = (before_.*each.member + after_.*each.member) / 2;
-    report.time = predict(config_, schedule_, at_speed(hardware_, report.speed)).time;
-    return report;
-  }
-
- private:
-  static constexpr double kShortest = 0.15;
-  static constexpr double kLongest = 1;
-
-  const RunConfig& config_;
-  const Schedule& schedule_;
-  const HardwareProfile& hardware_;
-  calibration::Probe probe_;
-  double seconds_ = 0;  // of one probe; 0: there are none
-  ByClass before_, after_;
-};
 
 training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,
                                       MpiCommunicator& communicator, const training::StepProgress& progress,
@@ -241,7 +193,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
       }
       return train_on_cpu(config, schedule, communicator, progress, files.checkpoints);
     };
-    Probed probed(config, schedule, hardware, communicator);
+    ProbedRun probed(config, schedule, hardware, communicator);
     probed.before();
     const training::TrainingResult result = train();
     probed.after();
@@ -251,7 +203,7 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
       measurement.device_memory = std::move(device_memory);
       measurement.gpu = std::move(gpu);
       if (result.checkpoints) measurement.checkpoints = report_of(*result.checkpoints, files.checkpoints);
-      write_measurement(measurement, probed.report(),
+      write_measurement(measurement, probed.report(measurement),
                         try_to_write_files(files, config, schedule, hardware, result));
     }
     return static_cast<int>(ExitCode::done);

@@ -30,6 +30,7 @@ OrderedJson to_json(const ProbedReport& probed) {
   return {{"before", to_json(probed.before)},
           {"after", to_json(probed.after)},
           {"speed", to_json(probed.speed)},
+          {"stretch", probed.stretch},
           {"time", std::move(time)}};
 }
 
@@ -37,7 +38,9 @@ std::optional<ProbedReport> probed_of(const OrderedJsonKeys& keys) {
   if (keys.find("probed") == nullptr) return std::nullopt;
   const OrderedJsonKeys object = keys.object("probed");
   ProbedReport probed{
-      values_of(object, "before"), values_of(object, "after"), values_of(object, "speed"), {}};
+      values_of(object, "before"), values_of(object, "after"), values_of(object, "speed"), 1, {}};
+  // Records of before have it in their speeds.
+  if (object.find("stretch") != nullptr) probed.stretch = object.number("stretch", 1, kLongest);
   const OrderedJsonKeys time = object.object("time");
   for (const auto& figure : kTimeFigures) {
     const bool lacks = figure.when_lacking && time.find(figure.key.data()) == nullptr;

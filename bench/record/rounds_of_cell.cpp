@@ -30,6 +30,7 @@ ProbedReport mean_of(const ProbedReport& a, double weight, ProbedReport b) {
     for (ByClass ProbedReport::*part : {&ProbedReport::before, &ProbedReport::after, &ProbedReport::speed})
       (b.*part).*each.member = mean((a.*part).*each.member, (b.*part).*each.member);
   }
+  b.stretch = mean(a.stretch, b.stretch);
   b.time.step.value = mean(a.time.step.value, b.time.step.value);
   return b;
 }

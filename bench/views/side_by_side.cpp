@@ -316,11 +316,15 @@ void speed_lines(Sheet& sheet, const Record& record) {
   }
   if (record.probed && record.error) {
     const ByClass& speed = record.probed->speed;
+    const double stretch = record.probed->stretch;
+    const std::string shared =
+        stretch < 1.005 ? ""
+                        : fmt::format("; all of it {:.2f} times, since others had the processors", stretch);
     sheet.say(fmt::format(
         "at the speed of the moment: step time {}, {:+.1f} % (compute took {:.2f} times as long as "
-        "calibrated, memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f})",
+        "calibrated, memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f}{})",
         readable_time(record.probed->time.step.value), 100 * record.error->probed_step_time, speed.compute,
-        speed.memory, speed.bandwidth, speed.messages, speed.host));
+        speed.memory, speed.bandwidth, speed.messages, speed.host, shared));
   }
   if (!record.measurement || record.measurement->steps.empty()) return;
   const MeasurementReport& m = *record.measurement;

@@ -116,7 +116,7 @@ constexpr Room kRooms[] = {
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/calibrate bench/cuda "
      "bench/evaluate bench/hosts bench/machine bench/report bench/training/checkpoints "
-     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/schedule "
+     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/run core/schedule "
      "kernels/cpu kernels/emulated"},
     {"bench/recovery",
      "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/record "

@@ -408,21 +408,6 @@ TEST(Probe, TellsTheSpeedOfMemoryFromThatOfTheProcessor) {
   }
 }
 
-TEST(Probe, WhatOthersTakeMakesEverythingLonger) {
-  const auto load = [](double wall, double own) {
-    RankLoad rank;
-    rank.wall = {wall};
-    rank.own = {own};
-    return rank;
-  };
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 1), 1), 1);
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.5), 1), 2) << "a neighbour has half";
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.5), 2), 1) << "two ranks on a processor have half each";
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0.4), 2), 1.25);
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 1.01), 1), 1) << "never less";
-  EXPECT_DOUBLE_EQ(stretch_of(load(1, 0), 1), 1);
-}
-
 TEST(Probe, AMessageCountsByWhatIsBeyondCalibrationsOwnScatter) {
   EXPECT_DOUBLE_EQ(message_ratio({3, 2}, 2, 0), 1) << "the lower look, as calibration keeps it";
   EXPECT_DOUBLE_EQ(message_ratio({3, 4}, 2, 0), 1.5);

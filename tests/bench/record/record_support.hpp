@@ -62,7 +62,7 @@ inline Record sample_record(const std::string& id) {
   measured.checkpoints =
       CheckpointReport{10, true, 2, 1, {12'000'000}, {6'000'000}, {0.01}, {0.02}, {0.1}, 20, {0.3}};
   record.measurement = measured;
-  record.probed = ProbedReport{{1.1, 1, 1, 1}, {1.3, 1, 1, 1}, {1.2, 1, 1, 1}, sample_time(0.52)};
+  record.probed = ProbedReport{{1.1, 1, 1, 1}, {1.3, 1, 1, 1}, {1.2, 1, 1, 1}, 1.25, sample_time(0.52)};
   PredictionReport predicted{true,    measured.memory,       sample_time(0.55), measured.throughput,
                              traffic, measured.device_memory};
   predicted.device_memory->ranks[0].reserved.reset();

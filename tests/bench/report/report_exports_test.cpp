@@ -90,7 +90,7 @@ TEST(Regression, ToleranceDecides) {
 Record steps_of_cell(double step, double slow, double apart = 0.01) {
   Record record = cell("a", step);
   for (const double each : {1 - apart, 1.0, 1 + apart}) record.measurement->steps.push_back({{step * each}});
-  record.probed = ProbedReport{{}, {}, every_class(slow), record.prediction->time};
+  record.probed = ProbedReport{{}, {}, every_class(slow), 1, record.prediction->time};
   record.probed->time.step = record.probed->time.step * slow;
   return record;
 }

@@ -1,0 +1,60 @@
+#include "bench/rank/probed_run.hpp"
+
+#include <algorithm>
+
+#include "analysis/hardware/profile_at_speed.hpp"
+#include "analysis/predict/predict.hpp"
+#include "core/run/processors.hpp"
+
+namespace plumbline {
+namespace {
+
+// Seconds of a probe.
+constexpr double kShortest = 0.15;
+constexpr double kLongest = 1;
+
+ByClass times(const ByClass& values, double factor) {
+  ByClass longer;
+  for (const SpeedClass& each : kSpeedClasses) longer.*each.member = values.*each.member * factor;
+  return longer;
+}
+
+}  // namespace
+
+ProbedRun::ProbedRun(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+                     Communicator& control)
+    : config_(config),
+      schedule_(schedule),
+      hardware_(hardware),
+      probe_(hardware, config.numerics.precision, control) {
+  if (config.machine.backend != Backend::cpu || config.measure.steps == 0 ||
+      !calibration::Probe::possible(hardware, config.numerics.precision)) {
+    return;
+  }
+  // A cell of a moment is not worth seconds of probing.
+  const double cell = predict(config, schedule, hardware).time.step.value *
+                      (config.measure.steps + config.measure.warmup_steps);
+  seconds_ = std::clamp(cell / 10, kShortest, kLongest);
+}
+
+void ProbedRun::before() {
+  if (seconds_ > 0) before_ = probe_.look(seconds_);
+}
+
+void ProbedRun::after() {
+  if (seconds_ > 0) after_ = probe_.look(seconds_);
+}
+
+std::optional<ProbedReport> ProbedRun::report(const MeasurementReport& measurement) const {
+  if (seconds_ <= 0) return std::nullopt;
+  const int processors = machine_processors();
+  const ParallelConfig& parallel = config_.parallel;
+  ProbedReport report{before_.longer, after_.longer, {}, 1, {}};
+  report.speed = speed_during(before_, after_, measurement.disturbance.disturbed, processors);
+  report.stretch = stretch_by_others(
+      measurement, {config_.layout().world(), processors, parallel.tensor * parallel.context});
+  report.time = predict(config_, schedule_, at_speed(hardware_, times(report.speed, report.stretch))).time;
+  return report;
+}
+
+}  // namespace plumbline
