@@ -9,7 +9,7 @@
 namespace plumbline {
 namespace {
 
-constexpr double kMostWaited = 0.95;  // keeps a stretch finite
+constexpr double kMostTaken = 0.95;  // keeps a stretch finite
 
 /// Of the median step where steps are long enough to be looked at one by one, else of all.
 double share_of_step(const MeasurementReport& measurement, double StepReport::*of_step, double of_all) {
@@ -21,15 +21,14 @@ double share_of_step(const MeasurementReport& measurement, double StepReport::*o
   return measurement.steps[lower_median_index(times)].*of_step;
 }
 
-/// `ranks` in step on as many of `processors` as there are ranks.
-double longer_without(double share, int ranks, int processors) {
-  if (!std::isfinite(share)) return 1;
-  const double waited = std::min(share, kMostWaited);
-  if (waited * (processors + 1) <= 1) return 1 / (1 - ranks * waited);
-  const double programs = processors / (1 - waited);
-  double longer = 1;
-  for (int i = 0; i < ranks; ++i) longer *= (programs - i) / (processors - i);
-  return longer;
+/// The share of the time in which `in_step` ranks on `used` processors go on, by the share that others take of them.
+double going_on(double share, int in_step, int used, bool yielding) {
+  const double one = 1.0 / (used + 1);
+  const double with_one = 1 - in_step * one;
+  const double with_each = yielding ? 0.5 : std::pow(0.5, in_step);
+  if (share <= one) return 1 - in_step * share;
+  if (share <= 0.5) return with_one + (with_each - with_one) * (share - one) / (0.5 - one);
+  return 2 * with_each * (1 - share);
 }
 
 }  // namespace
@@ -55,11 +54,12 @@ ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool distu
 double stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& ranks) {
   const DisturbanceReport& all = measurement.disturbance;
   const int used = std::min(ranks.ranks, ranks.processors);
-  const int in_step = std::min(ranks.in_step, used);
-  if (ranks.ranks <= ranks.processors)
-    return longer_without(share_of_step(measurement, &StepReport::waited, all.waited), in_step, used);
-  if (!all.disturbed) return 1;
-  return longer_without(share_of_step(measurement, &StepReport::others, all.others), in_step, used);
+  const bool yielding = ranks.ranks > ranks.processors;
+  if (yielding && !all.disturbed) return 1;
+  const double share = yielding ? share_of_step(measurement, &StepReport::others, all.others)
+                                : share_of_step(measurement, &StepReport::waited, all.waited);
+  if (!std::isfinite(share)) return 1;
+  return 1 / going_on(std::min(share, kMostTaken), std::min(ranks.in_step, used), used, yielding);
 }
 
 }  // namespace plumbline

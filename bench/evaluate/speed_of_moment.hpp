@@ -27,11 +27,12 @@ struct RanksOnMachine {
 };
 
 /// How many times longer than with all its processors to itself the median step took, by the system's own counts and never by
-/// its length: at least 1. A rank is without a processor a share w of its time (with more ranks than processors: the share that
-/// others have of these, where it is known well enough to mark the cell). A step goes on while the g ranks that are in step all
-/// have one: up to one neighbour on A processors in use (w <= 1/(A+1)) never takes two at once, so 1 - g w of the time;
-/// with more of them, T = A/(1-w) programs for A processors, all of the g are among those that run in
-/// prod_{i<g} (A-i)/(T-i) of it, as if drawn (hypergeometric).
+/// its length: at least 1. A rank is without a processor a share w of its time; with more ranks than processors w is the share
+/// that others have of these, where it is known well enough to mark the cell. A step goes on while the g ranks in step all
+/// have a processor. One endless neighbour on the A processors in use has w = 1/(A+1) and never two processors at once: the
+/// step goes on for 1 - g w of the time. One on each has w = 1/2: the ranks have their processors independently, 1/2^g of the
+/// time, but 1/2 where ranks that share processors yield them to the neighbour instead of waiting on them. Less, and what is
+/// between, is a mixture in time of none, one and many; beyond w = 1/2 the time goes to 0 with 1 - w.
 double stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& ranks);
 
 }  // namespace plumbline

@@ -50,13 +50,15 @@ TEST(SpeedOfMoment, AStepGoesOnWhileAllRanksInStepHaveAProcessor) {
     RanksOnMachine ranks;
     double waited, others, stretch;
   };
-  for (const Case& c : {Case{{1, 2, 1}, 0, 0.5, 1},  // the neighbour has the other processor
-                        Case{{2, 2, 1}, 1 / 3.0, 1 / 3.0, 1.5}, Case{{2, 2, 2}, 1 / 3.0, 1 / 3.0, 3},
-                        Case{{2, 2, 2}, 0.1, 0.1, 1.25},   // the neighbour is there now and then
-                        Case{{2, 2, 2}, 0.5, 0.5, 6},      // two of them: one of six pairs is both ranks
-                        Case{{2, 8, 2}, 1 / 3.0, 0.9, 3},  // two processors are in use
-                        Case{{2, 2, 1}, kUnknown, 0.3, 1}, Case{{4, 2, 1}, kUnknown, 1 / 3.0, 1.5},
-                        Case{{4, 2, 4}, kUnknown, 1 / 3.0, 3}}) {
+  for (const Case& c :
+       {Case{{1, 2, 1}, 0, 0.5, 1},  // the neighbour has the other processor
+        Case{{2, 2, 1}, 1 / 3.0, 1 / 3.0, 1.5}, Case{{2, 2, 2}, 1 / 3.0, 1 / 3.0, 3},
+        Case{{2, 2, 2}, 0.1, 0.1, 1.25},  // the neighbour is there now and then
+        Case{{2, 2, 2}, 0.5, 0.5, 4},     // one on each
+        Case{{2, 2, 1}, 0.5, 0.5, 2}, Case{{2, 2, 1}, 0.75, 0.75, 4}, Case{{1, 1, 1}, 0.25, 0.25, 4 / 3.0},
+        Case{{2, 8, 2}, 1 / 3.0, 0.9, 3},  // two processors are in use
+        Case{{2, 2, 1}, kUnknown, 0.3, 1}, Case{{4, 2, 1}, kUnknown, 1 / 3.0, 1.5},
+        Case{{4, 2, 4}, kUnknown, 1 / 3.0, 3}, Case{{4, 2, 4}, kUnknown, 0.5, 2}}) {
     EXPECT_NEAR(stretch_by_others(measured(c.waited, c.others), c.ranks), c.stretch, 1e-9)
         << c.ranks.ranks << " ranks, " << c.ranks.in_step << " in step, waited " << c.waited;
   }
