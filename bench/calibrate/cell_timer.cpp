@@ -45,6 +45,16 @@ void CellTimer::begin(const Cell& cell, std::int64_t first) {
 }
 
 double CellTimer::look() {
+  sample();
+  return lower_median(samples_) / parts_;
+}
+
+double CellTimer::usual() {
+  sample();
+  return (processor_clock_ ? mean(samples_) : lower_median(samples_)) / parts_;
+}
+
+void CellTimer::sample() {
   samples_.clear();
   const double start = monotonic_now().value;
   double passed = 0;
@@ -52,7 +62,6 @@ double CellTimer::look() {
     samples_.push_back(run_batch());
     passed = monotonic_now().value - start;
   }
-  return lower_median(samples_) / parts_;
 }
 
 double CellTimer::run_batch() {

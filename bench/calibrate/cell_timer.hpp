@@ -22,8 +22,14 @@ class CellTimer {
   /// call takes longer than all that). Long calls are timed in processor time, so that what else runs on the machine
   /// does not count.
   double look();
+  /// Whether calls are long enough for it.
+  bool on_processor_clock() const { return processor_clock_; }
+  /// As look(), but the mean of calls that are timed in processor time: with the moments in which this processor does something
+  /// else, or less, as a step has them.
+  double usual();
 
  private:
+  void sample();
   double run_batch();
 
   Operators& operators_;

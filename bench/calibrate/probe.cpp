@@ -27,9 +27,9 @@ struct ProbeCell {
 };
 constexpr ProbeCell kProbeCells[] = {
     {"forward", {256, 1024, 1024}, 1},
+    {"forward", {64, 64, 256}, 0},
     {"input_gradient", {256, 256, 1024}, 1},
     {"weight_gradient", {256, 1024, 256}, 1},
-    {"forward", {64, 64, 256}, 0},
     {"weight_gradient", {16, 64, 64}, 0},
     {"forward", {256, 64, 1}, 1},
     {"backward", {256, 64, 1}, 1},
@@ -163,7 +163,7 @@ ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>&
       if (class_of_probe(cells[i]) == member && !is_from_memory(cells[i]) && calibrated > 0)
         ratios.push_back(seconds[i] / calibrated);
     }
-    if (!ratios.empty()) longer.*member = median(ratios);
+    if (!ratios.empty()) longer.*member = interquartile_mean(ratios);
   }
   std::vector<double> ratios;
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -195,6 +195,7 @@ ProbeLook Probe::look(double seconds) const {
       profile_.processors > 1 ? std::min(1.0, (world - 1.0) / (profile_.processors - 1.0)) : 0;
   const std::vector<Cell> cells = probe_cells(storage_);
   std::vector<std::vector<double>> looks(cells.size());
+  std::vector<bool> by_processor(cells.size());
   RankLoad load;
   {
     const std::unique_ptr<Operators> operators = make_cpu_operators();
@@ -206,14 +207,16 @@ ProbeLook Probe::look(double seconds) const {
     for (std::int64_t round = 0; round == 0 || (monotonic_now() - start.at).value < seconds; ++round) {
       for (std::size_t i = 0; i < cells.size(); ++i) {
         timer.begin(cells[i], round * 31);
-        looks[i].push_back(timer.look());
+        looks[i].push_back(timer.usual());
+        by_processor[i] = timer.on_processor_clock();
       }
     }
     load = difference(read_load(), start);
   }
   std::vector<double> figures;
   figures.reserve(looks.size());
-  for (const std::vector<double>& each : looks) figures.push_back(median(each));
+  for (std::size_t i = 0; i < looks.size(); ++i)
+    figures.push_back(by_processor[i] ? mean(looks[i]) : median(looks[i]));
   ByClass mine = operator_ratios(profile_, cells, figures, busy);
   control_.barrier(Group::world);
   if (profile_.allocation.value > 0) mine.host = measure_allocation() / profile_.allocation;

@@ -27,8 +27,8 @@ double calibrated_in_caches(const HardwareProfile& profile, const Cell& cell, do
 /// What the profile says that a cell takes while `busy` of the other processors work; negative when it has no times of it.
 double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy);
 
-/// How many times longer than calibrated operators take, by the seconds that probe_cells() took: medians of products and of others
-/// in caches, and of what those that come from memory take longer than these say.
+/// How many times longer than calibrated operators take, by the seconds that probe_cells() took: interquartile means over products and over
+/// others in caches, and the median of what those that come from memory take longer than these say.
 ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
                         const std::vector<double>& seconds, double busy);
 
@@ -44,7 +44,7 @@ class Probe {
   /// A profile of operators that were measured: there is something to compare with.
   static bool possible(const HardwareProfile& profile, DType storage);
 
-  /// The mean of all ranks, 1 where there is nothing to compare. A probe takes the medians of its looks: calibration's lower
+  /// The mean of all ranks, 1 where there is nothing to compare. A probe takes usual times (CellTimer): calibration's lower
   /// quartiles are what a quiet machine does, and a step takes what it does now. Takes about `seconds`, and a moment for the
   /// messages. Collective.
   ProbeLook look(double seconds) const;

@@ -1,4 +1,4 @@
-// Medians. For an even count there are two middle values; the name says what becomes of them.
+// Medians and means. For an even count there are two middle values; the name says what becomes of them.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +37,20 @@ T upper_median(std::vector<T> values) {
 /// The middle value, or the mean of the two. Throws Error when there are none.
 inline double median(const std::vector<double>& values) {
   return values.size() % 2 == 1 ? upper_median(values) : (lower_median(values) + upper_median(values)) / 2;
+}
+
+/// Throws Error when there are none.
+inline double mean(const std::vector<double>& values) {
+  if (values.empty()) throw Error("a mean of no values was asked for");
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// Without the lowest and the highest quarter the mean of the rest: as deaf to outliers as a median, and steadier. Throws Error
+/// when there are none.
+inline double interquartile_mean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto left_out = static_cast<std::ptrdiff_t>(values.size() / 4);
+  return mean({values.begin() + left_out, values.end() - left_out});
 }
 
 /// Where the lower median stands. Throws Error when there are no values.
