@@ -243,6 +243,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
         {result.step_times[i], load.others, load.stolen, load.waited, load.involuntary, load.frequency});
   }
   report.disturbance = disturbance_of(report.steps, machine_processors());
+  clip_shares(report.steps);
   report.computing = computing_report(result, layout);
   report.lanes = some_of(result.lane_sums);
   for (const training::LayerLoad& layer : result.expert_load)

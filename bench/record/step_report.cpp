@@ -32,6 +32,11 @@ OrderedJson known(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
 }
 
+/// Reading takes a moment: less than nothing is nothing. NaN stays.
+double at_least_nothing(double share) {
+  return share < 0 ? 0 : share;
+}
+
 double number_or_unknown(const OrderedJsonKeys& keys, const char* key) {
   return keys.find(key) == nullptr ? StepReport::kUnknown : keys.number(key, 0);
 }
@@ -44,14 +49,16 @@ DisturbanceReport disturbance_of(const std::vector<StepReport>& steps, int proce
   const auto mean = [&](double StepReport::*member) {
     double sum = 0;
     for (const StepReport& step : steps) sum += step.*member * step.time.value;
-    return wall > 0 ? sum / wall : StepReport::kUnknown;
+    return wall > 0 ? at_least_nothing(sum / wall) : StepReport::kUnknown;
   };
   DisturbanceReport report;
   report.others = mean(&StepReport::others);
   report.stolen = mean(&StepReport::stolen);
   report.waited = mean(&StepReport::waited);
-  // Each processor's counter may be a tick off at either end.
-  const double resolution = wall > 0 ? 2 * kTick / (wall * std::sqrt(static_cast<double>(processors))) : 0;
+  // Each step's ends fall anywhere within a tick of each processor's counter, and a step that is shorter sees one or none.
+  double variance = 0;
+  for (const StepReport& step : steps) variance += processors * kTick * std::min(step.time.value, kTick);
+  const double resolution = wall > 0 ? std::sqrt(variance) / (wall * processors) : 0;
   report.disturbed = report.others > kDisturbed + resolution || report.stolen > kDisturbed + resolution ||
                      report.waited > kDisturbed;
   return report;
@@ -63,6 +70,13 @@ double worst_share(const DisturbanceReport& disturbance) {
     if (disturbance.*each.member > worst) worst = disturbance.*each.member;
   }
   return worst;
+}
+
+void clip_shares(std::vector<StepReport>& steps) {
+  for (StepReport& step : steps) {
+    for (double StepReport::*const share : {&StepReport::others, &StepReport::stolen, &StepReport::waited})
+      step.*share = at_least_nothing(step.*share);
+  }
 }
 
 std::string what_disturbed(const DisturbanceReport& disturbance) {

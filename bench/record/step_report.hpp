@@ -33,8 +33,11 @@ struct DisturbanceReport {
 };
 constexpr double kDisturbed = 0.05;
 
-/// `processors`: of the machine.
+/// `processors`: of the machine. Shares of steps may be below zero, where a counter's ticks are longer than they: before
+/// clip_shares, since only as they are their mean is right.
 DisturbanceReport disturbance_of(const std::vector<StepReport>& steps, int processors);
+/// What is below zero becomes zero, for people and programs to read.
+void clip_shares(std::vector<StepReport>& steps);
 /// The largest share of others, stolen and waited that is known; 0 without any.
 double worst_share(const DisturbanceReport& disturbance);
 /// "others used 12 % of the processors, …", of what is above kDisturbed.

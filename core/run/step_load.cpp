@@ -18,12 +18,10 @@ StepLoad step_load_of(const std::vector<RankLoad>& ranks, int processors) {
     load.frequency += rank.frequency / count;
   }
   const Seconds all = first.wall * processors;
-  // Reading takes a moment: less than nothing is nothing. NaN stays.
-  const auto share = [](double value) { return value < 0 ? 0 : value; };
-  load.others = share((first.busy - own) / all);
-  load.stolen = share(first.stolen / all);
+  load.others = (first.busy - own) / all;
+  load.stolen = first.stolen / all;
   load.waited = static_cast<int>(ranks.size()) > processors ? std::numeric_limits<double>::quiet_NaN()
-                                                            : share(waited / (first.wall * count));
+                                                            : waited / (first.wall * count);
   return load;
 }
 

@@ -9,8 +9,10 @@ namespace plumbline {
 
 /// One step, all ranks on one machine. Shares are of 1; what is not known is NaN.
 struct StepLoad {
-  Seconds wall;       // between the readings, a little more than the step
-  double others = 0;  // of the machine's processors, used by other programs
+  Seconds wall;  // between the readings, a little more than the step
+  /// Of the machine's processors, used by other programs. The machine counts in ticks: of a step that is shorter it is below
+  /// zero in most and far too much in some, and right in the mean of many.
+  double others = 0;
   double stolen = 0;  // of them, given to other machines by the hypervisor
   double waited =
       0;  // of the ranks' time, waiting for a processor; NaN when there are more ranks than processors
