@@ -13,7 +13,7 @@ struct ProbedReport {
   ByClass before, after;  // how many times longer than calibrated, straight before and after the cell
   ByClass speed;          // of the cell by these (bench/evaluate/speed_of_moment.hpp)
   double stretch = 1;     // how many times longer everything took because others had its processors
-  StepTime time;  // with both
+  StepTime time;          // with both
 };
 
 OrderedJson to_json(const ByClass& values);
