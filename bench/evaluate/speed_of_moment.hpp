@@ -23,7 +23,7 @@ ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool distu
 struct RanksOnMachine {
   int ranks = 1;
   int processors = 1;
-  int in_step = 1;  // ranks that wait for one another within every layer: of a tensor and context group
+  int in_step = 1;  // ranks that wait for one another within every layer: tensor, context and expert ranks
 };
 
 /// How many times longer than with all its processors to itself the median step took, by the system's own counts and never by

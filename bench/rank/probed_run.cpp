@@ -51,8 +51,9 @@ std::optional<ProbedReport> ProbedRun::report(const MeasurementReport& measureme
   const ParallelConfig& parallel = config_.parallel;
   ProbedReport report{before_.longer, after_.longer, {}, 1, {}};
   report.speed = speed_during(before_, after_, measurement.disturbance.disturbed, processors);
-  report.stretch = stretch_by_others(
-      measurement, {config_.layout().world(), processors, parallel.tensor * parallel.context});
+  // Experts lie on ranks of other sequences or of other parts of the same one.
+  const int in_step = parallel.tensor * std::max(parallel.context, parallel.expert);
+  report.stretch = stretch_by_others(measurement, {config_.layout().world(), processors, in_step});
   report.time = predict(config_, schedule_, at_speed(hardware_, times(report.speed, report.stretch))).time;
   return report;
 }
