@@ -11,17 +11,25 @@ namespace {
 
 constexpr double kMostTaken = 0.95;  // keeps a stretch finite
 
-/// Of the median step where steps are long enough to be looked at one by one, else of all.
-double share_of_step(const MeasurementReport& measurement, double StepReport::*of_step, double of_all) {
+/// Of the median step where steps are long enough to be looked at one by one, else of all. `others`: those of others, not
+/// what ranks waited.
+std::vector<double> shares_in_step(const MeasurementReport& measurement, bool others) {
   constexpr Seconds kLong{0.1};
-  if (measurement.time.step < kLong || measurement.steps.empty()) return of_all;
+  const DisturbanceReport& all = measurement.disturbance;
+  if (measurement.time.step < kLong || measurement.steps.empty()) return {others ? all.others : all.waited};
   std::vector<Seconds> times;
   times.reserve(measurement.steps.size());
   for (const StepReport& step : measurement.steps) times.push_back(step.time);
-  return measurement.steps[lower_median_index(times)].*of_step;
+  const StepReport& median = measurement.steps[lower_median_index(times)];
+  if (median.parts.empty()) return {others ? median.others : median.waited};
+  std::vector<double> shares;
+  shares.reserve(median.parts.size());
+  for (const PartOfStep& part : median.parts) shares.push_back(others ? part.others : part.waited);
+  return shares;
 }
 
-/// The share of the time in which `in_step` ranks on `used` processors go on, by the share that others take of them.
+/// The share of the time in which `in_step` ranks on `used` processors go on, by the share that others take of them. Below
+/// zero, where ticks are counted late, it is above 1: right in the mean.
 double going_on(double share, int in_step, int used, bool yielding) {
   const double one = 1.0 / (used + 1);
   const double with_one = 1 - in_step * one;
@@ -52,14 +60,16 @@ ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool distu
 }
 
 double stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& ranks) {
-  const DisturbanceReport& all = measurement.disturbance;
   const int used = std::min(ranks.ranks, ranks.processors);
   const bool yielding = ranks.ranks > ranks.processors;
-  if (yielding && !all.disturbed) return 1;
-  const double share = yielding ? share_of_step(measurement, &StepReport::others, all.others)
-                                : share_of_step(measurement, &StepReport::waited, all.waited);
-  if (!std::isfinite(share)) return 1;
-  return 1 / going_on(std::min(share, kMostTaken), std::min(ranks.in_step, used), used, yielding);
+  if (yielding && !measurement.disturbance.disturbed) return 1;
+  const std::vector<double> shares = shares_in_step(measurement, yielding);
+  double going = 0;
+  for (const double share : shares) {
+    if (!std::isfinite(share)) return 1;
+    going += going_on(std::min(share, kMostTaken), std::min(ranks.in_step, used), used, yielding);
+  }
+  return std::max(1.0, static_cast<double>(shares.size()) / going);
 }
 
 }  // namespace plumbline

@@ -7,8 +7,9 @@
 
 #include <array>
 #include <cstdio>
-#include <ctime>
 #include <limits>
+
+#include "core/base/monotonic_clock.hpp"
 
 namespace plumbline {
 namespace {
@@ -35,13 +36,21 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
+/// NaN where the system does not say.
+double processor_frequency() {
+  std::array<char, 96> path{};
+  std::snprintf(path.data(), path.size(), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",
+                sched_getcpu());
+  double kilohertz = 0;
+  const ProcText frequency(path.data());
+  return std::sscanf(frequency.text(), "%lf", &kilohertz) == 1 ? 1e3 * kilohertz : kUnknown.value;
+}
+
 }  // namespace
 
 LoadReading read_load() {
   LoadReading reading;
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  reading.at = {static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec)};
+  reading.at = monotonic_now();
   reading.busy = reading.stolen = reading.waited = kUnknown;
 
   unsigned long long user = 0, nice = 0, system = 0, idle = 0, waiting = 0, interrupts = 0, soft = 0,
@@ -61,23 +70,18 @@ LoadReading read_load() {
   getrusage(RUSAGE_SELF, &usage);
   reading.own = {seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime)};
   reading.involuntary = usage.ru_nivcsw;
+  reading.frequency = processor_frequency();
   return reading;
 }
 
-double processor_frequency() {
-  std::array<char, 96> path{};
-  std::snprintf(path.data(), path.size(), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",
-                sched_getcpu());
-  double kilohertz = 0;
-  const ProcText frequency(path.data());
-  return std::sscanf(frequency.text(), "%lf", &kilohertz) == 1 ? 1e3 * kilohertz : kUnknown.value;
-}
-
 RankLoad difference(const LoadReading& later, const LoadReading& earlier) {
-  return {later.at - earlier.at,         later.busy - earlier.busy,
-          later.stolen - earlier.stolen, later.own - earlier.own,
-          later.waited - earlier.waited, static_cast<double>(later.involuntary - earlier.involuntary),
-          processor_frequency()};
+  return {later.at - earlier.at,
+          later.busy - earlier.busy,
+          later.stolen - earlier.stolen,
+          later.own - earlier.own,
+          later.waited - earlier.waited,
+          static_cast<double>(later.involuntary - earlier.involuntary),
+          later.frequency};
 }
 
 }  // namespace plumbline

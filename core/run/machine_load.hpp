@@ -16,13 +16,11 @@ struct LoadReading {
   Seconds own;                   // this process on processors
   Seconds waited;                // this process ready to run without a processor
   std::int64_t involuntary = 0;  // times that this process lost its processor
+  double frequency = 0;          // of the processor that this thread is on now, in Hz
 };
 LoadReading read_load();
 
-/// Frequency of the processor that this thread is on, in Hz; NaN where the system does not say.
-double processor_frequency();
-
-/// What passed between two readings on one rank.
+/// What passed between two readings on one rank, and the frequency at the later one.
 struct RankLoad {
   Seconds wall, busy, stolen, own, waited;
   double involuntary = 0;

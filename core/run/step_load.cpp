@@ -25,4 +25,15 @@ StepLoad step_load_of(const std::vector<RankLoad>& ranks, int processors) {
   return load;
 }
 
+std::vector<StepLoad> step_loads_of(const std::vector<LoadOfParts>& ranks, int processors) {
+  std::vector<StepLoad> loads;
+  loads.reserve(kStepParts);
+  std::vector<RankLoad> part(ranks.size());
+  for (std::size_t i = 0; i < kStepParts; ++i) {
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) part[rank] = ranks[rank][i];
+    loads.push_back(step_load_of(part, processors));
+  }
+  return loads;
+}
+
 }  // namespace plumbline

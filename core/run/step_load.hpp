@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/run/machine_load.hpp"
+#include "core/run/load_samples.hpp"
 
 namespace plumbline {
 
@@ -22,5 +22,7 @@ struct StepLoad {
 
 /// `ranks`: of one step, rank 0 first, whose reading of the machine is taken. `processors`: of the machine.
 StepLoad step_load_of(const std::vector<RankLoad>& ranks, int processors);
+/// The same of each part of it.
+std::vector<StepLoad> step_loads_of(const std::vector<LoadOfParts>& ranks, int processors);
 
 }  // namespace plumbline

@@ -22,6 +22,7 @@
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/base/statistics.hpp"
+#include "core/run/load_samples.hpp"
 #include "core/run/processors.hpp"
 #include "core/trace/lane_pieces.hpp"
 
@@ -42,6 +43,7 @@ double mean_loss(Communicator& control, double share) {
 struct StepMeasurement {
   Seconds time;
   StepLoad load;
+  std::vector<StepLoad> load_of_parts;
   Seconds tensor_communication;
   Seconds data_communication;
   Seconds host_waits;
@@ -64,6 +66,7 @@ class Run {
         control_(control),
         stages_(config, schedule, operators, communicator, arena, host),
         computing_(stages_, communicator, std::move(worked)) {
+    observers_.add(&load_);
     observers_.add(observer);
     if (config.machine.backend == Backend::emulated) return;
     if (checkpoint) {
@@ -86,7 +89,7 @@ class Run {
 
   StepMeasurement step(int index) {
     start(index);
-    const LoadReading load_before = read_load();
+    load_.begin();
     observers_.step_begins(index);
     communicator_.barrier(Group::world);
     const Seconds origin = from_first_rank(control_, communicator_.now());
@@ -103,8 +106,9 @@ class Run {
     step.vocabulary_waits = stages_.vocabulary_waits();
     step.collectives = stages_.collectives(origin);
     step.time = {*std::max_element(ends.begin(), ends.end())};
-    const RankLoad load = plumbline::difference(read_load(), load_before);
-    step.load = step_load_of(from_every_rank(control_, load), machine_processors());
+    load_.end();
+    step.load = step_load_of(from_every_rank(control_, load_.whole()), machine_processors());
+    step.load_of_parts = step_loads_of(from_every_rank(control_, load_.parts()), machine_processors());
     observers_.step_ends(origin, step.events, step.tensor_communication);
     note_lanes(origin, step);
     return step;
@@ -158,6 +162,7 @@ class Run {
   RankStages stages_;
   ComputingProgram computing_;
   StepObservers observers_;
+  LoadSamples load_;
   std::optional<StepData> data_;
   Traffic traffic_;
 };
@@ -291,6 +296,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
       result.step_loads.push_back(measured.load);
+      result.part_loads.push_back(std::move(measured.load_of_parts));
       timed.push_back(std::move(measured));
     }
     if (saves_gradients) save_gradients(stages, config.files.save_gradients);

@@ -1,7 +1,6 @@
 // Clock reading and offset measurement.
 #include "core/backends/mpi/clock.hpp"
 
-#include <ctime>
 #include <limits>
 
 #include "core/backends/mpi/check.hpp"
@@ -14,12 +13,6 @@ constexpr int kRoundTrips = 100;
 constexpr int kTag = 1;
 
 }  // namespace
-
-Seconds monotonic_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return {static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9};
-}
 
 ClockOffset common_clock(MPI_Comm world) {
   MpiComm host;

@@ -2,12 +2,9 @@
 #pragma once
 
 #include "core/backends/mpi/mpi_header.hpp"
-#include "core/base/units.hpp"
+#include "core/base/monotonic_clock.hpp"
 
 namespace plumbline {
-
-/// CLOCK_MONOTONIC of this host.
-Seconds monotonic_now();
 
 /// What to add to this rank's clock to read rank 0's, and how wrong that may be.
 struct ClockOffset {

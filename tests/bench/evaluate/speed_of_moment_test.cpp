@@ -64,6 +64,23 @@ TEST(SpeedOfMoment, AStepGoesOnWhileAllRanksInStepHaveAProcessor) {
   }
 }
 
+// Eight ranks, two of them in step, on two processors: a build that ran for 70 % of the step made it 1.6 times as long, an
+// endless loop that has the same share of the whole step three times.
+TEST(SpeedOfMoment, WhatComesAndGoesWithinAStepIsNotOneNeighbourForAllOfIt) {
+  MeasurementReport measurement = measured(0.35, 0.35);
+  std::vector<PartOfStep>& parts = measurement.steps[1].parts;
+  parts.assign(16, {0.5, 0.5});
+  for (int part = 0; part < 4; ++part) parts[static_cast<std::size_t>(part)] = {0, 0};
+  parts[4] = {-0.1, -0.1};  // counted late
+  parts[5] = {0.1, 0.1};
+  EXPECT_NEAR(stretch_by_others(measurement, {8, 2, 2}), 1 / (6 / 16.0 + 10 / 16.0 * 0.5), 1e-9);
+  EXPECT_NEAR(stretch_by_others(measurement, {2, 2, 2}), 1 / (6 / 16.0 + 10 / 16.0 * 0.25), 1e-9);
+  parts.assign(16, {1 / 3.0, 1 / 3.0});
+  EXPECT_NEAR(stretch_by_others(measurement, {8, 2, 2}), 3, 1e-9);
+  parts.assign(16, {-0.1, -0.1});
+  EXPECT_EQ(stretch_by_others(measurement, {8, 2, 2}), 1);
+}
+
 TEST(SpeedOfMoment, ShortStepsAreLookedAtTogether) {
   MeasurementReport measurement = measured(0.4, 0.4);
   measurement.time.step = {0.002};
