@@ -32,8 +32,8 @@ struct RanksOnMachine {
 /// have a processor. One endless neighbour on the A processors in use has w = 1/(A+1) and never two processors at once: the
 /// step goes on for 1 - g w of the time. One on each has w = 1/2: the ranks have their processors independently, 1/2^g of the
 /// time, but 1/2 where ranks that share processors yield them to the neighbour instead of waiting on them. Less, and what is
-/// between, is a mixture in time of none, one and many; beyond w = 1/2 the time goes to 0 with 1 - w. What comes and goes
-/// within a step is no such mixture everywhere: of long steps the parts are looked at one by one.
+/// between, is a mixture in time of none, one and many; beyond w = 1/2 the time goes to 0 with 1 - w. Two neighbours
+/// for a part of a step have the same w as one for all of it: of steps of 0.1 s and more the parts are looked at one by one.
 double stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& ranks);
 
 }  // namespace plumbline
