@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "analysis/predict/slower_ranks.hpp"
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -54,7 +55,7 @@ Shares communication_shares(const RepeatedSchedule& step, const StageCostsPredic
   return shares;
 }
 
-/// Adds to `vocabulary` what the actions themselves wait for its collectives.
+/// Shares of communication are those of `predicted`. Adds to `vocabulary` what the actions themselves wait for its collectives.
 StepTime step_time(const RepeatedSchedule& step, const StepSummary& summary,
                    const StageCostsPrediction& predicted, VocabularyOverlap& vocabulary) {
   StepTime time;
@@ -216,12 +217,12 @@ bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfi
   return device ? device->fits() : memory.fits(hardware.memory);
 }
 
-Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware) {
-  return predict(config, step, hardware, framework_of(config));
-}
+namespace {
 
-Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-                   const cluster::Software* framework) {
+/// `longer`: empty, or as predict() says.
+Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
+                        const HardwareProfile& hardware, const cluster::Software* framework,
+                        const std::vector<double>& longer) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   const Schedule& schedule = step.once;
@@ -240,14 +241,30 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
   StepSimulation simulation(step);
   StageCostsPrediction predicted = stage_costs(config, simulation, hardware, framework, rows);
   const bool collectives = schedule.vocab != VocabPasses::none;
-  if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(predicted.costs));
-  prediction.time = step_time(step, simulation.run(predicted.costs), predicted, prediction.vocabulary);
+  prediction.costs = longer.empty() ? predicted.costs : with_slower_ranks(predicted.costs, schedule, longer);
+  if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(prediction.costs));
+  prediction.time = step_time(step, simulation.run(prediction.costs), predicted, prediction.vocabulary);
   prediction.time.exposed_vocabulary = total_of(prediction.vocabulary, &CollectiveOverlap::waited);
   if (collectives) prediction.time.vocabulary_collectives = prediction.vocabulary;
   prediction.throughput = throughput_of(config, hardware, prediction.time.step, schedule.stages_per_route());
-  prediction.costs = std::move(predicted.costs);
   prediction.lines = std::move(predicted.lines);
   return prediction;
+}
+
+}  // namespace
+
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware) {
+  return predict_with(config, step, hardware, framework_of(config), {});
+}
+
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
+                   const std::vector<double>& longer) {
+  return predict_with(config, step, hardware, framework_of(config), longer);
+}
+
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
+                   const cluster::Software* framework) {
+  return predict_with(config, step, hardware, framework, {});
 }
 
 }  // namespace plumbline

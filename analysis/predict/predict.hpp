@@ -38,6 +38,10 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
 
 /// Throws InputError when why_unpredictable has a reason.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware);
+/// The same where what each pipeline rank does takes so many times longer, such as one whose processor others use too; messages,
+/// collectives between stages and memory are as before. Throws InputError unless there is one factor per pipeline rank.
+Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
+                   const std::vector<double>& longer);
 /// The same with a framework's traits instead of those that `software` names.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const cluster::Software* framework);

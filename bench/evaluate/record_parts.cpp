@@ -241,8 +241,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
     const StepLoad& load = result.step_loads[i];
     report.steps.push_back(
         {result.step_times[i], load.others, load.stolen, load.waited, load.involuntary, load.frequency, {}});
-    for (const StepLoad& part : result.part_loads[i])
-      report.steps.back().parts.push_back({part.others, part.waited});
+    report.steps.back().lost = result.lost[i];
   }
   report.disturbance = disturbance_of(report.steps, machine_processors());
   clip_shares(report.steps);

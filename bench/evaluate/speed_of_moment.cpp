@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "core/base/statistics.hpp"
@@ -11,30 +12,31 @@ namespace {
 
 constexpr double kMostTaken = 0.95;  // keeps a stretch finite
 
-/// Of the median step where steps are long enough to be looked at one by one, else of all. `others`: those of others, not
-/// what ranks waited.
-std::vector<double> shares_in_step(const MeasurementReport& measurement, bool others) {
+using LostByRank = std::vector<double>;
+
+/// The parts of the median step where steps are long enough to be looked at one by one, else those of all.
+std::vector<LostByRank> parts_of_interest(const MeasurementReport& measurement) {
   constexpr Seconds kLong{0.1};
-  const DisturbanceReport& all = measurement.disturbance;
-  if (measurement.time.step < kLong || measurement.steps.empty()) return {others ? all.others : all.waited};
-  std::vector<Seconds> times;
-  times.reserve(measurement.steps.size());
-  for (const StepReport& step : measurement.steps) times.push_back(step.time);
-  const StepReport& median = measurement.steps[lower_median_index(times)];
-  if (median.parts.empty()) return {others ? median.others : median.waited};
-  std::vector<double> shares;
-  shares.reserve(median.parts.size());
-  for (const PartOfStep& part : median.parts) shares.push_back(others ? part.others : part.waited);
-  return shares;
+  const std::vector<StepReport>& steps = measurement.steps;
+  if (steps.empty()) return {};
+  if (measurement.time.step >= kLong) {
+    std::vector<Seconds> times;
+    times.reserve(steps.size());
+    for (const StepReport& step : steps) times.push_back(step.time);
+    return steps[lower_median_index(times)].lost;
+  }
+  std::vector<LostByRank> parts;
+  for (const StepReport& step : steps) parts.insert(parts.end(), step.lost.begin(), step.lost.end());
+  return parts;
 }
 
-/// The share of the time in which `in_step` ranks on `used` processors go on, by the share that others take of them. Below
-/// zero, where ticks are counted late, it is above 1: right in the mean.
-double going_on(double share, int in_step, int used, bool yielding) {
-  const double one = 1.0 / (used + 1);
-  const double with_one = 1 - in_step * one;
-  const double with_each = yielding ? 0.5 : std::pow(0.5, in_step);
-  if (share <= one) return 1 - in_step * share;
+/// The share of the time in which ranks on `processors` go on in step, by the share that others take of these. Counters that
+/// lag behind make it negative in one part and larger in the next: right in the mean.
+double going_on(double share, int processors, bool yielding) {
+  const double one = 1.0 / (processors + 1);
+  const double with_one = 1 - processors * one;
+  const double with_each = yielding ? 0.5 : std::pow(0.5, processors);
+  if (share <= one) return 1 - processors * share;
   if (share <= 0.5) return with_one + (with_each - with_one) * (share - one) / (0.5 - one);
   return 2 * with_each * (1 - share);
 }
@@ -59,17 +61,26 @@ ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool distu
   return speed;
 }
 
-double stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& ranks) {
-  const int used = std::min(ranks.ranks, ranks.processors);
-  const bool yielding = ranks.ranks > ranks.processors;
-  if (yielding && !measurement.disturbance.disturbed) return 1;
-  const std::vector<double> shares = shares_in_step(measurement, yielding);
-  double going = 0;
-  for (const double share : shares) {
-    if (!std::isfinite(share)) return 1;
-    going += going_on(std::min(share, kMostTaken), std::min(ranks.in_step, used), used, yielding);
+std::vector<double> stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& on) {
+  const std::vector<double> unknown(static_cast<std::size_t>(on.pipeline), 1.0);
+  const bool yielding = on.ranks > on.processors;
+  if (yielding && !measurement.disturbance.disturbed) return unknown;
+  const std::vector<LostByRank> parts = parts_of_interest(measurement);
+  if (parts.empty()) return unknown;
+  std::vector<double> stretch = unknown;
+  const int stage = on.ranks / on.pipeline;
+  for (int first = 0; first < on.ranks; first += on.in_step) {
+    double going = 0;
+    for (const LostByRank& lost : parts) {
+      const auto from = lost.begin() + first;
+      const double share = std::accumulate(from, from + on.in_step, 0.0) / on.in_step;
+      if (!std::isfinite(share)) return unknown;
+      going += going_on(std::min(share, kMostTaken), std::min(on.in_step, on.processors), yielding);
+    }
+    double& longest = stretch[static_cast<std::size_t>(first / stage)];
+    longest = std::max(longest, static_cast<double>(parts.size()) / going);
   }
-  return std::max(1.0, static_cast<double>(shares.size()) / going);
+  return stretch;
 }
 
 }  // namespace plumbline

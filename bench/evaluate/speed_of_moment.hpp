@@ -1,6 +1,8 @@
 // How quick the machine was while a cell ran: from two probes, and from what the system counted during the steps.
 #pragma once
 
+#include <vector>
+
 #include "bench/record/record.hpp"
 #include "core/base/by_class.hpp"
 #include "core/run/step_load.hpp"
@@ -23,17 +25,20 @@ ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool distu
 struct RanksOnMachine {
   int ranks = 1;
   int processors = 1;
-  int in_step = 1;  // ranks that wait for one another within every layer: tensor, context and expert ranks
+  int in_step =
+      1;  // neighbours that wait for one another within every layer: tensor, context and expert ranks
+  int pipeline = 1;  // ranks of the pipeline, each of as many neighbours
 };
 
-/// How many times longer than with all its processors to itself the median step took, by the system's own counts and never by
-/// its length: at least 1. A rank is without a processor a share w of its time; with more ranks than processors w is the share
-/// that others have of these, where it is known well enough to mark the cell. A step goes on while the g ranks in step all
-/// have a processor. One endless neighbour on the A processors in use has w = 1/(A+1) and never two processors at once: the
-/// step goes on for 1 - g w of the time. One on each has w = 1/2: the ranks have their processors independently, 1/2^g of the
+/// How many times longer than with all its processors to itself each pipeline rank took in the median step, by the system's own
+/// counts and never by the step's length: at least 1. Of ranks that are not in step the one that lost most counts, since the
+/// others wait for it in the end. Of g ranks in step that lost a share w each on average (StepReport::lost): they go on
+/// while all of them have a processor. One endless neighbour on their g processors has w = 1/(g+1) and never two processors at
+/// once: they go on for 1 - g w of the time. One on each has w = 1/2: the ranks have their processors independently, 1/2^g of the
 /// time, but 1/2 where ranks that share processors yield them to the neighbour instead of waiting on them. Less, and what is
 /// between, is a mixture in time of none, one and many; beyond w = 1/2 the time goes to 0 with 1 - w. Two neighbours
 /// for a part of a step have the same w as one for all of it: of steps of 0.1 s and more the parts are looked at one by one.
-double stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& ranks);
+/// Where nothing is known, and of cells that share processors and were not disturbed, it is 1.
+std::vector<double> stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& on);
 
 }  // namespace plumbline

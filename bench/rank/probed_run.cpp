@@ -53,8 +53,22 @@ std::optional<ProbedReport> ProbedRun::report(const MeasurementReport& measureme
   report.speed = speed_during(before_, after_, measurement.disturbance.disturbed, processors);
   // Experts lie on ranks of other sequences or of other parts of the same one.
   const int in_step = parallel.tensor * std::max(parallel.context, parallel.expert);
-  report.stretch = stretch_by_others(measurement, {config_.layout().world(), processors, in_step});
-  report.time = predict(config_, schedule_, at_speed(hardware_, times(report.speed, report.stretch))).time;
+  const Layout layout = config_.layout();
+  const std::vector<double> stretch = stretch_by_others(
+      measurement,
+      {layout.world(), processors, std::min(in_step, layout.tensor * layout.data), layout.pipeline});
+  const HardwareProfile alone = at_speed(hardware_, report.speed);
+  report.time = predict(config_, schedule_, alone).time;
+  // What all of them lost is the machine's speed, messages included, what some lost besides that of theirs.
+  const double common = *std::min_element(stretch.begin(), stretch.end());
+  if (*std::max_element(stretch.begin(), stretch.end()) > 1) {
+    std::vector<double> besides = stretch;
+    for (double& each : besides) each /= common;
+    const HardwareProfile shared = at_speed(hardware_, times(report.speed, common));
+    const Seconds without = report.time.step;
+    report.time = predict(config_, schedule_, shared, besides).time;
+    report.stretch = report.time.step / without;
+  }
   return report;
 }
 

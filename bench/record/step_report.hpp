@@ -11,11 +11,6 @@
 
 namespace plumbline {
 
-/// What StepReport says of a part of a step; may be below zero.
-struct PartOfStep {
-  double others, waited;
-};
-
 /// One timed step. Shares are of 1; what is not known is NaN.
 struct StepReport {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -24,9 +19,10 @@ struct StepReport {
   double stolen = kUnknown;  // of them, given to other machines by the hypervisor
   double waited =
       kUnknown;  // of the ranks' time, waiting for a processor; not known with more ranks than those
-  double involuntary = kUnknown;       // times that ranks lost their processor
-  double frequency = kUnknown;         // Hz, mean of the ranks' processors
-  std::vector<PartOfStep> parts = {};  // equally long, in order; not stored
+  double involuntary = kUnknown;  // times that ranks lost their processor
+  double frequency = kUnknown;    // Hz, mean of the ranks' processors
+  /// By equally long parts and ranks, as core/run/step_load.hpp says; not stored.
+  std::vector<std::vector<double>> lost = {};
 };
 
 /// Over all timed steps, by their length.

@@ -319,7 +319,7 @@ void speed_lines(Sheet& sheet, const Record& record) {
     const double stretch = record.probed->stretch;
     const std::string shared =
         stretch < 1.005 ? ""
-                        : fmt::format("; all of it {:.2f} times, since others had the processors", stretch);
+                        : fmt::format("; the step {:.2f} times, since others had the processors", stretch);
     sheet.say(fmt::format(
         "at the speed of the moment: step time {}, {:+.1f} % (compute took {:.2f} times as long as "
         "calibrated, memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f}{})",

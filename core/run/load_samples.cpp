@@ -35,6 +35,7 @@ LoadReading reading_at(const std::vector<LoadReading>& readings, Seconds at) {
   reading.involuntary =
       before.involuntary + std::llround(static_cast<double>(later.involuntary - before.involuntary) * share);
   reading.frequency = later.frequency;
+  reading.affinity = later.affinity;
   return reading;
 }
 

@@ -71,6 +71,7 @@ LoadReading read_load() {
   reading.own = {seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime)};
   reading.involuntary = usage.ru_nivcsw;
   reading.frequency = processor_frequency();
+  reading.affinity = thread_affinity();
   return reading;
 }
 
@@ -81,7 +82,8 @@ RankLoad difference(const LoadReading& later, const LoadReading& earlier) {
           later.own - earlier.own,
           later.waited - earlier.waited,
           static_cast<double>(later.involuntary - earlier.involuntary),
-          later.frequency};
+          later.frequency,
+          later.affinity};
 }
 
 }  // namespace plumbline

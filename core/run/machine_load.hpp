@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/base/units.hpp"
+#include "core/run/processors.hpp"
 
 namespace plumbline {
 
@@ -17,14 +18,16 @@ struct LoadReading {
   Seconds waited;                // this process ready to run without a processor
   std::int64_t involuntary = 0;  // times that this process lost its processor
   double frequency = 0;          // of the processor that this thread is on now, in Hz
+  Affinity affinity;             // of this thread
 };
 LoadReading read_load();
 
-/// What passed between two readings on one rank, and the frequency at the later one.
+/// What passed between two readings on one rank, and frequency and affinity at the later one.
 struct RankLoad {
   Seconds wall, busy, stolen, own, waited;
   double involuntary = 0;
   double frequency = 0;
+  Affinity affinity = {};
 };
 RankLoad difference(const LoadReading& later, const LoadReading& earlier);
 

@@ -56,6 +56,14 @@ int available_processors() {
   return capped(CPU_COUNT(&mask));
 }
 
+Affinity thread_affinity() {
+  const cpu_set_t mask = affinity();
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &mask)) return {cpu, CPU_COUNT(&mask)};
+  }
+  return {};
+}
+
 int available_cores() {
   const cpu_set_t mask = affinity();
   std::set<std::string> cores;

@@ -9,6 +9,15 @@ int available_processors();
 int machine_processors();
 /// Distinct physical cores among them (hardware threads of one core count once), capped the same way.
 int available_cores();
+/// The hardware threads that the calling thread may run on: how many, and the first of them. Nobody binds ranks to sets that
+/// agree in both and differ.
+struct Affinity {
+  int first = 0;
+  int count = 1;
+  friend bool operator==(const Affinity&, const Affinity&) = default;
+};
+Affinity thread_affinity();
+
 /// The CPU quota of this process's control group (cgroup v2 or v1) in whole processors, rounded up; 0 when
 /// there is none.
 int processor_quota();

@@ -25,15 +25,32 @@ StepLoad step_load_of(const std::vector<RankLoad>& ranks, int processors) {
   return load;
 }
 
-std::vector<StepLoad> step_loads_of(const std::vector<LoadOfParts>& ranks, int processors) {
-  std::vector<StepLoad> loads;
-  loads.reserve(kStepParts);
+std::vector<double> lost_by_rank(const std::vector<RankLoad>& ranks) {
+  std::vector<double> lost;
+  lost.reserve(ranks.size());
+  for (const RankLoad& rank : ranks) {
+    int sharers = 0;
+    double theirs = 0;  // processors that they had on average
+    for (const RankLoad& other : ranks) {
+      if (other.affinity != rank.affinity) continue;
+      ++sharers;
+      theirs += other.own / other.wall;
+    }
+    const bool crowded = sharers > rank.affinity.count;
+    lost.push_back(crowded ? 1 - theirs / rank.affinity.count : rank.waited / rank.wall);
+  }
+  return lost;
+}
+
+std::vector<std::vector<double>> lost_by_part(const std::vector<LoadOfParts>& ranks) {
+  std::vector<std::vector<double>> lost;
+  lost.reserve(kStepParts);
   std::vector<RankLoad> part(ranks.size());
   for (std::size_t i = 0; i < kStepParts; ++i) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) part[rank] = ranks[rank][i];
-    loads.push_back(step_load_of(part, processors));
+    lost.push_back(lost_by_rank(part));
   }
-  return loads;
+  return lost;
 }
 
 }  // namespace plumbline

@@ -22,7 +22,10 @@ struct StepLoad {
 
 /// `ranks`: of one step, rank 0 first, whose reading of the machine is taken. `processors`: of the machine.
 StepLoad step_load_of(const std::vector<RankLoad>& ranks, int processors);
-/// The same of each part of it.
-std::vector<StepLoad> step_loads_of(const std::vector<LoadOfParts>& ranks, int processors);
+/// By rank, the share of the time in which it could not go on because something else had its processor: what it waited, or, of
+/// ranks that share fewer processors and never sleep there, what these together did not get. NaN where it is not known.
+std::vector<double> lost_by_rank(const std::vector<RankLoad>& ranks);
+/// The same of each part of a step.
+std::vector<std::vector<double>> lost_by_part(const std::vector<LoadOfParts>& ranks);
 
 }  // namespace plumbline

@@ -43,7 +43,7 @@ double mean_loss(Communicator& control, double share) {
 struct StepMeasurement {
   Seconds time;
   StepLoad load;
-  std::vector<StepLoad> load_of_parts;
+  std::vector<std::vector<double>> lost;  // by parts and ranks
   Seconds tensor_communication;
   Seconds data_communication;
   Seconds host_waits;
@@ -108,7 +108,7 @@ class Run {
     step.time = {*std::max_element(ends.begin(), ends.end())};
     load_.end();
     step.load = step_load_of(from_every_rank(control_, load_.whole()), machine_processors());
-    step.load_of_parts = step_loads_of(from_every_rank(control_, load_.parts()), machine_processors());
+    step.lost = lost_by_part(from_every_rank(control_, load_.parts()));
     observers_.step_ends(origin, step.events, step.tensor_communication);
     note_lanes(origin, step);
     return step;
@@ -296,7 +296,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
       result.step_loads.push_back(measured.load);
-      result.part_loads.push_back(std::move(measured.load_of_parts));
+      result.lost.push_back(std::move(measured.lost));
       timed.push_back(std::move(measured));
     }
     if (saves_gradients) save_gradients(stages, config.files.save_gradients);

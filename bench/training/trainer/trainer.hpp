@@ -37,9 +37,9 @@ struct MeasuredMemory {
 };
 
 struct TrainingResult {
-  std::vector<Seconds> step_times;                // timed steps, barrier to barrier
-  std::vector<StepLoad> step_loads;               // what else the machine did meanwhile
-  std::vector<std::vector<StepLoad>> part_loads;  // the same of equal parts of each step, in order
+  std::vector<Seconds> step_times;                     // timed steps, barrier to barrier
+  std::vector<StepLoad> step_loads;                    // what else the machine did meanwhile
+  std::vector<std::vector<std::vector<double>>> lost;  // by step, its parts and ranks, as lost_by_part() says
   std::vector<double> losses;         // of every step, warm-up and those before a checkpoint included
   std::vector<double> module_losses;  // of modules that predict further tokens, of the last step
   double gradient_norm = 0;           // of the last step, before clipping

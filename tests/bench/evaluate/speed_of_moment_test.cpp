@@ -34,12 +34,30 @@ TEST(SpeedOfMoment, LooksAsDisturbedAsTheCellCount) {
   EXPECT_FALSE(is_disturbed(look(1, 0.04), 2));
 }
 
-MeasurementReport measured(double waited, double others) {
+using LostByRank = std::vector<double>;
+
+/// Of the step of 2 s, which is the median one; of others nearly all was lost.
+MeasurementReport measured(const LostByRank& lost, bool disturbed = true) {
+  const LostByRank most(lost.size(), 0.9);
   MeasurementReport measurement;
   measurement.time.step = {2};
-  measurement.steps = {{{1}, 0.9, 0, 0.9}, {{2}, others, 0, waited}, {{3}, 0.9, 0, 0.9}};
-  measurement.disturbance.disturbed = true;
+  for (const double length : {1.0, 2.0, 3.0}) {
+    StepReport& step = measurement.steps.emplace_back();
+    step.time = {length};
+    step.lost.assign(16, length == 2 ? lost : most);
+  }
+  measurement.disturbance.disturbed = disturbed;
   return measurement;
+}
+
+void expect_stretch(const MeasurementReport& measurement, const RanksOnMachine& on,
+                    const std::vector<double>& expected) {
+  const std::vector<double> stretch = stretch_by_others(measurement, on);
+  ASSERT_EQ(stretch.size(), expected.size());
+  for (std::size_t i = 0; i < stretch.size(); ++i) {
+    EXPECT_NEAR(stretch[i], expected[i], 1e-9)
+        << on.ranks << " ranks on " << on.processors << ", " << on.in_step << " in step, pipeline rank " << i;
+  }
 }
 
 // Two ranks and one endless program on two processors: each has a processor for two thirds of the time, and both ranks
@@ -47,49 +65,67 @@ MeasurementReport measured(double waited, double others) {
 // with two replicas.
 TEST(SpeedOfMoment, AStepGoesOnWhileAllRanksInStepHaveAProcessor) {
   struct Case {
-    RanksOnMachine ranks;
-    double waited, others, stretch;
+    RanksOnMachine on;
+    double lost, stretch;
   };
-  for (const Case& c :
-       {Case{{1, 2, 1}, 0, 0.5, 1},  // the neighbour has the other processor
-        Case{{2, 2, 1}, 1 / 3.0, 1 / 3.0, 1.5}, Case{{2, 2, 2}, 1 / 3.0, 1 / 3.0, 3},
-        Case{{2, 2, 2}, 0.1, 0.1, 1.25},  // the neighbour is there now and then
-        Case{{2, 2, 2}, 0.5, 0.5, 4},     // one on each
-        Case{{2, 2, 1}, 0.5, 0.5, 2}, Case{{2, 2, 1}, 0.75, 0.75, 4}, Case{{1, 1, 1}, 0.25, 0.25, 4 / 3.0},
-        Case{{2, 8, 2}, 1 / 3.0, 0.9, 3},  // two processors are in use
-        Case{{2, 2, 1}, kUnknown, 0.3, 1}, Case{{4, 2, 1}, kUnknown, 1 / 3.0, 1.5},
-        Case{{4, 2, 4}, kUnknown, 1 / 3.0, 3}, Case{{4, 2, 4}, kUnknown, 0.5, 2}}) {
-    EXPECT_NEAR(stretch_by_others(measured(c.waited, c.others), c.ranks), c.stretch, 1e-9)
-        << c.ranks.ranks << " ranks, " << c.ranks.in_step << " in step, waited " << c.waited;
+  constexpr double kThird = 1 / 3.0;
+  for (const Case& c : {Case{{1, 2, 1}, 0, 1},  // the neighbour has the other processor
+                        Case{{2, 2, 1}, kThird, 1.5}, Case{{2, 2, 2}, kThird, 3},
+                        Case{{2, 2, 2}, 0.1, 1.25},  // the neighbour is there now and then
+                        Case{{2, 2, 2}, 0.5, 4},     // one on each
+                        Case{{2, 2, 1}, 0.5, 2}, Case{{2, 2, 1}, 0.75, 4}, Case{{1, 1, 1}, 0.25, 4 / 3.0},
+                        Case{{2, 8, 2}, kThird, 3},  // two processors are in use
+                        Case{{2, 2, 1}, kUnknown, 1}, Case{{4, 2, 1}, kThird, 1.5},
+                        Case{{4, 2, 4}, kThird, 3}, Case{{4, 2, 4}, 0.5, 2}, Case{{2, 2, 2}, -0.1, 1}}) {
+    const LostByRank lost(static_cast<std::size_t>(c.on.ranks), c.lost);
+    expect_stretch(measured(lost), c.on, {c.stretch});
   }
+}
+
+// One endless program that stays on the first processor, two thirds of which it has.
+TEST(SpeedOfMoment, TheRankThatLostMostHoldsUpTheOthers) {
+  const LostByRank first = {2 / 3.0, 0}, turns = {2 / 3.0, 0, 2 / 3.0, 0};
+  expect_stretch(measured(first), {2, 2, 1}, {3});        // replicas
+  expect_stretch(measured(first), {2, 2, 2}, {3});        // tensor ranks
+  expect_stretch(measured(first), {2, 2, 1, 2}, {3, 1});  // stages
+  expect_stretch(measured(turns), {4, 2, 1, 4}, {3, 1, 3, 1});
+  expect_stretch(measured(turns), {4, 2, 1, 2}, {3, 3});
+  expect_stretch(measured(turns), {4, 2, 2, 2}, {3, 3});
+  // Two tensor ranks of the second stage on other processors than the first's.
+  expect_stretch(measured({2 / 3.0, 0, 0, 0}), {4, 4, 2, 2}, {3, 1});
+  expect_stretch(measured({2 / 3.0, kUnknown}), {2, 2, 1, 2}, {1, 1});
 }
 
 // Eight ranks, two of them in step, on two processors: a build that ran for 70 % of the step made it 1.6 times as long, an
 // endless loop that has the same share of the whole step three times.
 TEST(SpeedOfMoment, WhatComesAndGoesWithinAStepIsNotOneNeighbourForAllOfIt) {
-  MeasurementReport measurement = measured(0.35, 0.35);
-  std::vector<PartOfStep>& parts = measurement.steps[1].parts;
-  parts.assign(16, {0.5, 0.5});
-  for (int part = 0; part < 4; ++part) parts[static_cast<std::size_t>(part)] = {0, 0};
-  parts[4] = {-0.1, -0.1};  // counted late
-  parts[5] = {0.1, 0.1};
-  EXPECT_NEAR(stretch_by_others(measurement, {8, 2, 2}), 1 / (6 / 16.0 + 10 / 16.0 * 0.5), 1e-9);
-  EXPECT_NEAR(stretch_by_others(measurement, {2, 2, 2}), 1 / (6 / 16.0 + 10 / 16.0 * 0.25), 1e-9);
-  parts.assign(16, {1 / 3.0, 1 / 3.0});
-  EXPECT_NEAR(stretch_by_others(measurement, {8, 2, 2}), 3, 1e-9);
-  parts.assign(16, {-0.1, -0.1});
-  EXPECT_EQ(stretch_by_others(measurement, {8, 2, 2}), 1);
+  MeasurementReport measurement = measured(LostByRank(8, 0.5));
+  std::vector<LostByRank>& parts = measurement.steps[1].lost;
+  for (int part = 0; part < 4; ++part) parts[static_cast<std::size_t>(part)].assign(8, 0);
+  parts[4].assign(8, -0.1);  // a counter lagged behind
+  parts[5].assign(8, 0.1);
+  expect_stretch(measurement, {8, 2, 2}, {1 / (6 / 16.0 + 10 / 16.0 * 0.5)});
+  expect_stretch(measurement, {2, 2, 2}, {1 / (6 / 16.0 + 10 / 16.0 * 0.25)});
 }
 
 TEST(SpeedOfMoment, ShortStepsAreLookedAtTogether) {
-  MeasurementReport measurement = measured(0.4, 0.4);
+  MeasurementReport measurement = measured({0.2, 0.2, 0.2, 0.2});
   measurement.time.step = {0.002};
-  measurement.disturbance.waited = 0.2;
-  measurement.disturbance.others = 0.25;
-  EXPECT_NEAR(stretch_by_others(measurement, {2, 2, 1}), 1.25, 1e-9);
-  EXPECT_NEAR(stretch_by_others(measurement, {4, 2, 1}), 1 / 0.75, 1e-9);
+  for (std::size_t i = 0; i < 3; ++i)
+    measurement.steps[i].lost.assign(16, LostByRank(4, 0.1 * static_cast<double>(i)));
+  expect_stretch(measurement, {4, 4, 1}, {1 / 0.9});
+  expect_stretch(measurement, {4, 2, 1}, {1 / 0.9});
   measurement.disturbance.disturbed = false;
-  EXPECT_EQ(stretch_by_others(measurement, {4, 2, 1}), 1) << "the counters' ticks may be more than that";
+  expect_stretch(measurement, {4, 2, 1}, {1});
+  expect_stretch(measurement, {4, 4, 1}, {1 / 0.9});
+}
+
+TEST(SpeedOfMoment, WithoutCountersNothingIsStretched) {
+  MeasurementReport measurement = measured({0.5});
+  for (StepReport& step : measurement.steps) step.lost.clear();
+  expect_stretch(measurement, {1, 2, 1}, {1});
+  measurement.steps.clear();
+  expect_stretch(measurement, {2, 2, 1, 2}, {1, 1});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace plumbline {
 namespace {
 
 LoadReading reading(double at, double busy, double own, double waited) {
-  return {{at}, {busy}, {0}, {own}, {waited}, static_cast<std::int64_t>(10 * at), 1e9};
+  return {{at}, {busy}, {0}, {own}, {waited}, static_cast<std::int64_t>(10 * at), 1e9, {}};
 }
 
 TEST(LoadSamples, CountersGrowEvenlyBetweenReadings) {
@@ -66,9 +66,12 @@ TEST(LoadSamples, PartsOfAStepAreAllOfIt) {
   // It worked in the first half, and slept in the second.
   EXPECT_GT(parts[1].own.value, 10 * parts[kStepParts - 2].own.value);
 
-  const std::vector<StepLoad> loads = step_loads_of({parts, parts}, 4);
-  ASSERT_EQ(loads.size(), std::size_t{kStepParts});
-  EXPECT_NEAR(loads[1].wall.value, parts[1].wall.value, 1e-12);
+  const std::vector<std::vector<double>> lost = lost_by_part({parts, parts});
+  ASSERT_EQ(lost.size(), std::size_t{kStepParts});
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    ASSERT_EQ(lost[i].size(), 2U);
+    EXPECT_EQ(lost[i], lost_by_rank({parts[i], parts[i]})) << i;
+  }
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ TEST(Processors, FollowTheAffinityMask) {
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   EXPECT_EQ(available_processors(), 1);
   EXPECT_EQ(available_cores(), 1);
+  EXPECT_EQ(thread_affinity(), (Affinity{first, 1}));
   sched_setaffinity(0, sizeof before, &before);
 }
 

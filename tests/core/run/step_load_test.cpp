@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace plumbline {
 namespace {
@@ -35,6 +36,35 @@ TEST(StepLoad, WhatCannotBeReadIsNotKnown) {
   EXPECT_TRUE(std::isnan(step.stolen));
 }
 
+RankLoad bound(double own, double waited, Affinity affinity) {
+  RankLoad rank = load(2, 3, own, waited);
+  rank.affinity = affinity;
+  return rank;
+}
+
+TEST(StepLoad, ARankLosesWhatItWaitsForOthers) {
+  constexpr Affinity kFirst{0, 1}, kSecond{1, 1}, kBoth{0, 2};
+  struct Case {
+    std::vector<RankLoad> ranks;
+    std::vector<double> lost;
+  };
+  for (const Case& c : {
+           Case{{bound(0.5, 1.5, kFirst), bound(2, 0, kSecond)}, {0.75, 0}},
+           Case{{bound(0.5, 0.5, kFirst)}, {0.25}},  // it slept for half of the time
+           Case{{bound(0.5, 1.5, kBoth), bound(1.5, 0.5, kBoth)}, {0.75, 0.25}},
+           // Two on a processor wait for each other as well.
+           Case{{bound(0.5, 1.5, kFirst), bound(0.75, 1.25, kSecond), bound(0.25, 1.75, kFirst),
+                 bound(1.25, 0.75, kSecond)},
+                {0.625, 0, 0.625, 0}},
+           Case{{bound(0.5, 1.5, kBoth), bound(0.5, 1.5, kBoth), bound(1, 1, kBoth)}, {0.5, 0.5, 0.5}},
+       }) {
+    const std::vector<double> lost = lost_by_rank(c.ranks);
+    ASSERT_EQ(lost.size(), c.lost.size());
+    for (std::size_t i = 0; i < lost.size(); ++i) EXPECT_NEAR(lost[i], c.lost[i], 1e-12) << i;
+  }
+  EXPECT_TRUE(std::isnan(lost_by_rank({bound(1, std::numeric_limits<double>::quiet_NaN(), kFirst)}).front()));
+}
+
 TEST(StepLoad, ACounterThatLagsBehindIsMadeUpForByLaterSteps) {
   EXPECT_DOUBLE_EQ(step_load_of({load(1, 0.5, 0.7, 0)}, 2).others, -0.1);
 }
@@ -53,6 +83,7 @@ TEST(MachineLoad, OwnWorkIsCounted) {
   EXPECT_GE(passed.wall.value, 0.04);
   EXPECT_FALSE(passed.busy.value < 0);
   EXPECT_FALSE(passed.waited.value < 0);
+  EXPECT_EQ(passed.affinity, thread_affinity());
 }
 
 }  // namespace
