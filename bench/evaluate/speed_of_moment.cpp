@@ -62,19 +62,18 @@ ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool distu
 }
 
 std::vector<double> stretch_by_others(const MeasurementReport& measurement, const RanksOnMachine& on) {
-  const std::vector<double> unknown(static_cast<std::size_t>(on.pipeline), 1.0);
+  std::vector<double> stretch(static_cast<std::size_t>(on.pipeline), 1.0);
   const bool yielding = on.ranks > on.processors;
-  if (yielding && !measurement.disturbance.disturbed) return unknown;
+  if (yielding && !measurement.disturbance.disturbed) return stretch;
   const std::vector<LostByRank> parts = parts_of_interest(measurement);
-  if (parts.empty()) return unknown;
-  std::vector<double> stretch = unknown;
+  if (parts.empty()) return stretch;
   const int stage = on.ranks / on.pipeline;
   for (int first = 0; first < on.ranks; first += on.in_step) {
     double going = 0;
     for (const LostByRank& lost : parts) {
       const auto from = lost.begin() + first;
       const double share = std::accumulate(from, from + on.in_step, 0.0) / on.in_step;
-      if (!std::isfinite(share)) return unknown;
+      if (!std::isfinite(share)) return std::vector<double>(stretch.size(), 1.0);
       going += going_on(std::min(share, kMostTaken), std::min(on.in_step, on.processors), yielding);
     }
     double& longest = stretch[static_cast<std::size_t>(first / stage)];
