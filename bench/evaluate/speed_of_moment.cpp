@@ -68,13 +68,14 @@ std::vector<double> stretch_by_others(const MeasurementReport& measurement, cons
   const std::vector<LostByRank> parts = parts_of_interest(measurement);
   if (parts.empty()) return stretch;
   const int stage = on.ranks / on.pipeline;
-  for (int first = 0; first < on.ranks; first += on.in_step) {
+  for (int first = 0, count = 0; first < on.ranks; first += count) {
+    count = std::min(on.in_step, stage - first % stage);
     double going = 0;
     for (const LostByRank& lost : parts) {
       const auto from = lost.begin() + first;
-      const double share = std::accumulate(from, from + on.in_step, 0.0) / on.in_step;
+      const double share = std::accumulate(from, from + count, 0.0) / count;
       if (!std::isfinite(share)) return std::vector<double>(stretch.size(), 1.0);
-      going += going_on(std::min(share, kMostTaken), std::min(on.in_step, on.processors), yielding);
+      going += going_on(std::min(share, kMostTaken), std::min(count, on.processors), yielding);
     }
     double& longest = stretch[static_cast<std::size_t>(first / stage)];
     longest = std::max(longest, static_cast<double>(parts.size()) / going);

@@ -94,6 +94,8 @@ TEST(SpeedOfMoment, TheRankThatLostMostHoldsUpTheOthers) {
   // Two tensor ranks of the second stage on other processors than the first's.
   expect_stretch(measured({2 / 3.0, 0, 0, 0}), {4, 4, 2, 2}, {3, 1});
   expect_stretch(measured({2 / 3.0, kUnknown}), {2, 2, 1, 2}, {1, 1});
+  // Four ranks in step of six: the other two are all there is of the next ones.
+  expect_stretch(measured({0, 0, 0, 0, 0.5, 0.5}), {6, 8, 4}, {4});
 }
 
 // Eight ranks, two of them in step, on two processors: a build that ran for 70 % of the step made it 1.6 times as long, an
