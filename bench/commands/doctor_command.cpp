@@ -18,6 +18,7 @@
 #include "bench/launch/launch_wire.hpp"
 #include "bench/machine/cuda_facts.hpp"
 #include "bench/machine/machine_facts.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 #include "core/run/processors.hpp"
 
@@ -57,10 +58,13 @@ std::string_view name_of(dnnl::cpu_isa isa) {
 void add_cuda_findings(const CudaFacts& facts, std::vector<Finding>& findings) {
   for (const CudaDevice& device : facts.devices) {
     findings.push_back(
-        {"GPU", fmt::format("{}, compute capability {}, {} MiB, {} MiB free", device.name, device.capability,
-                            device.memory.value >> 20, device.free.value >> 20)});
+        {"GPU", fmt::format("{}, compute capability {}, {}, {} free", device.name, device.capability,
+                            brief_bytes(device.memory), brief_bytes(device.free))});
   }
-  if (!facts.problem.empty()) findings.push_back({"GPU", fmt::format("none: {}", facts.problem)});
+  if (!facts.problem.empty()) {
+    findings.push_back({"GPU", fmt::format("{}: {}{}{}", facts.built ? "none" : "not looked for",
+                                           facts.problem, facts.remedy.empty() ? "" : "; ", facts.remedy)});
+  }
   std::string versions;
   for (const auto& [name, version] : facts.versions) {
     versions += fmt::format("{}{} {}", versions.empty() ? "" : ", ", name, version.empty() ? "-" : version);
@@ -109,8 +113,8 @@ std::vector<Finding> examine() {
   std::vector<Finding> findings;
   const int processors = available_processors();
   findings.push_back({"processor", fmt::format("{}, {} usable", processor_name(), processors)});
-  findings.push_back({"memory", fmt::format("{} in all, {} free", proc_value("/proc/meminfo", "MemTotal"),
-                                            proc_value("/proc/meminfo", "MemAvailable"))});
+  findings.push_back({"memory", fmt::format("{} in all, {} free", brief_bytes(memory_bytes("MemTotal")),
+                                            brief_bytes(memory_bytes("MemAvailable")))});
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   const bool fast_bf16 = isa == dnnl::cpu_isa::avx512_core_amx || isa == dnnl::cpu_isa::avx512_core_bf16;
   const dnnl::version_t* version = dnnl::version();
@@ -125,8 +129,10 @@ std::vector<Finding> examine() {
   std::error_code error;
   const auto space = std::filesystem::space("/dev/shm", error);
   findings.push_back({"shared memory",
-                      error ? "no /dev/shm" : fmt::format("{} MiB free", space.available >> 20), !error,
-                      "mount a tmpfs on /dev/shm"});
+                      error
+                          ? "no /dev/shm"
+                          : fmt::format("{} free", brief_bytes({static_cast<std::int64_t>(space.available)})),
+                      !error, "mount a tmpfs on /dev/shm"});
   add_cluster_findings(findings);
   add_cuda_findings(cuda_facts(), findings);
   findings.push_back(

@@ -56,8 +56,9 @@ CudaFacts parse_cuda_facts(std::string_view text) {
 
 std::optional<std::string> why_no_cuda(const CudaFacts& facts) {
   if (facts.problem.empty() && !facts.devices.empty()) return std::nullopt;
-  return fmt::format("backend: found cuda, but {}; use cpu or emulated",
-                     facts.problem.empty() ? "there is no GPU here" : facts.problem);
+  return fmt::format("backend: found cuda, but {}; {}use cpu or emulated",
+                     facts.problem.empty() ? "there is no GPU here" : facts.problem,
+                     facts.remedy.empty() ? "" : facts.remedy + ", or ");
 }
 
 void add_cuda(const CudaFacts& facts, int ranks, MachineReport& machine) {

@@ -22,11 +22,12 @@ struct CudaDevice {
 struct CudaFacts {
   bool built = false;   // this program came with its CUDA part
   std::string problem;  // why no device can be used; empty: one can
+  std::string remedy;   // what to change; empty: nothing that is known
   std::vector<CudaDevice> devices;
   std::vector<std::pair<std::string, std::string>> versions;  // driver, cuda, nccl, cudnn, …; "" = not there
 };
 
-/// Asked once per process. Without the CUDA part, only `problem` is set.
+/// Asked once per process. Without the CUDA part, only `problem` and `remedy` are set.
 const CudaFacts& cuda_facts();
 
 OrderedJson to_json(const CudaFacts& facts);

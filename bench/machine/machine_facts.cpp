@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "core/backends/mpi/mpi_header.hpp"
@@ -34,6 +36,11 @@ std::string proc_value(const std::string& file, const std::string& key) {
     return first == std::string::npos ? "" : line.substr(first);
   }
   return "";
+}
+
+Bytes memory_bytes(const std::string& key) {
+  constexpr std::int64_t kUnit = 1024;  // "16265360 kB", which are KiB
+  return {kUnit * std::strtoll(proc_value("/proc/meminfo", key).c_str(), nullptr, 10)};
 }
 
 std::string processor_name() {

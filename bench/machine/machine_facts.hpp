@@ -3,10 +3,14 @@
 
 #include <string>
 
+#include "core/base/units.hpp"
+
 namespace plumbline {
 
 /// The value after "key :" in a /proc file, or empty.
 std::string proc_value(const std::string& file, const std::string& key);
+/// Of /proc/meminfo, such as MemTotal; 0 when the system does not say.
+Bytes memory_bytes(const std::string& key);
 std::string processor_name();
 /// "name, memory" of the first GPU, or empty.
 std::string gpu_name();

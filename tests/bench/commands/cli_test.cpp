@@ -315,7 +315,9 @@ TEST_F(Cli, ABuildShowsItsProgressAndWhatCompilersSay) {
 }
 
 TEST_F(Cli, DoctorAndHelpAnswer) {
-  EXPECT_THAT(plumbline("doctor").out, HasSubstr("oneDNN"));
+  const std::string doctor = plumbline("doctor").out;
+  EXPECT_THAT(doctor, HasSubstr("oneDNN"));
+  EXPECT_THAT(doctor, testing::ContainsRegex("memory +[0-9]+[.][0-9]{2} GiB in all, "));
   const Said help = plumbline("run --help");
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.out, HasSubstr("--tensor-model-parallel-size"));

@@ -3,7 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "bench/machine/cuda_program.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -40,6 +48,101 @@ TEST(CudaFacts, WithoutADeviceOneLineSaysSo) {
             "backend: found cuda, but there is no GPU here; use cpu or emulated");
   none.problem = "this machine has no NVIDIA driver (libcuda.so.1)";
   EXPECT_THAT(why_no_cuda(none).value_or(""), HasSubstr("no NVIDIA driver"));
+  none.remedy = "install one";
+  EXPECT_EQ(
+      why_no_cuda(none).value_or(""),
+      "backend: found cuda, but this machine has no NVIDIA driver (libcuda.so.1); install one, or use cpu "
+      "or emulated");
+}
+
+namespace fs = std::filesystem;
+
+/// A build folder with bench/ in it, where programs lie.
+class CudaProgram : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "plumbline-cuda-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    build_ = pattern;
+    fs::create_directory(build_ / "bench");
+    std::ofstream(build_ / "CMakeCache.txt") << '\n';
+  }
+  void TearDown() override { fs::remove_all(build_); }
+
+  /// plumbline-cuda as a line of shell; empty: none.
+  CudaFacts ask(const CudaBuild& build, const std::string& program) const {
+    const fs::path path = cuda_program(build_ / "bench");
+    fs::remove(path);
+    if (!program.empty()) {
+      std::ofstream(path) << "#!/bin/sh\n" << program << '\n';
+      fs::permissions(path, fs::perms::owner_all);
+    }
+    return ask_cuda_program(build_ / "bench", build);
+  }
+
+  fs::path build_;
+};
+
+TEST_F(CudaProgram, OneReasonIsToldAndItIsTheOneThatApplies) {
+  const std::string no_driver =
+      "echo '{\"problem\": \"this machine has no NVIDIA driver\", \"devices\": [], \"versions\": {}}'";
+  struct Case {
+    const char* name;
+    CudaBuild build;
+    std::string program;
+    bool built;
+    std::string problem;
+    std::string remedy;
+  };
+  const std::vector<Case> cases = {
+      {"target left out",
+       {},
+       "",
+       false,
+       "configure found a CUDA toolkit, but its target was left out",
+       "build it: cmake --build " + build_.string() + " --target plumbline_cuda_program"},
+      {"no toolkit",
+       {true, false, false, false, false},
+       "",
+       false,
+       "configure found no CUDA toolkit",
+       "install one and configure again"},
+      {"no NCCL",
+       {true, false, true, false, false},
+       "",
+       false,
+       "a CUDA toolkit without NCCL",
+       "install NCCL"},
+      {"no CUPTI",
+       {true, false, true, true, false},
+       "",
+       false,
+       "a CUDA toolkit without CUPTI",
+       "install CUPTI"},
+      {"switched off",
+       {false, false, false, false, false},
+       "",
+       false,
+       "PLUMBLINE_WITH_CUDA=OFF",
+       "-DPLUMBLINE_WITH_CUDA=ON"},
+      {"sanitized",
+       {true, true, false, true, true},
+       "",
+       false,
+       "PLUMBLINE_SANITIZE leaves CUDA out",
+       "without PLUMBLINE_SANITIZE"},
+      {"no driver", {}, no_driver, true, "this machine has no NVIDIA driver", ""},
+      {"libraries missing", {}, "exit 127", true, "plumbline-cuda does not start", "LD_LIBRARY_PATH"}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const CudaFacts facts = ask(c.build, c.program);
+    EXPECT_EQ(facts.built, c.built);
+    EXPECT_THAT(facts.problem, HasSubstr(c.problem));
+    EXPECT_THAT(facts.remedy,
+                c.remedy.empty() ? testing::Matcher<std::string>(testing::IsEmpty()) : HasSubstr(c.remedy));
+  }
+  fs::remove(build_ / "CMakeCache.txt");
+  EXPECT_EQ(ask({}, "").remedy, "build target plumbline_cuda_program and install again");
 }
 
 TEST(CudaFacts, RanksThatShareAGpuAreLabelled) {
