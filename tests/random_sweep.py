@@ -11,7 +11,7 @@ five: fewer of a millisecond would be a sample of the scheduler. The same seed d
 configuration starts after LIMIT seconds. Every record goes to FILE.jsonl as it comes, and what is there is not measured
 again.
 
-Prints a line per configuration, then median, ninetieth percentile and worst of the step-time error at probed speed over
+Prints a line per configuration, then median, ninetieth percentile and worst of the step-time error at current machine speed over
 the cells that nothing disturbed (and of all), then the residuals by what they have in common, furthest off first.
 """
 import argparse

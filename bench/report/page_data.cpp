@@ -93,9 +93,11 @@ OrderedJson cell_json(const Record& record, const OrderedJson& common, const std
   OrderedJson cell = {
       {"id", record.id},         {"label", label_of(record, keys)}, {"status", name_of(record.status)},
       {"reason", record.reason}, {"config", std::move(config)},     {"parameters", record.model.parameters},
-      {"prediction", nullptr},   {"measurement", nullptr},          {"error", nullptr}};
+      {"prediction", nullptr},   {"measurement", nullptr},          {"error", nullptr},
+      {"probed", nullptr}};
   if (record.prediction) cell["prediction"] = short_form(*record.prediction);
   if (record.measurement) cell["measurement"] = short_form(*record.measurement);
+  if (record.probed) cell["probed"] = {{"time", to_json(*record.probed)["time"]}};
   if (record.error) cell["error"] = to_json(record)["error"];
   return cell;
 }

@@ -9,16 +9,6 @@
 
 namespace plumbline {
 
-/// Unit and digits for a column of figures, chosen by their median.
-struct Scale {
-  double factor = 1;  // record value × factor = shown value
-  const char* unit = "";
-  int digits = 3;
-};
-Scale memory_scale(const std::vector<Record>& records);
-Scale time_scale(const std::vector<Record>& records);
-std::string shown(double value, const Scale& scale);
-
 /// "tp 2, pp 1": what tells a record from the others, by the keys that tables show.
 std::string label_of(const Record& record, const std::vector<std::string>& keys);
 

@@ -8,6 +8,7 @@
 
 #include "bench/report/escape.hpp"
 #include "bench/report/page_parts.hpp"
+#include "bench/text/cell_columns.hpp"
 #include "bench/text/figures.hpp"
 #include "bench/text/record_tables.hpp"
 
@@ -164,12 +165,12 @@ std::string scatter_html(const std::vector<Record>& records) {
   labels.reserve(records.size());
   for (const Record& record : records) labels.push_back(label_of(record, keys));
   const std::array<Chart, 3> charts = {{
-      {"clip-time", "Step time", time_scale(records), true, &ErrorReport::step_time,
+      {"clip-time", "Step time, predicted (calibrated)", time_scale(records), true, &ErrorReport::step_time,
        [](const MemoryReport&, const StepTime& time) { return time.step.value; }},
       {"clip-memory", "Peak memory", memory_scale(records), true, &ErrorReport::peak_memory,
        [](const MemoryReport& memory, const StepTime&) { return static_cast<double>(memory.peak.value); }},
       {"clip-bubble",
-       "Bubble fraction",
+       "Bubble fraction, predicted (calibrated)",
        {1, "", 3},
        false,
        &ErrorReport::bubble_fraction,

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "bench/report/page_parts.hpp"
+#include "bench/text/cell_columns.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/text_input.hpp"
 
@@ -83,19 +84,20 @@ std::string summary_html(const std::vector<Record>& records, const std::vector<s
   html += tile("Measured", fmt::format("{}", measured),
                measured == 0 ? "predictions only" : fmt::format("of {} cells", summary.cells));
   const bool probed = summary.calibrated_step_time.has_value();
+  const std::string_view judged = speed_suffix(probed ? AtSpeed::current : AtSpeed::calibrated);
   html += error_tile(
-      records, probed ? "Step time at probed speed, |error|" : "Step time, |error|",
+      records, fmt::format("Step time{}, |error|", judged),
       [](const ErrorReport& e) { return e.judged_step_time(); }, summary.step_time, true, numbers);
   if (probed) {
     html += error_tile(
-        records, "Step time at calibrated speed, |error|", [](const ErrorReport& e) { return e.step_time; },
-        summary.calibrated_step_time, true, numbers);
+        records, fmt::format("Step time{}, |error|", speed_suffix(AtSpeed::calibrated)),
+        [](const ErrorReport& e) { return e.step_time; }, summary.calibrated_step_time, true, numbers);
   }
   html += error_tile(
       records, "Peak memory, |error|", [](const ErrorReport& e) { return e.peak_memory; },
       summary.peak_memory, true, numbers);
   html += error_tile(
-      records, "Bubble fraction, |difference|",
+      records, fmt::format("Bubble fraction{}, |difference|", judged),
       [](const ErrorReport& e) { return e.judged_bubble_fraction(); }, summary.bubble_fraction, false,
       numbers);
   return html + "</dl>";

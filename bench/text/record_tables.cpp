@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
 #include <map>
+#include <utility>
 
+#include "bench/text/cell_columns.hpp"
 #include "bench/text/progress.hpp"
 #include "core/base/byte_text.hpp"
-#include "core/base/statistics.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"
 
@@ -23,6 +23,7 @@ constexpr std::size_t kLongestValue = 24;
 constexpr std::string_view kUnknown = "-";
 
 struct Column {
+  std::string group;  // above neighbouring columns
   std::string title;
   int importance = 0;  // columns of low importance go first; 0 never goes
   bool left = false;
@@ -74,100 +75,69 @@ std::string title_of(const std::string& key) {
 
 namespace {
 
-using Figure = std::function<std::optional<double>(const Record&)>;
+/// 0: for CSV and the page only.
+int importance_of(const CellColumn& column) {
+  switch (column.quantity) {
+    case CellQuantity::peak_memory:
+    case CellQuantity::step_time:
+      return column.side == ColumnSide::error ? 6 : 9;
+    case CellQuantity::bubble:
+      return column.side == ColumnSide::error ? 5 : 8;
+    case CellQuantity::dropped_tokens:
+      return 7;
+    case CellQuantity::throughput:
+      return column.title == "tokens/s" ? 4 : 0;
+    case CellQuantity::device_memory:
+      break;
+  }
+  return 0;
+}
 
-Column figures(std::string title, int importance, const std::vector<Record>& records, const Figure& figure,
-               const char* format) {
-  Column column{std::move(title), importance, false, {}};
+/// The speed that a table's times are predicted for where a cell knows it.
+AtSpeed speed_of(const std::vector<Record>& records) {
+  const bool probed =
+      std::any_of(records.begin(), records.end(), [](const Record& r) { return r.probed.has_value(); });
+  return probed ? AtSpeed::current : AtSpeed::calibrated;
+}
+
+/// The same figure at calibrated speed, of cells that were not probed.
+const CellColumn& calibrated(const CellColumn& column) {
+  const auto columns = cell_columns();
+  return *std::find_if(columns.begin(), columns.end(), [&](const CellColumn& other) {
+    return other.quantity == column.quantity && other.side == column.side &&
+           other.speed == AtSpeed::calibrated;
+  });
+}
+
+Column figures(const CellColumn& from, const CellUnits& units, const std::vector<Record>& records) {
+  Column column{units.group(from), std::string(from.title), importance_of(from), false, {}};
   for (const Record& record : records) {
-    const std::optional<double> value = figure(record);
-    column.cells.push_back(value && std::isfinite(*value) ? fmt::format(fmt::runtime(format), *value)
-                                                          : std::string(kUnknown));
+    const bool unprobed = from.speed == AtSpeed::current && !record.probed;
+    const double value = (unprobed ? calibrated(from) : from).of(record);
+    column.cells.push_back(std::isfinite(value) ? units.text(from, value) : std::string(kUnknown));
   }
   return column;
 }
 
-/// Median step above a second: seconds, else milliseconds.
-bool in_seconds(const std::vector<Record>& records) {
-  std::vector<double> steps;
-  for (const Record& record : records) {
-    if (record.measurement && !std::isnan(record.measurement->time.step.value)) {
-      steps.push_back(record.measurement->time.step.value);
-    }
-    if (record.prediction) steps.push_back(record.prediction->time.step.value);
-  }
-  return !steps.empty() && upper_median(std::move(steps)) >= 1;
-}
-
 std::vector<Column> columns_of(const std::vector<Record>& records) {
   std::vector<Column> columns;
-  Column number{"#", 0, false, {}};
+  Column number{"", "#", 0, false, {}};
   for (std::size_t i = 0; i < records.size(); ++i) number.cells.push_back(fmt::format("{}", i + 1));
   columns.push_back(std::move(number));
   for (const std::string& key : keys_to_show(records)) {
-    Column column{title_of(key), 0, false, {}};
+    Column column{"", title_of(key), 0, false, {}};
     for (const Record& record : records) {
       column.cells.push_back(printable(value_of(record, key), kLongestValue));
     }
     columns.push_back(std::move(column));
   }
-  const bool seconds = in_seconds(records);
-  const double scale = seconds ? 1 : 1e3;
-  const std::string unit = seconds ? "s" : "ms";
-  const char* step_format = seconds ? "{:.3f}" : "{:.1f}";
-  const auto predicted = [](auto get) -> Figure {
-    return [get](const Record& r) {
-      return r.prediction ? std::optional<double>(get(*r.prediction)) : std::nullopt;
-    };
-  };
-  const auto measured = [](auto get) -> Figure {
-    return [get](const Record& r) {
-      return r.measurement ? std::optional<double>(get(*r.measurement)) : std::nullopt;
-    };
-  };
-  const auto error = [](auto get) -> Figure {
-    return [get](const Record& r) { return r.error ? std::optional<double>(get(*r.error)) : std::nullopt; };
-  };
-  const auto memory = [](const auto& report) {
-    return static_cast<double>(report.memory.peak.value) / kBytesPerGiB;
-  };
-  const auto step = [scale](const auto& report) { return report.time.step.value * scale; };
-  const auto bubble = [](const auto& report) { return report.time.bubble_fraction; };
-  const auto rate = [](const auto& report) { return report.throughput.tokens_per_s; };
-  columns.push_back(figures("mem GiB pred", 9, records, predicted(memory), "{:.3f}"));
-  columns.push_back(figures("meas", 9, records, measured(memory), "{:.3f}"));
-  columns.push_back(figures("err %", 6, records,
-                            error([](const ErrorReport& e) { return e.peak_memory * 100; }), "{:+.2f}"));
-  // At the speed that the machine had when the cell was measured, where that is known.
-  const auto judged = [](auto get) -> Figure {
-    return [get](const Record& r) {
-      if (r.probed) return std::optional<double>(get(*r.probed));
-      return r.prediction ? std::optional<double>(get(*r.prediction)) : std::nullopt;
-    };
-  };
-  columns.push_back(figures("step " + unit + " pred", 9, records, judged(step), step_format));
-  columns.push_back(figures("meas", 9, records, measured(step), step_format));
-  columns.push_back(figures("err %", 6, records,
-                            error([](const ErrorReport& e) { return e.judged_step_time() * 100; }),
-                            "{:+.1f}"));
-  columns.push_back(figures("bubble pred", 8, records, judged(bubble), "{:.3f}"));
-  columns.push_back(figures("meas", 8, records, measured(bubble), "{:.3f}"));
-  columns.push_back(figures(
-      "diff", 5, records, error([](const ErrorReport& e) { return e.judged_bubble_fraction(); }), "{:+.3f}"));
-  const auto drops = [](const auto& report) -> double {
-    if (report.expert_load.empty()) return NAN;
-    return 100.0 * static_cast<double>(dropped_of(report.expert_load)) /
-           static_cast<double>(std::max<std::int64_t>(1, tokens_of(report.expert_load)));
-  };
-  const bool dropping = std::any_of(records.begin(), records.end(), [&](const Record& record) {
-    return record.measurement && drops(*record.measurement) > 0;
-  });
-  if (dropping) {
-    columns.push_back(figures("drops % pred", 7, records, predicted(drops), "{:.2f}"));
-    columns.push_back(figures("meas", 7, records, measured(drops), "{:.2f}"));
+  const CellUnits units(records);
+  const AtSpeed speed = speed_of(records);
+  for (const CellColumn* column : columns_to_show(records)) {
+    const bool other_speed = column->speed != AtSpeed::any && column->speed != speed;
+    if (importance_of(*column) > 0 && !other_speed) columns.push_back(figures(*column, units, records));
   }
-  columns.push_back(figures("tokens/s", 4, records, measured(rate), "{:.0f}"));
-  Column status{"status", 0, true, {}};
+  Column status{"", "status", 0, true, {}};
   for (const Record& record : records) {
     status.cells.push_back(std::string(name_of(record.status)) + (record.disturbed() ? ", disturbed" : ""));
   }
@@ -175,21 +145,69 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   return columns;
 }
 
+/// First and behind the last of neighbouring columns under one label.
+using Span = std::pair<std::size_t, std::size_t>;
+
+std::vector<Span> spans_of(const std::vector<Column>& columns) {
+  std::vector<Span> spans;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const bool goes_on = !spans.empty() && columns[spans.back().first].group == columns[i].group;
+    if (goes_on) ++spans.back().second;
+    if (!goes_on) spans.emplace_back(i, i + 1);
+  }
+  return spans;
+}
+
+/// Of the columns from first to last with the two blanks between them.
+std::size_t width_of(const std::vector<std::size_t>& widths, Span span) {
+  std::size_t sum = 0;
+  for (std::size_t i = span.first; i < span.second; ++i) sum += widths[i] + 2;
+  return sum - 2;
+}
+
+/// Of every column; the first below a label that is wider than its columns makes up for the difference.
+std::vector<std::size_t> widths_of(const std::vector<Column>& columns) {
+  std::vector<std::size_t> widths;
+  widths.reserve(columns.size());
+  for (const Column& column : columns) widths.push_back(column.width());
+  for (const Span& span : spans_of(columns)) {
+    const std::size_t label = columns[span.first].group.size();
+    const std::size_t below = width_of(widths, span);
+    if (label > below) widths[span.first] += label - below;
+  }
+  return widths;
+}
+
 /// Takes the least important columns away until the rest fits.
 void fit(std::vector<Column>& columns, int width) {
-  const auto total = [&] {
-    std::size_t sum = 0;
-    for (const Column& column : columns) sum += column.width() + 2;
-    return sum - 2;
-  };
-  while (width > 0 && total() > static_cast<std::size_t>(width)) {
+  while (width > 0 && width_of(widths_of(columns), {0, columns.size()}) > static_cast<std::size_t>(width)) {
     const auto least = std::min_element(columns.begin(), columns.end(), [](const Column& a, const Column& b) {
-      return (a.importance == 0 ? 100 : a.importance) < (b.importance == 0 ? 100 : b.importance);
+      return (a.importance == 0 ? 99 : a.importance) < (b.importance == 0 ? 99 : b.importance);
     });
     if (least->importance == 0) return;
-    const int gone = least->importance;
-    std::erase_if(columns, [gone](const Column& column) { return column.importance == gone; });
+    columns.erase(least);
   }
+}
+
+/// Labels above groups of columns, each in the middle; empty without any.
+std::string group_line(const std::vector<Column>& columns, const std::vector<std::size_t>& widths) {
+  std::string line;
+  for (const Span& span : spans_of(columns))
+    line += fmt::format("{:^{}}  ", columns[span.first].group, width_of(widths, span));
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line.empty() ? line : line + "\n";
+}
+
+/// Which of the two speeds the table shows; nothing where nothing was measured.
+std::string speed_line(const std::vector<Record>& records) {
+  const auto any = [&](auto says) { return std::any_of(records.begin(), records.end(), says); };
+  if (!any([](const Record& r) { return r.error.has_value(); })) return "";
+  const AtSpeed speed = speed_of(records);
+  std::string line = fmt::format("step time and bubble: predicted{}", speed_suffix(speed));
+  if (speed == AtSpeed::calibrated) return line + "\n";
+  if (any([](const Record& r) { return r.prediction && !r.probed; }))
+    line += fmt::format(", of cells that were not probed{}", speed_suffix(AtSpeed::calibrated));
+  return line + "; compare --format csv and html show both\n";
 }
 
 const char* color_of(Status status) {
@@ -208,14 +226,12 @@ std::string to_table(const std::vector<Record>& records, const TableStyle& style
   if (records.empty()) return "no records\n";
   std::vector<Column> columns = columns_of(records);
   fit(columns, style.width);
-  std::vector<std::size_t> widths;
-  widths.reserve(columns.size());
-  for (const Column& column : columns) widths.push_back(column.width());
+  const std::vector<std::size_t> widths = widths_of(columns);
   const auto padded = [&](std::size_t column, const std::string& text) {
     return columns[column].left ? fmt::format("{:<{}}", text, widths[column])
                                 : fmt::format("{:>{}}", text, widths[column]);
   };
-  std::string table;
+  std::string table = group_line(columns, widths);
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const bool last = i + 1 == columns.size();
     table += last ? columns[i].title + "\n" : padded(i, columns[i].title) + "  ";
@@ -226,6 +242,7 @@ std::string to_table(const std::vector<Record>& records, const TableStyle& style
     table +=
         style.color ? fmt::format("{}{}\033[0m\n", color_of(records[row].status), status) : status + "\n";
   }
+  table += speed_line(records);
   for (std::size_t row = 0; row < records.size(); ++row) {
     if (records[row].disturbed()) {
       table +=

@@ -28,13 +28,14 @@ struct TableStyle {
 /// Width of the terminal behind standard output; color when it is one and NO_COLOR is not set.
 TableStyle style_of_standard_output();
 
-/// One row per record: the configuration keys in which records differ, then memory, step time and bubble,
-/// each predicted (times at probed speed where that is known), measured and their difference. Where the width is short the least important columns go.
-/// Reasons of cells that are not ok follow below.
+/// One row per record: the configuration keys in which records differ, then memory, step time and bubble, each predicted,
+/// measured and their difference (bench/text/cell_columns.hpp). Times are predicted for the current machine speed where
+/// cells were probed; a line below says so. Where the width is short the least important columns go. Reasons of cells that
+/// are not ok follow below.
 std::string to_table(const std::vector<Record>& records, const TableStyle& style);
 
 /// RFC 4180; one column per configuration key that any record has, then status, reason and all figures in SI
-/// units. A figure that is not known is an empty field.
+/// units. Predicted times without a speed in their header are at calibrated speed. A figure that is not known is an empty field.
 std::string to_csv(const std::vector<Record>& records);
 
 /// A JSON array of the records and a line feed, one record after the other: the text of a large store is longer than what
@@ -42,7 +43,7 @@ std::string to_csv(const std::vector<Record>& records);
 void write_json_array(std::FILE* out, const std::vector<Record>& records);
 
 /// Absolute errors over the cells that were measured and predicted; of times, where there are undisturbed cells over
-/// those, and at probed speed where that is known.
+/// those, and at the current machine speed where that is known.
 struct ErrorSummary {
   double median = 0;
   double worst = 0;

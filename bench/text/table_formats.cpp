@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 
+#include "bench/text/cell_columns.hpp"
 #include "bench/text/csv.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/statistics.hpp"
@@ -13,46 +15,61 @@
 namespace plumbline {
 namespace {
 
-/// A figure with its name in the CSV.
-using Fields = std::vector<std::pair<std::string, std::string>>;
+struct CsvColumn {
+  std::string header;
+  std::function<std::string(const Record&)> text;
+};
 
 std::string field(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "";
 }
 
+/// The header of a figure that tables show, of any other its key behind the prefix.
+std::string header_of(std::string_view json, std::string_view prefix, std::string_view key) {
+  for (const CellColumn& column : cell_columns()) {
+    if (column.json == json) return std::string(column.csv);
+  }
+  return fmt::format("{}{}", prefix, key);
+}
+
+/// `part`: its key in a record.
 template <class Report>
-void add_report(const std::string& prefix, const Report* report, Fields& fields) {
-  const auto add = [&](std::string_view name, auto get) {
-    fields.emplace_back(prefix + std::string(name), report == nullptr ? "" : get(*report));
+void add_report(std::string_view part, std::string_view prefix, std::optional<Report> Record::*member,
+                std::vector<CsvColumn>& columns) {
+  const auto add = [&](std::string_view group, std::string_view key, auto get) {
+    columns.push_back({header_of(fmt::format("{}.{}.{}", part, group, key), prefix, key),
+                       [=](const Record& r) { return r.*member ? get(*(r.*member)) : std::string(); }});
   };
-  add("peak_bytes", [](const Report& r) { return fmt::format("{}", r.memory.peak.value); });
-  add("peak_rank", [](const Report& r) { return fmt::format("{}", r.memory.peak_rank); });
+  add("memory", "peak_bytes", [](const Report& r) { return fmt::format("{}", r.memory.peak.value); });
+  add("memory", "peak_rank", [](const Report& r) { return fmt::format("{}", r.memory.peak_rank); });
   for (const auto& figure : kTimeFigures) {
-    if (figure.in_csv) add(figure.key, [&](const Report& r) { return field(figure.of(r.time)); });
+    if (figure.in_csv) add("time", figure.key, [&](const Report& r) { return field(figure.of(r.time)); });
   }
   for (const auto& figure : kThroughputFigures) {
-    if (figure.in_csv) add(figure.key, [&](const Report& r) { return field(figure.of(r.throughput)); });
+    if (figure.in_csv)
+      add("throughput", figure.key, [&](const Report& r) { return field(figure.of(r.throughput)); });
   }
-  add("device_bytes", [](const Report& r) -> std::string {
+  add("device_memory", "device_bytes", [](const Report& r) -> std::string {
     const DeviceMemoryRow* most = r.device_memory ? r.device_memory->fullest() : nullptr;
     return most == nullptr ? "" : fmt::format("{}", most->total.value);
   });
 }
 
-Fields figures_of(const Record& record) {
-  Fields fields = {{"status", std::string(name_of(record.status))}, {"reason", record.reason}};
-  add_report("predicted_", record.prediction ? &*record.prediction : nullptr, fields);
-  add_report("measured_", record.measurement ? &*record.measurement : nullptr, fields);
-  const auto add_error = [&](const char* name, double ErrorReport::*member) {
-    fields.emplace_back(name, record.error ? field((*record.error).*member) : "");
-  };
-  add_error("error_peak_memory", &ErrorReport::peak_memory);
-  add_error("error_step_time", &ErrorReport::step_time);
-  add_error("error_bubble_fraction", &ErrorReport::bubble_fraction);
-  fields.emplace_back("probed_step_s", record.probed ? field(record.probed->time.step.value) : "");
-  add_error("error_probed_step_time", &ErrorReport::probed_step_time);
-  fields.emplace_back("disturbed", record.measurement ? (record.disturbed() ? "true" : "false") : "");
-  return fields;
+/// Behind the configuration.
+std::vector<CsvColumn> csv_columns() {
+  std::vector<CsvColumn> columns = {
+      {"status", [](const Record& r) { return std::string(name_of(r.status)); }},
+      {"reason", [](const Record& r) { return r.reason; }}};
+  add_report("prediction", "predicted_", &Record::prediction, columns);
+  add_report("measurement", "measured_", &Record::measurement, columns);
+  for (const CellColumn& column : cell_columns()) {
+    if (column.json.starts_with("probed.") || column.json.starts_with("error."))
+      columns.push_back({std::string(column.csv), [&](const Record& r) { return field(column.of(r)); }});
+  }
+  columns.push_back({"disturbed", [](const Record& r) -> std::string {
+                       return !r.measurement ? "" : r.disturbed() ? "true" : "false";
+                     }});
+  return columns;
 }
 
 std::string line_of(const std::vector<std::string>& fields) {
@@ -87,7 +104,8 @@ std::string to_csv(const std::vector<Record>& records) {
   }
   std::vector<std::string> header = {"id"};
   header.insert(header.end(), keys.begin(), keys.end());
-  for (const auto& pair : figures_of(Record{})) header.push_back(pair.first);
+  const std::vector<CsvColumn> figures = csv_columns();
+  for (const CsvColumn& figure : figures) header.push_back(figure.header);
   std::string csv = line_of(header);
   for (const Record& record : records) {
     std::vector<std::string> row = {record.id};
@@ -96,7 +114,7 @@ std::string to_csv(const std::vector<Record>& records) {
                                       [&](const auto& pair) { return pair.first == key; });
       row.push_back(found == record.config.end() ? "" : found->second);
     }
-    for (auto& pair : figures_of(record)) row.push_back(std::move(pair.second));
+    for (const CsvColumn& figure : figures) row.push_back(figure.text(record));
     csv += line_of(row);
   }
   return csv;
@@ -148,12 +166,12 @@ std::string to_line(const Summary& summary) {
   line += fmt::format("; |error| median/worst: memory {:.2f}/{:.2f} %", summary.peak_memory->median * 100,
                       summary.peak_memory->worst * 100);
   if (!summary.step_time || !summary.bubble_fraction) return line;
-  line += fmt::format(", step time {:.1f}/{:.1f} %", summary.step_time->median * 100,
-                      summary.step_time->worst * 100);
-  if (summary.calibrated_step_time) {
-    line += fmt::format(" (at calibrated speed {:.1f}/{:.1f} %)", summary.calibrated_step_time->median * 100,
-                        summary.calibrated_step_time->worst * 100);
-  }
+  const auto step = [](const ErrorSummary& error, AtSpeed speed) {
+    return fmt::format("{:.1f}/{:.1f} %{}", error.median * 100, error.worst * 100, speed_suffix(speed));
+  };
+  const bool probed = summary.calibrated_step_time.has_value();
+  line += ", step time " + step(*summary.step_time, probed ? AtSpeed::current : AtSpeed::calibrated);
+  if (probed) line += ", " + step(*summary.calibrated_step_time, AtSpeed::calibrated);
   return line + fmt::format(", bubble {:.3f}/{:.3f}", summary.bubble_fraction->median,
                             summary.bubble_fraction->worst);
 }

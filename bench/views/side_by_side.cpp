@@ -305,7 +305,7 @@ void utilisation_lines(Sheet& sheet, const Throughput& throughput, const char* w
   say("HFU", "executed", throughput.hfu);
 }
 
-/// What the difference says about the model, and what about the machine's moment.
+/// The difference at current machine speed, and whether it is within the noise.
 void speed_lines(Sheet& sheet, const Record& record) {
   const auto between = [](const StepInterval& i) {
     return fmt::format("{} to {}", readable_time(i.low.value), readable_time(i.high.value));
@@ -320,11 +320,11 @@ void speed_lines(Sheet& sheet, const Record& record) {
     const std::string shared =
         stretch < 1.005 ? ""
                         : fmt::format("; the step {:.2f} times, since others had the processors", stretch);
-    sheet.say(fmt::format(
-        "at the speed of the moment: step time {}, {:+.1f} % (compute took {:.2f} times as long as "
-        "calibrated, memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f}{})",
-        readable_time(record.probed->time.step.value), 100 * record.error->probed_step_time, speed.compute,
-        speed.memory, speed.bandwidth, speed.messages, speed.host, shared));
+    sheet.say(
+        fmt::format("at current machine speed: step time {}, {:+.1f} % (compute took {:.2f} times as long as "
+                    "calibrated, memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f}{})",
+                    readable_time(record.probed->time.step.value), 100 * record.error->probed_step_time,
+                    speed.compute, speed.memory, speed.bandwidth, speed.messages, speed.host, shared));
   }
   if (!record.measurement || record.measurement->steps.empty()) return;
   const MeasurementReport& m = *record.measurement;

@@ -69,7 +69,7 @@ function compareTable(cell) {
     row("waited for", "lane_" + name + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
   }
   for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
-  const head = ["", "predicted", "measured", "difference"].map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
+  const head = ["", "predicted (calibrated)", "measured", "difference"].map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
   return el("div", {class: "scroll compare", tabindex: "0", role: "region", "aria-label": "Predicted and measured figures"},
     el("table", {id: "compare"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)));
 }
@@ -141,7 +141,9 @@ function runNote(cell) {
   const d = m.disturbance;
   const disturbed = d && d.disturbed ? " Disturbed: " + [...share(d.others, "of the processors used by other programs"),
     ...share(d.stolen, "taken by the hypervisor"), ...share(d.waited, "of the time waited for a processor")].join(", ") + "." : "";
-  return el("p", {class: "note"}, `${m.samples} timed steps, ${time(m.step_s_min)} to ${time(m.step_s_max)}; loss ` +
+  const probed = cell.probed && cell.error ? `Step time, predicted (current machine speed): ${time(cell.probed.time.step_s)}, error ` +
+    `${percent(cell.error.probed_step_time)}. ` : "";
+  return el("p", {class: "note"}, `${probed}${m.samples} timed steps, ${time(m.step_s_min)} to ${time(m.step_s_max)}; loss ` +
     `${known(m.loss) ? m.loss.toFixed(6) : dash}; ${bytes(m.device_reserved_bytes)} reserved on the device of the fullest rank.${disturbed}`);
 }
 

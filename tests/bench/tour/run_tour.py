@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the commands of the tour (bench/tour/README.md) and compares what they print with what the page shows.
+"""Runs the commands of a page (the tour, bench/tour/README.md, or README.md) and compares what they print with what it shows.
 
     run_tour.py bench/tour/README.md FOLDER_OF_THE_PROGRAM [--update]
 
-A block of the tour is fenced as ```console and follows a line `<!-- tour: exact -->` or `<!-- tour: measured -->`. A line
+A block that is compared is fenced as ```console and follows a line `<!-- tour: exact -->` or `<!-- tour: measured -->`. A line
 that begins with "$ " is a command, the lines below it are its standard output. `exact`: every character counts.
 `measured`: what a machine or its load decides is masked in both texts before they are compared:
 
@@ -33,16 +33,16 @@ SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".
 
 GONE = "\0"
 MASKS = [
-    (re.compile(r"^((#\d+ )?disturbed: |(predicted|measured) step between |at the speed of the moment: ).*$"), GONE),
-    (re.compile(r", (disturbed$|\d+ of them disturbed)| \(at calibrated speed [^)]*\)"), ""),
+    (re.compile(r"^((#\d+ )?disturbed: |(predicted|measured) step between |at current machine speed: |step time and bubble: ).*$"), GONE),
+    (re.compile(r", (disturbed$|\d+ of them disturbed)| \(current machine speed\), \S+ %| \(calibrated\)"), ""),
     (re.compile(r"^(rank +\d+ )\S+ +[\d.]+ %$"), r"\1BARS"),
     (re.compile(r"^ +\|\S+ u?m?s.*$"), "AXIS"),
     (re.compile(r"^(#\d+ oom): .*$"), r"\1: WHO"),
-    (re.compile(r"[+-]?\d+(\.\d+)?(e[+-]\d+)? (us|ms|s)\b(?! pred)"), "TIME"),
+    (re.compile(r"[+-]?\d+(\.\d+)?(e[+-]\d+)? (us|ms|s)\b"), "TIME"),
     (re.compile(r"[+-]?\d+(\.\d+)? %"), "P"),
     (re.compile(r"[+-]?\d+\.\d+(e[+-]\d+)?(/\d+\.\d+)?(?! ?(MiB|GiB)|\w)"), "N"),
     (re.compile(r"(?<![\w.])\d{3,}(?![\w.])"), "N"),
-    (re.compile(r"step (ms|s) pred"), "step pred"),
+    (re.compile(r"step time, (ms|s)\b"), "step time"),
     (re.compile(r" +"), " "),
 ]
 

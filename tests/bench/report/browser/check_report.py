@@ -95,25 +95,31 @@ def check_numbers(page, path, records):
     """The table and the details of cells picked at random against the records themselves."""
     page.view(*DESKTOP)
     page.open(path)
-    figures = [("prediction", "memory", "peak_bytes"), ("measurement", "memory", "peak_bytes"), ("error", None, "peak_memory"),
-               ("prediction", "time", "step_s"), ("measurement", "time", "step_s"), ("error", None, "step_time"),
-               ("prediction", "time", "bubble_fraction"), ("measurement", "time", "bubble_fraction"),
-               ("error", None, "bubble_fraction"), ("measurement", "throughput", "tokens_per_s"), ("measurement", "throughput", "mfu")]
+    # Of every column of figures: where it stands, its path in a record, and its unit.
+    columns = page.evaluate("""(() => {
+      const units = Array.from(document.querySelectorAll('#table .group')).flatMap(g => Array(g.colSpan).fill(g.textContent.split(', ').pop()));
+      const titles = Array.from(document.querySelectorAll('#table thead tr:last-child th'));
+      return titles.map((title, i) => [i, title.dataset.path, title.textContent.includes('%') ? '%' : units[i - titles.length + units.length]])
+        .filter(([, path]) => path); })()""")
+    expect(len(columns) >= 11, "columns of figures: %s" % columns)
+    scales = {"%": 100, "ms": 1e3, "MiB": 2**-20, "GiB": 2**-30}
     seed = random.SystemRandom().randrange(1 << 30)
     print("cells picked with seed %d" % seed)
     for index in random.Random(seed).sample(range(len(records)), min(6, len(records))):
         record = records[index]
         row = page.evaluate("Array.from(document.querySelector('#table tr[data-cell=\"%d\"]').cells).map(c => [c.dataset.v ?? null, "
                             "c.textContent])" % index)
-        for (part, group, key), (value, text) in zip(figures, row[-len(figures):]):
-            wanted = record[part]
-            wanted = wanted and (wanted[group][key] if group else wanted[key])
+        for place, path, unit in columns:
+            value, text = row[place]
+            wanted = record
+            for key in path.split("."):
+                wanted = wanted and wanted.get(key)
             good = value is None if wanted is None else value is not None and float(value) == wanted
-            expect(good, "table, cell %d, %s.%s: page %s, record %s" % (index + 1, part, key, value, wanted))
+            expect(good, "table, cell %d, %s: page %s, record %s" % (index + 1, path, value, wanted))
             if wanted is not None:
-                scale = 1 / 1048576 if key == "peak_bytes" else 100 if part == "error" and key != "bubble_fraction" or key == "mfu" else 1
-                expect(abs(float(text) - wanted * scale) <= 0.0005 + 0.06 * (scale == 100) + 0.5 * (key == "tokens_per_s") + 0.005 *
-                       (key == "peak_bytes"), "table, cell %d, %s.%s: shown as %s, record %s" % (index + 1, part, key, text, wanted))
+                half_a_digit = 0.5001 * 10 ** -len(text.partition(".")[2])
+                expect(abs(float(text) - wanted * scales.get(unit, 1)) <= half_a_digit,
+                       "table, cell %d, %s: shown as %s, record %s" % (index + 1, path, text, wanted))
         page.evaluate("showCell(%d)" % index)
         expect(page.evaluate("document.getElementById('cell-id').textContent") == record["id"], "details of cell %d" % (index + 1))
         shown = page.evaluate("Object.fromEntries(Array.from(document.querySelectorAll('#compare tbody tr')).map(r => [r.dataset.key, "

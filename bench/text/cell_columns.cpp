@@ -1,0 +1,191 @@
+#include "bench/text/cell_columns.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "core/base/byte_text.hpp"
+#include "core/base/statistics.hpp"
+
+namespace plumbline {
+namespace {
+
+/// A figure of a part of the record; NaN without that part.
+template <class Part, class Get>
+double figure_of(const std::optional<Part>& part, Get get) {
+  return part ? static_cast<double>(std::invoke(get, *part)) : StepReport::kUnknown;
+}
+
+constexpr auto kPeakOf = [](const auto& report) { return report.memory.peak.value; };
+constexpr auto kStepOf = [](const auto& report) { return report.time.step.value; };
+constexpr auto kBubbleOf = [](const auto& report) { return report.time.bubble_fraction; };
+constexpr auto kDeviceOf = [](const auto& report) {
+  const DeviceMemoryRow* most = report.device_memory ? report.device_memory->fullest() : nullptr;
+  return most == nullptr ? StepReport::kUnknown : static_cast<double>(most->total.value);
+};
+constexpr auto kDroppedOf = [](const auto& report) {
+  if (report.expert_load.empty()) return StepReport::kUnknown;
+  return static_cast<double>(dropped_of(report.expert_load)) /
+         static_cast<double>(std::max<std::int64_t>(1, tokens_of(report.expert_load)));
+};
+
+constexpr auto kTokensPerSecond = [](const MeasurementReport& m) { return m.throughput.tokens_per_s; };
+constexpr auto kUtilization = [](const MeasurementReport& m) { return m.throughput.mfu; };
+
+constexpr CellColumn kCellColumns[] = {
+    {CellQuantity::peak_memory, ColumnSide::predicted, AtSpeed::any, "predicted", "predicted_peak_bytes",
+     "prediction.memory.peak_bytes", [](const Record& r) { return figure_of(r.prediction, kPeakOf); }},
+    {CellQuantity::peak_memory, ColumnSide::measured, AtSpeed::any, "measured", "measured_peak_bytes",
+     "measurement.memory.peak_bytes", [](const Record& r) { return figure_of(r.measurement, kPeakOf); }},
+    {CellQuantity::peak_memory, ColumnSide::error, AtSpeed::any, "error %", "error_peak_memory",
+     "error.peak_memory", [](const Record& r) { return figure_of(r.error, &ErrorReport::peak_memory); }},
+    {CellQuantity::device_memory, ColumnSide::predicted, AtSpeed::any, "predicted", "predicted_device_bytes",
+     "", [](const Record& r) { return figure_of(r.prediction, kDeviceOf); }},
+    {CellQuantity::device_memory, ColumnSide::measured, AtSpeed::any, "measured", "measured_device_bytes", "",
+     [](const Record& r) { return figure_of(r.measurement, kDeviceOf); }},
+    {CellQuantity::step_time, ColumnSide::predicted, AtSpeed::calibrated, "predicted",
+     "predicted_step_s_calibrated", "prediction.time.step_s",
+     [](const Record& r) { return figure_of(r.prediction, kStepOf); }},
+    {CellQuantity::step_time, ColumnSide::predicted, AtSpeed::current, "predicted",
+     "predicted_step_s_current_machine_speed", "probed.time.step_s",
+     [](const Record& r) { return figure_of(r.probed, kStepOf); }},
+    {CellQuantity::step_time, ColumnSide::measured, AtSpeed::any, "measured", "measured_step_s",
+     "measurement.time.step_s", [](const Record& r) { return figure_of(r.measurement, kStepOf); }},
+    {CellQuantity::step_time, ColumnSide::error, AtSpeed::calibrated, "error %", "error_step_time_calibrated",
+     "error.step_time", [](const Record& r) { return figure_of(r.error, &ErrorReport::step_time); }},
+    {CellQuantity::step_time, ColumnSide::error, AtSpeed::current, "error %",
+     "error_step_time_current_machine_speed", "error.probed_step_time",
+     [](const Record& r) { return figure_of(r.error, &ErrorReport::probed_step_time); }},
+    {CellQuantity::bubble, ColumnSide::predicted, AtSpeed::calibrated, "predicted",
+     "predicted_bubble_fraction_calibrated", "prediction.time.bubble_fraction",
+     [](const Record& r) { return figure_of(r.prediction, kBubbleOf); }},
+    {CellQuantity::bubble, ColumnSide::predicted, AtSpeed::current, "predicted",
+     "predicted_bubble_fraction_current_machine_speed", "probed.time.bubble_fraction",
+     [](const Record& r) { return figure_of(r.probed, kBubbleOf); }},
+    {CellQuantity::bubble, ColumnSide::measured, AtSpeed::any, "measured", "measured_bubble_fraction",
+     "measurement.time.bubble_fraction", [](const Record& r) { return figure_of(r.measurement, kBubbleOf); }},
+    {CellQuantity::bubble, ColumnSide::error, AtSpeed::calibrated, "difference",
+     "error_bubble_fraction_calibrated", "error.bubble_fraction",
+     [](const Record& r) { return figure_of(r.error, &ErrorReport::bubble_fraction); }},
+    {CellQuantity::bubble, ColumnSide::error, AtSpeed::current, "difference",
+     "error_bubble_fraction_current_machine_speed", "error.probed_bubble_fraction",
+     [](const Record& r) { return figure_of(r.error, &ErrorReport::probed_bubble_fraction); }},
+    {CellQuantity::dropped_tokens, ColumnSide::predicted, AtSpeed::any, "predicted", "", "",
+     [](const Record& r) { return figure_of(r.prediction, kDroppedOf); }},
+    {CellQuantity::dropped_tokens, ColumnSide::measured, AtSpeed::any, "measured", "", "",
+     [](const Record& r) { return figure_of(r.measurement, kDroppedOf); }},
+    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "tokens/s", "measured_tokens_per_s",
+     "measurement.throughput.tokens_per_s",
+     [](const Record& r) { return figure_of(r.measurement, kTokensPerSecond); }},
+    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "MFU %", "measured_mfu",
+     "measurement.throughput.mfu", [](const Record& r) { return figure_of(r.measurement, kUtilization); }},
+};
+
+/// Of predictions and measurements; 0 where there are none.
+template <class Get>
+double typical_of(const std::vector<Record>& records, Get get) {
+  std::vector<double> values;
+  const auto add = [&](double value) {
+    if (std::isfinite(value)) values.push_back(value);
+  };
+  for (const Record& record : records) {
+    if (record.prediction) add(get(*record.prediction));
+    if (record.measurement) add(get(*record.measurement));
+  }
+  return values.empty() ? 0 : upper_median(std::move(values));
+}
+
+}  // namespace
+
+std::string_view speed_suffix(AtSpeed speed) {
+  constexpr std::string_view kSuffixes[] = {"", " (calibrated)", " (current machine speed)"};
+  return kSuffixes[static_cast<std::size_t>(speed)];
+}
+
+std::string CellColumn::label() const {
+  return fmt::format("{}{}", title, speed_suffix(speed));
+}
+
+std::span<const CellColumn> cell_columns() {
+  return kCellColumns;
+}
+
+Scale memory_scale(const std::vector<Record>& records) {
+  const double typical =
+      typical_of(records, [](const auto& r) { return static_cast<double>(r.memory.peak.value); });
+  const ByteUnit unit = readable_unit(typical);
+  return {1.0 / static_cast<double>(unit.size.value), unit.name, unit.digits};
+}
+
+Scale time_scale(const std::vector<Record>& records) {
+  const double typical = typical_of(records, kStepOf);
+  return typical < 1 ? Scale{1e3, "ms", 1} : Scale{1, "s", 3};
+}
+
+std::string shown(double value, const Scale& scale) {
+  return fmt::format("{:.{}f}", value * scale.factor, scale.digits);
+}
+
+Scale CellUnits::of(const CellColumn& column) const {
+  switch (column.quantity) {
+    case CellQuantity::peak_memory:
+    case CellQuantity::device_memory:
+      return column.side == ColumnSide::error ? Scale{100, "%", 2} : memory;
+    case CellQuantity::step_time:
+      return column.side == ColumnSide::error ? Scale{100, "%", 1} : time;
+    case CellQuantity::bubble:
+      return {1, "", 3};
+    case CellQuantity::dropped_tokens:
+      return {100, "%", 2};
+    case CellQuantity::throughput:
+      return column.title.ends_with('%') ? Scale{100, "%", 1} : Scale{1, "", 0};
+  }
+  return {};
+}
+
+std::string CellUnits::text(const CellColumn& column, double value) const {
+  const Scale scale = of(column);
+  return column.side == ColumnSide::error ? fmt::format("{:+.{}f}", value * scale.factor, scale.digits)
+                                          : shown(value, scale);
+}
+
+std::string CellUnits::group(const CellColumn& column) const {
+  switch (column.quantity) {
+    case CellQuantity::peak_memory:
+      return fmt::format("peak memory, {}", memory.unit);
+    case CellQuantity::device_memory:
+      return fmt::format("device memory, {}", memory.unit);
+    case CellQuantity::step_time:
+      return fmt::format("{}, {}", time_figure("step_s").title, time.unit);
+    case CellQuantity::bubble:
+      return std::string(time_figure("bubble_fraction").title);
+    case CellQuantity::dropped_tokens:
+      return "tokens dropped, %";
+    case CellQuantity::throughput:
+      return "measured";
+  }
+  return "";
+}
+
+std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& records) {
+  const auto any = [&](auto says) { return std::any_of(records.begin(), records.end(), says); };
+  const bool some_probed = any([](const Record& r) { return r.probed.has_value(); });
+  const bool some_device = any([](const Record& r) {
+    return std::isfinite(figure_of(r.prediction, kDeviceOf)) ||
+           std::isfinite(figure_of(r.measurement, kDeviceOf));
+  });
+  const bool some_dropped = any([](const Record& r) { return figure_of(r.measurement, kDroppedOf) > 0; });
+  std::vector<const CellColumn*> columns;
+  for (const CellColumn& column : kCellColumns) {
+    if (column.speed == AtSpeed::current && !some_probed) continue;
+    if (column.quantity == CellQuantity::device_memory && !some_device) continue;
+    if (column.quantity == CellQuantity::dropped_tokens && !some_dropped) continue;
+    columns.push_back(&column);
+  }
+  return columns;
+}
+
+}  // namespace plumbline

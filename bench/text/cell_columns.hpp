@@ -1,0 +1,69 @@
+// The columns of a table of cells: one list for the terminal, CSV and the report page, so that a figure has the same label
+// everywhere. results/README.md shows it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/record/record.hpp"
+
+namespace plumbline {
+
+enum class CellQuantity { peak_memory, device_memory, step_time, bubble, dropped_tokens, throughput };
+enum class ColumnSide { predicted, measured, error };
+/// The machine speed that a predicted time is for.
+enum class AtSpeed { any, calibrated, current };
+
+struct CellColumn {
+  CellQuantity quantity;
+  ColumnSide side;
+  AtSpeed speed;
+  std::string_view title;  // without the speed: "predicted"
+  std::string_view csv;    // header; empty: not in CSV
+  std::string_view json;   // path in a record; empty: a maximum or sum over several places
+  /// Bytes, seconds, fractions or tokens/s; NaN when not known.
+  double (*of)(const Record&);
+
+  /// "predicted (current machine speed)".
+  std::string label() const;
+};
+
+/// In the order in which tables show them.
+std::span<const CellColumn> cell_columns();
+
+/// " (calibrated)", " (current machine speed)", or nothing.
+std::string_view speed_suffix(AtSpeed speed);
+
+/// Unit and digits of figures.
+struct Scale {
+  double factor = 1;  // record value × factor = shown value
+  const char* unit = "";
+  int digits = 3;
+};
+/// By the median of what was predicted and measured.
+Scale memory_scale(const std::vector<Record>& records);
+Scale time_scale(const std::vector<Record>& records);
+std::string shown(double value, const Scale& scale);
+
+/// Units of one table.
+struct CellUnits {
+  explicit CellUnits(const std::vector<Record>& records)
+      : memory(memory_scale(records)), time(time_scale(records)) {}
+
+  Scale of(const CellColumn& column) const;
+  /// The value with its digits, of errors with its sign; the unit stands in the labels.
+  std::string text(const CellColumn& column, double value) const;
+  /// Label of neighbouring columns together: "step time, s".
+  std::string group(const CellColumn& column) const;
+
+  Scale memory;
+  Scale time;
+};
+
+/// The columns that say something about these records: the current machine speed where one was probed, device memory
+/// where it is known, dropped tokens where there are any.
+std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& records);
+
+}  // namespace plumbline
