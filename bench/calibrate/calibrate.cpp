@@ -14,6 +14,7 @@
 #include "bench/launch/interrupts.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "bench/machine/machine.hpp"
+#include "core/backends/mpi/clock.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/run/processors.hpp"
@@ -102,12 +103,14 @@ int calibrate(const CalibrateOptions& options) {
       static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
 
   const Interrupts interrupts;
+  const Seconds start = monotonic_now();
   const HardwareProfile host = parse_hardware(calibration::launch_part({"host"}, 1, options.quiet), "host");
   profile.allocation = host.allocation;
   profile.launch_overhead = host.launch_overhead;
   profile.action_overhead = host.action_overhead;
   profile.step_overhead = host.step_overhead;
-  calibration::measure_in_rounds(profile, options.quiet);
+  calibration::measure_in_rounds(profile, calibration::limits_for(host.peak_fp32, host.peak_16bit), start,
+                                 options.quiet);
   const HardwareProfile later = parse_hardware(calibration::launch_part({"host"}, 1, options.quiet), "host");
   take_lower_host(profile, later);
   sign(profile.calibration);

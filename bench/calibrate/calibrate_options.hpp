@@ -16,6 +16,8 @@ struct CalibrateOptions {
   double seconds = 60;
   int round = 0;
   std::string known;
+  double most_fp32 = 0;  // operations of the largest product that is looked at (CellLimits); 0: the usual
+  double most_bf16 = 0;
 };
 
 }  // namespace plumbline

@@ -6,19 +6,47 @@
 #include "bench/calibrate/host_time.hpp"
 #include "bench/calibrate/measure.hpp"
 #include "bench/calibrate/messages.hpp"
+#include "bench/calibrate/probe.hpp"
 #include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch.hpp"
 #include "bench/launch/run_folder.hpp"
+#include "core/backends/mpi/clock.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/base/text_input.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::calibration {
 namespace {
 
 constexpr std::size_t kLargestPart = std::size_t{256} << 20;  // bytes of what a part writes
+
+/// The rate of a product that stays in the caches, from calls of a twentieth of a second.
+FlopsPerSecond product_rate(Operators& operators, DType type) {
+  constexpr std::int64_t kRows = 256, kWidth = 512;
+  constexpr double kLook = 0.05;  // seconds
+  Pools pools(kProbePools);
+  pools.set_storage(type);
+  pools.begin(kMiB, {0});
+  const Gemm product{.a = pools.fresh(kRows, kWidth),
+                     .b = pools.fresh(kWidth, kWidth),
+                     .c = pools.output(kRows, kWidth).at(0),
+                     .b_transposed = true};
+  operators.gemm(product);
+  const double start = monotonic_now().value;
+  double calls = 0;
+  for (; monotonic_now().value - start < kLook; ++calls) operators.gemm(product);
+  return {2.0 * kRows * kWidth * kWidth * calls / (monotonic_now().value - start)};
+}
+
+/// Rates of products, for the choice of cells only.
+void measure_product_rates(HardwareProfile& profile) {
+  const std::unique_ptr<Operators> operators = make_cpu_operators();
+  profile.peak_fp32 = product_rate(*operators, DType::fp32);
+  profile.peak_16bit = product_rate(*operators, DType::bf16);
+}
 
 /// What allocation and the training code cost, apart from the operators.
 void measure_overheads(HardwareProfile& profile) {
@@ -48,7 +76,10 @@ int run_part(const CalibrateOptions& options) {
     std::string result;
     if (options.part == "looks") {
       CalibrateProgress progress(options.quiet || session.rank() != 0);
-      const std::vector<Cell> cells = all_cells();
+      CellLimits limits;
+      if (options.most_fp32 > 0) limits.fp32 = options.most_fp32;
+      if (options.most_bf16 > 0) limits.bf16 = options.most_bf16;
+      const std::vector<Cell> cells = all_cells(limits);
       LookPlan plan;
       plan.seconds = options.seconds;
       plan.round = static_cast<std::uint64_t>(options.round);
@@ -65,6 +96,7 @@ int run_part(const CalibrateOptions& options) {
     } else if (options.part == "host") {
       HardwareProfile profile = part_profile();
       measure_overheads(profile);
+      measure_product_rates(profile);
       result = to_json(profile);
     } else if (options.part == "cold") {
       HardwareProfile profile = part_profile();

@@ -45,7 +45,7 @@ class Measuring {
   LooksOfCells run() {
     const std::vector<std::size_t> order = order_of(cells_, plan_);
     if (plan_.known.empty()) {
-      for (std::size_t i = 0; i < order.size(); ++i) {
+      for (std::size_t i = 0; i < order.size() && passed() < plan_.seconds; ++i) {
         look_at(order[i]);
         on_progress_(static_cast<double>(i + 1) / static_cast<double>(order.size()));
       }

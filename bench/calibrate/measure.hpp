@@ -14,7 +14,7 @@ using OnProgress = std::function<void(double share)>;
 struct LookPlan {
   /// What is known: empty for a round over all cells, else only what is not settled is looked at, again and again.
   LooksOfCells known;
-  double seconds = 30;      // of wall time; a first round ends when it is through
+  double seconds = 30;      // of wall time, after which no other cell is looked at
   std::uint64_t round = 0;  // gives the order of the cells, which differs from round to round
 };
 

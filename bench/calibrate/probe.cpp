@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "bench/calibrate/cell_timer.hpp"
@@ -135,6 +136,15 @@ std::vector<Cell> probe_cells(DType storage) {
 
 namespace {
 
+/// Standard error of a robust mean: half of the distance between quartiles is two thirds of a standard deviation. One
+/// value says nothing about its error; it is as uncertain as it is far from 1.
+double error_of_mean(const std::vector<double>& values) {
+  const std::size_t last = values.size() - 1;
+  if (last == 0) return std::abs(values.front() - 1);
+  const double quartiles = value_at(values, last - last / 4) - value_at(values, last / 4);
+  return 0.75 * quartiles / std::sqrt(static_cast<double>(values.size()));
+}
+
 double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, std::size_t working_set,
                           double busy) {
   const double quiet = read(profile.alone, cell, working_set);
@@ -153,9 +163,9 @@ double calibrated_in_caches(const HardwareProfile& profile, const Cell& cell, do
   return calibrated_seconds(profile, cell, 0, busy);
 }
 
-ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
-                        const std::vector<double>& seconds, double busy) {
-  ByClass longer = every_class(1);
+OperatorRatios operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
+                               const std::vector<double>& seconds, double busy) {
+  OperatorRatios found;
   for (double ByClass::*const member : {&ByClass::compute, &ByClass::memory}) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -163,7 +173,9 @@ ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>&
       if (class_of_probe(cells[i]) == member && !is_from_memory(cells[i]) && calibrated > 0)
         ratios.push_back(seconds[i] / calibrated);
     }
-    if (!ratios.empty()) longer.*member = interquartile_mean(ratios);
+    if (ratios.empty()) continue;
+    found.longer.*member = interquartile_mean(ratios);
+    found.error.*member = error_of_mean(ratios);
   }
   std::vector<double> ratios;
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -171,11 +183,13 @@ ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>&
     const double calibrated = calibrated_seconds(profile, cells[i], busy);
     const double cached = calibrated_in_caches(profile, cells[i], busy);
     if (cached <= 0 || calibrated < kLeastWait * cached) continue;
-    const double waited = seconds[i] - cached * longer.*class_of_probe(cells[i]);
+    const double waited = seconds[i] - cached * found.longer.*class_of_probe(cells[i]);
     ratios.push_back(std::max(0.0, waited) / (calibrated - cached));
   }
-  if (!ratios.empty()) longer.bandwidth = median(ratios);
-  return longer;
+  if (ratios.empty()) return found;
+  found.longer.bandwidth = median(ratios);
+  found.error.bandwidth = error_of_mean(ratios);
+  return found;
 }
 
 Probe::Probe(const HardwareProfile& profile, DType storage, Communicator& control)
@@ -217,7 +231,8 @@ ProbeLook Probe::look(double seconds) const {
   figures.reserve(looks.size());
   for (std::size_t i = 0; i < looks.size(); ++i)
     figures.push_back(by_processor[i] ? mean(looks[i]) : median(looks[i]));
-  ByClass mine = operator_ratios(profile_, cells, figures, busy);
+  const OperatorRatios operators = operator_ratios(profile_, cells, figures, busy);
+  ByClass mine = operators.longer;
   control_.barrier(Group::world);
   if (profile_.allocation.value > 0) mine.host = measure_allocation() / profile_.allocation;
   const std::vector<double> messages = message_ratios(profile_, world);
@@ -227,6 +242,10 @@ ProbeLook Probe::look(double seconds) const {
   look.load = step_load_of(training::from_every_rank(control_, load), machine_processors());
   for (const ByClass& rank : training::from_every_rank(control_, mine)) {
     for (const SpeedClass& each : kSpeedClasses) look.longer.*each.member += rank.*each.member / world;
+  }
+  // Ranks look at the same cells at the same time: what is wrong with one is wrong with all.
+  for (const ByClass& rank : training::from_every_rank(control_, operators.error)) {
+    for (const SpeedClass& each : kSpeedClasses) look.error.*each.member += rank.*each.member / world;
   }
   return look;
 }

@@ -27,10 +27,14 @@ double calibrated_in_caches(const HardwareProfile& profile, const Cell& cell, do
 /// What the profile says that a cell takes while `busy` of the other processors work; negative when it has no times of it.
 double calibrated_seconds(const HardwareProfile& profile, const Cell& cell, double busy);
 
+struct OperatorRatios {
+  ByClass longer = every_class(1);
+  ByClass error;  // standard error of each
+};
 /// How many times longer than calibrated operators take, by the seconds that probe_cells() took: interquartile means over products and over
 /// others in caches, and the median of what those that come from memory take longer than these say.
-ByClass operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
-                        const std::vector<double>& seconds, double busy);
+OperatorRatios operator_ratios(const HardwareProfile& profile, const std::vector<Cell>& cells,
+                               const std::vector<double>& seconds, double busy);
 
 /// How many times longer than calibrated a message takes now: the lower of two looks, as calibration keeps the lower of its own,
 /// beyond what these were apart (`spread`, a share). Within that nothing is known, and it is 1.

@@ -3,19 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "bench/calibrate/calibrate_part.hpp"
 #include "bench/calibrate/calibrate_progress.hpp"
 #include "bench/calibrate/figures/assemble.hpp"
 #include "bench/calibrate/figures/levels.hpp"
 #include "bench/calibrate/figures/looks.hpp"
+#include "bench/calibrate/figures/unseen.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "core/backends/mpi/clock.hpp"
 #include "core/base/atomic_file.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/base/statistics.hpp"
 
 namespace plumbline::calibration {
 namespace {
+
+constexpr double kUnseen = std::numeric_limits<double>::quiet_NaN();
 
 /// Of each curve the lower time at every size, and how far apart they were.
 void take_lower(Curve& curve, const Curve& other) {
@@ -30,26 +35,30 @@ void take_lower(Curve& curve, const Curve& other) {
 /// The rounds of one calibration: looks at operators and messages in turns.
 class Rounds {
  public:
-  Rounds(HardwareProfile& profile, bool quiet) : profile_(profile), quiet_(quiet), progress_(quiet) {}
+  Rounds(HardwareProfile& profile, const CellLimits& limits, Seconds start, bool quiet)
+      : profile_(profile), limits_(limits), start_(start), quiet_(quiet), progress_(quiet) {}
 
   void run() {
-    append(looks_, look({"--round", "0"}));
+    append(looks_, look({"--round", "0", "--seconds", fmt::format("{:.1f}", kFirstRound - passed())}));
+    const double before = passed();
     messages();
-    look_again((kMostSeconds + passed()) / 2);
-    if (passed() < kLastMessages) messages();
-    look_again(kMostSeconds);
+    const double took = passed() - before;
+    look_again(kLooksEnd - took);
+    if (passed() + took < kLooksEnd + 1) messages();
+    look_again(kLooksEnd);
     tables();
     profile_.calibration.seconds = passed();
   }
 
  private:
-  static constexpr double kMostSeconds = 55;
-  static constexpr double kLastMessages = 48;  // seconds after which messages are not measured again
+  static constexpr double kFirstRound =
+      60;  // seconds after which no further operator is looked at for the first time
 
   double passed() const { return (monotonic_now() - start_).value; }
 
   LooksOfCells look(std::vector<std::string> options) {
-    options.insert(options.begin(), "looks");
+    options.insert(options.begin(), {"looks", "--most-fp32", fmt::format("{}", limits_.fp32), "--most-bf16",
+                                     fmt::format("{}", limits_.bf16)});
     return parse_looks(launch_part(options, profile_.processors, quiet_), "looks", cells_.size());
   }
 
@@ -95,14 +104,24 @@ class Rounds {
 
   void tables() {
     std::vector<double> alone, alone_spread, busy, busy_spread;
+    const auto add = [](const std::vector<double>& looks, std::vector<double>& seconds,
+                        std::vector<double>& spread) {
+      const LookFigure figure = looks.empty() ? LookFigure{kUnseen, 0} : figure_of(looks);
+      seconds.push_back(figure.seconds);
+      spread.push_back(figure.spread);
+    };
+    const bool followed =
+        std::any_of(looks_.begin(), looks_.end(), [](const Looks& looks) { return !looks.busy.empty(); });
     for (const Looks& looks : looks_) {
-      const LookFigure quiet = figure_of(looks.alone);
-      alone.push_back(quiet.seconds);
-      alone_spread.push_back(quiet.spread);
-      if (looks.busy.empty()) continue;
-      const LookFigure crowded = figure_of(looks.busy);
-      busy.push_back(crowded.seconds);
-      busy_spread.push_back(crowded.spread);
+      add(looks.alone, alone, alone_spread);
+      if (followed) add(looks.busy, busy, busy_spread);
+    }
+    const std::size_t unseen = fill_unseen(cells_, alone) + (followed ? fill_unseen(cells_, busy) : 0);
+    if (unseen > 0 && !quiet_) {
+      say(fmt::format(
+          "[calibrate] {} of {} figures were not measured for want of time: they are those of their "
+          "nearest neighbours, in proportion to the size\n",
+          unseen, alone.size() + busy.size()));
     }
     profile_.alone = assemble(cells_, alone, alone_spread);
     profile_.alone_levels = levels_of(cells_, alone);
@@ -119,10 +138,11 @@ class Rounds {
   }
 
   HardwareProfile& profile_;
+  CellLimits limits_;
+  Seconds start_;
   bool quiet_;
   CalibrateProgress progress_;
-  Seconds start_ = monotonic_now();
-  std::vector<Cell> cells_ = all_cells();
+  std::vector<Cell> cells_ = all_cells(limits_);
   LooksOfCells looks_;
   int round_ = 0;
   double message_noise_ = 0;
@@ -130,8 +150,8 @@ class Rounds {
 
 }  // namespace
 
-void measure_in_rounds(HardwareProfile& profile, bool quiet) {
-  Rounds(profile, quiet).run();
+void measure_in_rounds(HardwareProfile& profile, const CellLimits& limits, Seconds start, bool quiet) {
+  Rounds(profile, limits, start, quiet).run();
 }
 
 }  // namespace plumbline::calibration

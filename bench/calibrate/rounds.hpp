@@ -2,13 +2,18 @@
 #pragma once
 
 #include "analysis/hardware/hardware.hpp"
+#include "bench/calibrate/cells/cells.hpp"
 
 namespace plumbline::calibration {
 
-/// Fills the tables of operators, collectives and messages of `profile` and what its calibration says about them, within
-/// about a minute of wall time: looks at every operator, messages, looks at what is not settled (all that was
-/// looked at only once), messages again, and looks until the time is up. So a slow moment is in some of the looks at
-/// everything, not in all looks at something. Only the first round is done whatever time it takes.
-void measure_in_rounds(HardwareProfile& profile, bool quiet);
+/// Seconds after the start of a calibration at which looks end; the host's second look follows.
+inline constexpr double kLooksEnd = 80;
+
+/// Fills the tables of operators, collectives and messages of `profile`, and its calibration's noise and counts.
+/// Order: one look at every operator, messages, further looks at unsettled operators, messages again, further looks.
+/// A slow moment is thus in some looks at every operator and not in all looks at one. Ends when every figure is settled,
+/// and at the latest kLooksEnd seconds after `start` (monotonic clock). Operators that were not reached by then take the
+/// time of their nearest neighbour (figures/unseen.hpp). `limits` bound the products that are looked at.
+void measure_in_rounds(HardwareProfile& profile, const CellLimits& limits, Seconds start, bool quiet);
 
 }  // namespace plumbline::calibration

@@ -12,7 +12,7 @@ namespace plumbline {
 
 void add_calibrate_command(CLI::App& app, CommandAction& action) {
   CLI::App* command =
-      app.add_subcommand("calibrate", "Measure this machine's operators and messages, about a minute");
+      app.add_subcommand("calibrate", "Measure this machine's operators and messages, at most 90 s");
   const auto options = std::make_shared<CalibrateOptions>();
   options->out = default_profile_path();
   command->add_option("--out", options->out, "Profile to write (default: ~/.cache/plumbline/profile.json)")
@@ -36,6 +36,8 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
   command->add_option("--seconds", options->seconds)->group("");
   command->add_option("--round", options->round)->group("");
   command->add_option("--known", options->known)->group("");
+  command->add_option("--most-fp32", options->most_fp32)->group("");
+  command->add_option("--most-bf16", options->most_bf16)->group("");
   command->callback([=, &app, &action] {
     action = [=, &app] {
       options->quiet = is_quiet(app);

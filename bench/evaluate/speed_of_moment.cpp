@@ -52,11 +52,17 @@ bool is_disturbed(const ProbeLook& look, int processors) {
 ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool disturbed, int processors) {
   const bool first = is_disturbed(before, processors) == disturbed;
   const bool second = is_disturbed(after, processors) == disturbed;
-  if (first != second) return first ? before.longer : after.longer;
   ByClass speed;
   for (const SpeedClass& each : kSpeedClasses) {
     const double a = before.longer.*each.member, b = after.longer.*each.member;
-    speed.*each.member = first || disturbed ? (a + b) / 2 : std::min(a, b);
+    const double error_a = before.error.*each.member, error_b = after.error.*each.member;
+    double value = first ? a : b;
+    double error = first ? error_a : error_b;
+    if (first == second) {
+      value = first || disturbed ? (a + b) / 2 : std::min(a, b);
+      error = std::hypot(error_a, error_b) / 2;
+    }
+    speed.*each.member = std::abs(value - 1) < kSignificant * error ? 1 : value;
   }
   return speed;
 }

@@ -12,6 +12,7 @@ namespace plumbline {
 /// One look at the machine before or after a cell.
 struct ProbeLook {
   ByClass longer;  // how many times longer than calibrated each class takes on a processor of its own
+  ByClass error;   // standard error of each, by how far its cells disagree; 0: not known
   StepLoad load;   // of all ranks meanwhile
 };
 /// Whether it was disturbed by what would mark a cell. `processors`: of the machine.
@@ -19,6 +20,8 @@ bool is_disturbed(const ProbeLook& look, int processors);
 
 /// The speed during a cell: the mean of the looks that were disturbed, or left alone, as the cell was. Where neither was,
 /// of a cell left alone the lower of both in each class, since what disturbs makes longer, and of a disturbed one the mean.
+/// A class within kSignificant standard errors of the calibrated speed counts as calibrated: such a correction is noise.
+constexpr double kSignificant = 2;
 ByClass speed_during(const ProbeLook& before, const ProbeLook& after, bool disturbed, int processors);
 
 /// How the ranks of a cell share processors.

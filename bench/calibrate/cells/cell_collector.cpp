@@ -20,6 +20,8 @@ void CellCollector::add_to(Table table, const std::string& key, std::int64_t col
     for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
       if (set == 0 && power >= 21) continue;  // never in the private cache
       if (set == 2 && power <= kFewElements) continue;
+      // Logits of this size are never in the shared cache: as from memory.
+      if (set == 1 && power > kLargestTensor) continue;
       Cell cell;
       cell.table = table;
       cell.key = key;

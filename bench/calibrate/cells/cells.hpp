@@ -47,10 +47,22 @@ GridAxes by_row_axes(const std::string& key);
 /// The key of FP8 products, with axes of their own.
 constexpr const char* kFp8Products = "forward.fp8";
 
+/// Operations of the largest product or attention that is measured, by storage type: a slow machine measures fewer
+/// sizes. Larger calls are extrapolated from measured ones (assemble.hpp).
+struct CellLimits {
+  static constexpr double kMost = 2.5e9;  // FLOPs
+  double fp32 = kMost;
+  double bf16 = kMost;
+  double of(DType storage) const { return storage == DType::fp32 ? fp32 : bf16; }
+};
+/// The limits of a machine by the rate of its products: calls of at most kLongestCall.
+CellLimits limits_for(FlopsPerSecond fp32, FlopsPerSecond bf16);
+constexpr Seconds kLongestCall{15e-3};
+
 /// Cells whose operands fit the working set and the time that calibration has; the holes are filled from
 /// their neighbours (assemble.hpp).
-std::vector<Cell> gemm_cells(DType storage);
-std::vector<Cell> attention_cells(DType storage);
+std::vector<Cell> gemm_cells(DType storage, const CellLimits& limits);
+std::vector<Cell> attention_cells(DType storage, const CellLimits& limits);
 std::vector<Cell> memory_bound_cells(DType storage);
 std::vector<Cell> distillation_cells(DType storage);
 std::vector<Cell> by_row_cells(DType storage);
@@ -59,6 +71,6 @@ std::vector<Cell> fp8_cells(DType storage);
 /// A few products at working sets from the smallest of the tables to the largest.
 std::vector<Cell> level_cells(DType storage);
 /// All of them, of fp32 and then of bf16: cells go by their place in this list.
-std::vector<Cell> all_cells();
+std::vector<Cell> all_cells(const CellLimits& limits = {});
 
 }  // namespace plumbline::calibration

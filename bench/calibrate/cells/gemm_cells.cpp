@@ -66,9 +66,8 @@ GridAxes attention_axes() {
   return {{16, 64, 256, 1024}, {2, 16, 64, 128}, {1, 4}};
 }
 
-std::vector<Cell> gemm_cells(DType storage) {
-  // Products above this take too long; larger ones run at the rate of their neighbours.
-  constexpr double kMostFlops = 2.5e9;
+std::vector<Cell> gemm_cells(DType storage, const CellLimits& limits) {
+  const double most_flops = limits.of(storage);
   constexpr std::int64_t kMostBytes = std::int64_t{80} << 20;
   std::vector<Cell> cells;
   const GridAxes axes = gemm_axes();
@@ -79,7 +78,7 @@ std::vector<Cell> gemm_cells(DType storage) {
           const Sizes s{static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(out),
                         static_cast<std::int64_t>(in)};
           const std::int64_t bytes = rotating_bytes(pass, s, size_of(storage));
-          if (2 * tokens * out * in > kMostFlops || bytes > kMostBytes) continue;
+          if (2 * tokens * out * in > most_flops || bytes > kMostBytes) continue;
           for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
             // A few bytes take as long from the shared cache as from memory, next to the call itself.
             if (set == 2 && bytes < kFewBytes) continue;
@@ -154,15 +153,20 @@ Cell attention_cell(DType storage, bool backward, const std::array<double, 3>& a
 
 }  // namespace
 
-std::vector<Cell> attention_cells(DType storage) {
+std::vector<Cell> attention_cells(DType storage, const CellLimits& limits) {
   constexpr double kProbability = 0.1;
   // Drawing takes as long for every pair of query and key: the rest of the grid follows (assemble.hpp).
   constexpr double kLongestDropping = 256;
+  // A limit of products allows attentions of so many times as many operations: there are few.
+  constexpr double kAttentionShare = 2.5;
   std::vector<Cell> cells;
   const GridAxes axes = attention_axes();
   for (const bool backward : {false, true}) {
     for (const double seq : axes.x) {
       for (const double head_dim : axes.y) {
+        // Softmax takes about as long as the products of heads of 16.
+        const double flops = (backward ? 5 : 2) * kHeads * seq * (seq + 1) * (head_dim + 16);
+        if (flops > kAttentionShare * limits.of(storage)) continue;
         for (const double group : axes.z) {
           cells.push_back(attention_cell(storage, backward, {seq, head_dim, group}, 0));
         }

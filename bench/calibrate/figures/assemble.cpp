@@ -43,14 +43,21 @@ std::map<std::string, Grid>& grids_of(OperatorTimes& times, Table table) {
   return table == Table::by_row ? times.by_row : table == Table::attention ? times.attention : times.gemm;
 }
 
-/// Every unknown entry takes the rate of its neighbour on the axis along which rates change least.
+/// Every unknown entry takes the rate of its neighbours with half the product of widths where both are known, else that of
+/// its neighbour on the axis along which rates change least.
 void fill_from_smaller(Grid& grid) {
   for (std::size_t x = 0; x < grid.x.size(); ++x) {
     for (std::size_t y = 0; y < grid.y.size(); ++y) {
       for (std::size_t z = 0; z < grid.z.size(); ++z) {
         double& here = entry(grid, x, y, z);
         if (!std::isnan(here)) continue;
-        if (x > 0) {
+        // Rates of products change with the widths alike at any number of rows: r(y, z) = r(y-1, z) r(y, z-1) / r(y-1, z-1).
+        const double across = y > 0 && z > 0 ? entry(grid, x, y - 1, z) * entry(grid, x, y, z - 1) /
+                                                   entry(grid, x, y - 1, z - 1)
+                                             : kUnknown;
+        if (!std::isnan(across)) {
+          here = across;
+        } else if (x > 0) {
           here = entry(grid, x - 1, y, z) * grid.x[x] / grid.x[x - 1];
         } else if (y > 0) {
           here = entry(grid, x, y - 1, z) * grid.y[y] / grid.y[y - 1];
@@ -88,6 +95,33 @@ void fill_from_smaller_set(OperatorTimes& table, const OperatorTimes& smaller) {
     put_before(curve.sizes, from.sizes);
     put_before(curve.seconds, from.seconds);
     put_before(curve.spread, from.spread);
+  }
+}
+
+/// Sizes beyond the last of a curve that the next larger working set has: operands that no cache holds.
+void add_larger_sizes(OperatorTimes& table, const OperatorTimes& larger) {
+  for (auto& [key, curve] : table.memory_bound) {
+    const Curve& from = larger.memory_bound.at(key);
+    for (std::size_t i = 0; i < from.sizes.size(); ++i) {
+      if (from.sizes[i] <= curve.sizes.back()) continue;
+      curve.sizes.push_back(from.sizes[i]);
+      curve.seconds.push_back(from.seconds[i]);
+      if (!curve.spread.empty()) curve.spread.push_back(i < from.spread.size() ? from.spread[i] : 0);
+    }
+  }
+}
+
+/// Sequences too long to be measured: in proportion to the pairs of tokens.
+void fill_longer_sequences(Grid& attention) {
+  for (std::size_t x = 1; x < attention.x.size(); ++x) {
+    const double more =
+        attention.x[x] * (attention.x[x] + 1) / (attention.x[x - 1] * (attention.x[x - 1] + 1));
+    for (std::size_t y = 0; y < attention.y.size(); ++y) {
+      for (std::size_t z = 0; z < attention.z.size(); ++z) {
+        double& here = entry(attention, x, y, z);
+        if (std::isnan(here)) here = entry(attention, x - 1, y, z) * more;
+      }
+    }
   }
 }
 
@@ -137,13 +171,16 @@ std::vector<OperatorTimes> assemble(const std::vector<Cell>& cells, const std::v
   for (OperatorTimes& table : tables) {
     for (const char* pass : {"forward", "backward"}) {
       for (const DType type : {DType::fp32, DType::bf16}) {
+        const auto plain = table.attention.find(fmt::format("{}.{}", pass, name_of(type)));
+        if (plain != table.attention.end()) fill_longer_sequences(plain->second);
         const auto dropping = table.attention.find(fmt::format("{}_dropout.{}", pass, name_of(type)));
         if (dropping == table.attention.end()) continue;
-        fill_from_undropped(dropping->second, table.attention.at(fmt::format("{}.{}", pass, name_of(type))));
+        fill_from_undropped(dropping->second, plain->second);
       }
     }
   }
   fill_from_smaller_set(tables[2], tables[1]);
+  add_larger_sizes(tables[1], tables[2]);
   for (std::size_t set = tables.size(); set-- > 0;) {
     for (auto member : {&OperatorTimes::gemm, &OperatorTimes::by_row}) {
       for (auto& [key, grid] : tables[set].*member) {

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "analysis/time/operator_time.hpp"
@@ -15,6 +16,7 @@
 #include "bench/calibrate/figures/assemble.hpp"
 #include "bench/calibrate/figures/levels.hpp"
 #include "bench/calibrate/figures/looks.hpp"
+#include "bench/calibrate/figures/unseen.hpp"
 #include "bench/calibrate/host_time.hpp"
 #include "bench/calibrate/noise.hpp"
 #include "bench/calibrate/probe.hpp"
@@ -132,7 +134,7 @@ TEST(Pools, InputsAreNumbersInEitherType) {
 
 TEST(Assemble, HolesTakeTheirNeighboursRate) {
   // Every measured product runs at 1 GFLOP/s, twice that in the private cache.
-  const std::vector<Cell> cells = gemm_cells(DType::fp32);
+  const std::vector<Cell> cells = gemm_cells(DType::fp32, {});
   std::vector<double> seconds;
   for (const Cell& cell : cells) {
     const double flops = 2 * cell.at[0] * cell.at[1] * cell.at[2];
@@ -188,12 +190,12 @@ TEST(Levels, SayWhichWorkingSetsAreInWhichCache) {
   EXPECT_DOUBLE_EQ(at(192), 2);
   EXPECT_DOUBLE_EQ(at(10'000), 2);
   EXPECT_TRUE(
-      levels_of(gemm_cells(DType::fp32), std::vector<double>(gemm_cells(DType::fp32).size(), 1)).empty());
+      levels_of(gemm_cells(DType::fp32, {}), std::vector<double>(gemm_cells(DType::fp32, {}).size(), 1)).empty());
 }
 
 TEST(Assemble, DroppingAttentionFollowsAttention) {
   // Dropping takes half as long again where it is measured, which is not everywhere.
-  const std::vector<Cell> cells = attention_cells(DType::bf16);
+  const std::vector<Cell> cells = attention_cells(DType::bf16, {});
   std::vector<double> seconds;
   std::size_t dropping = 0;
   for (const Cell& cell : cells) {
@@ -233,6 +235,78 @@ TEST(Assemble, EightBitProductsHaveAGridOfTheirOwn) {
   EXPECT_EQ(best_gemm_rate(tables, DType::bf16).value, 0) << "the peak is the storage type's";
   EXPECT_EQ(fp8_cells(DType::fp32).size(), 3U * 4 * 2)
       << "quantizing, also with the transpose, and largest values only";
+}
+
+// A slow machine measures fewer products; times follow from the measured ones.
+TEST(Cells, LimitsFollowTheSpeedOfProducts) {
+  struct Case {
+    double rate;       // FLOP/s
+    double most_fp32;  // operations of the largest product
+  };
+  for (const auto& [rate, most] : {Case{1e12, 2.5e9}, Case{80e9, 1.2e9}, Case{10e9, 0.15e9}}) {
+    const CellLimits limits = limits_for({rate}, {rate / 2});
+    EXPECT_DOUBLE_EQ(limits.fp32, most);
+    EXPECT_DOUBLE_EQ(limits.bf16, std::min(2.5e9, rate / 2 * kLongestCall.value));
+    const std::vector<Cell> cells = all_cells(limits);
+    EXPECT_LE(cells.size(), all_cells().size());
+    for (const Cell& cell : cells) {
+      if (cell.table != Table::gemm || cell.key == kFp8Products) continue;
+      EXPECT_LE(2 * cell.at[0] * cell.at[1] * cell.at[2], limits.of(cell.storage));
+    }
+    // Operators at 50 GFLOP/s and 1 ns per element whatever was measured.
+    std::vector<double> seconds;
+    for (const Cell& cell : cells) {
+      const double product = 2 * cell.at[0] * cell.at[1] * cell.at[2] / 50e9;
+      const double attention = cell.at[0] * (cell.at[0] + 1) * cell.at[1] * 1e-9;
+      seconds.push_back(cell.table == Table::gemm        ? product
+                        : cell.table == Table::attention ? attention
+                                                         : cell.at[0] * 1e-9);
+    }
+    const std::vector<OperatorTimes> tables = assemble(cells, seconds);
+    for (const OperatorTimes& table : tables) {
+      for (const char* key : {"forward.fp32", "weight_gradient.bf16"})
+        EXPECT_NEAR(table.gemm.at(key).at(1024, 4096, 4096).value, 2.0 * 1024 * 4096 * 4096 / 50e9, 1e-9)
+            << key;
+      EXPECT_NEAR(table.memory_bound.at("cross_entropy_sums.fp32").at(1 << 24).value, (1 << 24) * 1e-9, 1e-9);
+    }
+    for (const char* key : {"forward.fp32", "backward_dropout.bf16"})
+      EXPECT_NEAR(tables[1].attention.at(key).at(1024, 128, 4).value, 1024.0 * 1025 * 128e-9, 1e-6) << key;
+  }
+}
+
+// Of products of which the widest are not measured, rates change with either width alone.
+TEST(Assemble, LargerProductsFollowTheRatesOfTheirWidths) {
+  std::vector<Cell> cells = gemm_cells(DType::fp32, {0.6e9, 0.6e9});
+  const auto time = [](double rows, double out, double in) {
+    return 2 * rows * out * in / (1e9 * std::sqrt(out) / std::cbrt(in));
+  };
+  std::vector<double> seconds;
+  for (const Cell& cell : cells) seconds.push_back(time(cell.at[0], cell.at[1], cell.at[2]));
+  const std::vector<OperatorTimes> tables = assemble(cells, seconds);
+  EXPECT_NEAR(tables[2].gemm.at("forward.fp32").at(256, 4096, 1024).value / time(256, 4096, 1024), 1, 1e-9);
+  EXPECT_NEAR(tables[1].gemm.at("forward.fp32").at(1024, 4096, 4096).value / time(1024, 4096, 4096), 1, 1e-9);
+}
+
+TEST(Unseen, FiguresAreThoseOfTheNearestNeighbour) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Cell> cells = all_cells();
+  std::vector<double> seconds;
+  for (const Cell& cell : cells) seconds.push_back(cell.table == Table::memory_bound ? 1e-9 * cell.at[0] : 1);
+  const std::vector<double> before = seconds;
+  const auto lose = [&](const char* key, double size, std::size_t set) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (cells[i].table == Table::memory_bound && cells[i].key == key && cells[i].at[0] == size &&
+          cells[i].working_set == set)
+        seconds[i] = kNone;
+    }
+  };
+  EXPECT_EQ(fill_unseen(cells, seconds), 0U);
+  lose("add.fp32", 1 << 18, 1);
+  lose("adam.bf16", 64, 0);
+  EXPECT_EQ(fill_unseen(cells, seconds), 2U);
+  for (std::size_t i = 0; i < cells.size(); ++i) EXPECT_DOUBLE_EQ(seconds[i], before[i]) << cells[i].key;
+  seconds.assign(cells.size(), kNone);
+  EXPECT_THROW(fill_unseen(cells, seconds), Error);
 }
 
 TEST(Assemble, TablesHoldBothTypesAndWhatIsTooSmallToMatter) {
@@ -401,10 +475,15 @@ TEST(Probe, TellsTheSpeedOfMemoryFromThatOfTheProcessor) {
           from_memory ? calibrated_in_caches(profile, cell, 0) : calibrated_seconds(profile, cell, 0);
       now.push_back(cached * longer + (calibrated_seconds(profile, cell, 0) - cached) * 5);
     }
-    const ByClass ratios = operator_ratios(profile, cells, now, 0);
-    EXPECT_NEAR(ratios.compute, 2, 1e-9) << name_of(type);
-    EXPECT_NEAR(ratios.memory, 3, 1e-9) << name_of(type);
-    EXPECT_NEAR(ratios.bandwidth, 5, 1e-9) << name_of(type);
+    const OperatorRatios ratios = operator_ratios(profile, cells, now, 0);
+    EXPECT_NEAR(ratios.longer.compute, 2, 1e-9) << name_of(type);
+    EXPECT_NEAR(ratios.longer.memory, 3, 1e-9) << name_of(type);
+    EXPECT_NEAR(ratios.longer.bandwidth, 5, 1e-9) << name_of(type);
+    EXPECT_NEAR(ratios.error.compute, 0, 1e-9) << "all cells agree";
+    for (std::size_t i = 0; i < now.size(); ++i) now[i] *= i % 2 == 0 ? 1.2 : 0.8;
+    const OperatorRatios apart = operator_ratios(profile, cells, now, 0);
+    EXPECT_GT(apart.error.compute, 0.05) << name_of(type);
+    EXPECT_GT(apart.error.memory, 0.05) << name_of(type);
   }
 }
 

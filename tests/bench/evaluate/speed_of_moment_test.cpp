@@ -34,6 +34,19 @@ TEST(SpeedOfMoment, LooksAsDisturbedAsTheCellCount) {
   EXPECT_FALSE(is_disturbed(look(1, 0.04), 2));
 }
 
+// A correction within its own noise is none.
+TEST(SpeedDuring, OnlyASignificantChangeCounts) {
+  struct Case {
+    double before, after, error, speed;
+  };
+  for (const Case& c : {Case{1.01, 1.03, 0.02, 1}, Case{1.1, 1.12, 0.02, 1.11}, Case{0.99, 0.97, 0.02, 1},
+                        Case{0.9, 0.9, 0.02, 0.9}, Case{1.03, 1.03, 0, 1.03}}) {
+    ProbeLook before = look(c.before, 0), after = look(c.after, 0);
+    before.error = after.error = every_class(c.error);
+    EXPECT_NEAR(speed_during(before, after, false, 2).compute, c.speed, 1e-12) << c.before << ' ' << c.after;
+  }
+}
+
 using LostByRank = std::vector<double>;
 
 /// Of the step of 2 s, which is the median one; of others nearly all was lost.
