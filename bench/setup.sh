@@ -6,7 +6,7 @@ plumbline_packages=(
   g++ cmake ninja-build ccache
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
   libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev openmpi-bin libhwloc-dev librandom123-dev libprotozero-dev libminizip-dev
-  zlib1g-dev
+  zlib1g-dev libsodium-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   python3
 )

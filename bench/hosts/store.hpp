@@ -1,8 +1,7 @@
 // A small store of texts by name over TCP, by which the processes of a job find each other without MPI.
 //
 // Rank 0 serves, everybody connects to its address. Both sides prove that they know the same secret before
-// anything else is said: crypt(3)'s SHA-256 of the secret and of a number from each side. What follows is
-// neither hidden nor protected: the network is the cluster's own.
+// anything else is said, and what follows is sealed (store_seal.hpp); bench/clusters.md says what that protects.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +16,8 @@ namespace plumbline {
 
 /// Environment variable with the secret that all processes of a job share.
 inline constexpr const char* kSecretVariable = "PLUMBLINE_SECRET";
+/// Environment variable with an address of rank 0's host to listen at, besides those that its name means there.
+inline constexpr const char* kListenVariable = "PLUMBLINE_LISTEN";
 
 inline constexpr std::size_t kLongestStoreText = std::size_t{1} << 20;
 
@@ -26,25 +27,31 @@ struct StoreAddress {
   int ports = 8;  // from the first on, the first that is free: somebody else may have it
 };
 
-/// Serves as long as it lives, in a thread of its own.
+/// Serves as long as it lives, in a thread of its own. Without a secret only processes of the same host.
 class StoreServer {
  public:
-  /// Throws Error when no port is free.
-  StoreServer(const StoreAddress& address, const std::string& secret);
+  /// Listens where listen_places (store_listener.hpp) says; `listen` is what kListenVariable says. Throws InputError when there is none, Error when no port is free.
+  StoreServer(const StoreAddress& address, const std::string& secret, const std::string& listen = "");
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
-  int port() const;
+  /// For processes of this host.
+  StoreAddress own_address() const;
+  /// The last host that was refused because there is no secret; empty when none was.
+  std::string refused_host() const;
 
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
 
+class StoreChannel;
+
 /// One connection; for one thread at a time. Whatever throws throws Error.
 class StoreClient {
  public:
-  /// Tries until somebody answers who knows the secret, at most `limit`.
+  /// Tries until somebody answers who knows the secret, at most `limit`. Throws InputError when rank 0 is on
+  /// another host and has no secret.
   StoreClient(const StoreAddress& address, const std::string& secret, Seconds limit);
   ~StoreClient();
   StoreClient(const StoreClient&) = delete;
@@ -62,7 +69,7 @@ class StoreClient {
 
  private:
   std::string ask(char what, const std::string& name, const std::string& text);
-  int socket_ = -1;
+  std::unique_ptr<StoreChannel> channel_;
 };
 
 }  // namespace plumbline

@@ -1,49 +1,74 @@
 // The serving side of a store: one thread, all connections.
+#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <list>
 #include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "bench/hosts/store.hpp"
+#include "bench/hosts/store_listener.hpp"
+#include "bench/hosts/store_seal.hpp"
 #include "bench/hosts/store_wire.hpp"
-#include "core/base/error.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr std::chrono::seconds kToProve{10};  // for a connection to show that it knows the secret
-constexpr std::size_t kLongestProof = 1024;   // bytes of a connection that has not proved anything
-constexpr std::size_t kMostConnections = 65'536;
+using ServerClock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kToProve{3};  // for a connection to show that it knows the secret
+constexpr int kLookAtUnprovenMs = 200;
+constexpr int kAcceptedAtOnce = 256;
+constexpr std::chrono::milliseconds kOutOfDescriptors{10};
+constexpr std::size_t kClientProof = kNonceBytes + kStreamHeaderBytes + kProofBytes;
 constexpr std::size_t kMostBytes = 256UL << 20;  // of all texts: a job's own are some kilobytes
+
+/// An eighth of the descriptors: strangers leave the others to the job.
+std::size_t unproven_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 4;
+  return std::clamp<std::size_t>(limit.rlim_cur / 8, 4, 64);
+}
+
+/// Of one connection: whether both its ends are this host's.
+bool within_this_host(int socket, std::string& other) {
+  std::array<sockaddr_in, 2> ends{};
+  socklen_t size = sizeof ends[0];
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(ends.data()), &size) != 0) return false;
+  size = sizeof ends[1];
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&ends[1]), &size) != 0) return false;
+  std::array<std::string, 2> names;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::array<char, INET_ADDRSTRLEN> text{};
+    if (inet_ntop(AF_INET, &ends[i].sin_addr, text.data(), text.size()) == nullptr) return false;
+    names[i] = text.data();
+  }
+  other = names[1];
+  return names[0] == names[1] || (is_loopback(names[0]) && is_loopback(names[1]));
+}
 
 }  // namespace
 
 class StoreServer::Impl {
  public:
-  Impl(const StoreAddress& address, std::string secret) : secret_(std::move(secret)) {
-    // Of all interfaces: rank 0's own name may stand for the loopback interface on its own host.
-    for (int port = address.first_port; port < address.first_port + address.ports && listener_ < 0; ++port) {
-      if (!listen_at(port) && errno != EADDRINUSE && errno != EACCES) break;
-    }
-    if (listener_ < 0) {
-      throw Error(
-          fmt::format("no port from {} to {} can be listened at: {}; set MASTER_PORT to one that is free",
-                      address.first_port, address.first_port + address.ports - 1, std::strerror(errno)));
-    }
+  Impl(const StoreAddress& address, const std::string& secret, const std::string& listen)
+      : has_secret_(!secret.empty()),
+        key_(secret),
+        places_(listen_places(address.host, known_addresses(address.host), listen, has_secret_)),
+        listener_(address, places_.addresses) {
     wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     thread_ = std::thread([this] { serve(); });
   }
@@ -52,81 +77,93 @@ class StoreServer::Impl {
     if (write(wake_, &one, sizeof one) < 0) stop_ = true;
     thread_.join();
     for (const Connection& each : connections_) close(each.socket);
-    close(listener_);
     close(wake_);
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  int port() const { return port_; }
+  StoreAddress own_address() const { return {places_.own, listener_.port(), 1}; }
+  std::string refused_host() const {
+    const std::lock_guard<std::mutex> lock(refused_mutex_);
+    return refused_host_;
+  }
 
  private:
   struct Connection {
     int socket = -1;
-    std::string token;
-    bool proved = false;
-    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
+    StoreMeeting meeting;
+    std::optional<OpeningStream> in;  // once the other side has proved itself
+    std::optional<SealingStream> out;
+    ServerClock::time_point since = ServerClock::now();
     std::string received;
     std::string to_send;
     std::vector<std::pair<std::string, std::string>> at_end;
     bool over = false;
+    bool proved() const { return in.has_value(); }
   };
-
-  bool listen_at(int port) {
-    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (made < 0) return false;
-    const int on = 1;
-    setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    sockaddr_in place{};
-    place.sin_family = AF_INET;
-    place.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (bind(made, reinterpret_cast<sockaddr*>(&place), sizeof place) != 0 || listen(made, 1024) != 0) {
-      const int error = errno;
-      close(made);
-      errno = error;
-      return false;
-    }
-    socklen_t size = sizeof place;
-    getsockname(made, reinterpret_cast<sockaddr*>(&place), &size);
-    listener_ = made;
-    port_ = ntohs(place.sin_port);
-    return true;
-  }
 
   void serve() {
     while (!stop_) {
-      std::vector<pollfd> watched = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
+      std::vector<pollfd> watched = {{wake_, POLLIN, 0}};
+      for (const int each : listener_.sockets()) watched.push_back({each, POLLIN, 0});
       for (const Connection& each : connections_) {
         const int events = POLLIN | (each.to_send.empty() ? 0 : POLLOUT);
         watched.push_back({each.socket, static_cast<short>(events), 0});
       }
-      poll(watched.data(), watched.size(), 1000);
+      poll(watched.data(), watched.size(), unproven_ > 0 ? kLookAtUnprovenMs : 1000);
       if (watched[0].revents != 0) return;
-      std::size_t at = 2;
+      std::size_t at = 1 + listener_.sockets().size();
+      const auto now = ServerClock::now();
       for (Connection& each : connections_) {
         if (watched[at++].revents != 0) attend(each);
-        const bool late = !each.proved && std::chrono::steady_clock::now() - each.since > kToProve;
-        each.over = each.over || late;
+        each.over = each.over || (!each.proved() && now - each.since > kToProve);
       }
-      if (watched[1].revents != 0) accept_one();
+      drop_ended();
+      for (std::size_t i = 0; i < listener_.sockets().size(); ++i) {
+        if (watched[1 + i].revents != 0) accept_all(listener_.sockets()[i]);
+      }
       drop_ended();
     }
   }
 
-  void accept_one() {
-    const int made = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (made < 0) return;
-    if (connections_.size() > kMostConnections) {
-      close(made);
-      return;
+  void accept_all(int listening) {
+    for (int accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
+      const int made = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (made < 0) {
+        if (errno != EMFILE && errno != ENFILE) return;
+        if (!drop_oldest_unproven()) std::this_thread::sleep_for(kOutOfDescriptors);
+        return;
+      }
+      if (unproven_ >= unproven_limit_) drop_oldest_unproven();
+      take(made);
     }
+  }
+
+  void take(int made) {
     const int on = 1;
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(made, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     Connection& fresh = connections_.emplace_back();
+    ++unproven_;
     fresh.socket = made;
-    fresh.token = random_token();
-    fresh.to_send = store_frame(encode({'P', "plumbline store 1", fresh.token}));
+    fresh.meeting.server_nonce = fresh_nonce();
+    std::string other;
+    const bool welcome = has_secret_ || within_this_host(made, other);
+    fresh.to_send =
+        fmt::format("{}{}", kStoreGreeting, welcome ? kGreets : kRefuses) + fresh.meeting.server_nonce;
     flush(fresh);
+    if (welcome) return;
+    fresh.over = true;
+    const std::lock_guard<std::mutex> lock(refused_mutex_);
+    refused_host_ = other;
+  }
+
+  /// The first to have come makes room: who knows the secret proves it at once.
+  bool drop_oldest_unproven() {
+    const auto oldest = std::find_if(connections_.begin(), connections_.end(),
+                                     [](const Connection& each) { return !each.proved(); });
+    if (oldest == connections_.end()) return false;
+    end(oldest);
+    return true;
   }
 
   void attend(Connection& connection) {
@@ -134,47 +171,57 @@ class StoreServer::Impl {
     const ssize_t got = recv(connection.socket, bytes.data(), bytes.size(), 0);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) connection.over = true;
     if (got > 0) connection.received.append(bytes.data(), static_cast<std::size_t>(got));
-    if (!connection.proved && connection.received.size() > kLongestProof) connection.over = true;
+    if (!connection.proved()) prove(connection);
     bool bad = false;
-    while (!connection.over) {
+    while (!connection.over && connection.proved()) {
       const auto frame = take_store_frame(connection.received, bad);
       connection.over = connection.over || bad;
       if (!frame) break;
-      const auto message = decode_store_message(*frame);
-      if (!message) {
-        connection.over = true;
-      } else if (connection.proved) {
-        obey(*message, connection);
-      } else {
-        prove(*message, connection);
-      }
+      const auto text = connection.in->open(*frame);
+      const auto message = text ? decode_store_message(*text) : std::nullopt;
+      connection.over = !message;
+      if (message) obey(*message, connection);
     }
     flush(connection);
   }
 
-  /// The client's token is the name, its proof the text.
-  void prove(const StoreMessage& message, Connection& connection) {
-    const bool good = message.what == 'P' && message.name.size() == connection.token.size() &&
-                      same_text(message.text, proof_of(secret_, "client", connection.token, message.name));
-    connection.over = !good;
-    if (!good) return;
-    connection.proved = true;
-    connection.to_send +=
-        store_frame(encode({'P', "", proof_of(secret_, "server", connection.token, message.name)}));
+  /// A client says its proof and waits for the server's: what is longer is nobody's.
+  void prove(Connection& connection) {
+    connection.over = connection.over || connection.received.size() > kClientProof;
+    if (connection.over || connection.received.size() < kClientProof) return;
+    StoreMeeting& meeting = connection.meeting;
+    meeting.client_nonce = connection.received.substr(0, kNonceBytes);
+    meeting.client_header = connection.received.substr(kNonceBytes, kStreamHeaderBytes);
+    const std::string proof = connection.received.substr(kNonceBytes + kStreamHeaderBytes);
+    connection.received.clear();
+    if (!same_bytes(proof, proof_of(key_, StoreSide::client, meeting))) {
+      connection.to_send += kRefuses;
+      flush(connection);
+      connection.over = true;
+      return;
+    }
+    connection.out.emplace(key_, StoreSide::server, meeting);
+    meeting.server_header = connection.out->header();
+    connection.in.emplace(key_, StoreSide::client, meeting);
+    --unproven_;
+    connection.to_send += kGreets + meeting.server_header + proof_of(key_, StoreSide::server, meeting);
+  }
+
+  static void answer(const StoreMessage& message, Connection& connection) {
+    connection.to_send += store_frame(connection.out->seal(encode(message)));
   }
 
   void obey(const StoreMessage& message, Connection& connection) {
     if (message.what == 'S') {
       put(message.name, message.text);
-      connection.to_send += store_frame(encode({'S', message.name, ""}));
+      answer({'S', message.name, ""}, connection);
     } else if (message.what == 'F') {
       const auto found = texts_.find(message.name);
       const bool there = found != texts_.end();
-      connection.to_send +=
-          store_frame(encode({there ? 'F' : 'N', message.name, there ? found->second : ""}));
+      answer({there ? 'F' : 'N', message.name, there ? found->second : ""}, connection);
     } else if (message.what == 'E') {
       connection.at_end.emplace_back(message.name, message.text);
-      connection.to_send += store_frame(encode({'E', message.name, ""}));
+      answer({'E', message.name, ""}, connection);
     } else {
       connection.over = true;
     }
@@ -202,36 +249,45 @@ class StoreServer::Impl {
     }
   }
 
+  using Connections = std::list<Connection>;
+  Connections::iterator end(Connections::iterator which) {
+    close(which->socket);
+    if (!which->proved()) --unproven_;
+    for (const auto& [name, text] : which->at_end) put(name, text);
+    return connections_.erase(which);
+  }
   void drop_ended() {
-    for (auto each = connections_.begin(); each != connections_.end();) {
-      if (!each->over) {
-        ++each;
-        continue;
-      }
-      close(each->socket);
-      for (const auto& [name, text] : each->at_end) put(name, text);
-      each = connections_.erase(each);
-    }
+    for (auto each = connections_.begin(); each != connections_.end();)
+      each = each->over ? end(each) : std::next(each);
   }
 
-  std::string secret_;
-  int listener_ = -1;
-  int port_ = 0;
+  bool has_secret_;
+  StoreKey key_;
+  ListenPlaces places_;
+  StoreListener listener_;
   int wake_ = -1;
   std::atomic<bool> stop_ = false;
-  std::list<Connection> connections_;
+  Connections connections_;
+  std::size_t unproven_ = 0;
+  const std::size_t unproven_limit_ = unproven_limit();
   std::map<std::string, std::string> texts_;
   std::size_t bytes_ = 0;
+  mutable std::mutex refused_mutex_;
+  std::string refused_host_;
   std::thread thread_;
 };
 
-StoreServer::StoreServer(const StoreAddress& address, const std::string& secret)
-    : impl_(std::make_unique<Impl>(address, secret)) {}
+StoreServer::StoreServer(const StoreAddress& address, const std::string& secret, const std::string& listen)
+    : impl_(std::make_unique<Impl>(address, secret, listen)) {}
 
 StoreServer::~StoreServer() = default;
 
-int StoreServer::port() const {
-  return impl_->port();
+StoreAddress StoreServer::own_address() const {
+  return impl_->own_address();
+}
+
+std::string StoreServer::refused_host() const {
+  return impl_->refused_host();
 }
 
 }  // namespace plumbline

@@ -1,14 +1,7 @@
-// Frames and proofs of a store.
+// Lists, frames and messages of a store.
 #include "bench/hosts/store_wire.hpp"
 
-#include <crypt.h>
 #include <fmt/format.h>
-#include <sys/random.h>
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 
 #include "bench/hosts/store.hpp"
 #include "core/base/error.hpp"
@@ -19,29 +12,55 @@ namespace {
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeadBytes = 3;
 constexpr std::size_t kLongestName = 1024;
+constexpr std::size_t kLongestFrame = kLongestStoreText + kLongestName + kHeadBytes + kSealBytes;
 
 std::size_t byte_at(std::string_view bytes, std::size_t at) {
   return static_cast<unsigned char>(bytes[at]);
 }
 
+/// Of bytes that begin with a length.
+std::size_t length_in(std::string_view bytes) {
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) length |= byte_at(bytes, i) << (8 * i);
+  return length;
+}
+
 }  // namespace
 
-std::string store_frame(std::string_view text) {
+std::string store_frame(std::string_view bytes) {
   std::string frame;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) frame += static_cast<char>((text.size() >> (8 * i)) & 0xFF);
-  frame += text;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) frame += static_cast<char>((bytes.size() >> (8 * i)) & 0xFF);
+  frame += bytes;
   return frame;
+}
+
+std::string pack_texts(const std::vector<std::string>& texts) {
+  std::string bytes;
+  for (const std::string& text : texts) bytes += store_frame(text);
+  return bytes;
+}
+
+std::optional<std::vector<std::string>> unpack_texts(std::string_view bytes) {
+  std::vector<std::string> texts;
+  while (!bytes.empty()) {
+    if (bytes.size() < kLengthBytes) return std::nullopt;
+    const std::size_t length = length_in(bytes);
+    bytes.remove_prefix(kLengthBytes);
+    if (bytes.size() < length) return std::nullopt;
+    texts.emplace_back(bytes.substr(0, length));
+    bytes.remove_prefix(length);
+  }
+  return texts;
 }
 
 std::optional<std::string> take_store_frame(std::string& bytes, bool& bad) {
   if (bytes.size() < kLengthBytes) return std::nullopt;
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) length |= byte_at(bytes, i) << (8 * i);
-  bad = length > kLongestStoreText + kLongestName + kHeadBytes;
+  const std::size_t length = length_in(bytes);
+  bad = length > kLongestFrame;
   if (bad || bytes.size() < kLengthBytes + length) return std::nullopt;
-  std::string text = bytes.substr(kLengthBytes, length);
+  std::string frame = bytes.substr(kLengthBytes, length);
   bytes.erase(0, kLengthBytes + length);
-  return text;
+  return frame;
 }
 
 std::string encode(const StoreMessage& message) {
@@ -49,48 +68,19 @@ std::string encode(const StoreMessage& message) {
     throw Error(fmt::format("store: {} bytes for one text, expected at most {}", message.text.size(),
                             kLongestStoreText));
   }
-  std::string frame(1, message.what);
-  frame += static_cast<char>(message.name.size() & 0xFF);
-  frame += static_cast<char>(message.name.size() >> 8);
-  return frame + message.name + message.text;
+  std::string bytes(1, message.what);
+  bytes += static_cast<char>(message.name.size() & 0xFF);
+  bytes += static_cast<char>(message.name.size() >> 8);
+  return bytes + message.name + message.text;
 }
 
-std::optional<StoreMessage> decode_store_message(std::string_view frame) {
-  if (frame.size() < kHeadBytes) return std::nullopt;
-  const std::size_t name = byte_at(frame, 1) | byte_at(frame, 2) << 8;
-  if (name > kLongestName || frame.size() < kHeadBytes + name) return std::nullopt;
-  return StoreMessage{frame.front(), std::string(frame.substr(kHeadBytes, name)),
-                      std::string(frame.substr(kHeadBytes + name))};
-}
-
-std::string random_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    throw Error("no random numbers from the system (getrandom)");
-  }
-  std::string token;
-  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
-  return token;
-}
-
-std::string proof_of(const std::string& secret, std::string_view side, std::string_view server_token,
-                     std::string_view client_token) {
-  const std::string phrase = fmt::format("{}:{}:{}:{}", side, server_token, client_token, secret);
-  const auto work = std::make_unique<crypt_data>();
-  const char* made = crypt_r(phrase.c_str(), "$5$rounds=1000$plumbline", work.get());
-  if (made == nullptr || *made == '*')
-    throw Error("crypt(3) has no SHA-256 here: no proof of the shared secret");
-  return made;
-}
-
-bool same_text(std::string_view one, std::string_view other) {
-  if (one.size() != other.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < one.size(); ++i) {
-    difference |=
-        static_cast<unsigned>(static_cast<unsigned char>(one[i]) ^ static_cast<unsigned char>(other[i]));
-  }
-  return difference == 0;
+std::optional<StoreMessage> decode_store_message(std::string_view bytes) {
+  if (bytes.size() < kHeadBytes) return std::nullopt;
+  const std::size_t name = byte_at(bytes, 1) | byte_at(bytes, 2) << 8;
+  if (name > kLongestName || bytes.size() < kHeadBytes + name) return std::nullopt;
+  if (bytes.size() - kHeadBytes - name > kLongestStoreText) return std::nullopt;
+  return StoreMessage{bytes.front(), std::string(bytes.substr(kHeadBytes, name)),
+                      std::string(bytes.substr(kHeadBytes + name))};
 }
 
 }  // namespace plumbline

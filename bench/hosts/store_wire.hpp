@@ -1,14 +1,29 @@
-// Bytes on a store's connection: frames of a length and a text, and the proof of the secret.
+// What the two sides of a store say to each other, as bytes.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace plumbline {
 
-/// A frame as it is sent: four bytes of length, lowest first, then the text.
-std::string store_frame(std::string_view text);
+/// The server begins with this line, a letter (kGreets or kRefuses) and its nonce. The client says nonce, stream
+/// header and proof; the server kGreets, stream header and proof, or kRefuses. Sealed frames follow.
+inline constexpr std::string_view kStoreGreeting = "plumbline store 2\n";
+inline constexpr char kGreets = 'y';
+inline constexpr char kRefuses = 'n';
+
+/// Texts one after the other, each behind its length in four bytes: no two lists have the same bytes.
+std::string pack_texts(const std::vector<std::string>& texts);
+/// The list of such bytes; nothing when they are no list.
+std::optional<std::vector<std::string>> unpack_texts(std::string_view bytes);
+
+inline constexpr std::size_t kSealBytes = 17;  // that sealing adds to a message
+
+/// A frame: a length in four bytes, lowest first, and as many bytes.
+std::string store_frame(std::string_view bytes);
 
 /// Takes the first whole frame from the front of `bytes`; nothing when it is not whole yet. `bad` is set for
 /// a length that no frame has.
@@ -20,17 +35,8 @@ struct StoreMessage {
   std::string name;
   std::string text;
 };
+/// Throws Error for a name or a text that is too long.
 std::string encode(const StoreMessage& message);
-std::optional<StoreMessage> decode_store_message(std::string_view frame);
-
-/// 32 random hexadecimal digits. Throws Error when the system has none.
-std::string random_token();
-
-/// What only who knows the secret can say to both tokens; `side` tells the two directions apart.
-std::string proof_of(const std::string& secret, std::string_view side, std::string_view server_token,
-                     std::string_view client_token);
-
-/// The same for both, in a time that does not depend on where they differ.
-bool same_text(std::string_view one, std::string_view other);
+std::optional<StoreMessage> decode_store_message(std::string_view bytes);
 
 }  // namespace plumbline

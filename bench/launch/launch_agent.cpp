@@ -17,10 +17,12 @@
 
 #include "bench/hosts/host_list.hpp"
 #include "bench/hosts/store.hpp"
+#include "bench/hosts/store_wire.hpp"
 #include "bench/hosts/variables.hpp"
 #include "bench/launch/daemon_process.hpp"
 #include "bench/launch/launch.hpp"
 #include "bench/launch/launch_wire.hpp"
+#include "bench/launch/remote_daemon.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -40,12 +42,12 @@ int slots_on(const std::string& host) {
 }
 
 /// Asks the task on the host to start it, and waits for its end.
-int through_store(const std::string& where, const std::string& host, const std::string& order) {
+int through_store(const std::string& where, const std::string& host, const DaemonOrder& order) {
   const std::size_t colon = where.rfind(':');
   StoreAddress address{where.substr(0, colon), std::atoi(where.c_str() + colon + 1), 1};
   StoreClient store(address, process_variables()(kSecretVariable).value_or(""), kToReachStore);
   store.set_at_end("stop " + host, "the agent has ended");
-  store.set("start " + host, order);
+  store.set("start " + host, pack_texts(words_of(order)));
   for (;;) {
     if (const auto ended = store.find("ended " + host)) return std::atoi(ended->c_str());
     std::this_thread::sleep_for(kLookAtStore);
@@ -61,7 +63,7 @@ std::string shell_word(std::string_view text) {
 }
 
 std::vector<std::string> agent_command(const std::string& agent, const std::string& host,
-                                       const std::string& remote) {
+                                       const std::vector<std::string>& remote) {
   std::vector<std::string> words;
   bool placed = false;
   for (std::size_t at = agent.find_first_not_of(' '); at != std::string::npos;) {
@@ -74,9 +76,13 @@ std::vector<std::string> agent_command(const std::string& agent, const std::stri
     words.push_back(std::move(word));
     at = agent.find_first_not_of(' ', end);
   }
-  if (!placed) words.push_back(host);
-  if (placed) words.insert(words.end(), {"sh", "-c"});
-  words.push_back(remote);
+  if (placed) {
+    words.insert(words.end(), remote.begin(), remote.end());
+    return words;
+  }
+  std::string line;
+  for (const std::string& word : remote) line += (line.empty() ? "" : " ") + shell_word(word);
+  words.insert(words.end(), {host, line});
   return words;
 }
 
@@ -84,18 +90,15 @@ int act_as_agent(int argc, char** argv) {
   if (argc < 4) return 2;
   try {
     const std::string host = argv[2];
-    std::string command;
-    for (int i = 3; i < argc; ++i) command += fmt::format("{}{}", i == 3 ? "" : " ", argv[i]);
-    const int slots = slots_on(host);
     const std::string threads = process_variables()("OMP_NUM_THREADS").value_or("1");
     const std::string limit = process_variables()(kLimitVariable).value_or("300000");
-    if (const auto store = process_variables()(kStoreVariable)) {
-      return through_store(*store, host, fmt::format("{} {} {} {}", slots, threads, limit, command));
-    }
-    const std::string remote = fmt::format("{} {} {} {} {} {}", shell_word(self_path()), kDaemonArgument,
-                                           slots, threads, limit, shell_word(command));
+    std::vector<std::string> words = daemon_arguments({argv + 3, argv + argc});
+    words.insert(words.begin(), {std::to_string(slots_on(host)), threads, limit});
+    const DaemonOrder order = order_of(words);
+    if (const auto store = process_variables()(kStoreVariable)) return through_store(*store, host, order);
+    words.insert(words.begin(), {self_path(), kDaemonArgument});
     DaemonProcess daemon(
-        agent_command(process_variables()(kLaunchAgentVariable).value_or("ssh"), host, remote));
+        agent_command(process_variables()(kLaunchAgentVariable).value_or("ssh"), host, words));
     return daemon.wait();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -10,10 +10,11 @@ namespace plumbline {
 /// A word as a shell takes it, whatever is in it.
 std::string shell_word(std::string_view text);
 
-/// The command that runs `remote`, a line for a shell, on `host`: the words of `agent`, in which "{host}"
-/// stands for the host and the line follows for sh -c; without it host and line are added, as ssh takes them.
+/// The command that runs the words of `remote` on `host`: the words of `agent`, in which "{host}" stands for
+/// the host and which those of `remote` follow. Without "{host}" the host and one line for the shell there
+/// follow, as ssh takes them.
 std::vector<std::string> agent_command(const std::string& agent, const std::string& host,
-                                       const std::string& remote);
+                                       const std::vector<std::string>& remote);
 
 /// argv: program, kAgentArgument, host, words of the daemon's command. Ends with it; the daemon ends when
 /// this process does. Returns its exit code.

@@ -25,6 +25,7 @@
 #include "bench/launch/launch_agent.hpp"
 #include "bench/launch/launch_environment.hpp"
 #include "bench/launch/launch_wire.hpp"
+#include "bench/launch/remote_daemon.hpp"
 #include "bench/launch/run_folder.hpp"
 
 namespace plumbline {
@@ -185,10 +186,8 @@ int supervise(int argc, char** argv) {
   return write(kResultDescriptor, &report, sizeof report) == static_cast<ssize_t>(sizeof report) ? 0 : 1;
 }
 
-/// argv: program, kDaemonArgument, ranks, threads per rank, timeout in ms, the daemon's command line. Its exit code is the
-/// daemon's.
+/// argv: program, kDaemonArgument, words of an order. Its exit code is the daemon's.
 int supervise_daemon(int argc, char** argv) {
-  if (argc != 6) return 2;
   const sigset_t watched = supervisor_signals();
   sigprocmask(SIG_BLOCK, &watched, nullptr);
   signal(SIGPIPE, SIG_IGN);
@@ -203,12 +202,15 @@ int supervise_daemon(int argc, char** argv) {
   }
   for (const std::string& name : places) unsetenv(name.c_str());
   try {
-    Supervisor supervisor(std::atoi(argv[2]), std::atoi(argv[3]), control);
-    std::string shell = "sh";
-    std::string option = "-c";
-    std::array<char*, 4> command = {shell.data(), option.data(), argv[5], nullptr};
-    const LaunchReport report =
-        supervisor.run(command.data(), std::chrono::milliseconds(std::atoll(argv[4])));
+    const DaemonOrder order = order_of({argv + 2, argv + argc});
+    std::vector<std::string> words = {own_daemon()};
+    words.insert(words.end(), order.arguments.begin(), order.arguments.end());
+    std::vector<char*> command;
+    command.reserve(words.size() + 1);
+    for (std::string& word : words) command.push_back(word.data());
+    command.push_back(nullptr);
+    Supervisor supervisor(order.slots, order.threads, control);
+    const LaunchReport report = supervisor.run(command.data(), std::chrono::milliseconds(order.limit_ms));
     return report.kind == ReportKind::ended && WIFEXITED(report.value) ? WEXITSTATUS(report.value) : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

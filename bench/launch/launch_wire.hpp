@@ -10,8 +10,7 @@ namespace plumbline {
 /// First argument of a process that is to supervise; then the numbers below, then the command.
 inline constexpr const char* kSuperviseArgument = "--plumbline-supervise";
 /// First argument of a process that supervises a daemon of mpirun on another host until its standard input
-/// ends; then the ranks there, their threads, the time in ms after which it gives up, and the daemon's command
-/// line as a shell reads it.
+/// ends; then the words of an order (remote_daemon.hpp).
 inline constexpr const char* kDaemonArgument = "--plumbline-daemon";
 /// First argument of a process that mpirun starts in place of ssh; then the host and the words of a command.
 inline constexpr const char* kAgentArgument = "--plumbline-agent";
@@ -19,7 +18,7 @@ inline constexpr const char* kAgentArgument = "--plumbline-agent";
 inline constexpr const char* kHostsVariable = "PLUMBLINE_HOSTS";
 /// Milliseconds that a launch may take: where a network is cut nobody hears that it has ended.
 inline constexpr const char* kLimitVariable = "PLUMBLINE_LIMIT_MS";
-/// Words that start a command on another host; "{host}" among them stands for it, else it is added at the end.
+/// Words that start a command on another host; "{host}" among them stands for it (launch_agent.hpp).
 /// Default: ssh, and srun within a job of Slurm.
 inline constexpr const char* kLaunchAgentVariable = "PLUMBLINE_LAUNCH_AGENT";
 /// "HOST:PORT" of the store by which agents reach other hosts, when tasks of this program wait there.

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "bench/hosts/store.hpp"
+#include "bench/hosts/store_wire.hpp"
 #include "bench/hosts/variables.hpp"
 #include "bench/launch/daemon_process.hpp"
 #include "bench/launch/launch_wire.hpp"
+#include "bench/launch/remote_daemon.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 
@@ -23,6 +25,7 @@ namespace {
 
 using TaskClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookForEnd{200};
+constexpr std::chrono::seconds kForOwnTasks{5};
 constexpr Seconds kToLeave{10};  // for the others to have read how it ended
 constexpr char kBetween = '\x1f';
 
@@ -55,13 +58,24 @@ std::string key_of(const char* what, int rank) {
   return fmt::format("{} {}", what, rank);
 }
 
-std::vector<Task> meet(const TaskLaunch& launch, StoreClient& store) {
+[[noreturn]] void refuse_without_secret(const std::string& who) {
+  throw InputError(fmt::format(
+      "{} is not set: tasks on several hosts ({}) start processes for each other and must share a secret; "
+      "export the same random text on every host",
+      kSecretVariable, who));
+}
+
+std::vector<Task> meet(const TaskLaunch& launch, const StoreServer& server, StoreClient& store) {
   std::vector<Task> tasks;
   tasks.reserve(static_cast<std::size_t>(launch.placement.size));
-  const auto deadline = TaskClock::now() + std::chrono::duration<double>(launch.to_meet.value);
+  const auto begun = TaskClock::now();
+  const auto deadline = begun + std::chrono::duration<double>(launch.to_meet.value);
   for (int rank = 0; rank < launch.placement.size; ++rank) {
     std::optional<std::string> text;
     while (!(text = store.find(key_of("task", rank))) && TaskClock::now() < deadline) {
+      // Not at once: a stranger may have come, and the tasks may all be of this host.
+      const std::string refused = server.refused_host();
+      if (!refused.empty() && TaskClock::now() > begun + kForOwnTasks) refuse_without_secret(refused);
       std::this_thread::sleep_for(kLookForEnd / 4);
     }
     if (!text) {
@@ -135,15 +149,10 @@ int outcome_of(const LaunchResult& result) {
 
 int lead_tasks(const TaskLaunch& launch, const StoreServer& server, const std::string& secret,
                StoreClient& store) {
-  const std::vector<Task> tasks = meet(launch, store);
+  const std::vector<Task> tasks = meet(launch, server, store);
   require_same(tasks);
   const std::vector<Host> hosts = hosts_of(tasks);
-  if (hosts.size() > 1 && secret.empty()) {
-    throw InputError(fmt::format(
-        "{} is not set: tasks on {} hosts start processes for each other and must share a secret; export "
-        "the same random text on every host",
-        kSecretVariable, hosts.size()));
-  }
+  if (hosts.size() > 1 && secret.empty()) refuse_without_secret(host_option(hosts));
   LaunchSpec spec = launch.spec;
   spec.for_tasks = true;
   if (hosts.size() > 1) {
@@ -154,7 +163,8 @@ int lead_tasks(const TaskLaunch& launch, const StoreServer& server, const std::s
       store.set("first of " + host.name, std::to_string(first - tasks.begin()));
     }
     spec.hosts = hosts;
-    spec.environment.emplace_back(kStoreVariable, fmt::format("127.0.0.1:{}", server.port()));
+    const StoreAddress own = server.own_address();
+    spec.environment.emplace_back(kStoreVariable, fmt::format("{}:{}", own.host, own.first_port));
   }
   spec.on_line = [](const OutputLine& line) {
     if (line.rank >= 0) say(line.text + "\n", line.error_stream ? stderr : stdout);
@@ -162,28 +172,25 @@ int lead_tasks(const TaskLaunch& launch, const StoreServer& server, const std::s
   return outcome_of(plumbline::launch(spec));
 }
 
-/// Tells the others, and gives them the time to hear it.
+/// Tells the others that have come, and gives them the time to hear it.
 void end_all(int size, int code, StoreClient& store) {
   store.set("end", std::to_string(code));
   const auto deadline = TaskClock::now() + std::chrono::duration<double>(kToLeave.value);
   for (int rank = 1; rank < size; ++rank) {
+    if (!store.find(key_of("task", rank))) continue;
     while (!store.find(key_of("left", rank)) && TaskClock::now() < deadline)
       std::this_thread::sleep_for(kLookForEnd / 4);
   }
 }
 
-/// "SLOTS THREADS LIMIT COMMAND" as a command of this program.
-std::vector<std::string> daemon_command(const std::string& order) {
-  std::vector<std::string> words = {self_path(), kDaemonArgument};
-  std::size_t begin = 0;
-  for (int i = 0; i < 3; ++i) {
-    const std::size_t end = order.find(' ', begin);
-    if (end == std::string::npos) throw Error("an order to start a daemon that is none");
-    words.push_back(order.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  words.push_back(order.substr(begin));
-  return words;
+/// This program as the supervisor of the daemon that an order of rank 0 asks for: nothing else can be ordered.
+std::vector<std::string> daemon_command(const std::string& text) {
+  const auto words = unpack_texts(text);
+  if (!words)
+    throw Error("order to start a daemon: found no list of words, expected one of the same version");
+  std::vector<std::string> command = words_of(order_of(*words));
+  command.insert(command.begin(), {self_path(), kDaemonArgument});
+  return command;
 }
 
 int follow(int rank, bool trusted, StoreClient& store) {
@@ -229,8 +236,11 @@ int launch_from_tasks(const TaskLaunch& launch) {
   const std::string secret = process_variables()(kSecretVariable).value_or("");
   const StoreAddress address{placement.address, placement.port};
   std::unique_ptr<StoreServer> server;
-  if (placement.rank == 0) server = std::make_unique<StoreServer>(address, secret);
-  StoreClient store(address, secret, launch.to_meet);
+  if (placement.rank == 0) {
+    server =
+        std::make_unique<StoreServer>(address, secret, process_variables()(kListenVariable).value_or(""));
+  }
+  StoreClient store(server ? server->own_address() : address, secret, launch.to_meet);
   store.set(key_of("task", placement.rank),
             text_of({this_host(), store.own_address(), launch.version, launch.work}));
   if (placement.rank > 0) {

@@ -1,18 +1,15 @@
-// The store: who may use it, what it keeps, and that nothing a stranger says harms it.
+// The store: what it keeps, proofs and sealed streams, frames. Attackers are in store_attack_test.cpp.
 #include "bench/hosts/store.hpp"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/hosts/store_seal.hpp"
 #include "bench/hosts/store_wire.hpp"
 #include "core/base/error.hpp"
 
@@ -30,7 +27,7 @@ std::unique_ptr<StoreServer> server_with(const std::string& secret) {
 }
 
 StoreAddress address_of(const StoreServer& server) {
-  return {"127.0.0.1", server.port(), 1};
+  return server.own_address();
 }
 
 TEST(Store, KeepsWhatItIsTold) {
@@ -85,46 +82,51 @@ TEST(Store, AnotherSecretIsSaidAndOpensNothing) {
       ThrowsMessage<Error>(HasSubstr("cannot be reached at 127.0.0.1")));
 }
 
+TEST(Store, WithoutASecretServesItsOwnHost) {
+  const auto server = server_with("");
+  StoreClient store(address_of(*server), "", kSoon);
+  store.set("a", "b");
+  EXPECT_EQ(store.find("a"), "b");
+  EXPECT_EQ(server->refused_host(), "");
+}
+
 TEST(Store, ProofsHoldForOneSideAndOneMeeting) {
-  const std::string proof = proof_of("secret", "client", "a", "b");
-  EXPECT_NE(proof, proof_of("secret", "server", "a", "b"));
-  EXPECT_NE(proof, proof_of("secret", "client", "c", "b"));
-  EXPECT_NE(proof, proof_of("other", "client", "a", "b"));
-  EXPECT_EQ(proof, proof_of("secret", "client", "a", "b"));
-  EXPECT_EQ(proof.find("secret"), std::string::npos);
-  EXPECT_NE(random_token(), random_token());
-}
-
-/// Connects and sends `bytes` without a proof.
-void send_as_a_stranger(int port, const std::string& bytes) {
-  const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in place{};
-  place.sin_family = AF_INET;
-  place.sin_port = htons(static_cast<std::uint16_t>(port));
-  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(connect(made, reinterpret_cast<sockaddr*>(&place), sizeof place), 0);
-  if (send(made, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) perror("send");
-  char answer[256];
-  while (recv(made, answer, sizeof answer, 0) > 0) {
+  const StoreKey key("secret");
+  const StoreMeeting meeting{"server nonce", "client nonce", "client header", "server header"};
+  const std::string proof = proof_of(key, StoreSide::client, meeting);
+  EXPECT_EQ(proof, proof_of(key, StoreSide::client, meeting));
+  EXPECT_EQ(proof.size(), kProofBytes);
+  EXPECT_NE(proof, proof_of(key, StoreSide::server, meeting));
+  EXPECT_NE(proof, proof_of(StoreKey("other"), StoreSide::client, meeting));
+  for (std::string StoreMeeting::*part : {&StoreMeeting::server_nonce, &StoreMeeting::client_nonce,
+                                          &StoreMeeting::client_header, &StoreMeeting::server_header}) {
+    StoreMeeting other = meeting;
+    (other.*part).front() = '\0';
+    EXPECT_NE(proof, proof_of(key, StoreSide::client, other));
   }
-  close(made);
+  // The same bytes, cut elsewhere.
+  EXPECT_NE(proof, proof_of(key, StoreSide::client,
+                            {"server nonc", "eclient nonce", "client header", "server header"}));
+  EXPECT_NE(fresh_nonce(), fresh_nonce());
 }
 
-TEST(Store, StrangersGetNothingAndBreakNothing) {
-  const auto server = server_with("s");
-  const std::vector<std::string> said = {
-      "GET / HTTP/1.1\r\n\r\n",
-      std::string(8, '\xff'),
-      store_frame(""),
-      store_frame(encode({'S', "a", "stolen"})),
-      store_frame(encode({'P', "short", ""})),
-      store_frame(encode({'P', std::string(32, 'a'), "no proof"})) +
-          store_frame(encode({'S', "a", "stolen"})),
-      std::string(100'000, '\0'),
-  };
-  for (const std::string& bytes : said) send_as_a_stranger(server->port(), bytes);
-  StoreClient store(address_of(*server), "s", kSoon);
-  EXPECT_EQ(store.find("a"), std::nullopt);
+TEST(Store, StreamsOpenInTheirOrderAndForTheirSideOnly) {
+  const StoreKey key("secret");
+  StoreMeeting meeting{fresh_nonce(), fresh_nonce(), "", ""};
+  SealingStream from_client(key, StoreSide::client, meeting);
+  meeting.client_header = meeting.server_header = from_client.header();
+  const std::string first = from_client.seal("first");
+  const std::string second = from_client.seal("first");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(OpeningStream(key, StoreSide::client, meeting).open(second), std::nullopt);
+  EXPECT_EQ(OpeningStream(key, StoreSide::server, meeting).open(first), std::nullopt);
+  EXPECT_EQ(OpeningStream(StoreKey("other"), StoreSide::client, meeting).open(first), std::nullopt);
+  StoreMeeting later = meeting;
+  later.client_nonce = fresh_nonce();
+  EXPECT_EQ(OpeningStream(key, StoreSide::client, later).open(first), std::nullopt);
+  OpeningStream opening(key, StoreSide::client, meeting);
+  EXPECT_EQ(opening.open(first), "first");
+  EXPECT_EQ(opening.open(first), std::nullopt);
 }
 
 TEST(Store, FramesAreTakenWhole) {
@@ -139,6 +141,16 @@ TEST(Store, FramesAreTakenWhole) {
   EXPECT_TRUE(bad);
   EXPECT_FALSE(decode_store_message("").has_value());
   EXPECT_FALSE(decode_store_message(std::string("S\xff\x00", 3)).has_value());
+  const std::string longest(kLongestStoreText, 'x');
+  EXPECT_TRUE(decode_store_message(encode({'S', "a", longest})).has_value());
+  EXPECT_FALSE(decode_store_message(encode({'S', "a", longest}) + "x").has_value());
+}
+
+TEST(Store, ListsAreTakenAsTheyWerePacked) {
+  const std::vector<std::string> lists[] = {{}, {""}, {"", ""}, {"a b", std::string("\0\n", 2), ""}};
+  for (const auto& list : lists) EXPECT_EQ(unpack_texts(pack_texts(list)), list);
+  for (const char* bytes : {"abc", "\1\1\1\1a"}) EXPECT_EQ(unpack_texts(bytes), std::nullopt);
+  EXPECT_EQ(unpack_texts(std::string("\2\0\0\0a", 5)), std::nullopt);
 }
 
 }  // namespace

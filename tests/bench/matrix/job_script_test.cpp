@@ -106,10 +106,11 @@ TEST_F(Jobs, AreGivenToSbatch) {
 }
 
 TEST(Agents, TakeTheHostWhereTheyWantIt) {
-  EXPECT_THAT(agent_command("ssh -o BatchMode=yes", "n1", "echo 'a b'"),
-              ElementsAre("ssh", "-o", "BatchMode=yes", "n1", "echo 'a b'"));
-  EXPECT_THAT(agent_command("srun --nodelist={host}", "n1", "echo 'a b'"),
-              ElementsAre("srun", "--nodelist=n1", "sh", "-c", "echo 'a b'"));
+  // ssh has a shell on the other side, others take words.
+  EXPECT_THAT(agent_command("ssh -o BatchMode=yes", "n1", {"echo", "a b;$c"}),
+              ElementsAre("ssh", "-o", "BatchMode=yes", "n1", "'echo' 'a b;$c'"));
+  EXPECT_THAT(agent_command("srun --nodelist={host}", "n1", {"echo", "a b;$c"}),
+              ElementsAre("srun", "--nodelist=n1", "echo", "a b;$c"));
   EXPECT_EQ(shell_word("it's $HOME"), "'it'\\''s $HOME'");
 }
 
