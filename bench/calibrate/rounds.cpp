@@ -44,7 +44,7 @@ class Rounds {
     messages();
     const double took = passed() - before;
     look_again(kLooksEnd - took);
-    if (passed() + took < kLooksEnd + 1) messages();
+    if (passed() + took < kLooksEnd + 3) messages();
     look_again(kLooksEnd);
     tables();
     profile_.calibration.seconds = passed();

@@ -7,7 +7,7 @@
 namespace plumbline::calibration {
 
 /// Seconds after the start of a calibration at which looks end; the host's second look follows.
-inline constexpr double kLooksEnd = 80;
+inline constexpr double kLooksEnd = 75;
 
 /// Fills the tables of operators, collectives and messages of `profile`, and its calibration's noise and counts.
 /// Order: one look at every operator, messages, further looks at unsettled operators, messages again, further looks.
