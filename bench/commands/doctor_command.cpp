@@ -120,7 +120,7 @@ std::vector<Finding> examine() {
   const dnnl::version_t* version = dnnl::version();
   findings.push_back(
       {"oneDNN", fmt::format("{}.{}.{}, {}", version->major, version->minor, version->patch, name_of(isa)),
-       fast_bf16, "bf16 products run through fp32 here: correct, but slow; use precision: fp32"});
+       fast_bf16, "bf16 products are computed in fp32 here: correct, but no faster than precision: fp32"});
   const std::string mpi = mpi_version();
   findings.push_back({"mpirun", mpi.empty() ? "not found" : mpi, !mpi.empty(), "install openmpi-bin"});
   findings.push_back(

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/matmul.hpp"
+#include "kernels/cpu/packed_gemm.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::cpu {
@@ -26,7 +27,10 @@ class CpuOperators final : public Operators {
   /// gemm but for the bias gradient, arguments checked.
   void product(const Gemm& gemm);
 
-  /// A bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded once.
+  /// A product that is not empty, of fp32 or bf16: with oneDNN, or with own code on processors where that is faster.
+  void multiply_matrices(const Gemm& gemm);
+
+  /// A small bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded once.
   void widened_gemm(const Gemm& gemm);
 
   /// A product of FP8 operands: wider copies of them, which are exact, multiplied, scaled and rounded once.
@@ -36,6 +40,7 @@ class CpuOperators final : public Operators {
   Matrix buffer(std::size_t slot, std::int64_t rows, std::int64_t cols, DType type);
 
   MatmulCache matmul_;
+  PackedGemm packed_;
   std::vector<float> column_sums_;
   std::array<std::vector<float>, 4> buffers_;  // A, B, C and bias of widened_gemm and fp8_gemm
 };

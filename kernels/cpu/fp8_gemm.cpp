@@ -56,7 +56,7 @@ void CpuOperators::fp8_gemm(const Gemm& gemm) {
   const Matrix a = widened(0, gemm.a);
   const Matrix b = widened(1, gemm.b);
   const Matrix product = buffer(2, gemm.c.rows, gemm.c.cols, DType::fp32);
-  matmul_.run({.a = a, .b = b, .c = product, .b_transposed = true});
+  multiply_matrices({.a = a, .b = b, .c = product, .b_transposed = true});
   with_type("gemm", gemm.c.dtype, [&](auto c_type) {
     with_type("gemm", gemm.bias.data == nullptr ? gemm.c.dtype : gemm.bias.dtype, [&](auto bias_type) {
       finish<decltype(c_type), decltype(bias_type)>(product, *gemm.a_inverse_scale.as<float>(),

@@ -1,4 +1,4 @@
-// Operators::gemm and the cache of oneDNN primitives behind it.
+// Operators::gemm: which of oneDNN and the own products takes a product, and the cache of oneDNN primitives.
 #include <fmt/format.h>
 
 #include "core/base/error.hpp"
@@ -116,7 +116,14 @@ void CpuOperators::product(const Gemm& gemm) {
     return;
   }
   if (is_fp8(gemm.a.dtype)) return fp8_gemm(gemm);
-  if (gemm.a.dtype == DType::bf16 && !matmul_.has_bf16()) return widened_gemm(gemm);
+  multiply_matrices(gemm);
+}
+
+void CpuOperators::multiply_matrices(const Gemm& gemm) {
+  if (!matmul_.has_bf16()) {  // no AVX-512
+    if (PackedGemm::suits(gemm) && PackedGemm::is_fast()) return packed_.run(gemm);
+    if (gemm.a.dtype == DType::bf16) return widened_gemm(gemm);
+  }
   matmul_.run(gemm);
 }
 
