@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds, calibrates this machine once, runs the demo matrix and prints the table; then, without a matrix
-# given, which batch sizes of a distillation fit their memory (under 3 minutes).
+# given, which batch sizes of a distillation fit their memory. Behind the build that takes 5 minutes at most.
 #   ./bench/run.sh [MATRIX.yaml]      default: bench/matrices/demo.yaml
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -116,11 +116,10 @@ std::vector<Finding> examine() {
   findings.push_back({"memory", fmt::format("{} in all, {} free", brief_bytes(memory_bytes("MemTotal")),
                                             brief_bytes(memory_bytes("MemAvailable")))});
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  const bool fast_bf16 = isa == dnnl::cpu_isa::avx512_core_amx || isa == dnnl::cpu_isa::avx512_core_bf16;
   const dnnl::version_t* version = dnnl::version();
   findings.push_back(
       {"oneDNN", fmt::format("{}.{}.{}, {}", version->major, version->minor, version->patch, name_of(isa)),
-       fast_bf16, "bf16 products are computed in fp32 here: correct, but no faster than precision: fp32"});
+       multiplies_bf16(), kNoBf16Products});
   const std::string mpi = mpi_version();
   findings.push_back({"mpirun", mpi.empty() ? "not found" : mpi, !mpi.empty(), "install openmpi-bin"});
   findings.push_back(

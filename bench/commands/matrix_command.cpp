@@ -13,9 +13,9 @@
 #include "bench/launch/launch.hpp"
 #include "bench/matrix/job_script.hpp"
 #include "bench/matrix/matrix_cells.hpp"
+#include "bench/matrix/matrix_source.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
-#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 namespace {
@@ -77,13 +77,17 @@ int run_command(const MatrixCommand& command) {
         "--launcher slurm on the host where you submit jobs",
         launcher));
   }
-  const std::vector<MatrixCell> cells = load_matrix(command.config.source, command.config.overrides());
-  if (slurm) return submit(command, cells);
+  MatrixSource source(command.config.source, command.config.overrides());
+  if (slurm) return submit(command, source.cells());
   const std::vector<Host> hosts = chosen_hosts(command.launcher, process_variables());
   require_first(hosts);
-  const auto [records, stopped] =
-      run_cells(cells, {results_folder(command.out, command.config.source), command.predict_only,
-                        command.retry, command.rounds, command.quiet, command.share, hosts});
+  const std::string folder = results_folder(command.out, command.config.source);
+  CellEstimates estimates;
+  source.fit_machine(folder, !command.predict_only, estimates);
+  const auto [records, stopped] = run_cells(source.cells(),
+                                            {folder, command.predict_only, command.retry, command.rounds,
+                                             command.quiet, command.share, hosts, source.chosen()},
+                                            estimates);
   if (command.json) {
     write_json_array(stdout, records);
   } else {

@@ -9,10 +9,10 @@
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/matrix/matrix_cells.hpp"
+#include "bench/matrix/matrix_source.hpp"
 #include "bench/matrix/oom_table.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/config_keys.hpp"
-#include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
 namespace {
@@ -33,13 +33,11 @@ Bytes budget_of(const RunConfig& config) {
   return hardware_of(config, note).memory;
 }
 
-HypothesisRow test_hypothesis(const OomCommand& command, const OomMatrix& matrix,
+HypothesisRow test_hypothesis(const MatrixSource& source, const OomMatrix& matrix,
                               const Hypothesis& hypothesis) {
   HypothesisRow row;
   row.name = hypothesis.name;
-  Overrides overrides = hypothesis.settings;
-  for (const auto& setting : command.config.overrides()) overrides.push_back(setting);
-  for (const MatrixCell& cell : load_matrix(command.config.source, overrides)) {
+  for (const MatrixCell& cell : source.cells(hypothesis.settings)) {
     const std::optional<Status> published = matrix.published_of(cell);
     if (!published || !cell.invalid.empty()) continue;
     const MemoryPrediction memory = predict_memory(cell.config, step_for(cell.config));
@@ -49,11 +47,9 @@ HypothesisRow test_hypothesis(const OomCommand& command, const OomMatrix& matrix
 }
 
 /// Predicted peaks of cells of the matrix under other settings.
-PeakOf peaks_of(const OomCommand& command) {
-  return [&command](const auto& values, const Overrides& settings) {
-    Overrides overrides = settings;
-    for (const auto& setting : command.config.overrides()) overrides.push_back(setting);
-    for (const MatrixCell& cell : load_matrix(command.config.source, overrides)) {
+PeakOf peaks_of(const MatrixSource& source) {
+  return [&source](const auto& values, const Overrides& settings) {
+    for (const MatrixCell& cell : source.cells(settings)) {
       if (cell.values != values) continue;
       if (!cell.invalid.empty()) throw InputError(fmt::format("assumptions: {}", cell.invalid));
       return predict_memory(cell.config, step_for(cell.config)).peak;
@@ -81,10 +77,19 @@ const Record* find_record(const std::vector<Record>& records, const std::string&
 
 int run_command(const OomCommand& command) {
   OomMatrix matrix = load_oom_matrix(command.config.source);
-  const std::vector<MatrixCell> cells = load_matrix(command.config.source, command.config.overrides());
+  MatrixSource source(command.config.source, command.config.overrides());
+  const std::string folder = results_folder(command.out, command.config.source);
+  CellEstimates estimates;
+  source.fit_machine(folder, !command.predict_only, estimates);
+  const std::vector<MatrixCell> cells = source.cells();
   check_device(matrix, cells, command.config.overrides());
-  const auto [records, stopped] = run_cells(cells, {results_folder(command.out, command.config.source),
-                                                    command.predict_only, command.retry, 1, command.quiet});
+  const auto [records, stopped] = run_cells(cells,
+                                            {.folder = folder,
+                                             .predict_only = command.predict_only,
+                                             .retry = command.retry,
+                                             .quiet = command.quiet,
+                                             .chosen = source.chosen()},
+                                            estimates);
   OomTable table;
   table.source = matrix.source;
   bool failed = stopped;
@@ -96,9 +101,9 @@ int run_command(const OomCommand& command) {
     failed = failed || record->status == Status::failed || record->status == Status::timeout;
   }
   for (const Hypothesis& hypothesis : matrix.hypotheses) {
-    table.hypotheses.push_back(test_hypothesis(command, matrix, hypothesis));
+    table.hypotheses.push_back(test_hypothesis(source, matrix, hypothesis));
   }
-  table.edge = find_knife_edge(table.rows, records, matrix, peaks_of(command));
+  table.edge = find_knife_edge(table.rows, records, matrix, peaks_of(source));
   fmt::print("{}\n", command.json ? to_json(table) : to_text(table));
   return static_cast<int>(failed ? ExitCode::rank_failed : ExitCode::done);
 }

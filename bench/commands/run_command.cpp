@@ -9,6 +9,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/budget_check.hpp"
+#include "bench/evaluate/cell_duration.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
@@ -17,8 +18,10 @@
 #include "bench/hosts/placement.hpp"
 #include "bench/launch/interrupts.hpp"
 #include "bench/launch/launch.hpp"
+#include "bench/launch/launch_output.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "bench/launch/task_launch.hpp"
+#include "bench/machine/machine_facts.hpp"
 #include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/recovery/recovering_run.hpp"
@@ -79,10 +82,8 @@ class Listener {
   void hear(const OutputLine& line) {
     if (line.rank < 0 || !line.error_stream) return;
     if (line.text.starts_with(fmt::format("[rank {}] ", line.rank))) return;  // it ends, and is the reason
-    int step = 0;
-    int steps = 0;
-    if (std::sscanf(line.text.c_str(), "step %d of %d", &step, &steps) == 2) {
-      progress_.update(step, steps, "steps");
+    if (const auto step = step_of(line)) {
+      progress_.update(step->first, step->second, "steps");
     } else {
       tell(line.text);
     }
@@ -170,12 +171,16 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   Checkpoints checkpoints;
   prepare(command, config, checkpoints);
   const HardwareProfile hardware = hardware_of(config, note);
-  record.prediction = report_of(predict(config, schedule, hardware), config, schedule);
+  const Prediction prediction = predict(config, schedule, hardware);
+  record.prediction = report_of(prediction, config, schedule);
   record.prediction->step_interval = step_interval_of(config, schedule, hardware);
   record.prediction->lanes = lanes_of(config, schedule, hardware);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
     say(fmt::format("note: {}\n", doubt));
+  const bool widened = config.machine.backend == Backend::cpu && config.numerics.precision == DType::bf16 &&
+                       !multiplies_bf16();
+  if (widened) say(fmt::format("note: {}\n", kNoBf16Products));
 
   if (command.elastic) checkpoints.sizes = elastic_sizes(config, hardware);
 
@@ -190,6 +195,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
       program.command.insert(program.command.end(), {option, std::filesystem::absolute(file).string()});
     }
   }
+  CellDuration duration = duration_of(config, hardware, prediction);
+  duration.rough = duration.rough || checkpoints.options.on();
   std::string unsaved;
   const auto measured = [&] {
     Listener listener(quiet);
@@ -198,7 +205,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
                          .go_on = [] { return !Interrupts::requested(); },
                          .on_line = [&](const OutputLine& line) { listener.hear(line); },
                          .on_unsaved = [&](const std::string& why) { unsaved = why; },
-                         .hosts = hosts};
+                         .hosts = hosts,
+                         .timeout = derived_timeout(duration)};
     if (checkpoints.failures) {
       const auto tell = [&](const std::string& line) { listener.tell(line); };
       return measure_with_failures(config, program, run, checkpoints.options, *checkpoints.failures,
@@ -248,9 +256,13 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   launch.spec.program = self_path();
   launch.spec.arguments = command_line();
   launch.spec.ranks = placement.size;
-  launch.spec.timeout = {config.measure.timeout_s};
   launch.spec.bind_ranks = config.machine.backend == Backend::cpu;
   if (placement.rank > 0) return launch_from_tasks(launch);
+  std::string ignored;
+  const HardwareProfile hardware = hardware_of(config, ignored);
+  const Seconds derived = derived_timeout(duration_of(config, hardware, predict_config(config, hardware)));
+  launch.spec.timeout = {config.measure.timeout_s.value_or(derived.value)};
+  launch.spec.timeout_per_step = !config.measure.timeout_s;
   for (const std::string& remark : check_files(config)) say(fmt::format("note: {}\n", remark));
   // Through a file: of what ranks print mpirun breaks lines.
   const RunFolder scratch(RunFolderUse::files);

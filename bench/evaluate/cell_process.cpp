@@ -89,7 +89,8 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.arguments.insert(spec.arguments.end(), {config_path, "--json"});
   spec.ranks = config.layout().world();
   if (!run.hosts.empty()) spec.hosts = hosts_for(run.hosts, spec.ranks);
-  spec.timeout = {config.measure.timeout_s};
+  spec.timeout = {config.measure.timeout_s.value_or(run.timeout.value)};
+  spec.timeout_per_step = !config.measure.timeout_s;
   spec.bind_ranks = config.machine.backend == Backend::cpu;
   spec.environment = {{kRecordOutVariable, measurement_path}};
   spec.on_tick = run.go_on;

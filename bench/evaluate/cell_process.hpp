@@ -34,6 +34,7 @@ struct CellRun {
   std::function<void(const std::string&)> on_unsaved = {};
   std::vector<Host> hosts = {};  // that the ranks are started on; none: this one
   Seconds tick{0.1};             // between two calls of go_on, at most
+  Seconds timeout{300};          // from one step to the next, where the configuration has no timeout_s
 };
 
 /// Sets status, reason, measurement and, when there is a prediction, error. False when the run was stopped:

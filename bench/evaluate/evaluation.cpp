@@ -16,9 +16,7 @@
 #include "core/run/processors.hpp"
 
 namespace plumbline {
-namespace {
 
-/// Orders of magnitude of a server core, so that a prediction is possible at all; `calibrate` replaces them.
 HardwareProfile rough_guess() {
   HardwareProfile guess;
   guess.name = "uncalibrated";
@@ -31,8 +29,6 @@ HardwareProfile rough_guess() {
   guess.link_bandwidth = {5e9};
   return guess;
 }
-
-}  // namespace
 
 std::string default_profile_path() {
   namespace fs = std::filesystem;

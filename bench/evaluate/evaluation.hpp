@@ -20,6 +20,9 @@ std::string default_profile_path();
 /// The same for `calibrate --backend cuda`: profile-cuda.json next to it, read for backend cuda only.
 std::string default_cuda_profile_path();
 
+/// Orders of magnitude of a server core, so that a prediction is possible at all; `calibrate` replaces them.
+HardwareProfile rough_guess();
+
 /// The configuration's hardware, else this machine's calibrated profile, else a rough guess of this machine.
 /// `note` gets one line for people in the last case. Ranks of the emulated backend have a device each,
 /// whatever the profile says about shared processors.

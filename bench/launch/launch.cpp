@@ -28,6 +28,7 @@ namespace plumbline {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr Seconds kNoLimit{1e9};
 constexpr std::chrono::seconds kDrain{2};  // for output of ranks that outlive a killed supervisor by a moment
 
 class Descriptor {
@@ -79,10 +80,15 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
+/// For the supervisors: who counts from step to step is this process.
+Seconds supervised_timeout(const LaunchSpec& spec) {
+  return spec.timeout_per_step ? kNoLimit : spec.timeout;
+}
+
 std::vector<std::string> merged_environment(const LaunchSpec& spec) {
   std::vector<std::pair<std::string, std::string>> added = spec.environment;
   if (spec.hosts.size() > 1) {
-    const auto of_agents = agent_environment(spec.program, spec.hosts, spec.timeout);
+    const auto of_agents = agent_environment(spec.program, spec.hosts, supervised_timeout(spec));
     added.insert(added.end(), of_agents.begin(), of_agents.end());
   }
   std::vector<std::string> merged;
@@ -110,9 +116,9 @@ struct Streams {
 
 pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
   const int ranks_here = spec.hosts.empty() ? spec.ranks : spec.hosts.front().slots;
-  std::vector<std::string> arguments = {spec.program, kSuperviseArgument, std::to_string(ranks_here),
-                                        std::to_string(spec.threads_per_rank),
-                                        std::to_string(static_cast<long long>(spec.timeout.value * 1e3))};
+  std::vector<std::string> arguments = {
+      spec.program, kSuperviseArgument, std::to_string(ranks_here), std::to_string(spec.threads_per_rank),
+      std::to_string(static_cast<long long>(supervised_timeout(spec).value * 1e3))};
   for (std::string& word :
        mpirun_command(spec.ranks, spec.program, spec.arguments, spec.bind_ranks, spec.hosts))
     arguments.push_back(std::move(word));
@@ -159,6 +165,7 @@ class Collector {
   explicit Collector(const LaunchSpec& spec)
       : spec_(spec), output_(spec.kept_output), error_(spec.kept_output), mpirun_(spec.kept_output) {}
   void take(const OutputLine& line) {
+    if (step_of(line)) last_step_ = Clock::now();
     if (line.rank < 0) {
       if (!gave_up_ && says_that_a_rank_failed(line.text)) gave_up_ = Clock::now();
       mpirun_.append(line.text + "\n");
@@ -176,6 +183,8 @@ class Collector {
   }
   /// When mpirun said that it ends the ranks because one has failed.
   std::optional<Clock::time_point> gave_up() const { return gave_up_; }
+  /// When a rank last said that it has done a step; at first, when the launch began.
+  Clock::time_point last_step() const { return last_step_; }
   void store(LaunchResult& result) const {
     result.standard_output = output_.text();
     result.standard_error = error_.text();
@@ -191,6 +200,7 @@ class Collector {
   BoundedText mpirun_;
   OutputLine complaint_;
   std::optional<Clock::time_point> gave_up_;
+  Clock::time_point last_step_ = Clock::now();
 };
 
 }  // namespace
@@ -230,6 +240,7 @@ LaunchResult launch(const LaunchSpec& spec) {
   std::string report_bytes;
   bool stop_asked = false;
   bool hung = false;  // a rank has failed, and mpirun does not end
+  bool overdue = false;
   std::optional<Clock::time_point> supervisor_ended;
   while (streams.result.read || streams.output.read || streams.error.read) {
     std::array<pollfd, 3> watched{{{streams.result.read.get(), POLLIN, 0},
@@ -248,7 +259,9 @@ LaunchResult launch(const LaunchSpec& spec) {
     error.feed(bytes);
     const auto gave_up = collector.gave_up();
     hung = hung || (!stop_asked && gave_up && Clock::now() - *gave_up > seconds_of(spec.abort_grace));
-    if (!stop_asked && (hung || (spec.on_tick && !spec.on_tick()))) {
+    overdue = overdue || (!stop_asked && spec.timeout_per_step &&
+                          Clock::now() - collector.last_step() > seconds_of(spec.timeout));
+    if (!stop_asked && (hung || overdue || (spec.on_tick && !spec.on_tick()))) {
       stop_asked = true;
       streams.control.write.reset();
     }
@@ -290,7 +303,7 @@ LaunchResult launch(const LaunchSpec& spec) {
       if (hung) {
         decode_hang(result);
       } else {
-        result.ending = Ending::stopped;
+        result.ending = overdue ? Ending::timed_out : Ending::stopped;
       }
       break;
   }

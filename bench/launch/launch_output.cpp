@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -184,6 +185,13 @@ void decode_hang(LaunchResult& result) {
   result.ending = Ending::exited;
   result.exit_code = number_after(result.mpirun_output, "with errorcode").value_or(kUnknownExitCode);
   find_rank(result);
+}
+
+std::optional<std::pair<int, int>> step_of(const OutputLine& line) {
+  std::pair<int, int> step;
+  const bool says = line.rank >= 0 && line.error_stream &&
+                    std::sscanf(line.text.c_str(), "step %d of %d", &step.first, &step.second) == 2;
+  return says ? std::optional(step) : std::nullopt;
 }
 
 std::string LaunchResult::reason() const {

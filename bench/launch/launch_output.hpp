@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "bench/launch/launch_result.hpp"
 
@@ -38,6 +40,9 @@ class LineSplitter {
   std::function<void(const OutputLine&)> sink_;
   std::string partial_;
 };
+
+/// "step 2 of 5", as rank 0 says it behind every step: the step and the number of steps.
+std::optional<std::pair<int, int>> step_of(const OutputLine& line);
 
 /// Whether a line of mpirun's own is how it starts to say that a rank failed and that it ends the others.
 bool says_that_a_rank_failed(std::string_view line);

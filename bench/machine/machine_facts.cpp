@@ -1,6 +1,7 @@
 #include "bench/machine/machine_facts.hpp"
 
 #include <unistd.h>
+#include <dnnl.hpp>
 
 #include <cstdint>
 #include <cstdio>
@@ -45,6 +46,11 @@ Bytes memory_bytes(const std::string& key) {
 
 std::string processor_name() {
   return proc_value("/proc/cpuinfo", "model name");
+}
+
+bool multiplies_bf16() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  return isa == dnnl::cpu_isa::avx512_core_amx || isa == dnnl::cpu_isa::avx512_core_bf16;
 }
 
 std::string gpu_name() {

@@ -12,6 +12,11 @@ std::string proc_value(const std::string& file, const std::string& key);
 /// Of /proc/meminfo, such as MemTotal; 0 when the system does not say.
 Bytes memory_bytes(const std::string& key);
 std::string processor_name();
+/// Whether the processor multiplies bf16 in hardware, as far as oneDNN may use it (ONEDNN_MAX_CPU_ISA).
+bool multiplies_bf16();
+/// To be said where it does not.
+inline constexpr const char* kNoBf16Products =
+    "bf16 products run through fp32 here: correct, but no faster; use precision: fp32";
 /// "name, memory" of the first GPU, or empty.
 std::string gpu_name();
 /// "Open MPI v4.1.4": the library this program is linked with.

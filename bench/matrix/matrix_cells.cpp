@@ -2,19 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
+#include "bench/evaluate/cell_duration.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/machine/machine.hpp"
 #include "bench/matrix/matrix_runner.hpp"
+#include "bench/matrix/matrix_time.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/record/cell_claims.hpp"
+#include "bench/text/progress.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 
@@ -71,13 +76,24 @@ void predict_cell(const MatrixCell& cell, const std::string& folder, std::string
 
 constexpr int kMostRepeats = 2;
 
-/// Measures a cell that something else disturbed again, and keeps the least disturbed measurement.
+Seconds seconds_since(std::chrono::steady_clock::time_point start) {
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+}
+
+/// Measures a cell that something else disturbed again, while there is time for that, and keeps the least disturbed
+/// measurement. `predicted`: its duration.
 bool measure_undisturbed(const RunConfig& config, const CellProgram& program, const CellRun& run,
-                         Record& record) {
+                         Seconds predicted, MatrixTime& time, Record& record) {
+  auto start = std::chrono::steady_clock::now();
   if (!measure_cell(config, program, run, record)) return false;
-  for (int repeat = 1; repeat <= kMostRepeats && record.disturbed(); ++repeat) {
+  const Seconds took = seconds_since(start);
+  time.measured(predicted, took);
+  for (int repeat = 1; repeat <= kMostRepeats && record.disturbed() && time.has_time_to_repeat(took);
+       ++repeat) {
     Record again = record;
+    start = std::chrono::steady_clock::now();
     if (!measure_cell(config, program, run, again)) return false;
+    time.repeated(seconds_since(start));
     if (again.status == Status::ok &&
         worst_share(again.measurement->disturbance) < worst_share(record.measurement->disturbance)) {
       record = std::move(again);
@@ -85,6 +101,36 @@ bool measure_undisturbed(const RunConfig& config, const CellProgram& program, co
     record.measurement->disturbance.repeats = repeat;
   }
   return true;
+}
+
+/// What is to be measured, and how long it will take.
+struct Ahead {
+  std::map<std::string, CellDuration> cells;  // by id; without those of which nothing is known
+  int count = 0;                              // of cells, whatever is known
+  Seconds all;                                // in all rounds
+};
+
+Ahead look_ahead(const std::vector<MatrixCell>& cells, const RecordStore& store, const MatrixOptions& options,
+                 CellEstimates& estimates) {
+  Ahead ahead;
+  for (const MatrixCell& cell : cells) {
+    const int rounds = options.rounds - count_done({cell}, store, options);
+    if (rounds <= 0) continue;
+    ++ahead.count;
+    const auto duration = estimates.of(cell);
+    if (!duration) continue;
+    ahead.cells.emplace(cell.id, *duration);
+    ahead.all += static_cast<double>(rounds) * duration->predicted;
+  }
+  return ahead;
+}
+
+void tell(const Ahead& ahead, const std::string& chosen) {
+  std::string line;
+  if (ahead.all > Seconds{})
+    line = fmt::format("about {} for {} cells", readable_duration(ahead.all.value), ahead.count);
+  if (!chosen.empty()) line += (line.empty() ? "" : ": ") + chosen;
+  if (!line.empty()) say(line + "\n");
 }
 
 }  // namespace
@@ -100,7 +146,8 @@ std::string results_folder(const std::string& out, const std::string& matrix) {
   return shown.string() + "-results";
 }
 
-CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request) {
+CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request,
+                      CellEstimates& estimates) {
   const std::string& folder = request.folder;
   RecordStore store(folder, request.predict_only ? kPredictionsFile : kResultsFile,
                     request.share ? StoreUse::shared : StoreUse::alone);
@@ -109,6 +156,11 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   std::string note;
   Doubts doubts;
   Unsaved unsaved;
+  const MatrixOptions options{request.retry, request.predict_only ? 1 : request.rounds,
+                              claims ? &*claims : nullptr};
+  const Ahead ahead = request.predict_only ? Ahead{} : look_ahead(cells, store, options, estimates);
+  MatrixTime time(ahead.all);
+  if (!request.quiet) tell(ahead, request.chosen);
   MatrixHooks hooks;
   hooks.machine = this_machine();
   hooks.predict = [&](const MatrixCell& cell, Record& record) {
@@ -130,18 +182,19 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
         program.command.insert(program.command.end(),
                                {"--timelines", std::filesystem::absolute(*path).string()});
       }
+      const auto known = ahead.cells.find(cell.id);
+      const CellDuration duration = known == ahead.cells.end() ? CellDuration{{}, true} : known->second;
       return measure_undisturbed(cell.config, program,
                                  {.folder = folder + "/cells",
                                   .name = cell.id,
                                   .go_on = go_on,
                                   .on_line = {},
                                   .on_unsaved = [&](const std::string& why) { unsaved.add(why); },
-                                  .hosts = request.hosts},
-                                 record);
+                                  .hosts = request.hosts,
+                                  .timeout = derived_timeout(duration, time.pace())},
+                                 duration.predicted, time, record);
     };
   }
-  const MatrixOptions options{request.retry, request.predict_only ? 1 : request.rounds,
-                              claims ? &*claims : nullptr};
   const int done_before = count_done(cells, store, options);
   CellsResult result;
   {

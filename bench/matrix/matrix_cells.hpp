@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/hosts/host_list.hpp"
+#include "bench/matrix/cell_estimates.hpp"
 #include "bench/record/record.hpp"
 #include "core/config_text/matrix_config.hpp"
 
@@ -18,6 +19,7 @@ struct CellsRequest {
   bool quiet = false;            // no progress
   bool share = false;            // others may run cells into the same folder at the same time
   std::vector<Host> hosts = {};  // that ranks are started on; none: this one
+  std::string chosen = {};       // size of the cells, told with how long they will take
 };
 
 struct CellsResult {
@@ -25,9 +27,10 @@ struct CellsResult {
   bool stopped = false;         // by Ctrl-C or a signal
 };
 
-/// Runs what the folder does not have yet. Progress and notes go to standard error. Throws InputError when
+/// Runs what the folder does not have yet. How long that will take, progress and notes go to standard error. Throws InputError when
 /// the folder cannot be used or nothing can be measured here.
-CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request);
+CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request,
+                      CellEstimates& estimates);
 
 /// DIR, or what a matrix' results are put in without it: the name of its file (or preset, or folder) with
 /// "-results", in the current folder.

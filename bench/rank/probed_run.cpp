@@ -4,14 +4,11 @@
 
 #include "analysis/hardware/profile_at_speed.hpp"
 #include "analysis/predict/predict.hpp"
+#include "bench/evaluate/cell_duration.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline {
 namespace {
-
-// Seconds of a probe.
-constexpr double kShortest = 0.15;
-constexpr double kLongest = 1;
 
 ByClass times(const ByClass& values, double factor) {
   ByClass longer;
@@ -32,9 +29,8 @@ ProbedRun::ProbedRun(const RunConfig& config, const Schedule& schedule, const Ha
     return;
   }
   // A cell of a moment is not worth seconds of probing.
-  const double cell = predict(config, schedule, hardware).time.step.value *
-                      (config.measure.steps + config.measure.warmup_steps);
-  seconds_ = std::clamp(cell / 10, kShortest, kLongest);
+  const Seconds step = predict(config, schedule, hardware).time.step;
+  seconds_ = probe_duration(step * (config.measure.steps + config.measure.warmup_steps)).value;
 }
 
 void ProbedRun::before() {

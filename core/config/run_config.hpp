@@ -73,7 +73,8 @@ struct SlowedRank {
 struct MeasureConfig {
   int steps = 3;  // timed steps
   int warmup_steps = 1;
-  double timeout_s = 300;
+  /// Seconds that a run may take; nothing: derived from its prediction (derived_timeout()).
+  std::optional<double> timeout_s;
   std::uint64_t seed = 1234;
   std::vector<SlowedRank> slow_ranks;  // predictions leave them out
 

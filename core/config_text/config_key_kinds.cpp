@@ -37,6 +37,22 @@ ConfigKey number_key(const std::string& name, const Field<double>& field, double
           [=](const RunConfig& config) { return fmt::format("{}", field.get(config)); }};
 }
 
+ConfigKey optional_number_key(const std::string& name, const Field<std::optional<double>>& field, double min,
+                              double max) {
+  const std::string expected = fmt::format("auto, or a number from {} to {}", min, max);
+  return {name, "", expected,
+          [=](ConfigDraft& draft, const ConfigText& value) {
+            if (value.text == "auto") return field.set(draft.config, std::nullopt);
+            const auto number = whole_number<double>(value.text);
+            if (!number || !(*number >= min && *number <= max)) refuse_value(value, name, expected);
+            field.set(draft.config, *number);
+          },
+          [=](const RunConfig& config) {
+            const std::optional<double> value = field.get(config);
+            return value ? fmt::format("{}", *value) : std::string("auto");
+          }};
+}
+
 ConfigKey boolean_key(const std::string& name, const Field<bool>& field) {
   return {name, "", "true or false",
           [=](ConfigDraft& draft, const ConfigText& value) {

@@ -66,6 +66,9 @@ ConfigKey integer_key(const std::string& name, const std::string& alias, const F
 }
 
 ConfigKey number_key(const std::string& name, const Field<double>& field, double min, double max);
+/// A number in [min, max], or auto: left to what else is known.
+ConfigKey optional_number_key(const std::string& name, const Field<std::optional<double>>& field, double min,
+                              double max);
 ConfigKey boolean_key(const std::string& name, const Field<bool>& field);
 /// true, false, or auto: left to what else is said.
 ConfigKey optional_boolean_key(const std::string& name, const Field<std::optional<bool>>& field);

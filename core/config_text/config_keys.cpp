@@ -242,7 +242,7 @@ std::vector<ConfigKey> make_keys() {
       boolean_key("nccl_ub", at(&C::machine, &MachineConfig::nccl_ub)),
       integer_key("steps", "", at(&C::measure, &MeasureConfig::steps), 1, kMaxSize),
       integer_key("warmup_steps", "", at(&C::measure, &MeasureConfig::warmup_steps), 0, kMaxSize),
-      number_key("timeout_s", at(&C::measure, &MeasureConfig::timeout_s), 0.001, 1e9),
+      optional_number_key("timeout_s", at(&C::measure, &MeasureConfig::timeout_s), 0.001, 1e9),
       number_key("emulated_time_factor", at(&C::machine, &MachineConfig::emulated_time_factor), 0, 1e6),
       choice_key("emulated_clock", at(&C::machine, &MachineConfig::emulated_clock), kEmulatedClocks),
       seed_key(),

@@ -10,7 +10,7 @@ namespace plumbline {
 
 RunConfig load_run_config(const std::string& source, const Overrides& overrides) {
   const ConfigFile file(source);
-  for (const char* name : {"matrix", "include", "exclude", "published", "hypotheses"}) {
+  for (const char* name : {"matrix", "include", "exclude", "fit", "published", "hypotheses"}) {
     if (file.root()[name]) {
       throw InputError(
           fmt::format("{}: {}: this is a matrix file; expected one configuration (use `plumbline "

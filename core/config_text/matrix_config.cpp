@@ -10,9 +10,11 @@
 
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_file.hpp"
+#include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
@@ -37,7 +39,7 @@ class MatrixFile {
   const std::string& name() const { return file_.name(); }
 
   Settings base() const {
-    return file_.settings(file_.root(), {"matrix", "include", "exclude", "published", "hypotheses"});
+    return file_.settings(file_.root(), {"matrix", "include", "exclude", "fit", "published", "hypotheses"});
   }
 
   std::vector<Settings> cells() const {
@@ -161,6 +163,38 @@ class MatrixFile {
   ConfigFile file_;
 };
 
+/// The keys of a size over those of the file.
+void put_size(Settings& base, const Settings& size) {
+  for (const auto& [key, value] : size) {
+    const auto known = base.find(key);
+    const bool mappings =
+        known != base.end() && value.text.starts_with('{') && known->second.text.starts_with('{');
+    if (mappings) {
+      Json merged = parse_json_object(known->second.text, known->second.origin);
+      merged.update(parse_json_object(value.text, value.origin));
+      known->second.text = merged.dump();
+    } else {
+      base[key] = value;
+    }
+  }
+}
+
+/// "40%" of a memory budget as 0.4, and no budget in its place; 0 for any other.
+double take_budget_share(Settings& settings) {
+  constexpr double kMost = 1000;  // per cent
+  const auto budget = settings.find("memory_budget");
+  if (budget == settings.end() || !budget->second.text.ends_with('%')) return 0;
+  const std::string& text = budget->second.text;
+  const auto percent = whole_number<double>(text.substr(0, text.size() - 1));
+  if (!percent || !(*percent > 0 && *percent <= kMost)) {
+    throw InputError(
+        fmt::format("{}: memory_budget: found \"{}\", expected a share of the predicted peak such as 40%",
+                    budget->second.origin, printable(text)));
+  }
+  settings.erase(budget);
+  return *percent / 100;
+}
+
 /// Over the text as written: the same on every machine, for an untouched file.
 std::uint64_t hash_of(const Settings& settings) {
   std::uint64_t hash = kFnvBasis;
@@ -191,9 +225,11 @@ std::string id_of(const Settings& varied, const Settings& all) {
 
 }  // namespace
 
-std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& overrides) {
+std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& overrides,
+                                    const Settings& size) {
   const MatrixFile file(source);
-  const Settings base = file.base();
+  Settings base = file.base();
+  put_size(base, size);
   const Settings forced = settings_of(overrides);
   std::vector<MatrixCell> cells;
   std::set<std::string> ids;
@@ -201,12 +237,18 @@ std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& 
     for (auto& [key, value] : varied) {
       if (const auto found = forced.find(key); found != forced.end()) value = found->second;
     }
+    for (const auto& [key, value] : size) {
+      if (!varied.contains(key)) continue;
+      throw InputError(fmt::format("{}: fit: sizes: {}: found in the matrix, too; expected it in one of them",
+                                   value.origin, key));
+    }
     Settings all = base;
     merge(all, varied);
     put_over(all, forced);
     MatrixCell cell;
     cell.id = id_of(varied, all);
     if (!ids.insert(cell.id).second) continue;  // an override, or a value listed twice, makes cells equal
+    cell.budget_share = take_budget_share(all);
     cell.config = config_from(all, file.name(), cell.invalid);
     if (cell.invalid.empty()) cell.invalid = why_invalid(cell.config).value_or("");
     for (const ConfigKey& key : config_keys()) {

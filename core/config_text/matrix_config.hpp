@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/config/run_config.hpp"
+#include "core/config_text/config_file.hpp"
 #include "core/config_text/overrides.hpp"
 
 namespace plumbline {
@@ -16,13 +17,18 @@ struct MatrixCell {
   std::vector<std::pair<std::string, std::string>> values;  // the matrix keys of this cell, for tables
   RunConfig config;
   std::string invalid;  // reason, empty when the cell can run
+  /// Of "memory_budget: 40%": the budget as a share of the cell's own predicted peak, which whoever predicts puts into
+  /// `config`; 0: the budget is there.
+  double budget_share = 0;
 };
 
 /// Cartesian product of the lists under `matrix:`, minus `exclude:`, plus `include:` (GitHub Actions' rules;
 /// both may stand under `matrix:` or alongside it). A list may also hold mappings of several keys under any
 /// name. An override applies to every cell. What has no lists (a preset, a Hugging Face folder, options alone) is
-/// a matrix of one cell. Cells whose sizes do not divide carry the reason. Throws InputError as load_run_config
-/// does, and when there are more than 100,000 cells.
-std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& overrides);
+/// a matrix of one cell. Cells whose sizes do not divide carry the reason. `size` is put over the file's keys and
+/// under those of the cells, a mapping under `model` or `teacher` over the file's mapping there (matrix_fit.hpp). Throws
+/// InputError as load_run_config does, and when there are more than 100,000 cells.
+std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& overrides,
+                                    const Settings& size = {});
 
 }  // namespace plumbline

@@ -101,10 +101,10 @@ constexpr Room kRooms[] = {
     {"bench/hosts", "core/base"},
     {"bench/launch", "bench/hosts core/base core/run"},
     {"bench/machine",
-     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base <onednn>"},
+     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/run <onednn>"},
     {"bench/matrix",
-     "bench/evaluate bench/hosts bench/launch bench/machine bench/rank bench/record bench/text core/base "
-     "core/config core/config_text core/tensor"},
+     "bench/calibrate bench/evaluate bench/hosts bench/launch bench/machine bench/rank bench/record "
+     "bench/text core/base core/config core/config_text core/tensor"},
     {"bench/micro",
      "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
      "bench/cuda/times "

@@ -294,6 +294,30 @@ TEST_F(Cli, AMatrixRecordsEveryCellAndResumes) {
   EXPECT_EQ(plumbline("compare results --format csv").exit_code, 0);
 }
 
+TEST_F(Cli, BeforeItStartsAMatrixSaysHowLongItTakesAndAtWhichSize) {
+  write("matrix.yaml", read("run.yaml") +
+                           "matrix:\n  cell: [{tp: 1}, {tp: 1, memory_budget: 50%}]\n"
+                           "fit: {seconds: 1000, sizes: [{steps: 1}, {steps: 2}]}\n");
+  const Said first = plumbline("matrix matrix.yaml --out results --json");
+  EXPECT_EQ(first.exit_code, 0);
+  EXPECT_THAT(first.err, HasSubstr(" for 2 cells: size 2 of 2 (steps 2), the largest within 16 min 40 s\n"));
+  const auto records = nlohmann::json::parse(first.out);
+  EXPECT_EQ(records[0]["status"], "ok");
+  EXPECT_EQ(records[0]["config"]["steps"], 2);
+  EXPECT_EQ(records[0]["config"]["timeout_s"], "auto");
+  EXPECT_EQ(records[1]["status"], "oom") << records[1]["reason"];
+  const Said again = plumbline("matrix matrix.yaml --out results --json");
+  EXPECT_EQ(again.out, first.out);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("size 2 of 2"), HasSubstr("results/fit.json")));
+}
+
+TEST_F(Cli, RunSaysWhereBf16HasNoHardware) {
+  const std::string narrow = "export ONEDNN_MAX_CPU_ISA=AVX2;";
+  const std::string words = "bf16 products run through fp32 here";
+  EXPECT_THAT(plumbline("run run.yaml --precision bf16", narrow).err, HasSubstr("note: " + words));
+  EXPECT_THAT(plumbline("run run.yaml --precision fp32", narrow).err, Not(HasSubstr(words)));
+}
+
 /// What bench/run.sh makes of Ninja's lines where there is no terminal.
 TEST_F(Cli, ABuildShowsItsProgressAndWhatCompilersSay) {
   write("lines",

@@ -52,9 +52,15 @@ int behave(const MpiSession& session, const std::string& mode, const std::string
   } else if (mode == "daemon") {
     leave_daemon();
   }
-  if (mode == "hang") {
+  if (mode == "steps") {  // of so many seconds each, and then it hangs
+    for (int step = 1; step <= 4; ++step) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::stod(argument)));
+      if (session.rank() == 0) std::fprintf(stderr, "step %d of 4\n", step);
+    }
+  }
+  if (mode == "hang" || mode == "steps") {
     if (session.rank() == 0) std::fprintf(stderr, "about to hang\n");
-    if (!argument.empty()) leave_daemon();
+    if (mode == "hang" && !argument.empty()) leave_daemon();
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
   }
   // The others wait for the one that failed, as ranks do.

@@ -146,6 +146,21 @@ TEST(Launch, EndsWhatHangs) {
   EXPECT_THAT(result.reason(), HasSubstr("stopped: about to hang"));
 }
 
+// Who is slow goes on, and who hangs behind the last step is found.
+TEST(Launch, ATimeoutPerStepIsCountedAnewFromEveryStep) {
+  LaunchResult result;
+  for (double timeout_s = 3; timeout_s < 200; timeout_s *= 3) {  // starting may take longer
+    LaunchSpec spec = fake({"steps", std::to_string(timeout_s / 3)}, timeout_s);
+    spec.timeout_per_step = true;
+    result = launch(spec);
+    EXPECT_EQ(result.ending, Ending::timed_out);
+    if (result.standard_error.find("step 4 of 4") == std::string::npos) continue;
+    EXPECT_GT(result.duration.value, 7.0 / 3 * timeout_s) << "four steps, and then the timeout";
+    break;
+  }
+  EXPECT_THAT(result.reason(), HasSubstr("stopped: about to hang"));
+}
+
 TEST(Launch, StopsWhenAsked) {
   LaunchSpec spec = fake({"hang"});
   int ticks = 0;
