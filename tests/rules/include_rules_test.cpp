@@ -170,6 +170,7 @@ constexpr Room kRooms[] = {
     {"core/validate", "core/base core/schedule"},
     {"kernels", "core/base core/tensor"},
     {"kernels/cpu", "core/base core/tensor kernels <onednn>"},
+    {"kernels/cpu/fp8", "core/tensor kernels/cpu"},
     {"kernels/cpu/routing", "kernels kernels/cpu"},
     {"kernels/cuda", "core/tensor kernels"},
     {"kernels/cuda/attention",

@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
-#include "kernels/cpu/fp8_floats.hpp"
+#include "kernels/cpu/fp8/fp8_floats.hpp"
 
 namespace plumbline::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // Products of FP8 operands: both types are exact in bf16, whose products oneDNN has.
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
-#include "kernels/cpu/fp8_floats.hpp"
+#include "kernels/cpu/fp8/fp8_floats.hpp"
 
 namespace plumbline::cpu {
 namespace {
