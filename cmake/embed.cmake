@@ -20,7 +20,7 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
       WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
       DEPENDS ${inputs} ${PLUMBLINE_EMBED_SCRIPT} VERBATIM)
     # Alone, so that a batch of sources can be read before anything is built.
-    set_source_files_properties(${out} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set_source_files_properties(${out} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
     target_sources(plumbline_${library} PRIVATE ${out})
   endfunction()
   return()

@@ -54,6 +54,7 @@ function(plumbline_add_version_library name)
     COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DSOURCE=${PROJECT_SOURCE_DIR} -DFALLBACK=${PROJECT_VERSION}
       -P ${PLUMBLINE_VERSION_SCRIPT}
     DEPENDS ${PLUMBLINE_VERSION_SCRIPT} ${changes_with} VERBATIM)
-  plumbline_add_library(${name} SOURCES ${out})
-  set_target_properties(plumbline_${name} PROPERTIES UNITY_BUILD OFF)  # nothing to batch
+  add_library(plumbline_${name} STATIC ${out})
+  add_library(plumbline::${name} ALIAS plumbline_${name})
+  target_link_libraries(plumbline_${name} PUBLIC plumbline_options)
 endfunction()

@@ -8,7 +8,7 @@
 namespace plumbline {
 namespace {
 
-constexpr double kTolerance = 1e-9;  // of an activation, for sums of fractions
+constexpr double kRoomTolerance = 1e-9;  // of an activation, for sums of fractions
 
 /// Of the `index`-th in order, infinity while it is to come, the step's start before the first.
 double time_of(const std::vector<double>& times, int index) {
@@ -57,7 +57,7 @@ bool TeacherAhead::has_room(int rank) const {
   const auto r = static_cast<std::size_t>(rank);
   // Where I leaves more behind than F did, there must also be room for the next I.
   const double growth = at(rank).split ? std::max(0.0, room_.deferred[r] - 1) : 0;
-  return at(rank).held + 1 + growth <= room_.activations[r] + kTolerance;
+  return at(rank).held + 1 + growth <= room_.activations[r] + kRoomTolerance;
 }
 
 double TeacherAhead::forward_ready(int rank) const {

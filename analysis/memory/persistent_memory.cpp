@@ -16,7 +16,7 @@ struct HeldQuantized {
 
 /// Linear layers of a layer: two of attention, of latent attention four; two more, or with experts two of each and of a shared
 /// one.
-std::int64_t linear_layers(const StageShape& s) {
+std::int64_t linear_layer_count(const StageShape& s) {
   const std::int64_t attention = s.latent() ? 4 : 2;
   return attention + (s.mixture() ? 2 * s.local_experts() + (s.shared > 0 ? 2 : 0) : 2);
 }
@@ -31,7 +31,7 @@ HeldQuantized held_quantized(std::span<const StageShape> stages) {
   HeldQuantized held;
   for (const StageShape& s : stages) {
     if (!s.fp8) continue;
-    const std::int64_t slots = 3 * s.over_layers(linear_layers);
+    const std::int64_t slots = 3 * s.over_layers(linear_layer_count);
     if (s.zero < 3) held.weights += 2 * s.over_layers(linear_matrices);
     held.scales += (2 + 1 + s.fp8_history) * slots * 4;  // scale, 1/scale, largest value
   }

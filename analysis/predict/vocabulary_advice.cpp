@@ -16,7 +16,7 @@ namespace plumbline {
 namespace {
 
 constexpr int kCheap = 1024;  // pipeline ranks × micro-batches whose prediction takes a millisecond or two
-constexpr double kWorthSaying = 0.99;  // of the step time
+constexpr double kWorthAdvising = 0.99;  // of the step time
 
 /// The heaviest over the mean, and where it is.
 std::pair<double, int> heaviest(const std::vector<double>& loads) {
@@ -50,7 +50,7 @@ struct Alternative {
 
 bool better(const Prediction& a, const Prediction& b) {
   if (a.fits != b.fits) return a.fits;
-  return a.time.step < b.time.step * kWorthSaying;
+  return a.time.step < b.time.step * kWorthAdvising;
 }
 
 /// The best other placement that is better than the given one.

@@ -13,9 +13,9 @@ constexpr std::uint64_t kSeed = 1;
 constexpr int kHopeless = 1'000'000;
 
 /// One run, on a clock that starts with its first step.
-class Replay {
+class RunReplay {
  public:
-  Replay(const FiniteRun& run, const RunFailures& failures, std::uint64_t most)
+  RunReplay(const FiniteRun& run, const RunFailures& failures, std::uint64_t most)
       : run_(run), failures_(failures), left_(most), all_(static_cast<int>(run.reduced.size()) + 1) {
     take_next();
   }
@@ -162,7 +162,7 @@ class Replay {
 }  // namespace
 
 FiniteRunTimes replay(const FiniteRun& run, const RunFailures& failures, std::uint64_t most) {
-  return Replay(run, failures, most).times();
+  return RunReplay(run, failures, most).times();
 }
 
 FiniteGoodput expected_goodput(const FiniteRun& run, Seconds between, const std::vector<DetectedKind>& kinds,

@@ -52,10 +52,10 @@ Seconds latency_of_parts(const NcclTuning& tuning, GroupCall call, CallAlgorithm
   return latency;
 }
 
-CallTime time_of(const NcclTuning& tuning, GroupCall call, CallAlgorithm algorithm, const GroupShape& shape,
-                 Bytes bytes, Seconds unit) {
+AlgorithmTime time_of(const NcclTuning& tuning, GroupCall call, CallAlgorithm algorithm,
+                      const GroupShape& shape, Bytes bytes, Seconds unit) {
   const Seconds links = static_cast<double>(bytes.value) / kUnitBytes * unit;
-  CallTime best;
+  AlgorithmTime best;
   for (const NcclProtocol protocol : {NcclProtocol::ll, NcclProtocol::ll128, NcclProtocol::simple}) {
     const std::optional<Seconds> time = nccl_time(tuning, call, algorithm, protocol, shape, bytes, links);
     if (time && (!best.protocol || *time < best.time)) best = {*time, protocol};

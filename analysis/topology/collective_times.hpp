@@ -9,16 +9,16 @@
 
 namespace plumbline {
 
-struct CallTime {
+struct AlgorithmTime {
   Seconds time;
   std::optional<NcclProtocol> protocol;  // the quickest of NCCL's; nothing: not an algorithm of NCCL's
 };
 
 struct AlgorithmTimes {
   CallAlgorithm algorithm = CallAlgorithm::ring;
-  std::string link;             // that takes longest, in the longest phase
-  BytesPerSecond rate;          // of large calls: bytes over what they take on the links
-  std::vector<CallTime> times;  // by size
+  std::string link;                  // that takes longest, in the longest phase
+  BytesPerSecond rate;               // of large calls: bytes over what they take on the links
+  std::vector<AlgorithmTime> times;  // by size
 };
 
 struct CollectiveTimes {

@@ -51,11 +51,12 @@ Place place_of(const CLI::App& command, const std::vector<std::string>& words, s
 }
 
 void keep_those_with(const std::string& begin, Completions& completions) {
-  std::erase_if(completions.candidates, [&](const Candidate& each) { return !each.text.starts_with(begin); });
+  std::erase_if(completions.candidates,
+                [&](const Completion& each) { return !each.text.starts_with(begin); });
 }
 
 void put_before(const std::string& begin, Completions& completions) {
-  for (Candidate& each : completions.candidates) each.text = begin + each.text;
+  for (Completion& each : completions.candidates) each.text = begin + each.text;
 }
 
 /// Values of an option in place of `word`; of a list, the values after its last comma.
@@ -155,7 +156,7 @@ Completions complete(const CLI::App& app, const std::vector<std::string>& words,
 
 std::string to_lines(const Completions& completions) {
   std::string lines;
-  for (const Candidate& each : completions.candidates) lines += each.text + '\t' + each.description + '\n';
+  for (const Completion& each : completions.candidates) lines += each.text + '\t' + each.description + '\n';
   if (completions.files == Completions::Files::folders) lines += ":folders\n";
   if (completions.files == Completions::Files::any) {
     lines += ":files";

@@ -8,14 +8,14 @@
 
 namespace plumbline {
 
-struct Candidate {
+struct Completion {
   std::string text;
   std::string description;  // may be empty
 };
 
 struct Completions {
   enum class Files { none, folders, any };
-  std::vector<Candidate> candidates;
+  std::vector<Completion> candidates;
   Files files = Files::none;            // what the shell may add by itself
   std::vector<std::string> extensions;  // with Files::any: only these, "yaml"; empty: all
 };

@@ -6,7 +6,7 @@ namespace plumbline {
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 50;
-constexpr std::int64_t kMostRanks = 1 << 24;
+constexpr std::int64_t kMostDeviceRanks = 1 << 24;
 
 struct RowKey {
   const char* key;
@@ -52,14 +52,14 @@ std::optional<DeviceMemoryReport> device_memory_of(const OrderedJsonKeys& keys) 
   report.device = {object.integer("device_bytes", 0, kMost)};
   for (const OrderedJsonKeys& cells : object.objects("ranks")) {
     DeviceMemoryRow row;
-    row.rank = static_cast<int>(cells.integer("rank", 0, kMostRanks));
+    row.rank = static_cast<int>(cells.integer("rank", 0, kMostDeviceRanks));
     row.allocated = {cells.integer("allocated_bytes", 0, kMost)};
     row.reserved = optional_bytes(cells, "reserved_bytes");
     row.context = optional_bytes(cells, "context_bytes");
     for (const RowKey& key : kSure) row.*key.member = {cells.integer(key.key, 0, kMost)};
     row.device_used = optional_bytes(cells, "device_used_bytes");
-    row.ranks_on_device = static_cast<int>(cells.integer("ranks_on_device", 0, kMostRanks));
-    row.ranks_alike = static_cast<int>(cells.integer_or("ranks_alike", kMostRanks, 1));
+    row.ranks_on_device = static_cast<int>(cells.integer("ranks_on_device", 0, kMostDeviceRanks));
+    row.ranks_alike = static_cast<int>(cells.integer_or("ranks_alike", kMostDeviceRanks, 1));
     report.ranks.push_back(row);
   }
   return report;

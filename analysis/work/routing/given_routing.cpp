@@ -80,9 +80,9 @@ std::vector<RoutedTokens> everywhere(const Extent& extent, const std::vector<std
 }
 
 /// One line after the other, each number of it.
-class Lines {
+class TextLines {
  public:
-  Lines(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
+  TextLines(std::string_view text, const std::string& origin) : text_(text), origin_(origin) {}
 
   bool next() {
     if (text_.empty()) return false;
@@ -126,7 +126,7 @@ class Lines {
 std::vector<RoutedTokens> parse_routing(std::string_view text, const std::string& origin,
                                         const RunConfig& config) {
   const Extent extent(config);
-  Lines lines(text, origin);
+  TextLines lines(text, origin);
   if (!lines.next() || !lines.line().starts_with("copy,layer,microbatch,expert 0"))
     lines.refuse(
         "found another first line, expected copy,layer,microbatch,expert 0, … as save_routing writes it");

@@ -31,7 +31,7 @@ std::string axis_text(GroupCall call, const std::vector<Bytes>& sizes, const Axi
   text += "\n";
   for (const AlgorithmTimes& each : times.algorithms) {
     text += fmt::format("{:<18} {:<15} {:>8.1f}", name_of(each.algorithm), each.link, each.rate.value / 1e9);
-    for (const CallTime& time : each.times) {
+    for (const AlgorithmTime& time : each.times) {
       const std::string by =
           time.protocol ? fmt::format(" {:<6}", name_of(*time.protocol)) : std::string(7, ' ');
       text += fmt::format(" {:>{}}", readable_time(time.time.value) + by, kSizeColumn);
@@ -74,7 +74,7 @@ std::string collectives_json(GroupCall call, const std::vector<Bytes>& sizes,
     for (const AlgorithmTimes& each : axis.times.algorithms) {
       nlohmann::ordered_json seconds = nlohmann::ordered_json::array();
       nlohmann::ordered_json protocols = nlohmann::ordered_json::array();
-      for (const CallTime& time : each.times) {
+      for (const AlgorithmTime& time : each.times) {
         seconds.push_back(time.time.value);
         protocols.push_back(time.protocol ? nlohmann::ordered_json(name_of(*time.protocol)) : nullptr);
       }

@@ -10,11 +10,11 @@
 namespace plumbline {
 namespace {
 
-struct Shape {
+struct DecoderShape {
   std::int64_t layers, hidden, heads, kv_heads, ffn, vocab, positions;
 };
 
-ModelConfig decoder(const char* name, const char* architecture, const Shape& shape) {
+ModelConfig decoder(const char* name, const char* architecture, const DecoderShape& shape) {
   ModelConfig config;
   config.name = name;
   config.architecture = architecture;
@@ -29,7 +29,7 @@ ModelConfig decoder(const char* name, const char* architecture, const Shape& sha
   return config;
 }
 
-ModelConfig qwen(const char* name, const Shape& shape, bool tied) {
+ModelConfig qwen(const char* name, const DecoderShape& shape, bool tied) {
   ModelConfig config = decoder(name, "qwen2", shape);
   config.qkv_bias = true;
   config.tied_embeddings = tied;
@@ -37,14 +37,14 @@ ModelConfig qwen(const char* name, const Shape& shape, bool tied) {
   return config;
 }
 
-ModelConfig llama3(const char* name, const Shape& shape) {
+ModelConfig llama3(const char* name, const DecoderShape& shape) {
   ModelConfig config = decoder(name, "llama", shape);
   config.norm_epsilon = 1e-5;
   config.rope_theta = 5e5;
   return config;
 }
 
-ModelConfig llama31(const char* name, const Shape& shape) {
+ModelConfig llama31(const char* name, const DecoderShape& shape) {
   ModelConfig config = llama3(name, shape);
   config.rope_scaling = {8, 1, 4, 8192};
   return config;

@@ -1,0 +1,1 @@
+// The source that cmake/precompiled.hpp is parsed for.
