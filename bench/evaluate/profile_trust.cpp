@@ -20,7 +20,8 @@ std::vector<std::string> doubts_about(const HardwareProfile& hardware, const Mac
   const std::int64_t days = (now - calibration.unix_s) / kDay;
   if (days > kOldDays) {
     doubts.push_back(fmt::format(
-        "the hardware profile is {} days old: machines change; `plumbline calibrate` takes at most 90 s", days));
+        "the hardware profile is {} days old: machines change; `plumbline calibrate` takes at most 90 s",
+        days));
   }
   std::vector<std::string> moved;
   for (const SpeedClass& each : kSpeedClasses) {

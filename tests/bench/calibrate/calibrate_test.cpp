@@ -190,7 +190,8 @@ TEST(Levels, SayWhichWorkingSetsAreInWhichCache) {
   EXPECT_DOUBLE_EQ(at(192), 2);
   EXPECT_DOUBLE_EQ(at(10'000), 2);
   EXPECT_TRUE(
-      levels_of(gemm_cells(DType::fp32, {}), std::vector<double>(gemm_cells(DType::fp32, {}).size(), 1)).empty());
+      levels_of(gemm_cells(DType::fp32, {}), std::vector<double>(gemm_cells(DType::fp32, {}).size(), 1))
+          .empty());
 }
 
 TEST(Assemble, DroppingAttentionFollowsAttention) {
