@@ -106,7 +106,7 @@ std::string own_daemon() {
   folders += std::string(folders.empty() ? "" : ":") + PLUMBLINE_MPI_FOLDER;
   for (std::size_t begin = 0; begin <= folders.size();) {
     const std::size_t end = std::min(folders.find(':', begin), folders.size());
-    const std::string path = fmt::format("{}/{}", folders.substr(begin, end - begin), kDaemonProgram);
+    std::string path = fmt::format("{}/{}", folders.substr(begin, end - begin), kDaemonProgram);
     if (path.front() == '/' && end > begin && is_program(path)) return path;
     begin = end + 1;
   }
