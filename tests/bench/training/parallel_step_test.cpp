@@ -223,12 +223,12 @@ std::map<std::string, std::vector<float>> tensors_of(const std::string& path) {
   return tensors;
 }
 
-/// Saves the weights after a step under `folder` and the step's gradients next to them.
-void train_and_save(RunConfig config, const std::string& folder, Communicator& communicator) {
+/// Saves the weights after three steps under `folder` and the last gradients next to them.
+void train_and_save(RunConfig config, double learning_rate, const std::string& folder,
+                    Communicator& communicator) {
   config.files.save_weights = folder;
   config.files.save_gradients = folder + ".safetensors";
-  // In bf16 a step is chaotic: a small one shows where each value goes just as well.
-  losses_of(config, config.numerics.precision == DType::fp32 ? 1.0 : 1e-3, communicator);
+  losses_of(config, learning_rate, communicator);
 }
 
 TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
@@ -237,7 +237,10 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
   for (const DType precision : {DType::fp32, DType::bf16}) {
     RunConfig config = config_of(0, precision);
     config.optimizer.kind = Optimizer::sgd;
-    const double tolerance = precision == DType::fp32 ? 1e-5 : 0.1;  // fresh biases are all noise
+    const bool exact = precision == DType::fp32;
+    const double tolerance = exact ? 5e-6 : 0.1;  // fresh biases are all noise
+    // Large steps multiply rounding: at 1 the gradients of eight tensor ranks are 1.4e-5 off in fp32, at 0.3 they are 2e-6.
+    const double rate = exact ? 0.3 : 1e-3;
     for (const Layout& layout : layouts_of(ranks)) {
       if (layout.pipeline > 4 || (ranks == 8 && precision == DType::bf16)) continue;
       RunConfig split = config;
@@ -246,7 +249,7 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
       split.parallel.sequence_parallel = true;
       split.parallel.schedule = layout.pipeline % 2 == 0 ? "dualpipe" : "zb-h1";
       MpiCommunicator communicator(split.layout());
-      train_and_save(split, folder, communicator);
+      train_and_save(split, rate, folder, communicator);
       // The saved weights loaded into this split again and into one rank give the same gradients.
       split.files.weights = folder;
       const StepResult reloaded = one_step(split, communicator);
@@ -258,7 +261,7 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
       SoloCommunicator solo;
       const StepResult alone = one_step(config, solo);
       config.files.weights.clear();
-      train_and_save(config, folder + "-alone", solo);
+      train_and_save(config, rate, folder + "-alone", solo);
       const std::string name =
           fmt::format("tp{} pp{} dp{} {}", layout.tensor, layout.pipeline, layout.data, name_of(precision));
       std::string worst;
@@ -269,6 +272,12 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
           << name << worst;
       EXPECT_LE(largest_error(tensors_of(folder + "-alone"), tensors_of(folder), worst), tolerance)
           << name << worst;
+      if (exact && ranks == 1) {  // an update that is missing would show
+        train_and_save(config, 0, folder, solo);
+        for (const auto& [tensor, error] : errors_of(tensors_of(folder), tensors_of(folder + "-alone"))) {
+          EXPECT_GT(error, 6 * tolerance) << tensor;
+        }
+      }
       for (const char* ending : {"", "-alone", ".safetensors", "-alone.safetensors"}) {
         std::filesystem::remove_all(folder + ending);
       }
