@@ -136,7 +136,7 @@ const Action* nearest_waiting_send(const Schedule& schedule, DependencyWalk& wal
     const auto& actions = schedule.actions[r];
     for (std::size_t i = walk.stopped_at()[r]; i < actions.size() && is_transfer(actions[i].type); ++i) {
       if (!is_send(actions[i].type) || !walk.half_open(actions[i])) continue;
-      const Action receive = receive_of(*hop_of(actions[i]));
+      const Action receive = receive_of(hop_of_transfer(actions[i]));
       const auto receiver = static_cast<std::size_t>(schedule.rank_of_stage[receive.stage]);
       const auto& program = schedule.actions[receiver];
       const std::size_t from = walk.stopped_at()[receiver];

@@ -31,7 +31,7 @@ std::vector<int> channel_ends(const Schedule& schedule) {
   std::set<Channel> channels;
   for (const auto& actions : schedule.actions) {
     for (const Action& action : actions) {
-      if (is_send(action.type)) channels.insert(channel_of(schedule, *hop_of(action)));
+      if (is_send(action.type)) channels.insert(channel_of(schedule, hop_of_transfer(action)));
     }
   }
   std::vector<int> ends(static_cast<std::size_t>(schedule.ranks));

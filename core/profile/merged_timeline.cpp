@@ -18,13 +18,13 @@ void check_order(const MergedTimeline& timeline) {
   std::map<Hop, std::pair<const Event*, int>> sends;
   for (const RankActivities& rank : timeline.ranks) {
     for (const Event& event : rank.actions) {
-      if (is_send(event.action.type)) sends[*hop_of(event.action)] = {&event, rank.pipeline_rank};
+      if (is_send(event.action.type)) sends[hop_of_transfer(event.action)] = {&event, rank.pipeline_rank};
     }
   }
   for (const RankActivities& rank : timeline.ranks) {
     for (const Event& event : rank.actions) {
       if (!is_receive(event.action.type)) continue;
-      const auto found = sends.find(*hop_of(event.action));
+      const auto found = sends.find(hop_of_transfer(event.action));
       if (found == sends.end()) continue;
       const auto& [send, sender] = found->second;
       if (event.end + timeline.error >= send->start) continue;

@@ -59,7 +59,7 @@ class PostedReceives {
 
  private:
   Ticket post(const Action& action) {
-    const Hop hop = *hop_of(action);
+    const Hop hop = hop_of_transfer(action);
     const int from =
         world_rank(communicator_.layout(), communicator_.rank(), channel_of(schedule_, hop).from);
     return communicator_.receive(program_.receive_buffer(action), from, tag_of(hop));

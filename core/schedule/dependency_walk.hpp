@@ -45,11 +45,11 @@ class DependencyWalk {
   bool run(Visitor& visitor);
 
   /// Unless transfers are posted: is the other side of this SEND or RECV still to come?
-  bool half_open(const Action& half) { return entry(need_of(*hop_of(half))) < 0; }
+  bool half_open(const Action& half) { return entry(need_of(hop_of_transfer(half))) < 0; }
   /// Lets a waiting SEND or RECV happen as if the other side had reached it; run() may then continue.
   template <class Visitor>
   void meet_now(Visitor& visitor, const Action& half) {
-    arrive(visitor, need_of(*hop_of(half)), kAbsent);
+    arrive(visitor, need_of(hop_of_transfer(half)), kAbsent);
   }
 
   /// Where each rank stopped: the position of the first action that was not visited.
@@ -148,7 +148,7 @@ inline std::int32_t DependencyWalk::index_of(SignalEntry entry, const Action& ac
     case SignalEntry::next_stage:
       return facts(action).takes_gradient ? at(stage + 1, m) : kAbsent;
     case SignalEntry::message:
-      return need_of(*hop_of(action)).index;
+      return need_of(hop_of_transfer(action)).index;
     case SignalEntry::last_sent:
       return last_sent(stage, *payload_of(action.type));
     case SignalEntry::route_begin:
@@ -213,7 +213,7 @@ void DependencyWalk::announce(Visitor& visitor, const Action& action, std::int32
     arrive(visitor, {mine.when_all_done->signal, index_of(mine.when_all_done->entry, action)}, node);
   }
   if (options_.one_send_buffer && is_send(action.type)) {
-    last_sent_[static_cast<std::size_t>(tag_of(*hop_of(action)))] =
+    last_sent_[static_cast<std::size_t>(tag_of(hop_of_transfer(action)))] =
         static_cast<std::int32_t>(action.microbatch) + 1;
   }
 }

@@ -73,13 +73,16 @@ struct Hop {
   friend auto operator<=>(const Hop&, const Hop&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// The message that a SEND or RECV is one half of; nothing for other actions. Its stages need not exist
-/// unless the schedule passed check_ranges().
+/// The message that `half`, a SEND or RECV, is one half of. Its stages need not exist unless the schedule passed
+/// check_ranges().
+inline Hop hop_of_transfer(const Action& half) {
+  const Payload payload = *payload_of(half.type);
+  return {is_send(half.type) ? half.stage : half.stage - step_of(payload), payload, half.microbatch};
+}
+/// The same; nothing for other actions.
 inline std::optional<Hop> hop_of(const Action& action) {
   if (!is_transfer(action.type)) return std::nullopt;
-  const Payload payload = *payload_of(action.type);
-  return Hop{is_send(action.type) ? action.stage : action.stage - step_of(payload), payload,
-             action.microbatch};
+  return hop_of_transfer(action);
 }
 
 /// The two halves of a message.

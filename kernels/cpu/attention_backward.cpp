@@ -71,7 +71,7 @@ PLUMBLINE_MULTIVERSION void dot_rows(Matrix a, Matrix b, float* dots) {
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const T* left = row_of<T>(a, r);
     const T* right = row_of<T>(b, r);
-    Lanes total{};
+    LaneSum total;
     for_lanes(a.cols, [&] PLUMBLINE_LANES { total += load(left + i, part) * load(right + i, part); });
     dots[r] = sum(total);
   }

@@ -22,11 +22,11 @@ PLUMBLINE_MULTIVERSION void softmax_rows(float* scores, std::int64_t rows, std::
     const std::int64_t to = seen.to(r);
     const float* in = scores + r * cols + from;
     T* out = reinterpret_cast<T*>(scores) + r * cols;
-    Lanes best = lowest;
+    LaneMaximum best;
     for_lanes(to - from, cols - from,
-              [&] PLUMBLINE_LANES { best = maximum(keep(load(in + i, part), lowest, part), best); });
+              [&] PLUMBLINE_LANES { best.take(keep(load(in + i, part), lowest, part)); });
     const float top = largest(best) * scale;
-    Lanes total{};
+    LaneSum total;
     zero_before(out, from);
     for_lanes(to - from, cols - from, [&] PLUMBLINE_LANES {
       const Lanes p = keep(exp(load(in + i, part) * scale - top), Lanes{}, part);

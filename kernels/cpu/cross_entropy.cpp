@@ -17,8 +17,8 @@ PLUMBLINE_MULTIVERSION void row_maxima(Matrix logits, std::int64_t valid, float*
   const Lanes lowest = splat(-__builtin_inff());
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     const T* row = row_of<T>(logits, t);
-    Lanes best = lowest;
-    for_lanes(valid, [&] PLUMBLINE_LANES { best = maximum(keep(load(row + i, part), lowest, part), best); });
+    LaneMaximum best;
+    for_lanes(valid, [&] PLUMBLINE_LANES { best.take(keep(load(row + i, part), lowest, part)); });
     row_max[t] = largest(best);
   }
 }
@@ -31,7 +31,7 @@ PLUMBLINE_MULTIVERSION void row_sums(Matrix logits, std::int64_t valid, std::int
   for (std::int64_t t = 0; t < logits.rows; ++t) {
     const T* row = row_of<T>(logits, t);
     const float top = row_max[t];
-    Lanes total{};
+    LaneSum total;
     for_lanes(valid, [&] PLUMBLINE_LANES { total += keep(exp(load(row + i, part) - top), Lanes{}, part); });
     exponentials[t] = sum(total);
     const std::int64_t column = targets[t] - first_token;

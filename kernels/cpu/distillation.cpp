@@ -43,9 +43,9 @@ PLUMBLINE_MULTIVERSION void row_sums(Matrix student, Matrix teacher, std::int64_
     const P* zt = row_of<P>(teacher, t);
     const float student_max = row_of<float>(row_max, 0)[t];
     const float teacher_max = row_of<float>(row_max, 1)[t];
-    Lanes student_sum{};
-    Lanes teacher_sum{};
-    Lanes plain{};
+    LaneSum student_sum;
+    LaneSum teacher_sum;
+    LaneSum plain;
     for_lanes(valid, [&] PLUMBLINE_LANES {
       const Lanes above = load(z + i, part) - student_max;
       student_sum += keep(exp(above * inverse), Lanes{}, part);
@@ -69,7 +69,7 @@ PLUMBLINE_MULTIVERSION void row_divergences(Matrix student, Matrix teacher, std:
     const S* z = row_of<S>(student, t);
     const P* zt = row_of<P>(teacher, t);
     const Token token(row_max, sums, loss.temperature, t);
-    Lanes total{};
+    LaneSum total;
     for_lanes(valid, [&] PLUMBLINE_LANES {
       const Lanes log_s = student_log(token, load(z + i, part));
       const Lanes log_p = teacher_log(token, load(zt + i, part));

@@ -16,10 +16,10 @@ PLUMBLINE_MULTIVERSION void softmax_rows(Matrix x, std::int64_t valid, bool loga
   for (std::int64_t t = 0; t < x.rows; ++t) {
     const float* in = row_of<float>(x, t);
     float* out = row_of<float>(y, t);
-    Lanes best = lowest;
-    for_lanes(valid, [&] PLUMBLINE_LANES { best = maximum(keep(load(in + i, part), lowest, part), best); });
+    LaneMaximum best;
+    for_lanes(valid, [&] PLUMBLINE_LANES { best.take(keep(load(in + i, part), lowest, part)); });
     const float top = largest(best);
-    Lanes total{};
+    LaneSum total;
     for_lanes(valid, [&] PLUMBLINE_LANES { total += keep(exp(load(in + i, part) - top), Lanes{}, part); });
     const float shift = top + std::log(sum(total));
     for_lanes(valid, [&] PLUMBLINE_LANES {
@@ -57,7 +57,7 @@ PLUMBLINE_MULTIVERSION void backward_rows(Matrix dy, Matrix log_s, std::int64_t 
       std::fill(out, out + dx.cols, 0.0F);
       continue;
     }
-    Lanes lanes{};
+    LaneSum lanes;
     for_lanes(valid, [&] PLUMBLINE_LANES { lanes += keep(load(gradient + i, part), Lanes{}, part); });
     const float total = sum(lanes);
     for_lanes(valid, [&] PLUMBLINE_LANES {

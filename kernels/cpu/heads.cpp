@@ -46,9 +46,9 @@ PLUMBLINE_MULTIVERSION void add_shared_rows(const Matrix& dy, std::int64_t heads
     const T* from = row_of<T>(dy, row);
     Y* to = row_of<Y>(shared, row);
     for_lanes(shared.cols, [&] PLUMBLINE_LANES {
-      Lanes sum{};
+      LaneSum sum;
       for (std::int64_t head = 0; head < heads; ++head) sum += load(from + head * step + i, part);
-      store(to + i, sum, part);
+      store(to + i, sum.lanes(), part);
     });
   }
 }

@@ -30,8 +30,8 @@ PLUMBLINE_MULTIVERSION void multiply_row_parts(const A* a, const B* b, std::int6
   float* products = row_of<float>(sums, 0);
   float* squares = row_of<float>(sums, 1);
   over_row_parts(first, n, columns, sums.cols, [&](std::int64_t row, std::int64_t at, std::int64_t count) {
-    Lanes product{};
-    Lanes square{};
+    LaneSum product;
+    LaneSum square;
     for_lanes(count, [&] PLUMBLINE_LANES {
       const Lanes right = load(b + at + i, part);
       product += load(a + at + i, part) * right;

@@ -14,7 +14,7 @@ PLUMBLINE_MULTIVERSION void rms_forward(Matrix x, Matrix w, Matrix y, float* rst
   for (std::int64_t t = 0; t < x.rows; ++t) {
     const T* in = row_of<T>(x, t);
     T* out = row_of<T>(y, t);
-    Lanes squares{};
+    LaneSum squares;
     for_lanes(h, [&] PLUMBLINE_LANES {
       const Lanes value = load(in + i, part);
       squares += value * value;
@@ -39,7 +39,7 @@ PLUMBLINE_MULTIVERSION void rms_backward(Matrix dy, Matrix x, Matrix w, const fl
     const T* added = residual.data == nullptr ? nullptr : row_of<T>(residual, t);
     T* out = row_of<T>(dx, t);
     const float r = rstd[t];
-    Lanes products{};
+    LaneSum products;
     for_lanes(h, [&] PLUMBLINE_LANES {
       const Lanes product = load(gradient + i, part) * load(in + i, part);
       store(dw + i, load(dw + i, part) + product * r, part);
@@ -62,7 +62,7 @@ PLUMBLINE_MULTIVERSION void head_forward(Matrix x, Matrix w, Matrix y, Matrix rs
     for (std::int64_t head = 0; head < rstd.cols; ++head) {
       const T* in = row_of<T>(x, t) + head * d;
       T* out = row_of<T>(y, t) + head * d;
-      Lanes squares{};
+      LaneSum squares;
       for_lanes(d, [&] PLUMBLINE_LANES {
         const Lanes value = load(in + i, part);
         squares += value * value;
@@ -86,7 +86,7 @@ PLUMBLINE_MULTIVERSION void head_backward(Matrix dy, Matrix x, Matrix w, Matrix 
       const T* gradient = row_of<T>(dy, t) + head * d;
       T* out = row_of<T>(dx, t) + head * d;
       const float r = row_of<float>(rstd, t)[head];
-      Lanes products{};
+      LaneSum products;
       for_lanes(d, [&] PLUMBLINE_LANES {
         const Lanes product = load(gradient + i, part) * load(in + i, part);
         store(dw + i, load(dw + i, part) + product * r, part);
@@ -110,11 +110,11 @@ PLUMBLINE_MULTIVERSION void layer_forward(Matrix x, Matrix w, Matrix b, Matrix y
   for (std::int64_t t = 0; t < x.rows; ++t) {
     const T* in = row_of<T>(x, t);
     T* out = row_of<T>(y, t);
-    Lanes total{};
+    LaneSum total;
     for_lanes(h, [&] PLUMBLINE_LANES { total += load(in + i, part); });
     mean[t] = sum(total) / static_cast<float>(h);
     const Lanes center = splat(mean[t]);
-    Lanes squares{};
+    LaneSum squares;
     for_lanes(h, [&] PLUMBLINE_LANES {
       const Lanes distance = keep(load(in + i, part) - center, Lanes{}, part);
       squares += distance * distance;
@@ -142,8 +142,8 @@ PLUMBLINE_MULTIVERSION void layer_backward(Matrix dy, Matrix x, Matrix w, const 
     T* out = row_of<T>(dx, t);
     const float center = mean[t];
     const float r = rstd[t];
-    Lanes sums{};
-    Lanes products{};
+    LaneSum sums;
+    LaneSum products;
     for_lanes(h, [&] PLUMBLINE_LANES {
       const Lanes d = load(gradient + i, part);
       const Lanes normal = (load(in + i, part) - center) * r;

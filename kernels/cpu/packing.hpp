@@ -5,9 +5,6 @@
 
 namespace plumbline::cpu {
 
-/// Eight fp32 lanes: one AVX2 register.
-using Eight = float __attribute__((vector_size(32)));
-
 /// An operand of a product seen as (rows, k): element (i, l) is at data[i·row_step + l·k_step], one of the steps is 1.
 template <class T>
 struct PackedOperand {

@@ -63,14 +63,36 @@ TEST(Simd, RoundsToTheNearestBf16TiesToEven) {
   }
 }
 
-TEST(Simd, TheLargerOfTwo) {
+TEST(Simd, LargestOfEveryLane) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kValues[] = {-kInfinity, -3e38F, -2, -1e-40F, 0, 1e-45F, 1, 3e38F, kInfinity};
   for (const float a : kValues) {
     for (const float b : kValues) {
-      EXPECT_EQ(cpu::maximum(cpu::splat(a), cpu::splat(b))[9], std::max(a, b)) << a << ", " << b;
+      for (int lane = 0; lane < cpu::kLanes; ++lane) {
+        cpu::LaneMaximum best;
+        for (const float x : {a, b, std::nanf("1")}) {
+          cpu::Lanes v = cpu::splat(-kInfinity);
+          v[lane] = x;
+          best.take(v);
+        }
+        EXPECT_EQ(best.lanes()[lane], std::max(a, b)) << a << ", " << b << ", lane " << lane;
+        EXPECT_EQ(cpu::largest(best), std::max(a, b)) << a << ", " << b << ", lane " << lane;
+      }
     }
   }
+}
+
+TEST(Simd, SumOfEveryLane) {
+  cpu::LaneSum total;
+  cpu::Lanes expected{};
+  for (int turn = 1; turn < 9; ++turn) {
+    cpu::Lanes v{};
+    for (int lane = 0; lane < cpu::kLanes; ++lane) v[lane] = static_cast<float>(turn * turn + lane) / 7;
+    total += v;
+    expected += v;
+  }
+  for (int lane = 0; lane < cpu::kLanes; ++lane) EXPECT_EQ(total.lanes()[lane], expected[lane]) << lane;
+  EXPECT_EQ(cpu::sum(total), cpu::sum(expected));
 }
 
 }  // namespace

@@ -128,13 +128,13 @@ PLUMBLINE_MULTIVERSION void add_up_rows(const Matrix& x, const std::int32_t* pla
   for (std::int64_t row = 0; row < y.rows; ++row) {
     Y* to = row_of<Y>(y, row);
     for_lanes(y.cols, [&] PLUMBLINE_LANES {
-      Lanes sum{};
-      if (accumulate) sum = load(to + i, part);
+      LaneSum sum;
+      if (accumulate) sum += load(to + i, part);
       for (std::int64_t j = 0; j < count; ++j) {
         const std::int32_t place = places[row * count + j];
         if (place >= 0) sum += load(row_of<T>(x, place) + i, part);
       }
-      store(to + i, sum, part);
+      store(to + i, sum.lanes(), part);
     });
   }
 }

@@ -143,7 +143,7 @@ TEST(Hop, AfterComputingIsWhatIsSent) {
     std::set<Hop> sent;
     for (const auto& actions : add_transfers(computing_only).actions) {
       for (const Action& action : actions) {
-        if (is_send(action.type)) sent.insert(*hop_of(action));
+        if (is_send(action.type)) sent.insert(hop_of_transfer(action));
       }
     }
     EXPECT_EQ(handed_on, sent);
