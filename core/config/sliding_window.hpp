@@ -15,14 +15,15 @@ struct SlidingWindow {
   std::vector<bool> full_attention;
 };
 
-/// mistral: `sliding_window` of every layer, 4096 when it is missing, none when it is null. qwen2: with
-/// `use_sliding_window` the layers from `max_window_layers` on, or those that `layer_types` names; without,
-/// none. Other architectures have none. `with_nulls` is the same object, read with nulls as values. Throws
-/// InputError naming file, key, what was found and what is expected.
+/// Defaults are in `keys` (family_defaults.hpp).
+/// mistral, mixtral, starcoder2, phi3: `sliding_window` of every layer, none when it is null. qwen3_moe: the same with
+/// `use_sliding_window`. qwen2, qwen3: with `use_sliding_window` the layers that `layer_types` names, or those from
+/// `max_window_layers` on; qwen2_moe: or those of even index before. Other architectures have none. `with_nulls` is the
+/// same object, read with nulls as values. Throws InputError naming file, key, what was found and what is expected.
 SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t layers, const JsonKeys& keys,
                                   const JsonKeys& with_nulls);
 
-/// Adds the keys from which read_sliding_window makes the same.
+/// Adds the keys from which read_sliding_window makes the same to `out`, which has num_hidden_layers.
 void write_sliding_window(const std::string& architecture, const SlidingWindow& windows, Json& out);
 
 }  // namespace plumbline

@@ -175,13 +175,38 @@ MODELS = {
         bos_token_id=None,
         eos_token_id=None,
     ),
+    # A window in every layer: max_window_layers has no meaning there.
+    "qwen3_moe_window": transformers.Qwen3MoeConfig(
+        **SMALL,
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        num_key_value_heads=2,
+        num_experts=6,
+        num_experts_per_tok=2,
+        use_sliding_window=True,
+        sliding_window=4,
+        max_window_layers=28,
+    ),
+    # A window in every other layer.
+    "qwen2_moe_window": transformers.Qwen2MoeConfig(
+        **SMALL,
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=40,
+        num_key_value_heads=2,
+        num_experts=6,
+        num_experts_per_tok=2,
+        use_sliding_window=True,
+        sliding_window=4,
+    ),
 }
 
 
 # How checkpoints call experts, where transformers has those of a layer in one tensor: the feed-forward layer, an expert's
 # gate, up and down.
 EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
-EXPERTS["qwen2_moe"] = EXPERTS["glm4_moe"] = EXPERTS["deepseek_v3"] = EXPERTS["qwen3_moe"]
+for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window"):
+    EXPERTS[mixture] = EXPERTS["qwen3_moe"]
 
 
 def split_experts(file, layer, gate, up, down):

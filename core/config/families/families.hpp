@@ -10,8 +10,8 @@
 
 namespace plumbline {
 
-/// The keys of a family's config.json. Of "a|b" the first that is there counts, and a is written; empty: the family
-/// has no such key.
+/// The keys of a family's config.json. "a|b": either, or both with the same value; a is written. Empty: the family has
+/// no such key.
 struct FamilyKeys {
   const char* layers = "num_hidden_layers";
   const char* hidden = "hidden_size";
@@ -23,6 +23,7 @@ struct FamilyKeys {
   const char* positions = "max_position_embeddings";
   const char* epsilon = "rms_norm_eps";
   const char* activation = "hidden_act";
+  const char* init_std = "initializer_range";
 };
 
 struct Family {
@@ -32,8 +33,9 @@ struct Family {
   /// Of families with one model_type, this one's files have the key; those without come behind.
   const char* only_with = "";
   FamilyKeys keys{};
-  // Where the file is silent.
-  Activation activation = Activation::swiglu;
+  Activation activation =
+      Activation::swiglu;  // where the file has no such key; it says whether there is a gate
+  // Where the file is silent, of families that transformers does not have: family_defaults.hpp has those of the others.
   double norm_epsilon = 1e-6;
   bool tied_embeddings = false;
   bool kv_heads_needed = false;     // else as many as query heads
@@ -49,7 +51,8 @@ struct Family {
   bool embedding_norm = false;
   bool qk_norm = false;
   bool scaled_embedding = false;
-  bool partial_rotary = false;  // it has partial_rotary_factor, half where the file is silent
+  bool partial_rotary = false;  // it has partial_rotary_factor
+  bool gelu_is_tanh = false;    // a file's "gelu" is meant to be GPT-2's approximation
   RotaryPairs rotary_pairs = RotaryPairs::halves;
   std::int64_t position_offset = 0;
   /// What else the file says, after everything above has been read.
@@ -68,7 +71,7 @@ std::string family_names();
 /// Sizes and switches of `family` from its config.json. Throws InputError.
 void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void write_family(const Family& family, const ModelConfig& config, Json& out);
-/// The key of "a|b" that is there, else a.
+/// The key of "a|b" that is there, else a. Throws InputError when both are there and differ.
 std::string key_of(const JsonKeys& keys, const char* names);
 
 }  // namespace plumbline

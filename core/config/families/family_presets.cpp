@@ -204,7 +204,7 @@ constexpr PresetFile kPresetFiles[] = {
      R"("num_attention_heads":64,"num_key_value_heads":64,"q_lora_rank":1536,"kv_lora_rank":512,)"
      R"("qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"first_k_dense_replace":1,)"
      R"("intermediate_size":18432,"moe_intermediate_size":2048,"n_routed_experts":384,)"
-     R"("n_shared_experts":1,"num_experts_per_tok":8,"norm_topk_prob":true,)"
+     R"("n_shared_experts":1,"num_experts_per_tok":8,"norm_topk_prob":true,"n_group":1,"topk_group":1,)"
      R"("routed_scaling_factor":2.827,"vocab_size":163840,"max_position_embeddings":131072,)"
      R"("rope_theta":50000})"},
     {"gpt3-175b-mlperf",

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "core/base/text_input.hpp"
 #include "core/config/sliding_window.hpp"
 
 namespace plumbline {
@@ -69,8 +70,21 @@ void read_starcoder2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConf
   read_windows(keys, with_nulls, config);
 }
 
+/// transformers 5 reads hidden_act alone, version 4 hidden_activation.
 void read_gemma(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
   keys.must_be("attention_bias", false, false);
+  keys.must_be("use_bidirectional_attention", false, false);
+  const std::string act = keys.string("hidden_act");
+  const std::string activation = keys.string_or("hidden_activation", act);
+  if (activation != act && !(act == "gelu" && activation == "gelu_pytorch_tanh")) {
+    keys.fail("hidden_activation",
+              fmt::format("found \"{}\" with hidden_act \"{}\", expected the same: versions of transformers "
+                          "read one or the other; change one of them",
+                          printable(activation), printable(act)));
+  }
+}
+void write_gemma(const ModelConfig& /*config*/, Json& out) {
+  out["hidden_activation"] = out["hidden_act"];
 }
 
 void read_bloom(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
@@ -84,8 +98,11 @@ void read_falcon(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
   if (grouped) {
     config.kv_heads = keys.integer_or("num_kv_heads", kMostHeads, config.heads);
   } else {
+    keys.integer_or("num_kv_heads", kMostHeads, 1);  // transformers looks at it there alone
     config.kv_heads = keys.boolean_or("multi_query", true) ? 1 : config.heads;
   }
+  if (!grouped && keys.integer_or("num_ln_in_parallel_attn", 2, 1) != 1)
+    keys.fail("num_ln_in_parallel_attn", "found 2 without new_decoder_architecture, expected 1, or none");
   const bool two_norms = grouped && keys.integer_or("num_ln_in_parallel_attn", 2, 2) == 2;
   config.block = !parallel ? Block::sequential : two_norms ? Block::parallel : Block::parallel_one_norm;
   config.qkv_bias = config.linear_bias = keys.boolean_or("bias", false);

@@ -35,6 +35,7 @@ void read_glm_10b(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig&
 // The keys from which those read the same.
 void write_windows(const ModelConfig& config, Json& out);
 void write_biases(const ModelConfig& config, Json& out);
+void write_gemma(const ModelConfig& config, Json& out);
 void write_mixtral(const ModelConfig& config, Json& out);
 void write_qwen2_moe(const ModelConfig& config, Json& out);
 void write_qwen3_moe(const ModelConfig& config, Json& out);

@@ -1,6 +1,7 @@
 // What the config.json of a mixture of experts says beyond sizes, and how it is written again. Sources: as in families.cpp.
 #include <fmt/format.h>
 
+#include "core/config/families/families.hpp"
 #include "core/config/families/family_readers.hpp"
 
 namespace plumbline {
@@ -9,7 +10,9 @@ namespace {
 constexpr std::int64_t kMostExperts = 1 << 10;
 constexpr std::int64_t kMostWidth = 1 << 22;
 
-void read_experts(const JsonKeys& keys, const char* experts_key, ModelConfig& config) {
+/// `experts_key`: "a|b" as of FamilyKeys.
+void read_experts(const JsonKeys& keys, const char* names, ModelConfig& config) {
+  const std::string experts_key = key_of(keys, names);
   const char* const chosen_key = "num_experts_per_tok";
   config.mixture.experts = keys.integer(experts_key, kMostExperts);
   config.mixture.top_k = keys.integer(chosen_key, kMostExperts);
@@ -24,7 +27,7 @@ void read_experts(const JsonKeys& keys, const char* experts_key, ModelConfig& co
 }  // namespace
 
 void read_mixtral(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  read_experts(keys, "num_local_experts", config);
+  read_experts(keys, "num_local_experts|num_experts", config);
   if (keys.number_or("router_jitter_noise", 0, 1, 0) != 0)
     keys.fail("router_jitter_noise", "found noise on what the router reads, supported is 0 only");
   read_windows(keys, with_nulls, config);
@@ -38,8 +41,9 @@ void write_mixtral(const ModelConfig& config, Json& out) {
 /// Of both, but for what only one has.
 void read_qwen_moe(const JsonKeys& keys, ModelConfig& config) {
   // transformers writes the second name from version 5 on.
-  read_experts(keys, keys.find("num_experts") != nullptr ? "num_experts" : "num_local_experts", config);
-  config.mixture.normalized = keys.boolean_or("norm_topk_prob", false);
+  read_experts(keys, "num_experts|num_local_experts", config);
+  config.mixture.normalized = keys.boolean("norm_topk_prob");
+  keys.integer_or("intermediate_size", kMostWidth, 0);  // of layers without experts, of which there are none
   if (keys.integer_or("decoder_sparse_step", 1 << 20, 1) != 1 ||
       (keys.find("mlp_only_layers") != nullptr && !keys.list("mlp_only_layers").empty())) {
     keys.fail(
@@ -66,7 +70,7 @@ void write_qwen3_moe(const ModelConfig& config, Json& out) {
 void read_qwen2_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   read_qwen_moe(keys, config);
   config.mixture.shared = keys.integer("shared_expert_intermediate_size", kMostWidth);
-  config.qkv_bias = keys.boolean_or("qkv_bias", true);
+  config.qkv_bias = keys.boolean("qkv_bias");
   read_windows(keys, with_nulls, config);
 }
 void write_qwen2_moe(const ModelConfig& config, Json& out) {
@@ -79,8 +83,10 @@ namespace {
 
 constexpr std::int64_t kMostHeadElements = 1 << 12;
 
-void read_latent_attention(const JsonKeys& keys, ModelConfig& config) {
+void read_latent_attention(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   LatentAttention& latent = config.latent;
+  if (with_nulls.find("q_lora_rank") == nullptr)
+    keys.fail("q_lora_rank", "missing; expected a whole number, or null for queries without compression");
   latent.query_rank = keys.integer_or("q_lora_rank", kMostWidth, 0);
   latent.kv_rank = keys.integer("kv_lora_rank", kMostWidth);
   latent.nope_dim = keys.integer("qk_nope_head_dim", kMostHeadElements);
@@ -91,6 +97,12 @@ void read_latent_attention(const JsonKeys& keys, ModelConfig& config) {
         "qk_rope_head_dim",
         fmt::format("found {}, expected an even number: rotary embeddings turn pairs", latent.rope_dim));
   }
+  // transformers keeps the rotated elements under this name.
+  if (const std::int64_t found = keys.integer_or("head_dim", kMostHeadElements, latent.rope_dim);
+      found != latent.rope_dim) {
+    keys.fail("head_dim", fmt::format("found {}, expected the {} of qk_rope_head_dim; leave it out", found,
+                                      latent.rope_dim));
+  }
   config.head_dim = latent.nope_dim + latent.rope_dim;
   config.rotary_dim = latent.rope_dim;
   if (config.kv_heads != config.heads) {
@@ -100,12 +112,12 @@ void read_latent_attention(const JsonKeys& keys, ModelConfig& config) {
                           config.kv_heads, config.heads));
   }
   keys.must_be("attention_bias", false, false);
-  if (!keys.boolean_or("rope_interleave", true)) config.rotary_pairs = RotaryPairs::halves;
+  if (!keys.boolean("rope_interleave")) config.rotary_pairs = RotaryPairs::halves;
 }
 
 void read_groups(const JsonKeys& keys, Mixture& mixture) {
-  mixture.groups = keys.integer_or("n_group", kMostExperts, 1);
-  mixture.chosen_groups = keys.integer_or("topk_group", kMostExperts, 1);
+  mixture.groups = keys.integer("n_group", kMostExperts);
+  mixture.chosen_groups = keys.integer("topk_group", kMostExperts);
   const std::int64_t size = mixture.experts / mixture.groups;
   if (mixture.experts % mixture.groups != 0 || (mixture.groups > 1 && size < 2)) {
     keys.fail("n_group",
@@ -127,15 +139,15 @@ void read_groups(const JsonKeys& keys, Mixture& mixture) {
 /// out, as transformers leaves them out; the key mtp_num_layers says them.
 void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
   Mixture& mixture = config.mixture;
-  read_experts(keys, "n_routed_experts", config);
-  mixture.normalized = keys.boolean_or("norm_topk_prob", true);
-  mixture.shared = keys.integer_or("n_shared_experts", 0, kMostExperts, 0) * config.ffn;
+  read_experts(keys, "n_routed_experts|num_local_experts", config);
+  mixture.normalized = keys.boolean("norm_topk_prob");
+  mixture.shared = keys.integer("n_shared_experts", 0, kMostExperts) * config.ffn;
   mixture.shared_gated = false;
-  mixture.first_dense = keys.integer_or("first_k_dense_replace", 0, config.layers - 1, 0);
+  mixture.first_dense = keys.integer("first_k_dense_replace", 0, config.layers - 1);
   if (mixture.first_dense > 0) mixture.dense_ffn = keys.integer("intermediate_size", kMostWidth);
   mixture.scores = RouterScores::sigmoid;
   mixture.expert_bias = true;
-  mixture.routed_scale = keys.number_or("routed_scaling_factor", 0, 1e6, 1);
+  mixture.routed_scale = keys.number("routed_scaling_factor", 0, 1e6);
   read_groups(keys, mixture);
   if (keys.string_or("scoring_func", "sigmoid") != "sigmoid")
     keys.fail("scoring_func", "found another function than sigmoid, supported is sigmoid only");
@@ -157,13 +169,13 @@ void write_deepseek_experts(const ModelConfig& config, Json& out) {
   out["routed_scaling_factor"] = mixture.routed_scale;
 }
 
-void read_deepseek_v3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  read_latent_attention(keys, config);
+void read_deepseek_v3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_latent_attention(keys, with_nulls, config);
   read_deepseek_experts(keys, config);
 }
 void write_deepseek_v3(const ModelConfig& config, Json& out) {
   const LatentAttention& latent = config.latent;
-  if (latent.query_rank > 0) out["q_lora_rank"] = latent.query_rank;
+  out["q_lora_rank"] = latent.query_rank > 0 ? Json(latent.query_rank) : Json(nullptr);
   out["kv_lora_rank"] = latent.kv_rank;
   out["qk_nope_head_dim"] = latent.nope_dim;
   out["qk_rope_head_dim"] = latent.rope_dim;
@@ -173,8 +185,8 @@ void write_deepseek_v3(const ModelConfig& config, Json& out) {
 }
 
 void read_glm4_moe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  config.qkv_bias = keys.boolean_or("attention_bias", false);
-  config.qk_norm = keys.boolean_or("use_qk_norm", false);
+  config.qkv_bias = keys.boolean("attention_bias");
+  config.qk_norm = keys.boolean("use_qk_norm");
   read_deepseek_experts(keys, config);
 }
 void write_glm4_moe(const ModelConfig& config, Json& out) {

@@ -9,6 +9,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/families/families.hpp"
+#include "core/config/families/family_defaults.hpp"
 
 namespace plumbline {
 namespace {
@@ -133,13 +134,13 @@ std::int64_t ModelConfig::active_parameters() const {
 }
 
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
-  const Json object = parse_json_object(json, origin);
+  Json object = parse_json_object(json, origin);
   const JsonKeys keys(object, origin);
   ModelConfig config;
   const Family& family = family_of(keys);
+  add_family_defaults(family, origin, object);
   config.architecture = family.architecture;
   config.name = keys.string_or("_name_or_path", origin);
-  config.init_std = keys.number_or("initializer_range", 0, 10, 0.02);
   read_family(family, keys, JsonKeys(object, origin, JsonNull::refused), config);
   const double count = count_parameters<double>(config, config.mixture.experts);
   if (count > kMaxParameters) {
@@ -158,7 +159,6 @@ ModelConfig load_model_config(const std::string& path) {
 std::string to_config_json(const ModelConfig& config) {
   Json out = {{"_name_or_path", config.name},
               {"model_type", config.architecture},
-              {"initializer_range", config.init_std},
               {"tie_word_embeddings", config.tied_embeddings}};
   const Family* found = find_family(config.architecture);
   const Family& family = found == nullptr ? families().front() : *found;

@@ -27,21 +27,17 @@ struct NamedActivation {
   Activation activation;
 };
 constexpr NamedActivation kActivations[] = {
-    {"silu", Activation::swiglu},
-    {"swish", Activation::swiglu},
-    {"gelu_pytorch_tanh", Activation::geglu},
-    {"gelu_new", Activation::gelu},
-    {"gelu_pytorch_tanh", Activation::gelu},
-    {"gelu", Activation::gelu_erf},
-    {"relu", Activation::relu},
-    {"relu2", Activation::squared_relu},
+    {"silu", Activation::swiglu},    {"swish", Activation::swiglu},  {"gelu_pytorch_tanh", Activation::geglu},
+    {"gelu_new", Activation::geglu}, {"gelu_new", Activation::gelu}, {"gelu_pytorch_tanh", Activation::gelu},
+    {"gelu", Activation::gelu_erf},  {"relu", Activation::relu},     {"relu2", Activation::squared_relu},
 };
 
 Activation read_activation(const Family& family, const JsonKeys& keys) {
   const bool gated = is_gated(family.activation);
   if (*family.keys.activation == '\0' || keys.find(family.keys.activation) == nullptr)
     return family.activation;
-  const std::string found = keys.string(family.keys.activation);
+  std::string found = keys.string(family.keys.activation);
+  if (family.gelu_is_tanh && found == "gelu") found = "gelu_pytorch_tanh";
   std::vector<std::string> supported;
   supported.reserve(std::size(kActivations));
   for (const NamedActivation& known : kActivations) {
@@ -85,18 +81,20 @@ double read_rope(const Family& family, const JsonKeys& keys, ModelConfig& config
   };
   config.rope_theta = keys.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
   read_share(keys);
-  // transformers 5 keeps theta and scaling together under rope_parameters, older ones apart.
+  // transformers 5 keeps theta and scaling together under rope_parameters, older ones apart; of both it takes the older.
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
-    if (keys.find(name) == nullptr) continue;
+    const Json* given = keys.find(name);
+    if (given == nullptr || (given->is_object() && given->empty())) continue;
     const JsonKeys rope = keys.object(name);
     config.rope_theta = rope.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
     read_share(rope);
     const std::string type = rope.string_or("rope_type", rope.string_or("type", "default"));
-    if (type == "default") continue;
+    if (type == "default") break;
     if (type != "llama3") {
       rope.fail("rope_type", fmt::format("found \"{}\", supported: default, llama3", printable(type)));
     }
     read_rope_scaling(rope, config);
+    break;
   }
   return share;
 }
@@ -143,7 +141,13 @@ std::string key_of(const JsonKeys& keys, const char* names) {
   const char* bar = std::strchr(names, '|');
   if (bar == nullptr) return names;
   std::string first(names, bar);
-  return keys.find(first) == nullptr && keys.find(bar + 1) != nullptr ? std::string(bar + 1) : first;
+  const Json* one = keys.find(first);
+  const Json* other = keys.find(bar + 1);
+  if (one != nullptr && other != nullptr && *one != *other) {
+    keys.fail(bar + 1, fmt::format("found {} with {} {}, expected the same; leave one of them out",
+                                   JsonKeys::shown(*other), first, JsonKeys::shown(*one)));
+  }
+  return one == nullptr && other != nullptr ? std::string(bar + 1) : first;
 }
 
 void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls,
@@ -165,12 +169,13 @@ void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& wit
                                : keys.integer_or(names.ffn, kMaxFfn, usual);
   config.vocab = keys.integer(names.vocab, kMaxVocab);
   config.max_positions = family.max_positions == 0
-                             ? keys.integer(names.positions, kMaxPositions)
+                             ? keys.integer(key_of(keys, names.positions), kMaxPositions)
                              : keys.integer_or(names.positions, kMaxPositions, family.max_positions);
   config.norm_epsilon =
       has(names.epsilon) ? keys.number_or(names.epsilon, 0, 1, family.norm_epsilon) : family.norm_epsilon;
   config.tied_embeddings = keys.boolean_or("tie_word_embeddings", family.tied_embeddings);
   config.activation = read_activation(family, keys);
+  config.init_std = keys.number_or(names.init_std, 0, 10, 0.02);
   config.norm = family.norm;
   config.positions = family.positions;
   config.qkv_bias = family.qkv_bias;
@@ -201,6 +206,7 @@ void write_family(const Family& family, const ModelConfig& config, Json& out) {
   set(names.vocab, config.vocab);
   set(names.positions, config.max_positions);
   set(names.epsilon, config.norm_epsilon);
+  set(names.init_std, config.init_std);
   for (const NamedActivation& known : kActivations) {
     if (known.activation != config.activation) continue;
     set(names.activation, known.name);

@@ -145,7 +145,9 @@ json deepseek(const json& changes = json::object()) {
                                                               {"n_routed_experts", 8},
                                                               {"n_shared_experts", 2},
                                                               {"num_experts_per_tok", 3},
-                                                              {"first_k_dense_replace", 1}});
+                                                              {"first_k_dense_replace", 1},
+                                                              {"n_group", 1},
+                                                              {"topk_group", 1}});
   return with(plain, changes);
 }
 ModelConfig parse(const json& config) {
@@ -239,6 +241,7 @@ TEST(ModelConfig, ReadsDeepseeksLayers) {
                            .first_dense = 1,
                            .dense_ffn = 96,
                            .scores = RouterScores::sigmoid,
+                           .routed_scale = 2.5,
                            .expert_bias = true};
   EXPECT_EQ(a.mixture, mixture);
   const LatentAttention latent = {24, 16, 12, 8, 10};
@@ -255,7 +258,7 @@ TEST(ModelConfig, ReadsDeepseeksLayers) {
   EXPECT_EQ(a.parameters() - a.active_parameters(), 5 * 3 * 64 * 20);
   EXPECT_EQ(a.expert_biases(), 8);
   EXPECT_EQ(find_preset("deepseek-v3")->expert_biases(), 58 * 256);
-  EXPECT_EQ(parse(without(deepseek(), "q_lora_rank")).parameters() - a.parameters(),
+  EXPECT_EQ(parse(deepseek({{"q_lora_rank", nullptr}})).parameters() - a.parameters(),
             2 * (64 * 80 - (64 * 24 + 24 + 24 * 80)));
 }
 
@@ -460,6 +463,13 @@ TEST(ModelConfig, RefusesWhatAFamilysSwitchesDoNotCover) {
       {deepseek({{"scoring_func", "softmax"}}), {"scoring_func", "sigmoid only"}},
       {deepseek({{"topk_method", "greedy"}}), {"topk_method", "noaux_tc only"}},
       {deepseek({{"moe_layer_freq", 2}}), {"moe_layer_freq", "in between"}},
+      {without(deepseek(), "q_lora_rank"), {"q_lora_rank", "missing", "null"}},
+      {deepseek({{"num_local_experts", 4}}),
+       {"num_local_experts", "found 4 with n_routed_experts 8", "the same"}},
+      {deepseek({{"n_group", nullptr}}), {"n_group", "found null", "leave the key out for 8"}},
+      {with(llama(),
+            {{"model_type", "gemma"}, {"hidden_act", "gelu_pytorch_tanh"}, {"hidden_activation", "gelu"}}),
+       {"hidden_activation", "found \"gelu\" with hidden_act \"gelu_pytorch_tanh\""}},
   };
   for (const auto& [config, fragments] : cases) {
     const std::string message = complaint(config.dump());

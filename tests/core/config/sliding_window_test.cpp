@@ -19,7 +19,8 @@ using testing::Not;
 std::string text_of(const char* architecture, const std::string& keys) {
   return R"({"model_type": ")" + std::string(architecture) +
          R"(", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "vocab_size": 100,)"
-         R"( "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32)" +
+         R"( "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "num_experts": 4,)"
+         R"( "num_experts_per_tok": 2, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16)" +
          (keys.empty() ? "" : ", ") + keys + "}";
 }
 
@@ -65,6 +66,23 @@ const Case kCases[] = {
     {"qwen2",
      R"("layer_types": ["full_attention", "full_attention", "full_attention", "full_attention"])",
      {0, 0, 0, 0}},
+    {"qwen3_moe",
+     R"("use_sliding_window": true, "sliding_window": 8, "max_window_layers": 28)",
+     {8, 8, 8, 8}},
+    {"qwen3_moe", R"("use_sliding_window": true)", {4096, 4096, 4096, 4096}},
+    {"qwen3_moe", R"("sliding_window": 8, "max_window_layers": 0)", {0, 0, 0, 0}},
+    {"qwen2_moe", R"("use_sliding_window": true, "sliding_window": 8)", {8, 0, 8, 0}},
+    {"qwen2_moe", R"("use_sliding_window": true, "sliding_window": 8, "max_window_layers": 1)", {8, 0, 0, 0}},
+    {"qwen2_moe", R"("use_sliding_window": true, "sliding_window": 8, "max_window_layers": 0)", {0, 0, 0, 0}},
+    {"qwen2_moe", R"("use_sliding_window": false, "sliding_window": 0)", {0, 0, 0, 0}},
+    {"qwen2_moe",
+     R"("use_sliding_window": true, "sliding_window": 8, "layer_types":
+        ["full_attention", "full_attention", "sliding_attention", "sliding_attention"])",
+     {0, 0, 8, 8}},
+    {"qwen2_moe",
+     R"("use_sliding_window": true, "sliding_window": 8, "layer_types":
+        ["sliding_attention", "sliding_attention", "sliding_attention", "sliding_attention"])",
+     {8, 8, 8, 8}},
     {"llama", R"("sliding_window": 8, "use_sliding_window": true, "max_window_layers": 0)", {0, 0, 0, 0}},
 };
 
@@ -105,7 +123,11 @@ TEST(SlidingWindow, RefusesWithFileKeyFoundAndExpected) {
       {"mistral",
        R"("sliding_window": null, "layer_types": ["full_attention", "full_attention", "full_attention",
           "sliding_attention"])",
-       {"layer_types: found sliding_attention", "sliding_window null", "full_attention only"}},
+       {"layer_types: found sliding_attention", "without a window", "full_attention only"}},
+      {"qwen3_moe",
+       qwen + R"("sliding_window": 8, "layer_types": ["full_attention", "sliding_attention",
+          "sliding_attention", "sliding_attention"])",
+       {"layer_types: found full_attention in a qwen3_moe with sliding_window 8"}},
       {"mistral",
        R"("layer_types": ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"])",
        {"layer_types: found full_attention", "sliding_window 4096", "sliding_attention only"}},
@@ -113,7 +135,9 @@ TEST(SlidingWindow, RefusesWithFileKeyFoundAndExpected) {
       {"qwen2", qwen + R"("sliding_window": -5)", {"sliding_window: found -5"}},
       {"qwen2", R"("use_sliding_window": 1)", {"use_sliding_window: found 1", "true or false"}},
       {"qwen2", R"("max_window_layers": -1)", {"max_window_layers: found -1", "from 0"}},
-      {"qwen2", R"("max_window_layers": null)", {"max_window_layers: found null", "whole number"}},
+      {"qwen2",
+       R"("max_window_layers": null)",
+       {"max_window_layers: found null", "leave the key out for 28"}},
       {"qwen2", R"("max_window_layers": "2")", {"max_window_layers: found \"2\"", "whole number"}},
       {"qwen2", qwen + R"("layer_types": [])", {"layer_types: found 0 entries", "4 layers"}},
       {"qwen2", qwen + R"("layer_types": ["full_attention"])", {"layer_types: found 1 entries", "4 layers"}},
