@@ -8,6 +8,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -303,7 +304,7 @@ std::string to_json(const HardwareProfile& p) {
     entry["world"] = time.world;
     json["messages"].push_back(entry);
   }
-  return json.dump(1) + "\n";
+  return output_json(json, 1) + "\n";
 }
 
 HardwareProfile parse_hardware(std::string_view text, const std::string& origin) {

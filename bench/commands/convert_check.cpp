@@ -7,6 +7,7 @@
 
 #include "core/base/json_keys.hpp"
 #include "core/base/one_line.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -61,7 +62,7 @@ std::string check_json(const convert::CheckRequest& request, const convert::Chec
                             {"sequences", sequences},
                             {"different", report.different},
                             {"same", report.different == 0}};
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 }  // namespace plumbline

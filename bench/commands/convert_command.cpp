@@ -15,6 +15,7 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/one_line.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/standard_streams.hpp"
 
 namespace plumbline {
@@ -80,7 +81,7 @@ std::string report_json(const ConvertOptions& options, const convert::ConvertRep
                             {"seconds", seconds},
                             {"unused", unused},
                             {"optimizer_left_out", report.optimizer}};
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 void check_target_options(const ConvertOptions& options) {

@@ -20,6 +20,7 @@
 #include "bench/machine/machine_facts.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 #include "core/run/processors.hpp"
 
 namespace plumbline {
@@ -150,7 +151,7 @@ void add_doctor_command(CLI::App& app, CommandAction& action) {
   command->callback([&action, json, cuda] {
     action = [json, cuda] {
       if (*cuda) {
-        fmt::print("{}\n", to_json(cuda_facts()).dump());
+        fmt::print("{}\n", output_json(to_json(cuda_facts()), -1));
         return 0;
       }
       const std::vector<Finding> findings = examine();
@@ -160,7 +161,7 @@ void add_doctor_command(CLI::App& app, CommandAction& action) {
           all.push_back(
               {{"what", f.what}, {"found", f.found}, {"good", f.good}, {"advice", f.good ? "" : f.advice}});
         }
-        fmt::print("{}\n", all.dump(2));
+        fmt::print("{}\n", output_json(all, 2));
         return 0;
       }
       for (const Finding& f : findings) {

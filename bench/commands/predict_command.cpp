@@ -24,6 +24,7 @@
 #include "bench/views/sensitivity_report.hpp"
 #include "bench/views/side_by_side.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
 
@@ -110,7 +111,7 @@ int predict_one(const PredictOptions& options) {
     if (!options.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
     if (routings) json["routings"] = to_json(*routings);
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", output_json(json, 2));
   } else {
     fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     if (!options.lengths.empty()) fmt::print("{}", describe(packed, packed_into));

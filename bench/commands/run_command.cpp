@@ -1,6 +1,7 @@
 // `plumbline run`: measures one configuration on ranks of its own and compares it with the prediction.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -38,6 +39,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
@@ -218,7 +220,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   };
   if (!measured()) throw Error("stopped, nothing was measured");
   if (record.status == Status::invalid) throw InputError(record.reason);
-  fmt::print("{}", command.json ? to_json(record).dump(2) + "\n" : side_by_side(record));
+  fmt::print("{}", command.json ? output_json(to_json(record), 2) + "\n" : side_by_side(record));
   if (!command.json && record.recovery) fmt::print("\n{}", recovery_text(*record.recovery));
   if (command.timeline && record.status == Status::ok && unsaved.empty()) {
     const auto timelines = load_timelines(scratch.path(), "run");
@@ -272,7 +274,7 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   auto measured = parse_json_object<OrderedJson>(read_text_file(path, kLargestRecord), "measurement");
   const std::string unsaved = measured.value(kUnsavedKey, "");
   measured.erase(kUnsavedKey);
-  fmt::print("{}\n", measured.dump(2));
+  fmt::print("{}\n", output_json(measured, 2));
   if (!unsaved.empty()) throw Error(unsaved);
   return code;
 }

@@ -7,6 +7,7 @@
 #include "bench/convert/hugging_face_layout.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline::convert {
 namespace {
@@ -39,7 +40,7 @@ std::string index_of(const std::vector<PlannedFile>& files) {
     for (const PlannedTensor& tensor : file.dictionaries.front().tensors) map[tensor.name] = file.path;
   }
   const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}};
-  return index.dump(2) + "\n";
+  return output_json(index, 2) + "\n";
 }
 
 }  // namespace

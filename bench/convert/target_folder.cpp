@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -12,8 +13,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_folder.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline::convert {
@@ -54,7 +55,7 @@ bool is_checkpoint(const fs::path& folder) {
 void remove_contents(const fs::path& folder) {
   const fs::path account = folder / kAccountFile;
   std::error_code error;
-  if (!fs::exists(account, error)) write_whole_file(account.string(), "{}\n");
+  if (!fs::exists(account, error)) OutputFolder::made(folder.string()).write(kAccountFile, "{}\n");
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     if (entry.path() != account) fs::remove_all(entry.path(), error);
     if (error) cannot(entry.path().string(), "removed", error.value());
@@ -93,6 +94,14 @@ void TargetFolder::take_over(const std::string& account) {
   // The folder itself is locked: files in it come and go.
   lock_ = ::open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (lock_ < 0) cannot(partial_, "opened", errno);
+  struct stat owned = {};
+  if (::fstat(lock_, &owned) != 0 || owned.st_uid != ::geteuid()) {
+    ::close(lock_);
+    lock_ = -1;
+    throw InputError(
+        fmt::format("{}: is of another user, expected a folder that this one has made; name another folder",
+                    shown_path(partial_)));
+  }
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(lock_);
     lock_ = -1;
@@ -101,7 +110,7 @@ void TargetFolder::take_over(const std::string& account) {
   }
   if (fs::exists(manifest, error) && read_text_file(manifest.string(), kMostAccountBytes) == account) return;
   remove_contents(partial_);  // of another conversion
-  write_whole_file(manifest.string(), account);
+  OutputFolder::made(partial_).write(kAccountFile, account);
 }
 
 TargetFolder::~TargetFolder() {

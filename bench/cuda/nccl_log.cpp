@@ -42,20 +42,25 @@ std::vector<std::string> nccl_transports(std::string_view log) {
 
 NcclLog::NcclLog() {
   if (std::getenv("NCCL_DEBUG") != nullptr) return;
-  const char* folder = std::getenv("TMPDIR");
-  path_ = std::string(folder == nullptr ? "/tmp" : folder) + "/plumbline-nccl-" + std::to_string(::getpid());
+  const char* place = std::getenv("TMPDIR");
+  // A name that nobody can have put a link at before.
+  std::string folder = std::string(place == nullptr ? "/tmp" : place) + "/plumbline-nccl-XXXXXX";
+  if (::mkdtemp(folder.data()) == nullptr) return;
+  folder_ = folder;
   ::setenv("NCCL_DEBUG", "INFO", 1);
   ::setenv("NCCL_DEBUG_SUBSYS", "INIT", 1);
-  ::setenv("NCCL_DEBUG_FILE", path_.c_str(), 1);
+  ::setenv("NCCL_DEBUG_FILE", path().c_str(), 1);
 }
 
 NcclLog::~NcclLog() {
-  if (!path_.empty()) std::remove(path_.c_str());
+  if (folder_.empty()) return;
+  std::remove(path().c_str());
+  ::rmdir(folder_.c_str());
 }
 
 std::vector<std::string> NcclLog::transports() const {
-  if (path_.empty()) return {};
-  const std::ifstream file(path_);
+  if (folder_.empty()) return {};
+  const std::ifstream file(path());
   std::stringstream text;
   text << file.rdbuf();
   return nccl_transports(text.str());

@@ -6,9 +6,9 @@
 #include <csignal>
 #include <filesystem>
 
-#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/output_folder.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_listing.hpp"
 
@@ -73,20 +73,21 @@ std::pair<Status, std::string> meaning_of(const LaunchResult& result) {
 }
 
 bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record) {
-  std::error_code ignored;
-  fs::create_directory(run.folder, ignored);  // and no more: what was removed meanwhile must not come back
-  const std::string base = fs::absolute(run.folder).string() + "/" + run.name;
-  const std::string config_path = base + ".yaml";
-  const std::string log_path = base + ".log";
-  const std::string measurement_path = base + ".measurement";
-  write_whole_file(config_path, to_yaml(config));
-  remove_with_partial(measurement_path);
-  remove_with_partial(log_path);
+  // And no more than this one: what was removed meanwhile must not come back.
+  const OutputFolder folder = OutputFolder::make(run.folder);
+  const std::string config_name = run.name + ".yaml";
+  const std::string log_name = run.name + ".log";
+  const std::string measurement_name = run.name + ".measurement";
+  const std::string absolute = fs::absolute(run.folder).string();
+  const std::string measurement_path = absolute + "/" + measurement_name;
+  folder.write(config_name, to_yaml(config));
+  folder.remove(measurement_name);
+  folder.remove(log_name);
 
   LaunchSpec spec;
   spec.program = program.path;
   spec.arguments = program.command;
-  spec.arguments.insert(spec.arguments.end(), {config_path, "--json"});
+  spec.arguments.insert(spec.arguments.end(), {absolute + "/" + config_name, "--json"});
   spec.ranks = config.layout().world();
   if (!run.hosts.empty()) spec.hosts = hosts_for(run.hosts, spec.ranks);
   spec.timeout = {config.measure.timeout_s.value_or(run.timeout.value)};
@@ -98,8 +99,8 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   spec.on_line = run.on_line;
   const LaunchResult result = launch(spec);
   if (result.ending == Ending::stopped) {
-    remove_with_partial(config_path);
-    remove_with_partial(measurement_path);
+    folder.remove(config_name);
+    folder.remove(measurement_name);
     return false;
   }
   record.measurement.reset();
@@ -107,21 +108,21 @@ bool measure_cell(const RunConfig& config, const CellProgram& program, const Cel
   record.error.reset();
   if (result.ok()) {
     take_measurement(measurement_path, run, record);
-  } else if (result.complaint.starts_with(measurement_path + ": cannot be written")) {
+  } else if (result.complaint.starts_with(absolute) &&
+             result.complaint.find(": cannot be written") != std::string::npos) {
     throw InputError(result.complaint);  // the cell is well, the disk is not
   } else {
     std::tie(record.status, record.reason) = meaning_of(result);
   }
-  remove_with_partial(measurement_path);
+  folder.remove(measurement_name);
   if (record.status == Status::ok) {
-    remove_with_partial(config_path);
+    folder.remove(config_name);
     return true;
   }
   try {
-    write_whole_file(log_path,
-                     fmt::format("{}: {}\n--- standard output\n{}--- standard error\n{}--- mpirun\n{}",
-                                 name_of(record.status), record.reason, result.standard_output,
-                                 result.standard_error, result.mpirun_output));
+    folder.write(log_name, fmt::format("{}: {}\n--- standard output\n{}--- standard error\n{}--- mpirun\n{}",
+                                       name_of(record.status), record.reason, result.standard_output,
+                                       result.standard_error, result.mpirun_output));
   } catch (const Error& error) {
     tell(run, error.what());
   }

@@ -1,6 +1,8 @@
 #include "bench/evaluate/evaluation.hpp"
 
 #include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -33,11 +35,12 @@ HardwareProfile rough_guess() {
 std::string default_profile_path() {
   namespace fs = std::filesystem;
   const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache != '\0') return (fs::path(cache) / "plumbline" / "profile.json").string();
   const char* home = std::getenv("HOME");
-  const fs::path folder = cache != nullptr && *cache != '\0' ? fs::path(cache)
-                          : home != nullptr                  ? fs::path(home) / ".cache"
-                                                             : fs::temp_directory_path();
-  return (folder / "plumbline" / "profile.json").string();
+  // Never in /tmp, where anybody can put a profile of that name.
+  const passwd* user = home == nullptr ? getpwuid(getuid()) : nullptr;  // NOLINT(concurrency-mt-unsafe)
+  const fs::path folder = home != nullptr ? home : user != nullptr ? user->pw_dir : "/";
+  return (folder / ".cache" / "plumbline" / "profile.json").string();
 }
 
 std::string default_cuda_profile_path() {

@@ -8,20 +8,10 @@
 #include <string_view>
 
 #include "bench/machine/machine_facts.hpp"
+#include "bench/machine/recorded_variables.hpp"
 #include "bench/machine/version.hpp"
 
 namespace plumbline {
-namespace {
-
-/// Variables of these families change what is measured.
-bool changes_results(std::string_view variable) {
-  constexpr std::string_view kPrefixes[] = {"OMP_",    "OMPI_", "PMIX_MCA_", "DNNL_", "ONEDNN_",
-                                            "MALLOC_", "NCCL_", "CUDA_",     "GOMP_"};
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](std::string_view prefix) { return variable.starts_with(prefix); });
-}
-
-}  // namespace
 
 MachineReport this_machine() {
   MachineReport machine;
@@ -37,7 +27,7 @@ MachineReport this_machine() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::size_t equals = text.find('=');
-    if (equals == std::string_view::npos || !changes_results(text)) continue;
+    if (equals == std::string_view::npos || !is_recorded_variable(text.substr(0, equals))) continue;
     machine.environment.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   std::sort(machine.environment.begin(), machine.environment.end());

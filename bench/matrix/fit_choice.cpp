@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/output_folder.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -83,16 +84,17 @@ FitChoice keep_choice(const std::string& folder, const MatrixFit& fit, const Fit
   const OrderedJson json = {{"settings", json_of(fit.sizes.at(choice.size))},
                             {"precision", choice.precision},
                             {"predicted_s", choice.predicted.value}};
-  const std::string text = json.dump(1) + "\n";
+  const std::string text = output_json(json, 1) + "\n";
   if (!fs::is_directory(folder, ignored)) return choice;  // whoever stores the records will say why
   // Of several runners that share the folder the first decides: a link is made once.
   const std::string mine = fmt::format("{}.{}", path, ::getpid());
-  write_whole_file(mine, text);
+  const OutputFolder out = OutputFolder::named(folder);
+  out.write(fs::path(mine).filename().string(), text);
   const bool first = ::link(mine.c_str(), path.c_str()) == 0;
   fs::remove(mine, ignored);
   if (first) return choice;
   if (const auto other = kept_choice(folder, fit)) return *other;
-  write_whole_file(path, text);
+  out.write(fs::path(path).filename().string(), text);
   return choice;
 }
 
@@ -105,7 +107,7 @@ std::string describe(const MatrixFit& fit, const FitChoice& choice) {
     }
     const auto mapping = parse_json_object<OrderedJson>(value.text, value.origin);
     for (const auto& [name, member] : mapping.items())
-      parts.push_back(fmt::format("{} {}", name, member.dump()));
+      parts.push_back(fmt::format("{} {}", name, output_json(member, -1)));
   }
   return fmt::format("size {} of {} ({})", choice.size + 1, fit.sizes.size(), fmt::join(parts, ", "));
 }

@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "bench/launch/launch_agent.hpp"
-#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
+#include "core/base/output_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -91,7 +91,7 @@ std::string submit_job(const JobScript& job) {
     throw InputError(
         fmt::format("{}: {}; expected a folder that can be written", job.folder, error.message()));
   const std::string path = job.folder + "/job.sh";
-  write_whole_file(path, job_script(job));
+  OutputFolder::named(job.folder).write("job.sh", job_script(job));
   FILE* answer = popen(("sbatch --parsable " + shell_word(path) + " 2>&1").c_str(), "re");
   if (answer == nullptr) throw Error("sbatch: cannot be started");
   std::string said;

@@ -23,6 +23,7 @@
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 
+#include "core/base/output_folder.hpp"
 namespace plumbline {
 namespace {
 
@@ -45,6 +46,20 @@ class Unsaved {
 
 /// Each doubt about a hardware profile is told once.
 using Doubts = std::set<std::string>;
+
+/// Before any cell is measured: throws InputError for a link in the place of timelines that will be written.
+void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folder, const RecordStore& store,
+                  const MatrixOptions& options) {
+  for (const MatrixCell& cell : cells) {
+    const auto path = timeline_path(folder, cell.id);
+    if (!path || is_done(cell, store, options)) continue;
+    const std::filesystem::path place(*path);
+    const std::string parent = place.parent_path().string();
+    std::error_code unknown;
+    if (std::filesystem::is_symlink(parent, unknown) || std::filesystem::is_symlink(place, unknown))
+      OutputFolder::made(parent).check(place.filename().string());
+  }
+}
 
 void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Doubts& doubts,
                   Unsaved& unsaved, Record& record) {
@@ -177,6 +192,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
         record.reason = refusal.what();
         return true;
       }
+  refuse_links(cells, folder, store, options);
       CellProgram program;
       if (const auto path = timeline_path(folder, cell.id)) {
         program.command.insert(program.command.end(),

@@ -1,6 +1,8 @@
 // The out-of-memory table for programs.
 #include "bench/matrix/oom_table.hpp"
 
+#include "core/base/output_json.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -55,7 +57,7 @@ std::string to_json(const OomTable& table) {
                                   {"missing_peak_bytes", bytes(row.missing)}});
   }
   json["knife_edge"] = table.edge ? to_json(*table.edge) : OrderedJson(nullptr);
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace);
+  return output_json(json, 2);
 }
 
 }  // namespace plumbline

@@ -5,7 +5,7 @@
 
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/time/action_lanes.hpp"
-#include "core/base/atomic_file.hpp"
+#include "core/base/output_folder.hpp"
 
 namespace plumbline {
 
@@ -51,11 +51,10 @@ Timeline measured_timeline(const training::TrainingResult& result) {
 }
 
 void write_timelines(const std::string& path, CellTimelines timelines) {
-  namespace fs = std::filesystem;
-  std::error_code failed;
-  fs::create_directory(fs::path(path).parent_path(), failed);  // writing says what is wrong
-  timelines.id = fs::path(path).stem().string();
-  write_whole_file(path, to_timeline_json(timelines), ExitCode::rank_failed);
+  const std::filesystem::path place(path);
+  timelines.id = place.stem().string();
+  OutputFolder::make(place.parent_path().string())
+      .write(place.filename().string(), to_timeline_json(timelines), ExitCode::rank_failed);
 }
 
 }  // namespace plumbline

@@ -26,7 +26,9 @@
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
+#include "core/base/output_folder.hpp"
 #include "core/base/standard_streams.hpp"
+#include "core/base/output_json.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
@@ -43,13 +45,14 @@ void write_measurement(const MeasurementReport& measurement, const std::optional
   if (probed) fragment["probed"] = to_json(*probed);
   const char* path = std::getenv(kRecordOutVariable);
   if (path == nullptr) {
-    fmt::print("{}\n", fragment.dump(2));
+    fmt::print("{}\n", output_json(fragment, 2));
     if (!unsaved.empty()) throw Error(unsaved);
     return;
   }
   if (!unsaved.empty()) fragment[kUnsavedKey] = unsaved;
-  write_whole_file(path, fragment.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n',
-                   ExitCode::rank_failed);
+  const std::filesystem::path place = std::filesystem::absolute(path);
+  OutputFolder::made(place.parent_path().string())
+      .write(place.filename().string(), output_json(fragment, -1) + '\n', ExitCode::rank_failed);
 }
 
 training::TrainingResult train_on_cpu(const RunConfig& config, const Schedule& schedule,

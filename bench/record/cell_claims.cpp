@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/output_folder.hpp"
 
 namespace plumbline {
 
@@ -28,20 +29,19 @@ CellClaim& CellClaim::operator=(CellClaim&& other) noexcept {
 
 CellClaims::CellClaims(const std::string& folder) : folder_(folder + "/claims") {
   std::error_code error;
-  std::filesystem::create_directories(folder_, error);
+  std::filesystem::create_directories(folder, error);
   if (error)
     throw InputError(fmt::format("{}: {}; expected a folder that can be written", folder_, error.message()));
+  OutputFolder::make(folder_);
 }
 
 std::optional<CellClaim> CellClaims::take(const std::string& id) const {
-  const std::string path = folder_ + "/" + id;
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file < 0) throw Error(fmt::format("{}: {}", path, std::strerror(errno)));
+  const int file = OutputFolder::made(folder_).open_file(id, O_RDWR);
   CellClaim claim(file);
   if (flock(file, LOCK_EX | LOCK_NB) == 0) return claim;
   if (errno == EWOULDBLOCK) return std::nullopt;
-  throw Error(fmt::format("{}: cannot be locked: {}; expected a file system with locks (flock)", path,
-                          std::strerror(errno)));
+  throw Error(fmt::format("{}/{}: cannot be locked: {}; expected a file system with locks (flock)", folder_,
+                          id, std::strerror(errno)));
 }
 
 }  // namespace plumbline

@@ -10,6 +10,7 @@
 #include "bench/record/record_device.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -316,7 +317,7 @@ OrderedJson to_json(const Record& record) {
 }
 
 std::string to_line(const Record& record) {
-  return to_json(record).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return output_json(to_json(record), -1);
 }
 
 Record parse_record(std::string_view line, const std::string& origin) {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/escaped_controls.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -40,7 +42,7 @@ std::string html_escaped(std::string_view text) {
         }
     }
   }
-  return out;
+  return escaped_controls(out);
 }
 
 std::string json_for_script(std::string_view json) {
@@ -53,7 +55,7 @@ std::string json_for_script(std::string_view json) {
       out += c;
     }
   }
-  return out;
+  return escaped_controls(out);
 }
 
 std::string base64(std::span<const std::uint8_t> bytes) {

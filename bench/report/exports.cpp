@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/base/output_json.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -127,7 +129,7 @@ std::string to_google_benchmark_json(const std::vector<Record>& records) {
     for (const auto& [name, version] : machine.versions) context[name] = version;
   }
   const OrderedJson json = {{"context", std::move(context)}, {"benchmarks", std::move(benchmarks)}};
-  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
+  return output_json(json, 2) + '\n';
 }
 
 }  // namespace plumbline

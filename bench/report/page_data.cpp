@@ -11,6 +11,7 @@
 #include "bench/report/page_parts.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -186,8 +187,7 @@ std::string data_html(const ReportInput& input) {
     data["cells"].push_back(std::move(cell));
   }
   return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n{}",
-                     json_for_script(data.dump(-1, ' ', false, OrderedJson::error_handler_t::replace)),
-                     timelines.take());
+                     json_for_script(output_json(data, -1)), timelines.take());
 }
 
 }  // namespace plumbline

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/base/json_keys.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 #include "core/schedule_text/schedule_cells.hpp"
 
@@ -254,7 +255,7 @@ std::string to_timeline_json(const CellTimelines& timelines) {
                      {"id", timelines.id},
                      {"predicted", to_json(timelines.predicted)},
                      {"measured", to_json(timelines.measured)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return output_json(json, -1);
 }
 
 CellTimelines parse_timeline_json(std::string_view text, const std::string& origin) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/base/escaped_controls.hpp"
+
 namespace plumbline {
 
 /// Whether a spreadsheet would take the text for a formula: it begins as one and is no number.
@@ -19,9 +21,11 @@ inline bool looks_like_formula(std::string_view text) {
 }
 
 /// A field as RFC 4180 writes it: in quotes where it holds a comma, a quote or a line break. Names come from
-/// users: what a spreadsheet would compute has an apostrophe in front, which it shows as text.
+/// users: what a spreadsheet would compute has an apostrophe in front, which it shows as text, and what a terminal
+/// would obey is escaped.
 inline std::string csv_field(const std::string& field) {
-  std::string shown = looks_like_formula(field) ? "'" + field : field;
+  const std::string safe = escaped_controls(field);
+  std::string shown = looks_like_formula(safe) ? "'" + safe : safe;
   if (shown.find_first_of(",\"\r\n") == std::string::npos) return shown;
   std::string out = "\"";
   for (const char c : shown) {

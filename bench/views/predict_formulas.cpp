@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"
 
@@ -130,7 +131,7 @@ std::string technique(const ActivationComparison& row) {
 std::string print_model_states(const std::string& parameters, const Overrides& keys, bool json) {
   const StatesQuestion question = parse_question(parameters, keys);
   if (!json) return states_text(question);
-  return OrderedJson{{"formulas", states_json(question)}}.dump(2) + "\n";
+  return output_json(OrderedJson{{"formulas", states_json(question)}}, 2) + "\n";
 }
 
 std::string to_text(const FormulaReport& report) {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/output_json.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -191,7 +193,7 @@ std::string search_json(const SearchResult& result, const SearchContext& context
   if (result.best.size() > 1) json["why_not_second"] = why_second(result.best[0], result.best[1]);
   auto& front = json["front"] = nlohmann::ordered_json::array();
   for (const Candidate& c : result.front) front.push_back(json_of(c));
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 }  // namespace plumbline

@@ -7,6 +7,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/search/sensitivity.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -54,7 +55,7 @@ std::string what_limits_json(const RunConfig& config) {
                        {"peak_bytes", change.peak.value},
                        {"relative", change.step / limits.step - 1}});
   }
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 }  // namespace plumbline

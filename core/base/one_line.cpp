@@ -1,8 +1,12 @@
 #include "core/base/one_line.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
+
+#include "core/base/escaped_controls.hpp"
 
 namespace plumbline {
 namespace {
@@ -33,7 +37,8 @@ Character first_of(std::string_view text) {
 /// C0 and C1 controls, separators of lines and paragraphs, and what changes the direction of writing.
 bool obeyed(char32_t code) {
   return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x200e || code == 0x200f ||
-         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+         code == 0x061c || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+         code == 0xfeff;
 }
 
 }  // namespace
@@ -46,6 +51,29 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
     const std::string_view shown = next.bytes == 0 || obeyed(next.code) ? "?" : text.substr(0, taken);
     if (out.size() + shown.size() > max_bytes) return out + "...";
     out += shown;
+    text.remove_prefix(taken);
+  }
+  return out;
+}
+
+std::string escaped_controls(std::string_view text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t' || c == '\r';
+  });
+  if (plain) return std::string(text);
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const Character next = first_of(text);
+    const std::size_t taken = std::max<std::size_t>(next.bytes, 1);
+    const bool kept = next.code == '\t' || next.code == '\n' || next.code == '\r' || !obeyed(next.code);
+    if (next.bytes == 0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
+    } else if (kept) {
+      out += text.substr(0, taken);
+    } else {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(next.code));
+    }
     text.remove_prefix(taken);
   }
   return out;

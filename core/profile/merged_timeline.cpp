@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 #include "core/schedule/hop.hpp"
 
 namespace plumbline {
@@ -129,7 +130,7 @@ std::string to_trace_events(const MergedTimeline& timeline) {
   nlohmann::ordered_json file;
   file["traceEvents"] = std::move(events);
   file["otherData"] = {{"clock_error_us", timeline.error.value * 1e6}};
-  return file.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return output_json(file, -1);
 }
 
 }  // namespace plumbline

@@ -1,6 +1,7 @@
 // The cells of a schedule's text forms.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
+
+/// Of a schedule's name, which a file or its path gives, as commands print it.
+inline constexpr std::size_t kLongestScheduleName = 400;
 
 /// Reads one cell, `<stage><TYPE><micro-batch>` or `(a;b)OVERLAP_F_B`, and returns how many actions it holds:
 /// 0 for cells of PyTorch's lowered form that say nothing about the order of work. Throws InputError, `where`

@@ -100,7 +100,7 @@ std::string to_csv(const Schedule& schedule, CsvOptions options) {
 
 Schedule parse_schedule_csv(std::string_view text, const std::string& origin) {
   Schedule schedule;
-  schedule.name = origin;
+  schedule.name = printable(origin, kLongestScheduleName);
   std::vector<std::vector<std::uint32_t>> columns;  // of every action, for messages
   std::size_t row = 0;
   while (!text.empty()) {

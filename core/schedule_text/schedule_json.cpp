@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/output_json.hpp"
 #include "core/schedule/dependency_walk.hpp"
 #include "core/schedule_text/schedule_cells.hpp"
 #include "core/schedule_text/schedule_text.hpp"
@@ -47,14 +48,14 @@ std::string to_json(const Schedule& schedule) {
     }
     rows.push_back(std::move(row));
   }
-  return json.dump() + "\n";
+  return output_json(json, -1) + "\n";
 }
 
 Schedule parse_schedule_json(std::string_view text, const std::string& origin) {
   const Json json = parse_json_object(text, origin, 4);
   const JsonKeys keys(json, origin);
   Schedule schedule;
-  schedule.name = keys.string_or("name", origin);
+  schedule.name = printable(keys.string_or("name", origin), kLongestScheduleName);
   schedule.ranks = static_cast<int>(keys.integer("ranks", kMaxRanks));
   schedule.stages = static_cast<int>(keys.integer("stages", kMaxStages));
   schedule.microbatches = static_cast<int>(keys.integer("microbatches", kMaxMicrobatches));

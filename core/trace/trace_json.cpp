@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/output_json.hpp"
 #include "core/trace/trace_files.hpp"
 #include "core/trace/trace_lanes.hpp"
 
@@ -121,7 +122,7 @@ void append_messages(std::string& text, std::size_t process, const Trace& trace,
 void append(std::string& text, const Schedule& schedule, std::size_t process, const NamedTrace& named) {
   auto out = std::back_inserter(text);
   fmt::format_to(out, "{{\"ph\":\"M\",\"pid\":{},\"name\":\"process_name\",\"args\":{{\"name\":{}}}}}",
-                 process, nlohmann::json(named.name).dump());
+                 process, output_json(nlohmann::json(named.name), -1));
   std::vector<RankLanes> lanes;
   for (std::size_t rank = 0; rank < named.trace.ranks.size(); ++rank) {
     lanes.push_back(lanes_of(named.trace.ranks[rank]));
@@ -159,9 +160,12 @@ std::string distributed_info(int ranks) {
   for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
   const nlohmann::ordered_json group = {
       {"pg_name", "0"}, {"pg_desc", "pipeline"}, {"pg_size", ranks}, {"ranks", std::move(all)}};
-  return nlohmann::ordered_json{
-      {"backend", "plumbline"}, {"rank", 0}, {"world_size", ranks}, {"pg_count", 1}, {"pg_config", {group}}}
-      .dump();
+  return output_json(nlohmann::ordered_json{{"backend", "plumbline"},
+                                            {"rank", 0},
+                                            {"world_size", ranks},
+                                            {"pg_count", 1},
+                                            {"pg_config", {group}}},
+                     -1);
 }
 
 }  // namespace

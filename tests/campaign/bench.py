@@ -21,6 +21,8 @@ CELLS = 4
 CHEAP = ["schedule", "1f1b", "--pp", "2", "--microbatches", "2"]  # "the next command of any kind"
 COSTS = '{"stages": [{"forward_us": 100, "backward_us": 200}], "p2p_us": 5}'
 GOOD_ENDS = (0, 1, 2, 3, 4, 5)
+# Control characters but line breaks and tabs, and what changes the direction of writing.
+OBEYED = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
 class Bench:
@@ -161,7 +163,8 @@ class Bench:
             return ["hangs"]
         if ended.returncode not in allowed:
             return [f"ends with {ended.returncode}: {one_line(ended.stderr)}"]
-        return []
+        obeyed = OBEYED.search((ended.stdout or "") + (ended.stderr or ""))
+        return [f"prints U+{ord(obeyed[0]):04X}, which a terminal obeys"] if obeyed else []
 
     def check_rows(self, out, known):
         rows = self.rows(out)

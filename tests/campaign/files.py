@@ -8,6 +8,7 @@ from .bench import COSTS, MATRIX, RUN, one_line, refusal_lines
 SOON_S = 20  # of a busy machine
 PIECES = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"'", b"-", b"0", b"9", b"e", b"null", b"&a ", b"*a", b"? ", b"\n",
           b"  ", b"| ", b"99999999999999999999", b"1e999", b"-1", b"true", b"\\u0000", b"\xff", b"\0", b"NaN",
+          b"\x1b[2J\x07", b"\xc2\x9b31m", b"\xe2\x80\xae",
           b"[" * 100_000, b"{\"a\":" * 50_000, b"- " * 3000, b"0," * 100_000, b"x" * 70_000]
 OOM = RUN + "memory_budget: 1MiB\nmatrix:\n  micro_batch_size: [1, 2]\npublished:\n  source: nobody\n  cells:\n" \
             "    - {micro_batch_size: [1, 2], status: ok}\n"

@@ -18,6 +18,7 @@
 #include "bench/text/still_working.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 #include "core/validate/validate.hpp"
 
@@ -146,7 +147,8 @@ int simulate_schedule(SimulateOptions options) {
   if (!options.trace.empty()) {
     write_whole_file(options.trace, trace_file(options.trace, schedule, {{"simulated", trace, nullptr}}));
   }
-  fmt::print("{}", options.json ? json_of(report, path).dump(2) + "\n" : text_of(schedule, report, path));
+  fmt::print("{}",
+             options.json ? output_json(json_of(report, path), 2) + "\n" : text_of(schedule, report, path));
   if (options.timeline) {
     const TableStyle style = style_of_standard_output();
     fmt::print("\n{}", terminal_timeline(schedule, trace, {style.width, style.color, false}));

@@ -13,10 +13,11 @@
 #include <filesystem>
 #include <system_error>
 
-#include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/mapped_file.hpp"
+#include "core/base/output_folder.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline::training {
@@ -91,7 +92,7 @@ std::string to_text(const CheckpointFacts& facts) {
                       {"shards", OrderedJson::array()}};
   for (const ShardFacts& shard : facts.shards)
     json["shards"].push_back({{"bytes", shard.bytes.value}, {"crc32", shard.crc}});
-  return json.dump(1) + "\n";
+  return output_json(json, 1) + "\n";
 }
 
 }  // namespace
@@ -185,14 +186,15 @@ void begin_step_folder(const std::string& directory, std::int64_t step) {
   const std::string folder = unfinished_folder(directory, step);
   std::error_code error;
   fs::remove_all(folder, error);
-  if (!error) fs::create_directories(folder, error);
+  if (!error) fs::create_directories(directory, error);
   if (error) throw Error(fmt::format("{}: cannot be made: {}", folder, error.message()));
+  OutputFolder::make(folder);  // no link that somebody has put in its place
 }
 
 void commit_step_folder(const std::string& directory, const CheckpointFacts& facts) {
   const std::string folder = unfinished_folder(directory, facts.step);
   const std::string whole = step_folder(directory, facts.step);
-  write_whole_file(metadata_path(folder), to_text(facts), ExitCode::rank_failed);
+  OutputFolder::made(folder).write("metadata.json", to_text(facts), ExitCode::rank_failed);
   sync_path(metadata_path(folder));
   sync_path(folder);
   std::error_code unknown;

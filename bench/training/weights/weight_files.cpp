@@ -15,6 +15,7 @@
 #include "bench/training/weights/weights.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_folder.hpp"
 #include "core/config/families/checkpoint_config.hpp"
 #include "core/files/safetensors.hpp"
 
@@ -110,7 +111,7 @@ void save_weights(RankStages& stages, const std::string& folder) {
   const std::filesystem::path place(folder);
   save(stages, Gathered::values, (place / "model.safetensors").string());
   if (stages.context().communicator.rank() == 0) {
-    write_whole_file((place / "config.json").string(), to_checkpoint_config(stages.context().config.model));
+    OutputFolder::named(folder).write("config.json", to_checkpoint_config(stages.context().config.model));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "bench/text/figures.hpp"
 #include "core/base/byte_text.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -90,7 +91,7 @@ std::string collectives_json(GroupCall call, const std::vector<Bytes>& sizes,
     }
     json["axes"].push_back(std::move(entry));
   }
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 }  // namespace plumbline

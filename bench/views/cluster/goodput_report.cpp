@@ -10,6 +10,7 @@
 #include "bench/views/cluster/cluster_page.hpp"
 #include "bench/views/cluster/goodput_plot.hpp"
 #include "core/base/byte_text.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -167,7 +168,7 @@ std::string goodput_json(const GoodputRequest& request, const GoodputReport& rep
   if (report.kwh) json["kwh"] = *report.kwh;
   if (report.cost) json["cost"] = *report.cost;
   if (report.cost_per_million) json["cost_per_million_tokens"] = *report.cost_per_million;
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 std::string goodput_page(const GoodputRequest& request, const GoodputReport& report) {
@@ -238,7 +239,7 @@ std::string published_checks_json(const std::vector<PublishedCheck>& checks) {
     }
     list.push_back(std::move(json));
   }
-  return nlohmann::ordered_json{{"checks", list}}.dump(2) + "\n";
+  return output_json(nlohmann::ordered_json{{"checks", list}}, 2) + "\n";
 }
 
 }  // namespace plumbline

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/output_json.hpp"
+
 namespace plumbline {
 
 namespace {
@@ -58,7 +60,7 @@ std::string slow_ranks_json(const std::vector<Record>& records) {
                     {"least_named_factor", least_named(*record.measurement)},
                     {"slow_ranks", std::move(slow)}});
   }
-  return nlohmann::ordered_json{{"records", std::move(list)}}.dump(2) + "\n";
+  return output_json(nlohmann::ordered_json{{"records", std::move(list)}}, 2) + "\n";
 }
 
 std::string slow_rank_line(const SlowRank& slow) {

@@ -7,6 +7,7 @@
 
 #include "bench/text/figures.hpp"
 #include "bench/views/cluster/cluster_page.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -104,7 +105,7 @@ std::string noise_cases_json(const std::vector<NoiseCase>& cases) {
                              {"steps", steps.steps.size()},
                              {"pipelines_simulated", steps.simulated}});
   }
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 std::string slow_ranks_text(const std::vector<SlowRank>& slow) {
@@ -122,7 +123,7 @@ std::string slow_ranks_json(const std::vector<SlowRank>& slow) {
   auto list = nlohmann::ordered_json::array();
   for (const SlowRank& rank : slow)
     list.push_back({{"rank", rank.rank}, {"factor", rank.factor}, {"standard_errors", rank.certainty}});
-  return nlohmann::ordered_json{{"slow_ranks", list}}.dump(2) + "\n";
+  return output_json(nlohmann::ordered_json{{"slow_ranks", list}}, 2) + "\n";
 }
 
 }  // namespace plumbline

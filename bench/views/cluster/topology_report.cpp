@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/work/traffic.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -129,7 +130,7 @@ std::string topology_json(const Fabric& fabric, const std::vector<AxisRates>& ax
                             {"alone_bytes_per_s", axis.alone.value},
                             {"together_bytes_per_s", axis.together.value}});
   }
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 StepBytes step_bytes(const RunConfig& config, const RepeatedSchedule& step) {
@@ -163,7 +164,7 @@ std::string orders_json(const std::vector<OrderTimes>& orders, const std::string
           {"bytes_per_s", axis.rate.value}, {"seconds", axis.time.value}, {"busiest_link", axis.link}};
     json["orders"].push_back({{"order", order.order}, {"seconds", order.total.value}, {"axes", axes}});
   }
-  return json.dump(2) + "\n";
+  return output_json(json, 2) + "\n";
 }
 
 }  // namespace plumbline

@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace plumbline {
@@ -35,10 +37,15 @@ TEST(NcclLog, IsWrittenWhereNobodyAskedForAnother) {
     EXPECT_STREQ(std::getenv("NCCL_DEBUG"), "INFO");
     path = std::getenv("NCCL_DEBUG_FILE");
     EXPECT_THAT(log.transports(), IsEmpty());
+    // Nobody else can know its name, or reach it.
+    const auto folder = std::filesystem::path(path).parent_path();
+    EXPECT_EQ(folder.string().find(std::to_string(::getpid())), std::string::npos);
+    EXPECT_EQ(std::filesystem::status(folder).permissions(), std::filesystem::perms::owner_all);
     std::ofstream(path) << "Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\n";
     EXPECT_THAT(log.transports(), ElementsAre("P2P/IPC"));
   }
-  EXPECT_FALSE(std::ifstream(path).good()) << "the file goes with it";
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path()))
+      << "file and folder go with it";
   ::unsetenv("NCCL_DEBUG_FILE");
   ::setenv("NCCL_DEBUG", "WARN", 1);
   {

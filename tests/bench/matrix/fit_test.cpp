@@ -1,6 +1,8 @@
 // The size that a machine gets of a matrix with a section `fit:`.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -100,6 +102,23 @@ TEST_F(Fit, AFolderKeepsItsSize) {
   std::ofstream(folder + "/fit.json") << "{\"precision\": 3}";
   EXPECT_THAT([&] { kept_choice(folder, fit); },
               testing::ThrowsMessage<InputError>(HasSubstr("fit.json: precision: found 3")));
+}
+
+TEST_F(Fit, AFolderKeepsItsSizeInNoOtherFile) {
+  const MatrixFit fit = *load_fit(kDemo);
+  const std::string victim = folder_ + "/victim";
+  for (const std::string& name : {std::string("fit.json"), fmt::format("fit.json.{}", ::getpid())}) {
+    const std::string folder = folder_ + "/out";
+    fs::remove_all(folder);
+    fs::create_directory(folder);
+    fs::create_symlink(victim, folder + "/" + name);
+    EXPECT_THAT(
+        [&] {
+          keep_choice(folder, fit, {0, "bf16", {1}});
+        },
+        testing::ThrowsMessage<InputError>(HasSubstr(name + ": cannot be written: found a symbolic link")));
+    EXPECT_FALSE(fs::exists(victim)) << name;
+  }
 }
 
 TEST(FitChoice, IsTheLargestWithinTheTarget) {

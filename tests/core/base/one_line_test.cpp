@@ -1,5 +1,6 @@
 // What somebody else wrote, on one line of a terminal.
 #include "core/base/one_line.hpp"
+#include "core/base/escaped_controls.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,22 @@ TEST(OneLine, ATerminalObeysNothingOfIt) {
   for (const char* broken : {"\xff", "\xc3", "\x9b", "\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80"}) {
     EXPECT_EQ(printable(broken).find_first_not_of('?'), std::string::npos) << broken;
   }
+}
+
+TEST(OneLine, WhatProgramsReadIsEscaped) {
+  const struct {
+    const char* text;
+    const char* escaped;
+  } texts[] = {{"plain, é and 漢字\n\ta\r\n", "plain, é and 漢字\n\ta\r\n"},
+               {"\x1b]0;x\x07", "\\u001b]0;x\\u0007"},
+               {"\x7f\x01", "\\u007f\\u0001"},
+               {"\xc2\x9b[2J", "\\u009b[2J"},
+               {"a\xe2\x80\xae"
+                "b\xe2\x81\xa6\xd8\x9c",
+                "a\\u202eb\\u2066\\u061c"},
+               {"\x9b\xff", "\\x9b\\xff"},
+               {"", ""}};
+  for (const auto& each : texts) EXPECT_EQ(escaped_controls(each.text), each.escaped);
 }
 
 TEST(OneLine, LongTextIsCutBetweenCharacters) {
