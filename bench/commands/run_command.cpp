@@ -12,6 +12,7 @@
 #include "bench/evaluate/budget_check.hpp"
 #include "bench/evaluate/cell_duration.hpp"
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/host_memory_check.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
@@ -38,8 +39,8 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/one_line.hpp"
-#include "core/base/standard_streams.hpp"
 #include "core/base/output_json.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
@@ -170,6 +171,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   check_budget(config, schedule);
+  check_host_memory(config, hosts.empty() ? config.layout().world() : hosts.front().slots);
   Checkpoints checkpoints;
   prepare(command, config, checkpoints);
   const HardwareProfile hardware = hardware_of(config, note);
@@ -266,6 +268,7 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   launch.spec.timeout = {config.measure.timeout_s.value_or(derived.value)};
   launch.spec.timeout_per_step = !config.measure.timeout_s;
   for (const std::string& remark : check_files(config)) say(fmt::format("note: {}\n", remark));
+  check_host_memory(config, std::max(placement.local_size, 1));
   // Through a file: of what ranks print mpirun breaks lines.
   const RunFolder scratch(RunFolderUse::files);
   const std::string path = scratch.path() + "/measurement";

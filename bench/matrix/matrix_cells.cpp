@@ -11,9 +11,11 @@
 
 #include "bench/evaluate/cell_duration.hpp"
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/host_memory_check.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/machine/available_memory.hpp"
 #include "bench/machine/machine.hpp"
 #include "bench/matrix/matrix_runner.hpp"
 #include "bench/matrix/matrix_time.hpp"
@@ -21,9 +23,9 @@
 #include "bench/record/cell_claims.hpp"
 #include "bench/text/progress.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_folder.hpp"
 #include "core/base/standard_streams.hpp"
 
-#include "core/base/output_folder.hpp"
 namespace plumbline {
 namespace {
 
@@ -44,9 +46,6 @@ class Unsaved {
   std::string first_;
 };
 
-/// Each doubt about a hardware profile is told once.
-using Doubts = std::set<std::string>;
-
 /// Before any cell is measured: throws InputError for a link in the place of timelines that will be written.
 void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folder, const RecordStore& store,
                   const MatrixOptions& options) {
@@ -60,6 +59,9 @@ void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folde
       OutputFolder::made(parent).check(place.filename().string());
   }
 }
+
+/// Each doubt about a hardware profile is told once.
+using Doubts = std::set<std::string>;
 
 void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Doubts& doubts,
                   Unsaved& unsaved, Record& record) {
@@ -148,6 +150,7 @@ void tell(const Ahead& ahead, const std::string& chosen) {
   if (!line.empty()) say(line + "\n");
 }
 
+
 }  // namespace
 
 std::string results_folder(const std::string& out, const std::string& matrix) {
@@ -173,6 +176,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   Unsaved unsaved;
   const MatrixOptions options{request.retry, request.predict_only ? 1 : request.rounds,
                               claims ? &*claims : nullptr};
+  refuse_links(cells, folder, store, options);
   const Ahead ahead = request.predict_only ? Ahead{} : look_ahead(cells, store, options, estimates);
   MatrixTime time(ahead.all);
   if (!request.quiet) tell(ahead, request.chosen);
@@ -184,15 +188,20 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   if (!request.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
       if (!has_device(cell.config, record)) return true;
+      int ranks_here = cell.config.layout().world();
       try {
         for (const std::string& remark : check_files(cell.config)) note = remark;
-        if (!request.hosts.empty()) hosts_for(request.hosts, cell.config.layout().world());
+        if (!request.hosts.empty()) ranks_here = hosts_for(request.hosts, ranks_here).front().slots;
       } catch (const InputError& refusal) {
         record.status = Status::invalid;
         record.reason = refusal.what();
         return true;
       }
-  refuse_links(cells, folder, store, options);
+      if (const auto why = why_not_in_host_memory(cell.config, ranks_here, available_memory())) {
+        record.status = Status::unsupported;
+        record.reason = *why;
+        return true;
+      }
       CellProgram program;
       if (const auto path = timeline_path(folder, cell.id)) {
         program.command.insert(program.command.end(),

@@ -8,6 +8,7 @@
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/host_memory_check.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/hosts/placement.hpp"
@@ -27,8 +28,8 @@
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/output_folder.hpp"
-#include "core/base/standard_streams.hpp"
 #include "core/base/output_json.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
@@ -157,6 +158,11 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
   const auto body = [&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);
     if (const auto reason = why_unsupported(config)) throw InputError(*reason);
+    // Who started these ranks has looked at it, unless mpirun or srun did. Before any rank allocates.
+    if (std::getenv(kRecordOutVariable) == nullptr) {
+      const Placement placement = find_placement(process_variables());
+      if (placement.rank == 0) check_host_memory(config, std::max(placement.local_size, 1));
+    }
     std::string note;
     const HardwareProfile hardware = hardware_of(config, note);
     require_same_on_all_ranks(facts_of(config, hardware));
