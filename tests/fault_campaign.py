@@ -2,10 +2,11 @@
 """Does anything get lost, and does anything stay behind? Injects faults into the program from outside.
 
     tests/fault_campaign.py [PROGRAM] [--signals N] [--environment N] [--files N] [--flags N] [--conversions N]
-                            [--links N] [--clients N] [--seed S] [--seconds LIMIT] [--short]
+                            [--links N] [--clients N] [--keys N] [--seed S] [--seconds LIMIT] [--short]
 
 PROGRAM is build/release/bench/plumbline unless given. A full campaign, hours on two processors, is
-    tests/fault_campaign.py --signals 500 --environment 400 --files 9000 --flags 3000 --conversions 1000 --links 500 --clients 200
+    tests/fault_campaign.py --signals 500 --environment 500 --files 9000 --flags 3000 --conversions 1000 --links 500 \\
+                            --clients 200 --keys 3000
 --short is a minute of everything. No injection starts after LIMIT seconds. The same seed makes the same injections,
 though a signal never comes at the same instant twice. What is injected:
   signals      five kinds of targets at a random moment of a small matrix: plumbline, its supervisor, mpirun, a rank,
@@ -17,9 +18,10 @@ though a signal never comes at the same instant twice. What is injected:
   conversions  conversions of checkpoints: kills at any instant, disks that are full, files that are damaged or missing
   links        symbolic links and pipes in a results folder, as another user could put them there
   clients      hostile clients of the store by which tasks of torchrun meet
+  keys         a key in a random configuration: it changes the result, is refused, or is named as without effect
 After each: no finished row is lost, nothing hangs, no process and no folder stays behind once the next command has run,
-nothing ends by a signal but what was sent one, a refusal is one line, and a terminal obeys nothing of the output. Prints a table; findings follow, one line
-each, and make the exit status 1. Everything happens in a temporary folder.
+nothing ends by a signal but what was sent one, a refusal is one line, and a terminal obeys nothing of the output. Prints
+a table; findings follow, one line each, and make the exit status 1. Everything happens in a temporary folder.
 """
 import argparse
 import random
@@ -29,12 +31,14 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # nothing is written among the sources
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from campaign import clients, conversions, environment, files, flags, links, signals  # noqa: E402
+from campaign import clients, conversions, environment, files, flags, keys, links, signals  # noqa: E402
 from campaign.bench import Bench  # noqa: E402
 
 KINDS = {"signals": signals.inject, "environment": environment.inject, "files": files.inject, "flags": flags.inject,
-         "conversions": conversions.inject, "links": links.inject, "clients": clients.inject}
-SHORT = {"signals": 12, "environment": 20, "files": 150, "flags": 60, "conversions": 15, "links": 10, "clients": 4}
+         "conversions": conversions.inject, "links": links.inject, "clients": clients.inject,
+         "keys": keys.inject}
+SHORT = {"signals": 12, "environment": 20, "files": 150, "flags": 60, "conversions": 15, "links": 10, "clients": 4,
+         "keys": 100}
 
 
 def main():

@@ -27,6 +27,7 @@
 #include "core/base/output_json.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/config_text/idle_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -98,6 +99,7 @@ int predict_one(const PredictOptions& options) {
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
     say(fmt::format("note: {}\n", doubt));
+  for (const std::string& idle : idle_keys(config)) say(fmt::format("note: {}\n", idle));
   std::optional<RoutingInterval> routings;
   if (options.routings > 0) {
     working.now("drawing routings");

@@ -25,6 +25,7 @@
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
 #include "core/base/standard_streams.hpp"
+#include "core/config_text/idle_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -150,6 +151,21 @@ void tell(const Ahead& ahead, const std::string& chosen) {
   if (!line.empty()) say(line + "\n");
 }
 
+/// Keys without effect in any cell; one that a cell needs stands in the file for that one.
+std::vector<std::string> idle_keys(const std::vector<MatrixCell>& cells) {
+  std::map<std::string, std::size_t> counts;
+  std::size_t valid = 0;
+  for (const MatrixCell& cell : cells) {
+    if (!cell.invalid.empty()) continue;
+    ++valid;
+    for (const std::string& line : idle_keys(cell.config)) ++counts[line];
+  }
+  std::vector<std::string> lines;
+  for (const auto& [line, count] : counts) {
+    if (count == valid) lines.push_back(line);
+  }
+  return lines;
+}
 
 }  // namespace
 
@@ -230,6 +246,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   unsaved.tell();
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& doubt : doubts) say(fmt::format("note: {}\n", doubt));
+  for (const std::string& idle : idle_keys(cells)) say(fmt::format("note: {}\n", idle));
   for (const MatrixCell& cell : cells) {
     if (const Record* record = store.records().find(cell.id)) result.records.push_back(*record);
   }

@@ -1,0 +1,99 @@
+#include "core/config_text/idle_keys.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "core/config_text/config_keys.hpp"
+
+namespace plumbline {
+namespace {
+
+using C = RunConfig;
+
+struct NeedyKey {
+  std::string_view name;
+  bool (*works)(const C&);
+  std::string_view needs;
+};
+
+bool is_own(const C& c) {
+  return c.machine.software == "plumbline";
+}
+bool has_fp8(const C& c) {
+  return c.numerics.fp8.on();
+}
+bool has_copies(const C& c) {
+  return c.parallel.copies() > 1;
+}
+bool has_tensor_ranks(const C& c) {
+  return c.parallel.tensor > 1;
+}
+bool has_context_ranks(const C& c) {
+  return c.parallel.context > 1;
+}
+bool is_emulated(const C& c) {
+  return c.machine.backend == Backend::emulated;
+}
+
+constexpr std::string_view kCopies = "a data_parallel_size or context_parallel_size above 1";
+constexpr std::string_view kTensor = "a tensor_model_parallel_size above 1";
+constexpr std::string_view kContext = "a context_parallel_size above 1";
+
+constexpr NeedyKey kNeedyKeys[] = {
+    {"cp_comm_type", has_context_ranks, kContext},
+    {"cp_load_balance", has_context_ranks, kContext},
+    {"expert_tensor_parallel_size", [](const C& c) { return static_cast<bool>(c.model.mixture); },
+     "a mixture of experts"},
+    {"moe_token_dispatcher_type",
+     [](const C& c) { return c.spreads_experts() || c.spreads_teacher_experts() || !is_own(c); },
+     "an expert_model_parallel_size above 1"},
+    {"moe_routing",
+     [](const C& c) { return c.mixture.routing != "worst" || c.spreads_experts() || !is_own(c); },
+     "an expert_model_parallel_size above 1"},
+    {"sequence_parallel", has_tensor_ranks, kTensor},
+    {"tp_comm_overlap", has_tensor_ranks, kTensor},
+    {"tp_reduce_in_fp32", has_tensor_ranks, kTensor},
+    {"zero_bubble_memory", [](const C& c) { return c.parallel.schedule == "zb-auto"; },
+     "pipeline_schedule zb-auto"},
+    {"zero_stage", has_copies, kCopies},
+    {"overlap_p2p_comm", [](const C& c) { return c.parallel.pipeline > 1; },
+     "a pipeline_model_parallel_size above 1"},
+    {"overlap_grad_reduce", has_copies, kCopies},
+    {"overlap_param_gather", [](const C& c) { return c.parallel.effective_zero_stage() > 0; },
+     "a zero_stage and ranks to shard over"},
+    {"recompute_num_layers", [](const C& c) { return c.recompute.granularity == Recompute::full; },
+     "recompute_granularity full"},
+    {"deterministic_mode", [](const C& c) { return c.machine.backend == Backend::cuda || !is_own(c); },
+     "backend cuda"},
+    {"fp8_recipe", has_fp8, "fp8_format"},
+    {"fp8_margin", has_fp8, "fp8_format"},
+    {"fp8_amax_history_len",
+     [](const C& c) { return has_fp8(c) && c.numerics.fp8.recipe == Fp8Recipe::delayed; },
+     "fp8_format with fp8_recipe delayed"},
+    {"fp8_param_gather", has_fp8, "fp8_format"},
+    {"grad_dtype", [](const C& c) { return c.numerics.precision != DType::fp32; }, "a precision of 16 bits"},
+    {"weight_decay", [](const C& c) { return c.optimizer.kind == Optimizer::adam; }, "optimizer adam"},
+    {"lora_rank", [](const C& c) { return c.finetune.lora(); }, "frozen lora"},
+    {"lora_targets", [](const C& c) { return c.finetune.lora(); }, "frozen lora"},
+    {"ddp_bucket_size", has_copies, kCopies},
+    {"nccl_ub", [](const C& c) { return c.machine.backend == Backend::cuda; }, "backend cuda"},
+    {"emulated_time_factor", is_emulated, "backend emulated"},
+    {"emulated_clock", is_emulated, "backend emulated"},
+};
+
+}  // namespace
+
+std::vector<std::string> idle_keys(const RunConfig& config) {
+  static const RunConfig defaults;
+  std::vector<std::string> lines;
+  for (const NeedyKey& key : kNeedyKeys) {
+    const ConfigKey* const known = find_config_key(key.name);
+    const std::string value = known->print(config);
+    if (key.works(config) || value == known->print(defaults)) continue;
+    lines.push_back(fmt::format("{}: found {}, without effect; needs {}", key.name, value, key.needs));
+  }
+  return lines;
+}
+
+}  // namespace plumbline
