@@ -43,7 +43,9 @@ void read_slice(const StoredTensor& tensor, const std::string& path, const Slice
   }
 }
 
-std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const StageMap& placement) {
+/// Biases of routers have no gradient.
+std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const StageMap& placement,
+                                                        Gathered what) {
   std::vector<TensorFileWriter::Entry> entries;
   std::set<std::string> known;  // GPT-2's c_attn comes in three slices, a split vocabulary in shards
   for (int stage = 0; stage < placement.parts; ++stage) {
@@ -51,7 +53,7 @@ std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config,
     for (int expert = 0; expert < layout.expert; ++expert) {
       const StagePart part = part_of(config, placement, stage, layout.holder_of({0, expert, 0}));
       for (const Parameter& parameter : stage_parameters(config, part).list) {
-        if (parameter.tied_copy) continue;
+        if (parameter.tied_copy || (what == Gathered::gradients && parameter.unit == kUntrained)) continue;
         for (const Slice& slice : parameter.slices) {
           if (known.insert(slice.tensor).second)
             entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
@@ -65,7 +67,7 @@ std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config,
 void save(RankStages& stages, Gathered what, const std::string& file) {
   std::optional<TensorFileWriter> writer;
   if (stages.context().communicator.rank() == 0)
-    writer.emplace(file, checkpoint_entries(stages.context().config, stages.placement()));
+    writer.emplace(file, checkpoint_entries(stages.context().config, stages.placement(), what));
   gather_weights(stages, what, [&](NamedTensor&& whole) {
     writer->write(whole.name, std::as_bytes(std::span(whole.values)));
   });

@@ -7,6 +7,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -25,11 +26,34 @@
 namespace plumbline::training {
 namespace {
 
-constexpr const char* kFamilyModels[] = {
-    "qwen3",   "gpt_bigcode",   "starcoder2", "bloom",     "falcon_rw",  "falcon_7b", "falcon_40b",
-    "opt",     "opt_galactica", "nemotron",   "gemma",     "glm",        "baichuan",  "baichuan_13b",
-    "chatglm", "phi",           "phi3",       "baichuan2", "chatglm_6b", "glm_10b",   "glm_130b",
-    "mixtral", "qwen3_moe",     "qwen2_moe",  "glm4_moe",  "deepseek_v3"};
+constexpr const char* kFamilyModels[] = {"qwen3",
+                                         "gpt_bigcode",
+                                         "starcoder2",
+                                         "bloom",
+                                         "falcon_rw",
+                                         "falcon_7b",
+                                         "falcon_40b",
+                                         "opt",
+                                         "opt_galactica",
+                                         "nemotron",
+                                         "gemma",
+                                         "glm",
+                                         "baichuan",
+                                         "baichuan_13b",
+                                         "chatglm",
+                                         "phi",
+                                         "phi3",
+                                         "baichuan2",
+                                         "chatglm_6b",
+                                         "glm_10b",
+                                         "glm_130b",
+                                         "mixtral",
+                                         "qwen3_moe",
+                                         "qwen2_moe",
+                                         "glm4_moe",
+                                         "deepseek_v3",
+                                         "qwen3_moe_window",
+                                         "qwen2_moe_window"};
 
 std::string folder_of(const std::string& name) {
   return fmt::format("{}/tests/golden/families/{}", PLUMBLINE_SOURCE_DIR, name);
@@ -41,8 +65,8 @@ nlohmann::json expected_of(const std::string& name) {
 }
 
 /// Without those that are zero but for rounding: biases of keys, which a softmax does not see.
-std::map<std::string, std::vector<float>> gradients_of(const std::string& name) {
-  const TensorFile file(folder_of(name) + "/gradients.safetensors");
+std::map<std::string, std::vector<float>> gradients_of(const std::string& path) {
+  const TensorFile file(path);
   std::map<std::string, std::vector<float>> gradients;
   for (const std::string& tensor_name : file.names()) {
     const StoredTensor& tensor = file.get(tensor_name);
@@ -97,7 +121,7 @@ class FamilyStep : public testing::TestWithParam<const char*> {};
 TEST_P(FamilyStep, LossAndGradientsEqualTransformers) {
   const std::string name = GetParam();
   const double loss = expected_of(name)["loss"].get<double>();
-  const auto gradients = gradients_of(name);
+  const auto gradients = gradients_of(folder_of(name) + "/gradients.safetensors");
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int compared = 0;
@@ -143,6 +167,31 @@ TEST_P(FamilyStep, TenStepsOfAdamWEqualPyTorchs) {
   for (std::size_t step = 0; step < expected.size(); ++step) {
     EXPECT_NEAR(result.losses[step] / expected[step].get<double>(), 1, 1e-5) << name << " step " << step;
   }
+}
+
+TEST_P(FamilyStep, SavesTheGradientOfEveryTrainedTensor) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 2) GTEST_SKIP() << "two ranks have shown it";
+  const std::string name = GetParam();
+  RunConfig config = load_run_config(folder_of(name) + "/run.yaml", {});
+  set_layout(config, {1, ranks, 1});
+  config.measure.warmup_steps = 0;
+  config.measure.steps = 1;
+  config.files.save_gradients = fmt::format("{}/plumbline_gradients_{}_{}", testing::TempDir(), name, ranks);
+  MpiCommunicator communicator(config.layout());
+  const auto operators = make_cpu_operators();
+  train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  communicator.barrier(Group::world);
+  if (communicator.rank() != 0) return;
+  const auto names = [](const std::string& path) { return TensorFile(path).names(); };
+  EXPECT_EQ(names(config.files.save_gradients), names(folder_of(name) + "/gradients.safetensors"));
+  const auto expected = gradients_of(folder_of(name) + "/gradients.safetensors");
+  auto found = gradients_of(config.files.save_gradients);
+  std::erase_if(found, [&](const auto& tensor) { return !expected.contains(tensor.first); });
+  std::string worst;
+  EXPECT_LE(largest_error(expected, found, worst), 1e-4) << worst;
+  std::filesystem::remove(config.files.save_gradients);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, FamilyStep, testing::ValuesIn(kFamilyModels),
