@@ -32,6 +32,7 @@ struct TensorLayout {
   bool vector = false;      // one-dimensional
   bool transposed = false;  // stored as (in, out)
   std::vector<Block> blocks;
+  std::string type_of = "";  // the model's own tensor whose type it has, should no block be left of it
 
   std::vector<std::int64_t> shape() const {
     if (vector) return {rows};

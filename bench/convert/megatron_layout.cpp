@@ -56,6 +56,7 @@ class MegatronTensors {
 
   void vocabulary(const std::string& own, const std::string& name) {
     TensorLayout table = TensorBuilder(name, model_.hidden).rows(own, 0, model_.vocab).done();
+    table.type_of = own;  // a rank may have padding only
     if (rank_.padding == VocabularyPadding::zero) table.rows = std::max(table.rows, rank_.padded_vocab);
     for (; table.rows < rank_.padded_vocab; ++table.rows)
       table.blocks.push_back({own, model_.vocab - 1, 0, 1, model_.hidden, table.rows, 0, true});

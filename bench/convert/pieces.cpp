@@ -105,6 +105,10 @@ PlannedTensor plan_tensor(const TensorLayout& wanted, const Checkpoint& source) 
     if (area != block.rows * block.cols)
       throw Error(fmt::format("the checkpoint lacks a part of {}", block.of));
   }
+  if (first == nullptr && !wanted.type_of.empty()) {
+    const auto places = source.places.find(wanted.type_of);
+    if (places != source.places.end()) first = &source.tensors[places->second.front().tensor];
+  }
   if (first == nullptr) throw Error(fmt::format("nothing of the checkpoint becomes {}", wanted.name));
   planned.type = first->stored.type;
   std::stable_sort(planned.pieces.begin(), planned.pieces.end(),

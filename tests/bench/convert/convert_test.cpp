@@ -149,6 +149,29 @@ TEST_F(ConvertTest, PaddingRowsAreTheLastOneOrZero) {
   EXPECT_THAT(different_tensors(at("hf"), at("back")), IsEmpty());
 }
 
+TEST_F(ConvertTest, ARankMayHavePaddingOnly) {
+  make("hf", llama_config(2));  // 117 rows become 256 or 512
+  for (const int tensor : {2, 4}) {
+    for (const VocabularyPadding padding : {VocabularyPadding::zero, VocabularyPadding::repeat}) {
+      const std::string name =
+          fmt::format("tp{}_{}", tensor, padding == VocabularyPadding::zero ? "zero" : "repeat");
+      MegatronTarget target = split(tensor, 1);
+      target.vocabulary_multiple = 128;
+      target.padding = padding;
+      convert("hf", name, target);
+      const TorchFile last(
+          at(fmt::format("{}/iter_0000001/mp_rank_{:02}/model_optim_rng.pt", name, tensor - 1)));
+      const StoredTensor table = last.tensors("model").at("embedding.word_embeddings.weight");
+      EXPECT_THAT(table.shape, testing::ElementsAre(128, 32));
+      const bool empty = std::all_of(table.bytes.begin(), table.bytes.end(),
+                                     [](std::byte value) { return value == std::byte{0}; });
+      EXPECT_EQ(empty, padding == VocabularyPadding::zero) << name;
+      convert(name, name + "_back");
+      EXPECT_THAT(different_tensors(at("hf"), at(name + "_back")), IsEmpty()) << name;
+    }
+  }
+}
+
 TEST_F(ConvertTest, WhatAStoppedConversionLeftIsGoneOnWith) {
   make("hf", llama_config(4));
   write("hf/tokenizer.json", "{}");
