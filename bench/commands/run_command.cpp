@@ -172,7 +172,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   for (const std::string& remark : check_files(config)) fmt::print(stderr, "note: {}\n", remark);
   if (!command.files.trace.empty()) check_can_write(command.files.trace, "--trace");
   check_budget(config, schedule);
-  check_host_memory(config, hosts.empty() ? config.layout().world() : hosts.front().slots);
+  check_host_memory(config, {hosts.empty() ? config.layout().world() : hosts.front().slots});
   Checkpoints checkpoints;
   prepare(command, config, checkpoints);
   const HardwareProfile hardware = hardware_of(config, note);
@@ -255,6 +255,9 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
         "the configuration has {} ranks, but {} started {} tasks; start as many as there are ranks",
         config.layout().world(), name_of(placement.launcher), placement.size));
   }
+  // By every task, so that all end with the same line; ranks start when all have come.
+  const int first = placement.rank - std::max(placement.local_rank, 0);
+  check_host_memory(config, {std::max(placement.local_size, 1), first});
   TaskLaunch launch;
   launch.placement = placement;
   launch.version = plumbline_version();
@@ -270,7 +273,6 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   launch.spec.timeout = {config.measure.timeout_s.value_or(derived.value)};
   launch.spec.timeout_per_step = !config.measure.timeout_s;
   for (const std::string& remark : check_files(config)) say(fmt::format("note: {}\n", remark));
-  check_host_memory(config, std::max(placement.local_size, 1));
   // Through a file: of what ranks print mpirun breaks lines.
   const RunFolder scratch(RunFolderUse::files);
   const std::string path = scratch.path() + "/measurement";

@@ -12,12 +12,13 @@
 
 namespace plumbline {
 
-Bytes host_memory_of(const RunConfig& config, int ranks) {
+Bytes host_memory_of(const RunConfig& config, RanksOfHost ranks) {
   const MachineConfig& machine = config.machine;
   if (machine.backend == Backend::emulated) return {};
   const MemoryPrediction memory = predict_memory(config, step_for(config));
   Bytes sum;
-  for (int rank = 0; rank < std::min(ranks, config.layout().world()); ++rank) {
+  const int end = std::min(ranks.first + ranks.count, config.layout().world());
+  for (int rank = ranks.first; rank < end; ++rank) {
     const RankMemory& of_rank = memory.of_rank(rank);
     sum += of_rank.host;
     if (machine.backend != Backend::cpu) continue;
@@ -27,17 +28,18 @@ Bytes host_memory_of(const RunConfig& config, int ranks) {
   return sum;
 }
 
-std::optional<std::string> why_not_in_host_memory(const RunConfig& config, int ranks, Bytes available) {
+std::optional<std::string> why_not_in_host_memory(const RunConfig& config, RanksOfHost ranks,
+                                                  Bytes available) {
   const Bytes needed = available.value > 0 ? host_memory_of(config, ranks) : Bytes{};
   if (needed <= available) return std::nullopt;
   return fmt::format(
       "host memory: found {} available, expected {} for the {} {} of this host; use more hosts (--hostfile), "
       "a "
       "smaller model or micro-batch, or backend emulated, which has no tensors",
-      brief_bytes(available), brief_bytes(needed), ranks, ranks == 1 ? "rank" : "ranks");
+      brief_bytes(available), brief_bytes(needed), ranks.count, ranks.count == 1 ? "rank" : "ranks");
 }
 
-void check_host_memory(const RunConfig& config, int ranks) {
+void check_host_memory(const RunConfig& config, RanksOfHost ranks) {
   if (const auto why = why_not_in_host_memory(config, ranks, available_memory())) throw OutOfMemory(*why);
 }
 

@@ -9,15 +9,21 @@
 
 namespace plumbline {
 
-/// The most bytes of host memory that the first `ranks` ranks allocate: tensors of backend cpu, up to
-/// memory_budget, and offloaded ones; of all ranks where there are fewer. Emulated devices have no memory.
-Bytes host_memory_of(const RunConfig& config, int ranks);
+/// Ranks that one host takes: `count` from `first` on; fewer where the configuration has no more.
+struct RanksOfHost {
+  int count = 1;
+  int first = 0;
+};
 
-/// Why the first `ranks` ranks, which this host takes, cannot run: one line. Nothing when they can, or when nothing is
-/// known of the host's memory.
-std::optional<std::string> why_not_in_host_memory(const RunConfig& config, int ranks, Bytes available);
+/// The most bytes of host memory that these ranks allocate: tensors of backend cpu, up to memory_budget, and offloaded
+/// ones. Emulated devices have no memory.
+Bytes host_memory_of(const RunConfig& config, RanksOfHost ranks);
+
+/// Why these ranks cannot run here: one line. Nothing when they can, or when nothing is known of the host's memory.
+std::optional<std::string> why_not_in_host_memory(const RunConfig& config, RanksOfHost ranks,
+                                                  Bytes available);
 
 /// Throws OutOfMemory with that line, for what is available now.
-void check_host_memory(const RunConfig& config, int ranks);
+void check_host_memory(const RunConfig& config, RanksOfHost ranks);
 
 }  // namespace plumbline

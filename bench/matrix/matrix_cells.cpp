@@ -213,7 +213,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
         record.reason = refusal.what();
         return true;
       }
-      if (const auto why = why_not_in_host_memory(cell.config, ranks_here, available_memory())) {
+      if (const auto why = why_not_in_host_memory(cell.config, {ranks_here}, available_memory())) {
         record.status = Status::unsupported;
         record.reason = *why;
         return true;

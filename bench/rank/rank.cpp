@@ -161,7 +161,8 @@ int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char*
     // Who started these ranks has looked at it, unless mpirun or srun did. Before any rank allocates.
     if (std::getenv(kRecordOutVariable) == nullptr) {
       const Placement placement = find_placement(process_variables());
-      if (placement.rank == 0) check_host_memory(config, std::max(placement.local_size, 1));
+      if (placement.local_rank <= 0)
+        check_host_memory(config, {std::max(placement.local_size, 1), std::max(placement.rank, 0)});
     }
     std::string note;
     const HardwareProfile hardware = hardware_of(config, note);

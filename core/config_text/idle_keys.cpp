@@ -23,6 +23,9 @@ bool is_own(const C& c) {
 bool has_fp8(const C& c) {
   return c.numerics.fp8.on();
 }
+bool has_16_bits(const C& c) {
+  return c.numerics.precision != DType::fp32;
+}
 bool has_copies(const C& c) {
   return c.parallel.copies() > 1;
 }
@@ -32,12 +35,16 @@ bool has_tensor_ranks(const C& c) {
 bool has_context_ranks(const C& c) {
   return c.parallel.context > 1;
 }
+bool has_stages(const C& c) {
+  return c.parallel.pipeline > 1;
+}
 bool is_emulated(const C& c) {
   return c.machine.backend == Backend::emulated;
 }
 
 constexpr std::string_view kCopies = "a data_parallel_size or context_parallel_size above 1";
 constexpr std::string_view kTensor = "a tensor_model_parallel_size above 1";
+constexpr std::string_view kStages = "a pipeline_model_parallel_size above 1";
 constexpr std::string_view kContext = "a context_parallel_size above 1";
 
 constexpr NeedyKey kNeedyKeys[] = {
@@ -53,12 +60,13 @@ constexpr NeedyKey kNeedyKeys[] = {
      "an expert_model_parallel_size above 1"},
     {"sequence_parallel", has_tensor_ranks, kTensor},
     {"tp_comm_overlap", has_tensor_ranks, kTensor},
-    {"tp_reduce_in_fp32", has_tensor_ranks, kTensor},
+    {"tp_reduce_in_fp32", [](const C& c) { return has_tensor_ranks(c) && has_16_bits(c); },
+     "a precision of 16 bits and a tensor_model_parallel_size above 1"},
+    {"layer_distribution", has_stages, kStages},
     {"zero_bubble_memory", [](const C& c) { return c.parallel.schedule == "zb-auto"; },
      "pipeline_schedule zb-auto"},
     {"zero_stage", has_copies, kCopies},
-    {"overlap_p2p_comm", [](const C& c) { return c.parallel.pipeline > 1; },
-     "a pipeline_model_parallel_size above 1"},
+    {"overlap_p2p_comm", has_stages, kStages},
     {"overlap_grad_reduce", has_copies, kCopies},
     {"overlap_param_gather", [](const C& c) { return c.parallel.effective_zero_stage() > 0; },
      "a zero_stage and ranks to shard over"},
@@ -72,11 +80,15 @@ constexpr NeedyKey kNeedyKeys[] = {
      [](const C& c) { return has_fp8(c) && c.numerics.fp8.recipe == Fp8Recipe::delayed; },
      "fp8_format with fp8_recipe delayed"},
     {"fp8_param_gather", has_fp8, "fp8_format"},
-    {"grad_dtype", [](const C& c) { return c.numerics.precision != DType::fp32; }, "a precision of 16 bits"},
+    {"cross_entropy_loss_fusion", has_16_bits, "a precision of 16 bits"},
+    {"grad_dtype", has_16_bits, "a precision of 16 bits"},
     {"weight_decay", [](const C& c) { return c.optimizer.kind == Optimizer::adam; }, "optimizer adam"},
     {"lora_rank", [](const C& c) { return c.finetune.lora(); }, "frozen lora"},
     {"lora_targets", [](const C& c) { return c.finetune.lora(); }, "frozen lora"},
-    {"ddp_bucket_size", has_copies, kCopies},
+    // With ZeRO plumbline reduces every unit by itself.
+    {"ddp_bucket_size",
+     [](const C& c) { return has_copies(c) && (c.parallel.zero_stage == 0 || !is_own(c)); },
+     "zero_stage 0 and a data_parallel_size or context_parallel_size above 1"},
     {"nccl_ub", [](const C& c) { return c.machine.backend == Backend::cuda; }, "backend cuda"},
     {"emulated_time_factor", is_emulated, "backend emulated"},
     {"emulated_clock", is_emulated, "backend emulated"},

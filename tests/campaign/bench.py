@@ -225,4 +225,4 @@ def one_line(text):
 def refusal_lines(stderr):
     """Lines of stderr that are neither progress, nor a note, nor the picture of a schedule."""
     lines = [line for line in stderr.replace("\r", "\n").splitlines() if line.strip()]
-    return [line for line in lines if not re.match(r"(note: |\[\d+/\d+\] |\[calibrate\]|stopped: |step \d|rank +\d+ +\|)", line)]
+    return [line for line in lines if not re.match(r"(note: |about \d|\[\d+/\d+\] |\[calibrate\]|stopped: |step \d|rank +\d+ +\|)", line)]

@@ -1,10 +1,10 @@
 // What somebody else wrote, on one line of a terminal.
 #include "core/base/one_line.hpp"
-#include "core/base/escaped_controls.hpp"
 
 #include <gtest/gtest.h>
 
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -35,6 +35,17 @@ TEST(OneLine, WhatProgramsReadIsEscaped) {
                {"\x9b\xff", "\\x9b\\xff"},
                {"", ""}};
   for (const auto& each : texts) EXPECT_EQ(escaped_controls(each.text), each.escaped);
+}
+
+TEST(OneLine, JsonOfCommandsHasNothingThatATerminalObeys) {
+  const std::string hostile = "\x1b]0;x\x07\x7f\xc2\x9b\xe2\x80\xae\"\\";
+  const nlohmann::ordered_json json = {{hostile, {hostile, "\xff", 1}}};
+  for (const int indent : {-1, 2}) {
+    const std::string text = output_json(json, indent);
+    EXPECT_EQ(escaped_controls(text), text);
+    EXPECT_EQ(nlohmann::json::parse(text)[hostile][0], hostile);
+    EXPECT_EQ(nlohmann::json::parse(text)[hostile][1], "\xef\xbf\xbd");
+  }
 }
 
 TEST(OneLine, LongTextIsCutBetweenCharacters) {

@@ -44,6 +44,7 @@ const NeedCase kCases[] = {
     {"sequence_parallel", "true", {{"tensor_model_parallel_size", "2"}}},
     {"tp_comm_overlap", "true", {{"tensor_model_parallel_size", "2"}}},
     {"tp_reduce_in_fp32", "false", {{"tensor_model_parallel_size", "2"}}},
+    {"layer_distribution", "balanced", {{"pipeline_model_parallel_size", "2"}}},
     {"zero_bubble_memory", "0.5", {{"pipeline_schedule", "zb-auto"}}},
     {"zero_stage", "1", {{"data_parallel_size", "2"}}},
     {"zero_stage", "1", {{"context_parallel_size", "2"}}},
@@ -92,7 +93,16 @@ TEST(IdleKeys, DependOnValuesToo) {
   EXPECT_THAT(idle_keys(config_of({{"precision", "fp32"}, {"grad_dtype", "same"}})),
               ElementsAre("grad_dtype: found same, without effect; needs a precision of 16 bits"));
   EXPECT_THAT(idle_keys(config_of({{"grad_dtype", "same"}})), IsEmpty());
+  EXPECT_THAT(idle_keys(config_of({{"precision", "fp32"}, {"cross_entropy_loss_fusion", "false"}})),
+              ElementsAre(testing::HasSubstr("cross_entropy_loss_fusion: found false")));
+  EXPECT_THAT(
+      idle_keys(config_of(
+          {{"precision", "fp32"}, {"tensor_model_parallel_size", "2"}, {"tp_reduce_in_fp32", "false"}})),
+      ElementsAre(testing::HasSubstr("tp_reduce_in_fp32: found false, without effect; needs a precision")));
   EXPECT_THAT(idle_keys(config_of({{"moe_routing", "zipf:1"}})), IsEmpty());
+  EXPECT_THAT(
+      idle_keys(config_of({{"data_parallel_size", "2"}, {"zero_stage", "1"}, {"ddp_bucket_size", "1000"}})),
+      ElementsAre(testing::HasSubstr("ddp_bucket_size")));
   EXPECT_THAT(idle_keys(config_of({{"zero_stage", "3"}, {"overlap_param_gather", "false"}})),
               ElementsAre(testing::HasSubstr("zero_stage"), testing::HasSubstr("overlap_param_gather")));
 }
