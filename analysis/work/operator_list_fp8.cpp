@@ -21,7 +21,7 @@ std::vector<LinearLayers> linear_layers(const StageShape& s) {
   const std::int64_t dense = s.layers - mixtures;
   const StageShape plain = s.dense_layers > 0 ? s.like_layer(0) : s;
   std::vector<LinearLayers> all = {{s.layers, (s.latent() ? s.compressed() : s.qkv()) * s.hidden},
-                                   {s.latent() ? s.layers : 0, s.q * s.query_rank},
+                                   {s.latent() ? s.layers : 0, s.q * s.query_width()},
                                    {s.latent() ? s.layers : 0, (s.own_keys() + s.attended()) * s.kv_rank},
                                    {s.layers, s.hidden * s.attended()},
                                    {dense, plain.fc1 * s.hidden},

@@ -31,15 +31,17 @@ void CallList::compression(GemmPass pass) {
 void CallList::latent_forward() {
   const auto e = static_cast<double>(s_.e());
   compression(GemmPass::forward);
-  memory("head_norm_forward", s_.rows * s_.query_rank, 2 * e);
+  if (s_.query_rank > 0) memory("head_norm_forward", s_.rows * s_.query_rank, 2 * e);
   memory("head_norm_forward", s_.rows * s_.kv_rank, 2 * e);
   memory("copy", s_.rows * s_.rotated, 2 * e);
   latent_up_projection(false);
   allocations(4);
 }
 
-/// Of what products of what is compressed read; nothing where they are of the storage type.
+/// Of what products of what is compressed read; nothing where they are of the storage type. Queries without compression
+/// read what the first norm gave.
 void CallList::queries(GemmPass pass) {
+  if (s_.query_rank == 0) return linear("queries", pass, s_.q, s_.hidden);
   if (pass != GemmPass::input_gradient) quantize(s_.tokens * s_.query_rank);
   linear("queries", pass, s_.q, s_.query_rank);
 }
@@ -71,6 +73,7 @@ void CallList::latent_up_projection(bool again) {
   const auto e = static_cast<double>(s_.e());
   gather_compressed("sequence all-gather forward");
   if (!again || s_.sequence_parallel) rows("rope", s_.tokens * s_.rotated, 2 * e, s_.rotated);
+  if (s_.query_rank == 0) gathered_operand("sequence all-gather forward");
   queries(GemmPass::forward);
   rows("rope", s_.tokens * s_.q, 2 * e, s_.head_dim);
   keys_values(GemmPass::forward);
@@ -84,6 +87,8 @@ void CallList::latent_backward(bool input, bool weight) {
     rows("rope", s_.tokens * s_.rotated, 2 * e, s_.rotated);
     quantize_up_gradients();
     queries(GemmPass::input_gradient);
+    if (s_.query_rank == 0)
+      sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward", s_.hidden);
     keys_values(GemmPass::input_gradient);
     sum_over_tensor_ranks("tensor all-reduce backward", "sequence reduce-scatter backward", s_.compressed());
     allocations(2);
@@ -93,11 +98,12 @@ void CallList::latent_backward(bool input, bool weight) {
     if (!input) memory("split_heads", s_.tokens * s_.k, bytes_of_keys(s_));
     if (!input) allocations(1);
     if (!input) quantize_up_gradients();
+    if (s_.query_rank == 0) gathered_operand("sequence all-gather backward");
     queries(GemmPass::weight_gradient);
     keys_values(GemmPass::weight_gradient);
   }
   if (input) {
-    memory("head_norm_backward", s_.rows * s_.query_rank, 3 * e);
+    if (s_.query_rank > 0) memory("head_norm_backward", s_.rows * s_.query_rank, 3 * e);
     memory("head_norm_backward", s_.rows * s_.kv_rank, 3 * e);
   }
   quantize_compression();

@@ -50,6 +50,26 @@ void explain(const Prediction& prediction) {
   }
 }
 
+/// What predictions take otherwise than the model's file has it.
+std::vector<std::string> notes_about(const RunConfig& config) {
+  std::vector<std::string> notes;
+  const auto add = [&](const char* key, const ModelConfig& model) {
+    if (!model.rope_scaling.predicted_type.empty()) {
+      notes.push_back(
+          fmt::format("{}: rope_type {} changes no byte and no FLOP; `run` executes default and llama3", key,
+                      model.rope_scaling.predicted_type));
+    }
+    if (!model.left_out.empty())
+      notes.push_back(fmt::format("{}: text_config alone; {} is left out", key, model.left_out));
+    if (model.latent && model.latent.query_rank == 0)
+      notes.push_back(
+          fmt::format("{}: queries without compression (q_lora_rank null) are not executed by `run`", key));
+  };
+  add("model", config.model);
+  if (config.distillation.teacher) add("teacher", *config.distillation.teacher);
+  return notes;
+}
+
 struct PredictOptions {
   ConfigOptions config;
   std::string parameters;  // a number of parameters in place of a configuration
@@ -97,6 +117,7 @@ int predict_one(const PredictOptions& options) {
   // A question about an accelerator, whatever backend would run it here.
   if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
+  for (const std::string& simplified : notes_about(config)) say(fmt::format("note: {}\n", simplified));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
     say(fmt::format("note: {}\n", doubt));
   for (const std::string& idle : idle_keys(config)) say(fmt::format("note: {}\n", idle));

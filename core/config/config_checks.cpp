@@ -361,6 +361,22 @@ std::optional<std::string> why_gradients_are_not_deferred(const RunConfig& confi
   return std::nullopt;
 }
 
+/// What of a model is predicted and not executed.
+std::optional<std::string> why_model_is_predicted_only(const ModelConfig& model, Backend backend) {
+  if (!model.rope_scaling.predicted_type.empty() && backend != Backend::emulated) {
+    return fmt::format(
+        "model: found rope_type {} in {}, this build executes default and llama3, and predicts it",
+        model.rope_scaling.predicted_type, model.name);
+  }
+  if (model.latent && model.latent.query_rank == 0) {
+    return fmt::format(
+        "model: found {} without q_lora_rank, this build executes queries that are compressed, and predicts "
+        "it",
+        model.name);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> why_invalid(const RunConfig& config) {
@@ -438,6 +454,10 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
   if (!config.measure.slow_ranks.empty() && config.machine.backend == Backend::cuda)
     return only("slow_ranks", "ranks with backend cuda", "none there, and any on cpu and emulated");
   const auto& teacher = config.distillation.teacher;
+  if (auto reason = why_model_is_predicted_only(config.model, config.machine.backend)) return reason;
+  if (teacher) {
+    if (auto reason = why_model_is_predicted_only(*teacher, config.machine.backend)) return reason;
+  }
   if (!config.model.mixture && !(teacher && teacher->mixture)) {
     if (config.parallel.expert != 1)
       return only("expert_model_parallel_size", config.parallel.expert, "1 only without experts");
@@ -463,6 +483,9 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
 std::optional<std::string> why_unpredictable(const RunConfig& config) {
   RunConfig anywhere = config;
   if (!config.machine.hardware.empty()) anywhere.machine.backend = Backend::emulated;
+  anywhere.model.rope_scaling = {};
+  if (anywhere.distillation.teacher) anywhere.distillation.teacher->rope_scaling = {};
+  if (anywhere.model.latent) anywhere.model.latent.query_rank = 1;
   if (config.machine.software != "plumbline") {
     if (config.machine.backend != Backend::cpu)
       return "backend: found one to run on, expected none with software other than plumbline";

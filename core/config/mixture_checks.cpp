@@ -216,10 +216,6 @@ std::optional<std::string> why_own_mixture_does_not_run(const RunConfig& config)
         "are not cut into pieces",
         model.name);
   }
-  if (model.latent && model.latent.query_rank == 0) {
-    return fmt::format("model: found {} without q_lora_rank, expected queries that are compressed, too",
-                       model.name);
-  }
   if (model.latent && config.parallel.context > 1) {
     return fmt::format("context_parallel_size: found {} with {}, expected 1: its attention is latent",
                        config.parallel.context, model.name);
@@ -238,6 +234,10 @@ std::optional<std::string> why_teacher_does_not_fit(const RunConfig& config) {
         teacher->name, config.model.name, config.machine.software);
   }
   if (!teacher->mixture) return std::nullopt;
+  if (teacher->latent && teacher->latent.query_rank == 0) {
+    return fmt::format("teacher: found {} without q_lora_rank, expected queries that are compressed, too",
+                       teacher->name);
+  }
   RunConfig evaluated = config;
   evaluated.model = *teacher;
   evaluated.parallel.overlap_param_gather.reset();  // only what is trained is sharded

@@ -31,6 +31,9 @@ struct RopeScaling {
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   std::int64_t original_max_positions = 8192;
+  /// A type that is predicted and not executed (yarn, longrope, linear, dynamic): it moves frequencies, no byte and no FLOP.
+  /// Empty: none.
+  std::string predicted_type = "";
 };
 
 /// What a router makes of its logits: a softmax over all experts, or of each the logistic function.
@@ -73,6 +76,8 @@ struct LatentAttention {
 struct ModelConfig {
   std::string name;          // preset name or path, for people
   std::string architecture;  // model_type of a config.json (families.hpp)
+  std::string file;          // its config.json, an absolute path; empty: a preset, or inline
+  std::string left_out;      // keys of the file whose parts are no part of this model: "vision_config"
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;     // query heads

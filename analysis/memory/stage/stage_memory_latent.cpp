@@ -17,7 +17,9 @@ void StageReplay::latent_up_projection() {
   take(kWorkspace, bytes_.compressed_gathered);
   take(kept_, bytes_.qkv);
   if (s_.fp8) take(kWorkspace, bytes_.query_input);
+  if (s_.query_rank == 0) gather_operand();
   use_weight(bytes_.queries_product);
+  if (s_.query_rank == 0) release_operand();
   if (s_.fp8) give(kWorkspace, bytes_.query_input);
   take(kWorkspace, bytes_.own_part_of_keys);
   if (s_.fp8) take(kWorkspace, bytes_.keys_values_input);
@@ -29,9 +31,14 @@ void StageReplay::latent_up_projection() {
 
 /// The gradients of the products' weights, in FP8 from what they read.
 void StageReplay::up_projection_weights() {
+  if (s_.query_rank == 0) {
+    gather_operand();
+    weight_gradient(bytes_.queries_product);
+    release_operand();
+  }
   const std::int64_t inputs[] = {bytes_.query_input, bytes_.keys_values_input};
   const ProductBytes* products[] = {&bytes_.queries_product, &bytes_.keys_values_product};
-  for (std::size_t i = 0; s_.fp8 && i < std::size(inputs); ++i) {
+  for (std::size_t i = s_.query_rank == 0 ? 1 : 0; s_.fp8 && i < std::size(inputs); ++i) {
     take(kWorkspace, inputs[i]);
     weight_gradient(*products[i]);
     give(kWorkspace, inputs[i]);
@@ -59,8 +66,16 @@ void StageReplay::latent_input_gradient(Category gradients) {
   take(gradients, bytes_.compressed);
   take(kWorkspace, bytes_.own_part_of_keys);
   take(kWorkspace, queries);
+  if (s_.query_rank == 0) {
+    take(kWorkspace, bytes_.stream);  // dn
+    take(kWorkspace, bytes_.partial);
+    input_gradient(bytes_.queries_product);
+    take(kWorkspace, bytes_.piece);
+    give(kWorkspace, bytes_.piece);
+    give(kWorkspace, bytes_.partial);
+  }
   take(kWorkspace, bytes_.compressed_partial);
-  input_gradient(bytes_.queries_product);
+  if (s_.query_rank > 0) input_gradient(bytes_.queries_product);
   take(kWorkspace, keys_values);
   input_gradient(bytes_.keys_values_product);
   take(kWorkspace, bytes_.compressed_piece);
@@ -77,7 +92,7 @@ void StageReplay::latent_input_gradient(Category gradients) {
   if (weights) give(kActivations, bytes_.compressed);  // after the norms
   give(kActivations, bytes_.compressed + bytes_.compressed_statistics);
   take_compression_gradient();
-  take(kWorkspace, bytes_.stream);  // dn
+  if (s_.query_rank > 0) take(kWorkspace, bytes_.stream);  // dn
   input_gradient(bytes_.qkv_product);
   if (!weights) give_compression_gradient();
 }

@@ -20,7 +20,7 @@ const Json& family_defaults() {
 
 }  // namespace
 
-void add_family_defaults(const Family& family, const std::string& origin, Json& object) {
+void add_family_defaults(const Family& family, const JsonKeys& keys, Json& object) {
   const auto usual = family_defaults().find(family.architecture);
   if (usual == family_defaults().end()) return;
   for (const auto& [key, value] : usual->items()) {
@@ -31,10 +31,8 @@ void add_family_defaults(const Family& family, const std::string& origin, Json& 
     }
     // A null window is none; a key whose default is null has its meaning in the reader.
     if (!found->is_null() || value.is_null() || key == "sliding_window") continue;
-    if (!value.is_boolean()) {
-      JsonKeys(object, origin)
-          .fail(key, fmt::format("found null, expected a value; leave the key out for {}", value.dump()));
-    }
+    if (!value.is_boolean())
+      keys.fail(key, fmt::format("found null, expected a value; leave the key out for {}", value.dump()));
     *found = false;
   }
 }

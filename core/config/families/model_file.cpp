@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -32,10 +34,18 @@ void refuse_other_layers(const JsonKeys& keys) {
   }
 }
 
+/// A model_type of files that are what their architectures say.
+constexpr std::string_view kByArchitecture = "kimi_k2";
+
+bool is_family(const std::string& type) {
+  const auto all = families();
+  return std::any_of(all.begin(), all.end(), [&](const Family& family) { return family.type() == type; });
+}
+
 /// By model_type, or the first entry of architectures ("Qwen2ForCausalLM").
 const Family& family_of(const JsonKeys& keys) {
   const std::string type = keys.string_or("model_type", "");
-  if (!type.empty()) {
+  if (!type.empty() && type != kByArchitecture) {
     for (const Family& family : families()) {
       if (family.type() == type && (*family.only_with == '\0' || keys.find(family.only_with) != nullptr))
         return family;
@@ -44,7 +54,10 @@ const Family& family_of(const JsonKeys& keys) {
     keys.fail("model_type", fmt::format("found \"{}\", supported: {}", printable(type), family_names()));
   }
   const Json* classes = keys.find("architectures");
-  if (classes == nullptr) keys.fail("model_type", fmt::format("missing; supported: {}", family_names()));
+  if (classes == nullptr) {
+    keys.fail(type.empty() ? "model_type" : "architectures",
+              fmt::format("missing; supported: {}", family_names()));
+  }
   std::vector<std::string_view> names;
   names.reserve(families().size());
   for (const Family& family : families()) {
@@ -133,15 +146,32 @@ std::int64_t ModelConfig::active_parameters() const {
   return count_parameters<std::int64_t>(*this, mixture.top_k);
 }
 
+bool is_nested_model(const Json& file) {
+  const auto text = file.find("text_config");
+  if (text == file.end() || !text->is_object()) return false;
+  const auto type = file.find("model_type");
+  return type == file.end() || !type->is_string() || !is_family(type->get<std::string>());
+}
+
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
-  Json object = parse_json_object(json, origin);
-  const JsonKeys keys(object, origin);
+  Json file = parse_json_object(json, origin);
+  const bool nested = is_nested_model(file);
+  Json& object = nested ? file["text_config"] : file;
+  // Whether ends are tied is said of the whole.
+  if (nested && file.contains("tie_word_embeddings"))
+    object["tie_word_embeddings"] = file["tie_word_embeddings"];
+  const std::string path = nested ? "text_config" : "";
+  const JsonKeys keys(object, origin, JsonNull::missing, path);
   ModelConfig config;
+  for (const auto& [key, value] : file.items()) {
+    if (!nested || key == "text_config" || !key.ends_with("_config") || !value.is_object()) continue;
+    if (key != "quantization_config") config.left_out += (config.left_out.empty() ? "" : ", ") + key;
+  }
   const Family& family = family_of(keys);
-  add_family_defaults(family, origin, object);
+  add_family_defaults(family, keys, object);
   config.architecture = family.architecture;
   config.name = keys.string_or("_name_or_path", origin);
-  read_family(family, keys, JsonKeys(object, origin, JsonNull::refused), config);
+  read_family(family, keys, JsonKeys(object, origin, JsonNull::refused, path), config);
   const double count = count_parameters<double>(config, config.mixture.experts);
   if (count > kMaxParameters) {
     throw InputError(fmt::format("{}: the sizes make {:.3g} parameters; supported are at most {:.0e}", origin,
@@ -153,6 +183,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
 ModelConfig load_model_config(const std::string& path) {
   ModelConfig config = parse_model_config(read_text_file(path, kMaxModelFileBytes), path);
   config.name = path;  // a file's own idea of its name is often another machine's path
+  config.file = std::filesystem::absolute(path).lexically_normal().string();
   return config;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -49,7 +50,7 @@ Activation read_activation(const Family& family, const JsonKeys& keys) {
             fmt::format("found \"{}\", supported: {}", printable(found), fmt::join(supported, ", ")));
 }
 
-void read_rope_scaling(const JsonKeys& rope, ModelConfig& config) {
+void read_llama3_scaling(const JsonKeys& rope, ModelConfig& config) {
   for (const char* key :
        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     if (rope.find(key) == nullptr) rope.fail(key, "missing; rope_type llama3 needs it");
@@ -64,6 +65,19 @@ void read_rope_scaling(const JsonKeys& rope, ModelConfig& config) {
                                               scaling.high_freq_factor, scaling.low_freq_factor));
   }
   if (scaling.factor == 1) scaling = {};
+}
+
+/// Those that move frequencies alone; su is an older name of longrope.
+constexpr std::string_view kPredictedTypes[] = {"yarn", "longrope", "su", "linear", "dynamic"};
+
+void read_scaling(const JsonKeys& rope, const std::string& type, ModelConfig& config) {
+  if (type == "llama3") return read_llama3_scaling(rope, config);
+  if (std::find(std::begin(kPredictedTypes), std::end(kPredictedTypes), type) == std::end(kPredictedTypes)) {
+    rope.fail("rope_type", fmt::format("found \"{}\", supported: default, llama3, {}", printable(type),
+                                       fmt::join(kPredictedTypes, ", ")));
+  }
+  if (rope.find("factor") != nullptr) rope.number("factor", 0);
+  config.rope_scaling.predicted_type = type;
 }
 
 /// Share of a head that is rotated.
@@ -90,10 +104,7 @@ double read_rope(const Family& family, const JsonKeys& keys, ModelConfig& config
     read_share(rope);
     const std::string type = rope.string_or("rope_type", rope.string_or("type", "default"));
     if (type == "default") break;
-    if (type != "llama3") {
-      rope.fail("rope_type", fmt::format("found \"{}\", supported: default, llama3", printable(type)));
-    }
-    read_rope_scaling(rope, config);
+    read_scaling(rope, type, config);
     break;
   }
   return share;
@@ -225,6 +236,8 @@ void write_family(const Family& family, const ModelConfig& config, Json& out) {
           {"low_freq_factor", config.rope_scaling.low_freq_factor},
           {"high_freq_factor", config.rope_scaling.high_freq_factor},
           {"original_max_position_embeddings", config.rope_scaling.original_max_positions}};
+    } else if (!config.rope_scaling.predicted_type.empty()) {
+      out["rope_scaling"] = {{"rope_type", config.rope_scaling.predicted_type}};
     }
   }
   if (family.write != nullptr) family.write(config, out);
