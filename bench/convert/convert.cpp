@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench/convert/companions.hpp"
 #include "bench/convert/named_model.hpp"
 #include "bench/convert/target_folder.hpp"
 #include "core/base/atomic_file.hpp"
@@ -27,27 +28,13 @@ namespace fs = std::filesystem;
 
 constexpr int kMostThreads = 4;
 constexpr std::int64_t kSpareBytes = std::int64_t{16} << 20;  // headers, indexes, folders
-constexpr std::size_t kMostCompanionBytes = std::size_t{64} << 20;
-
-/// What stands beside the weights and belongs to the model: the tokenizer, how to generate.
-constexpr const char* kCompanions[] = {
-    "generation_config.json", "tokenizer.json",      "tokenizer_config.json",
-    "tokenizer.model",        "vocab.json",          "merges.txt",
-    "added_tokens.json",      "chat_template.jinja", "vocab.txt",
-    "special_tokens_map.json"};
 
 /// The tokenizer's files: where the model's config.json is.
 std::vector<PlannedText> companions(const ConvertRequest& request) {
-  std::vector<PlannedText> found;
   std::error_code error;
   fs::path folder = request.model.empty() ? request.from : request.model;
   if (!fs::is_directory(folder, error)) folder = folder.parent_path();
-  for (const char* name : kCompanions) {
-    const fs::path path = folder / name;
-    if (folder.empty() || !fs::is_regular_file(path, error)) continue;
-    found.push_back({name, read_text_file(path.string(), kMostCompanionBytes)});
-  }
-  return found;
+  return companions_in(folder.string());
 }
 
 /// What is converted to what: the same text means the same files.

@@ -10,17 +10,21 @@
 #include <set>
 #include <system_error>
 
+#include "bench/convert/companions.hpp"
 #include "bench/convert/whole_tensors.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
+#include "core/base/text_input.hpp"
 #include "core/config/families/checkpoint_config.hpp"
 #include "core/files/safetensors.hpp"
 
 namespace plumbline::training {
 namespace {
+
+constexpr std::size_t kMostConfigBytes = std::size_t{1} << 20;
 
 [[noreturn]] void refuse_value(const std::string& path, const Slice& slice, std::int64_t row,
                                std::int64_t col, float value) {
@@ -74,7 +78,31 @@ void save(RankStages& stages, Gathered what, const std::string& file) {
   if (writer) writer->finish();
 }
 
+/// The config.json that the model comes from: its own, or of the weights that the run began with, if it says the same.
+/// Empty: none.
+std::filesystem::path source_of(const RunConfig& config) {
+  std::error_code error;
+  for (const std::filesystem::path& file : {std::filesystem::path(config.model.file),
+                                            std::filesystem::path(config.files.weights) / "config.json"}) {
+    if (!std::filesystem::is_regular_file(file, error)) continue;
+    try {
+      if (same_model(load_model_config(file.string()), config.model)) return file;
+    } catch (const InputError&) {
+      continue;  // of another model
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+SavedModel saved_model(const RunConfig& config) {
+  const std::filesystem::path source = source_of(config);
+  if (source.empty()) return {to_checkpoint_config(config.model), {}};
+  return {
+      to_checkpoint_config(config.model, read_text_file(source.string(), kMostConfigBytes), source.string()),
+      convert::companions_in(source.parent_path().string())};
+}
 
 SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model) {
   if (convert::needs_whole_tensors(path)) {
@@ -113,7 +141,11 @@ void save_weights(RankStages& stages, const std::string& folder) {
   const std::filesystem::path place(folder);
   save(stages, Gathered::values, (place / "model.safetensors").string());
   if (stages.context().communicator.rank() == 0) {
-    OutputFolder::named(folder).write("config.json", to_checkpoint_config(stages.context().config.model));
+    const SavedModel saved = saved_model(stages.context().config);
+    const OutputFolder target = OutputFolder::named(folder);
+    target.write("config.json", saved.config);
+    for (const convert::PlannedText& companion : saved.companions)
+      target.write(companion.path, companion.text);
   }
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "bench/convert/plan.hpp"
 #include "bench/training/stage/rank_stages.hpp"
 
 namespace plumbline::training {
@@ -12,8 +14,15 @@ void check_outputs(const RunConfig& config);
 
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
 void save_gradients(RankStages& stages, const std::string& file);
-/// A folder with model.safetensors (fp32 master weights) and config.json, as transformers' from_pretrained
-/// opens it. Collective.
+/// What stands beside saved weights.
+struct SavedModel {
+  std::string config;  // config.json
+  std::vector<convert::PlannedText> companions;
+};
+/// config.json is that of the model's source with the keys that differ; of a model without a file, or whose file has been
+/// changed since, what plumbline knows of it. The tokenizer and generation_config.json are those beside it.
+SavedModel saved_model(const RunConfig& config);
+/// A folder with model.safetensors (fp32 master weights) and saved_model, as transformers' from_pretrained opens it. Collective.
 void save_weights(RankStages& stages, const std::string& folder);
 
 }  // namespace plumbline::training

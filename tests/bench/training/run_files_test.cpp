@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/training/weights/weight_files.hpp"
 #include "core/base/error.hpp"
 #include "core/files/safetensors.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -161,6 +162,36 @@ TEST_F(RunFilesTest, WhatIsMissingOrCannotBeWrittenIsSaidBefore) {
   EXPECT_THAT(complaint(), HasSubstr("save_weights: "));
   config_.files.save_weights = path("new/");
   EXPECT_EQ(complaint(), "accepted");
+}
+
+TEST_F(RunFilesTest, WeightsAreSavedWithTheFilesOfTheirSource) {
+  const auto put = [&](const std::string& name, const std::string& text) {
+    std::ofstream(path(name)) << text;
+  };
+  const std::string sizes =
+      R"("model_type": "llama", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,)"
+      R"( "intermediate_size": 8, "vocab_size": 16, "max_position_embeddings": 32, "tie_word_embeddings": true)";
+  put("config.json", "{\"eos_token_id\": 7, " + sizes + "}");
+  put("tokenizer.json", "{}");
+  put("generation_config.json", "{\"eos_token_id\": 7}");
+  config_.model = load_model_config(path("config.json"));
+  const auto names = [&] {
+    std::vector<std::string> found;
+    for (const convert::PlannedText& each : saved_model(config_).companions) found.push_back(each.path);
+    return found;
+  };
+  const auto both = ElementsAre("generation_config.json", "tokenizer.json");
+  EXPECT_THAT(saved_model(config_).config, HasSubstr("\"eos_token_id\": 7"));
+  EXPECT_THAT(names(), both);
+  // A preset, or a model that is written out, which begins with the weights of such a folder.
+  config_.model.file.clear();
+  EXPECT_THAT(names(), IsEmpty());
+  config_.files.weights = folder_.string();
+  EXPECT_THAT(names(), both);
+  // Of another model it is no source.
+  put("config.json", "{\"hidden_act\": \"gelu_new\", " + sizes + "}");
+  EXPECT_THAT(names(), IsEmpty());
+  EXPECT_THAT(saved_model(config_).config, HasSubstr("\"eos_token_id\": null"));
 }
 
 TEST_F(RunFilesTest, TheEmulatedBackendSaysThatItReadsNothing) {
