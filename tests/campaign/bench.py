@@ -158,12 +158,13 @@ class Bench:
 
     # --- checks: each returns findings
 
-    def check_end(self, ended, allowed=GOOD_ENDS):
+    def check_end(self, ended, allowed=GOOD_ENDS, binary=False):
+        """`binary`: standard output is for programs alone."""
         if ended.returncode is None:
             return ["hangs"]
         if ended.returncode not in allowed:
             return [f"ends with {ended.returncode}: {one_line(ended.stderr)}"]
-        obeyed = OBEYED.search((ended.stdout or "") + (ended.stderr or ""))
+        obeyed = OBEYED.search(("" if binary else ended.stdout or "") + (ended.stderr or ""))
         return [f"prints U+{ord(obeyed[0]):04X}, which a terminal obeys"] if obeyed else []
 
     def check_rows(self, out, known):

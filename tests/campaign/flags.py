@@ -51,7 +51,7 @@ def inject(bench, chance):
     if chance.random() < 0.1 and not command.startswith("matrix"):  # which could come to start ranks
         chance.shuffle(words)
     ended = bench.run(words, limit=60)
-    findings = bench.check_end(ended, (0, 1, 2, 3, 4))
+    findings = bench.check_end(ended, (0, 1, 2, 3, 4), binary="perfetto" in words)
     if ended.returncode in (2, 4):
         lines = [line for line in ended.stderr.splitlines() if line.strip() and not line.startswith("note: ")]
         if not 1 <= len(lines) <= 3:  # of the command line: also where the manual is
