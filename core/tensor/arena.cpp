@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -13,26 +15,55 @@
 namespace plumbline {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 
-Bytes rounded(Bytes bytes) {
-  return {(std::max<std::int64_t>(bytes.value, 1) + kAlignment - 1) / kAlignment * kAlignment};
+std::int64_t up_to(std::int64_t bytes, std::int64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
 }
 
+/// Large blocks are mappings of their own, so that their pages return to the system at once: the heap would keep those
+/// between blocks in use.
 class HostMemory final : public MemorySource {
  public:
   void* allocate(Bytes bytes) override {
+    if (bytes.value < kMapped) {
+      void* data = std::aligned_alloc(kAlignment, static_cast<std::size_t>(up_to(bytes.value, kAlignment)));
+      if (data == nullptr) throw std::bad_alloc();
+      return data;
+    }
+    const std::int64_t size = mapped_size(bytes);
     // Large blocks start on a huge page: a page fault per 4 KiB would cost more than the kernels that use
     // them.
-    constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
-    const std::int64_t alignment = bytes.value >= kHugePage ? kHugePage : kAlignment;
-    const std::int64_t size = (bytes.value + alignment - 1) / alignment * alignment;
-    void* data = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(size));
-    if (data == nullptr) throw std::bad_alloc();
-    if (alignment == kHugePage) ::madvise(data, static_cast<std::size_t>(size), MADV_HUGEPAGE);
-    return data;
+    const std::int64_t before = size >= kHugePage ? kHugePage : 0;
+    void* mapped = ::mmap(nullptr, static_cast<std::size_t>(before + size), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    if (before == 0) return mapped;
+    auto* begin = static_cast<std::byte*>(mapped);
+    const std::int64_t skipped =
+        up_to(reinterpret_cast<std::intptr_t>(begin), kHugePage) - reinterpret_cast<std::intptr_t>(begin);
+    if (skipped > 0) ::munmap(begin, static_cast<std::size_t>(skipped));
+    if (skipped < before) ::munmap(begin + skipped + size, static_cast<std::size_t>(before - skipped));
+    ::madvise(begin + skipped, static_cast<std::size_t>(size), MADV_HUGEPAGE);
+    return begin + skipped;
   }
-  void release(void* data, Bytes /*bytes*/) noexcept override { std::free(data); }
+  void release(void* data, Bytes bytes) noexcept override {
+    if (bytes.value < kMapped) {
+      std::free(data);
+    } else {
+      ::munmap(data, static_cast<std::size_t>(mapped_size(bytes)));
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kAlignment = BlockCache::kAlignment.value;
+  static constexpr std::int64_t kMapped = std::int64_t{64} << 10;
+
+  /// Whole huge pages where that adds at most a sixteenth: their last one becomes resident as a whole.
+  static std::int64_t mapped_size(Bytes bytes) {
+    const std::int64_t huge = up_to(bytes.value, kHugePage);
+    return huge - bytes.value <= bytes.value / 16 ? huge : up_to(bytes.value, ::sysconf(_SC_PAGESIZE));
+  }
 };
 
 class UntouchedMemory final : public MemorySource {
@@ -98,11 +129,7 @@ void Tensor::reset() noexcept {
 }
 
 Arena::Arena(Bytes budget, std::unique_ptr<MemorySource> source)
-    : budget_(budget), source_(std::move(source)) {}
-
-Arena::~Arena() {
-  give_back_free_blocks();
-}
+    : budget_(budget), blocks_(std::move(source)) {}
 
 Tensor Arena::allocate(Category category, const char* holder, std::int64_t rows, std::int64_t cols,
                        DType dtype) {
@@ -115,7 +142,7 @@ Tensor Arena::allocate(Category category, const char* holder, std::int64_t rows,
   }
   void* data = nullptr;
   try {
-    data = take(rounded(wanted));
+    data = blocks_.take(wanted);
   } catch (const std::bad_alloc&) {
     throw OutOfMemory(fmt::format(
         "out of memory: the machine has no {} bytes left for {} ({}); {} bytes are allocated; largest "
@@ -139,34 +166,6 @@ Tensor Arena::allocate(Category category, const char* holder, std::int64_t rows,
   return {this, Matrix(data, rows, cols, dtype), category, holder};
 }
 
-void* Arena::take(Bytes bytes) {
-  const auto found = free_blocks_.find(bytes);
-  if (found != free_blocks_.end() && !found->second.empty()) {
-    void* data = found->second.back();
-    found->second.pop_back();
-    return data;
-  }
-  void* data = nullptr;
-  try {
-    data = source_->allocate(bytes);
-  } catch (const std::bad_alloc&) {  // blocks of other sizes may be all that is in the way
-    give_back_free_blocks();
-    data = source_->allocate(bytes);
-  }
-  reserved_ += bytes;
-  return data;
-}
-
-void Arena::give_back_free_blocks() noexcept {
-  for (const auto& [bytes, blocks] : free_blocks_) {
-    for (void* block : blocks) {
-      source_->release(block, bytes);
-      reserved_ -= bytes;
-    }
-  }
-  free_blocks_.clear();
-}
-
 void Arena::release(const Matrix& matrix, Category category, const char* holder) noexcept {
   const Bytes bytes = matrix.bytes();
   if (at_peak_now_ && bytes.value > 0) {
@@ -178,7 +177,7 @@ void Arena::release(const Matrix& matrix, Category category, const char* holder)
   Held& held = holders_[{category, holder}];
   held.bytes -= bytes;
   --held.tensors;
-  free_blocks_[rounded(bytes)].push_back(matrix.data);
+  blocks_.give(matrix.data, bytes);
 }
 
 void Arena::reset_peak() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/units.hpp"
+#include "core/tensor/block_cache.hpp"
 #include "core/tensor/matrix.hpp"
 
 namespace plumbline {
@@ -53,14 +54,6 @@ struct HolderBytes {
   std::int64_t tensors = 0;
 };
 
-/// Where the bytes really come from. `allocate` throws std::bad_alloc or Error when the device has none left.
-class MemorySource {
- public:
-  virtual ~MemorySource() = default;
-  virtual void* allocate(Bytes bytes) = 0;
-  virtual void release(void* data, Bytes bytes) noexcept = 0;
-};
-
 /// Host memory, 64-byte aligned, huge pages where the system offers them.
 std::unique_ptr<MemorySource> host_memory();
 /// Addresses that nobody may touch: every allocation is accounted, none is backed by memory.
@@ -92,12 +85,11 @@ class Tensor {
 
 /// Tensor memory of one rank. *Allocated* bytes are exactly the elements of the live tensors, what a closed
 /// form can predict; *reserved* bytes are what was taken from the source, rounding and cached free blocks
-/// included; these go back when the source has nothing left. Not thread-safe: a rank is one thread.
+/// included: at most 9/8 of the largest allocation (BlockCache). Not thread-safe: a rank is one thread.
 class Arena {
  public:
   /// `budget` bounds the allocated bytes; 0 means no bound.
   Arena(Bytes budget, std::unique_ptr<MemorySource> source);
-  ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
@@ -111,7 +103,7 @@ class Arena {
   Bytes peak() const { return peak_total_; }
   /// Bytes by category at the first moment of the peak.
   const MemoryBreakdown& at_peak() const { return at_peak_; }
-  Bytes reserved() const { return reserved_; }
+  Bytes reserved() const { return blocks_.reserved(); }
   Bytes budget() const { return budget_; }
   /// Who held how much at that moment, biggest first.
   std::vector<HolderBytes> holders_at_peak() const;
@@ -131,22 +123,18 @@ class Arena {
   using Holders = std::map<std::pair<Category, const char*>, Held>;
   static std::vector<HolderBytes> sorted(const Holders& holders);
   void release(const Matrix& matrix, Category category, const char* holder) noexcept;
-  void* take(Bytes bytes);
-  void give_back_free_blocks() noexcept;
 
   Bytes budget_;
-  std::unique_ptr<MemorySource> source_;
+  BlockCache blocks_;
   MemoryBreakdown current_;
   MemoryBreakdown at_peak_;
   Bytes current_total_;
   Bytes peak_total_;
-  Bytes reserved_;
   Holders holders_;
   Holders holders_at_peak_;
   bool at_peak_now_ = true;  // nothing was released since the peak: holders_ are the holders at the peak
   MemoryBreakdown sample_peak_;
   Bytes sample_peak_total_;
-  std::map<Bytes, std::vector<void*>> free_blocks_;
 };
 
 }  // namespace plumbline

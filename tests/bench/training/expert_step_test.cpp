@@ -323,6 +323,23 @@ TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
   std::filesystem::remove_all(folder);
 }
 
+/// Experts have other numbers of rows in every layer, micro-batch and step: freed blocks of sizes that do not come again go back.
+TEST(ExpertStep, ReservesLittleMoreThanThePeak) {
+  RunConfig config = config_of(kCases[0]);
+  set_layout(config, {1, 1, started_ranks()});
+  config.batch.seq_length = config.model.max_positions = 96;
+  config.batch.global_batch_size = 8;
+  config.measure.steps = 6;
+  config.measure.warmup_steps = 0;
+  MpiCommunicator communicator(config.layout());
+  const auto operators = make_cpu_operators();
+  const TrainingResult result =
+      train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+  for (const MeasuredMemory& memory : result.memory)
+    EXPECT_LE(static_cast<double>(memory.reserved.value),
+              1.25 * static_cast<double>(memory.at_peak.total().value));
+}
+
 /// On devices that compute nothing experts have equally many rows, as predictions have it.
 TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
   const int ranks = started_ranks();

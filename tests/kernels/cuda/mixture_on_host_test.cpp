@@ -159,5 +159,22 @@ TEST(MixturesOnCuda, GiveTheSingleRanksGradientsInThePredictedMemory) {
   }
 }
 
+/// Experts have other numbers of rows in every layer, micro-batch and step.
+TEST(MixturesOnCuda, ReserveLittleMoreThanThePeak) {
+  cuda::CudaOperators operators(CudaOptions{});
+  RunConfig config = mixture_config(
+      {.name = "deepseek_v3", .layers = 4, .layout = {1, 1, 2}, .dispatcher = TokenDispatcher::alltoall},
+      false);
+  config.measure.steps = 4;
+  ASSERT_EQ(why_invalid(config).value_or(""), "");
+  MpiCommunicator communicator(config.layout());
+  const TrainingResult result =
+      train(config, schedule_for(config), operators, communicator, communicator, host_memory(), {});
+  for (const MeasuredMemory& memory : result.memory) {
+    EXPECT_LE(static_cast<double>(memory.reserved.value),
+              1.25 * static_cast<double>(memory.at_peak.total().value));
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::training
