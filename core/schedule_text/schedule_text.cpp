@@ -19,9 +19,18 @@ std::string to_text(const Schedule& schedule) {
   return text;
 }
 
+namespace {
+
+constexpr std::size_t kMaxScheduleBytes = std::size_t{1} << 28;
+
+}  // namespace
+
+bool has_send_waits(const std::string& path) {
+  return read_text_file(path, kMaxScheduleBytes).find("WAIT_SEND_") != std::string::npos;
+}
+
 Schedule load_schedule(const std::string& path) {
-  constexpr std::size_t kMaxBytes = std::size_t{1} << 28;
-  const std::string text = read_text_file(path, kMaxBytes);
+  const std::string text = read_text_file(path, kMaxScheduleBytes);
   const bool json = path.size() >= 5 && path.compare(path.size() - 5, 5, ".json") == 0;
   Schedule schedule = json ? parse_schedule_json(text, path) : parse_schedule_csv(text, path);
   validate(schedule);

@@ -35,6 +35,10 @@ Schedule parse_schedule_csv(std::string_view text, const std::string& origin);
 /// Reads the JSON that to_json() writes. Throws InputError.
 Schedule parse_schedule_json(std::string_view text, const std::string& origin);
 
+/// Does a CSV file have WAIT_SEND cells? In PyTorch's "compute_comms" form SEND and RECV return at once: F, B and I wait for
+/// what they receive. Throws InputError when it cannot be read.
+bool has_send_waits(const std::string& path);
+
 /// Reads a .csv or .json file and validates it. Throws InputError.
 Schedule load_schedule(const std::string& path);
 

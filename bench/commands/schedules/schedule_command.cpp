@@ -87,17 +87,18 @@ int print_schedule(const ScheduleOptions& options) {
   } else if (options.format == "json") {
     fmt::print("{}", to_json(schedule));
   } else {
-    const Trace trace = simulate(schedule, unit_costs(schedule));
+    const Schedule timed = options.source.load_to_simulate(options.source.name_or_file, nullptr);
+    const Trace trace = simulate(timed, unit_costs(timed));
     std::string text;
     if (options.format == "timeline") {
       const TableStyle style = style_of_standard_output();
-      text = terminal_timeline(schedule, trace, {style.width, style.color, true});
+      text = terminal_timeline(timed, trace, {style.width, style.color, true});
     } else if (options.format == "svg") {
-      text = to_svg(schedule, trace);
+      text = to_svg(timed, trace);
     } else if (options.format == "trace") {
-      text = to_trace_json(schedule, trace);
+      text = to_trace_json(timed, trace);
     } else {
-      text = to_perfetto(schedule, {{"simulated", trace, nullptr}});
+      text = to_perfetto(timed, {{"simulated", trace, nullptr}});
     }
     std::fwrite(text.data(), 1, text.size(), stdout);
   }

@@ -127,6 +127,11 @@ Schedule ScheduleSource::load(const std::string& name, const Costs* costs) const
   return transfers ? add_transfers(schedule) : schedule;
 }
 
+Schedule ScheduleSource::load_to_simulate(const std::string& name, const Costs* costs) const {
+  Schedule schedule = load(name, costs);
+  return !transfers && ends_with(name, ".csv") && has_send_waits(name) ? drop_transfers(schedule) : schedule;
+}
+
 Costs unit_costs(const Schedule& schedule) {
   const double share = static_cast<double>(schedule.ranks) / schedule.stages_per_route();
   return uniform_costs(schedule.stages, {.forward = {share},

@@ -24,6 +24,9 @@ struct ScheduleSource {
   Schedule load() const;
   /// The same schedule by another name, and for schedules that are made for given times, those times.
   Schedule load(const std::string& name, const Costs* costs) const;
+  /// The same for the simulator, with transfers as they take time: those of a file with PyTorch's WAIT_SEND cells return at
+  /// once, so that only computation waits for messages. They are left out, unless --transfers asks for transfers.
+  Schedule load_to_simulate(const std::string& name, const Costs* costs) const;
 };
 
 /// One unit of time for F, I and W of a rank each, two for B; stages take their share. Transfers are free.

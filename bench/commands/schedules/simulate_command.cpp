@@ -135,9 +135,9 @@ int simulate_schedule(SimulateOptions options) {
     return 0;
   }
   StillWorking working("making the schedule", options.quiet ? nullptr : stderr);
-  Schedule schedule = options.source.load();
+  Schedule schedule = options.source.load_to_simulate(options.source.name_or_file, nullptr);
   const Costs costs = parse_costs_json(text, options.costs, schedule);
-  schedule = options.source.load(options.source.name_or_file, &costs);
+  schedule = options.source.load_to_simulate(options.source.name_or_file, &costs);
   validate(schedule);
   working.now("simulating the schedule");
   const Trace trace = simulate(schedule, costs);

@@ -1,4 +1,5 @@
 // `plumbline schedule` and `plumbline simulate`: what they print and refuse.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -80,6 +82,98 @@ TEST_F(ScheduleCommands, ComparesSchedules) {
   EXPECT_THAT(
       run("simulate --schedule 1f1b --pp 4 --microbatches 8 --compare zb-v --costs " + path("costs.json")),
       HasSubstr("zb-v"));
+}
+
+/// `key` of what simulate prints for these arguments.
+double simulated(const std::string& arguments, const char* key) {
+  return nlohmann::json::parse(run("simulate " + arguments + " --json"))[key].get<double>();
+}
+
+TEST_F(ScheduleCommands, ComparesAFileWithSchedulesOfItsSizes) {
+  write("s.csv", run("schedule 1f1b --pp 4 --microbatches 8 --format csv"));
+  const std::string of_schedules = run("schedule 1f1b --pp 4 --microbatches 8 --compare zb-v");
+  const std::string rows = of_schedules.substr(of_schedules.find("\n1f1b"),
+                                               of_schedules.find("ratio:") - of_schedules.find("\n1f1b"));
+  for (const std::string& arguments :
+       {path("s.csv") + " --compare 1f1b,zb-v", "1f1b --compare zb-v," + path("s.csv"),
+        path("s.csv") + " --pp 4 --microbatches 8 --compare 1f1b,zb-v"}) {
+    const std::string table = run("schedule " + arguments);
+    EXPECT_THAT(table, HasSubstr(rows.substr(0, rows.find('\n', 1)))) << arguments;
+    EXPECT_THAT(table, HasSubstr(rows.substr(rows.find('\n', 1)))) << arguments;
+  }
+  write("other.csv", run("schedule 1f1b --pp 2 --microbatches 8 --format csv"));
+  write("fewer.csv", run("schedule 1f1b --pp 4 --microbatches 6 --format csv"));
+  for (const auto& [arguments, message] : std::map<std::string, std::string>{
+           {path("s.csv") + " --compare " + path("other.csv"), "found 2 ranks, expected 4 as "},
+           {path("s.csv") + " --compare " + path("fewer.csv"), "found 6 micro-batches, expected 8 as "},
+           {path("s.csv") + " --pp 8 --compare zb-v", "found 4 ranks, expected 8 as --pp"}}) {
+    try {
+      run("schedule " + arguments);
+      ADD_FAILURE() << arguments;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(message));
+    }
+  }
+}
+
+/// A schedule takes as long in a comparison as alone, and others have the same model in stages of theirs.
+TEST_F(ScheduleCommands, ComparedSchedulesHaveTheModelOfTheFirst) {
+  write("costs.json", R"({"stages":[{"forward_us":100,"backward_us":200}]})");
+  for (const char* first : {"1f1b", "zb-v", "interleaved"}) {
+    const std::string arguments =
+        std::string("--schedule ") + first + " --pp 4 --microbatches 8 --costs " + path("costs.json");
+    const double alone = simulated(arguments, "makespan_us");
+    const std::string table = run("simulate " + arguments + " --compare gpipe");
+    EXPECT_THAT(table, HasSubstr(fmt::format("{:<16} {:>12.6g}", first, alone * 1e-6))) << first;
+    // (M + P - 1)(f + b) of a rank's layers.
+    const double rank = std::string(first) == "1f1b" ? 300e-6 : 600e-6;
+    EXPECT_THAT(table, HasSubstr(fmt::format("{:<16} {:>12.6g}", "gpipe", 11 * rank))) << first;
+    EXPECT_THAT(table, HasSubstr(fmt::format("the {} stages of {}", rank > 400e-6 ? 8 : 4, first)));
+  }
+}
+
+/// Made by PyTorch 2.15's _add_send_recv and _add_wait_send: a RECV stands where its SEND is posted, long before its use.
+constexpr const char* kComputeComms[] = {
+    "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0RECV_B0,0B0,0WAIT_SEND_F0,0F3,0SEND_F3,0RECV_B1,0B1,"
+    "0WAIT_SEND_F1,0RECV_B2,0B2,0WAIT_SEND_F2,0RECV_B3,0B3,0WAIT_SEND_F3\r\n"
+    "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,1RECV_B0,1RECV_F2,1B0,1WAIT_SEND_F0,1SEND_B0,1F2,1SEND_F2,"
+    "1RECV_B1,1RECV_F3,1B1,1WAIT_SEND_F1,1SEND_B1,1F3,1SEND_F3,1RECV_B2,1B2,1WAIT_SEND_F2,1SEND_B2,1RECV_B3,"
+    "1B3,1WAIT_SEND_F3,1SEND_B3,1WAIT_SEND_B0,1WAIT_SEND_B1,1WAIT_SEND_B2,1WAIT_SEND_B3\r\n"
+    "2RECV_F0,2F0,2RECV_F1,2B0,2SEND_B0,2F1,2RECV_F2,2B1,2SEND_B1,2F2,2RECV_F3,2B2,2SEND_B2,2F3,2B3,2SEND_B3,"
+    "2WAIT_SEND_B0,2WAIT_SEND_B1,2WAIT_SEND_B2,2WAIT_SEND_B3\r\n",
+    "0F0,0SEND_F0,2RECV_F0,0F1,0SEND_F1,2RECV_F1,2F0,2SEND_F0,2F1,2SEND_F1,2RECV_B0,0F2,0SEND_F2,2B0,"
+    "2WAIT_SEND_F0,2SEND_B0,2RECV_B1,0F3,0SEND_F3,2RECV_F2,2B1,2WAIT_SEND_F1,2SEND_B1,0RECV_B0,2F2,2SEND_F2,"
+    "2RECV_F3,0B0,0WAIT_SEND_F0,0RECV_B1,2F3,2SEND_F3,0B1,0WAIT_SEND_F1,2RECV_B2,2B2,2WAIT_SEND_F2,2SEND_B2,"
+    "2RECV_B3,2B3,2WAIT_SEND_F3,2SEND_B3,0RECV_B2,0B2,0WAIT_SEND_F2,0RECV_B3,0B3,0WAIT_SEND_F3,2WAIT_SEND_B0,"
+    "2WAIT_SEND_B1,2WAIT_SEND_B2,2WAIT_SEND_B3\r\n"
+    "1RECV_F0,1F0,1SEND_F0,1RECV_F1,1F1,1SEND_F1,3RECV_F0,3F0,3RECV_F1,3B0,3SEND_B0,1RECV_F2,3F1,1RECV_B0,"
+    "3B1,"
+    "3SEND_B1,1RECV_F3,1F2,1SEND_F2,1RECV_B1,1B0,1WAIT_SEND_F0,1SEND_B0,3RECV_F2,1F3,1SEND_F3,1B1,"
+    "1WAIT_SEND_F1,1SEND_B1,3RECV_F3,3F2,3B2,3SEND_B2,1RECV_B2,3F3,3B3,3SEND_B3,1RECV_B3,1B2,1WAIT_SEND_F2,"
+    "1SEND_B2,1B3,1WAIT_SEND_F3,1SEND_B3,3WAIT_SEND_B0,3WAIT_SEND_B1,1WAIT_SEND_B0,1WAIT_SEND_B1,"
+    "3WAIT_SEND_B2,3WAIT_SEND_B3,1WAIT_SEND_B2,1WAIT_SEND_B3\r\n"};
+
+TEST_F(ScheduleCommands, MessagesOfPyTorchsComputeCommsReturnAtOnce) {
+  for (std::size_t i = 0; i < std::size(kComputeComms); ++i) {
+    const std::string name = i == 0 ? "1f1b --pp 3" : "interleaved --pp 2";
+    write("comms.csv", kComputeComms[i]);
+    const std::string costs = " --costs " + path("costs.json");
+    for (const char* key : {"makespan_us", "bubble_fraction"}) {
+      EXPECT_DOUBLE_EQ(simulated(path("comms.csv") + costs, key),
+                       simulated("--schedule " + name + " --microbatches 4" + costs, key))
+          << name << ' ' << key;
+    }
+    const std::string table = run("schedule " + path("comms.csv") + " --compare 1f1b,interleaved");
+    const auto row = [&](const std::string& start) {
+      const std::size_t at = table.find('\n' + start + ' ') + 1 + start.size();
+      return table.substr(at, table.find('\n', at) - at);
+    };
+    const std::string found = row(path("comms.csv"));
+    const std::string expected = row(i == 0 ? "1f1b" : "interleaved");
+    EXPECT_EQ(found.substr(found.find_first_not_of(' ')), expected.substr(expected.find_first_not_of(' ')));
+    // Printed as it is, transfers included.
+    EXPECT_THAT(run("schedule " + path("comms.csv") + " --format csv"), HasSubstr("0F0,0SEND_F0,"));
+  }
 }
 
 TEST_F(ScheduleCommands, SimulatesNamesAndFiles) {
