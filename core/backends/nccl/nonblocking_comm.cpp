@@ -23,18 +23,12 @@ void connect_at_once() {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
-constexpr int kOrdersLaunches = 22600;  // NCCL 2.26.0
-constexpr int kStartsAreOrdered =
-    12030;  // CUDA 12.3; before, NCCL runs one after the other, and messages may hang
-
-/// Kernels of different communicators start in the order in which the host asked for them, so that no two of them
-/// each keep multiprocessors that the other needs.
-void start_in_order() {
-  int nccl = 0;
-  int driver = 0;
-  check_nccl(ncclGetVersion(&nccl), "ncclGetVersion");
-  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
-  if (nccl >= kOrdersLaunches && driver >= kStartsAreOrdered) ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
+/// With NCCL_LAUNCH_ORDER_IMPLICIT a kernel waits until the one asked for before it has started, whatever its communicator.
+/// The second send of a channel starts when the first has been received, and would hold up the receives that the sender is
+/// waiting for: DualPipeV always hangs. The variable is for devices on which the kernels of several communicators do not
+/// fit together; here they do (block_budget.hpp).
+void start_as_streams_allow() {
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
 }
 
 }  // namespace
@@ -44,7 +38,7 @@ NonblockingComm::NonblockingComm(const ncclUniqueId& id, int ranks, int rank, st
     : name_(std::move(name)), timeout_(timeout) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   connect_at_once();
-  start_in_order();
+  start_as_streams_allow();
   config.blocking = 0;
   config.commName = name_.c_str();
   if (max_ctas > 0) config.maxCTAs = max_ctas;

@@ -19,7 +19,8 @@ class NonblockingComm {
   /// Collective over the `ranks` processes that were given `id`; this one is number `rank` of them. `name`
   /// appears in errors, in NCCL's log and in traces. `max_ctas` bounds the thread blocks of an operation; 0
   /// leaves it to NCCL. Sets NCCL_RUNTIME_CONNECT to 0 where the environment says nothing: connections are
-  /// made now, not by the first call. Likewise NCCL_LAUNCH_ORDER_IMPLICIT to 1, where NCCL has it. Throws Error when NCCL refuses or `timeout` passes.
+  /// made now, not by the first call. Sets NCCL_LAUNCH_ORDER_IMPLICIT to 0 whatever the environment says: with it, a send that
+  /// waits behind another would hold up all later calls. Throws Error when NCCL refuses or `timeout` passes.
   NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
                   Seconds timeout);
   /// Waits for what is in progress, forgets registered memory and frees the communicator; aborts it when an exception is on its way.

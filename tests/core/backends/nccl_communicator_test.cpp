@@ -512,9 +512,6 @@ TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocess
     // With everybody, both ways; what is waited for needs none of its own.
     EXPECT_EQ(rank.nccl.multiprocessors_for_computation(),
               132 - 2 * (world() - 1) * NcclBlocks().per_message);
-    if (world() > 1) {
-      EXPECT_STREQ(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT"), "1");
-    }
     rank.nccl.barrier(Group::world);
   }
   EXPECT_EQ(fake::stream_priorities().size(), world() > 1 ? 1U : 0U);
@@ -522,6 +519,25 @@ TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocess
   EXPECT_GT(fake::stream_priorities()[-5], 0);
   EXPECT_THROW(Rank(layout, Seconds{300}, nullptr, 40), InputError);
   MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// Though the environment asks for launches in the order of the calls: NCCL would start no receive before the second send.
+TEST(NcclCommunicator, ASendBehindAnotherHoldsUpNothingElse) {
+  if (world() < 2) GTEST_SKIP() << "needs two ranks";
+  ASSERT_EQ(::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1), 0);
+  Rank rank(two_by(1, world()), Seconds{20});
+  const int me = rank.nccl.rank();
+  const int next = (me + 1) % world();
+  const int before = (me + world() - 1) % world();
+  OnDevice<int> sent[] = {OnDevice<int>(kMany, me), OnDevice<int>(kMany, me + 100)};
+  OnDevice<int> received[] = {OnDevice<int>(kMany), OnDevice<int>(kMany)};
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 2; ++i) tickets.push_back(rank.nccl.send(sent[i].matrix(), next, i));
+  for (int i = 0; i < 2; ++i) tickets.push_back(rank.nccl.receive(received[i].matrix(), before, i));
+  for (int i : {2, 3, 0, 1}) rank.nccl.wait(tickets[static_cast<std::size_t>(i)]);
+  EXPECT_EQ(received[0][kMany - 1], before);
+  EXPECT_EQ(received[1][kMany - 1], before + 100);
+  rank.nccl.barrier(Group::world);
 }
 
 TEST(NcclCommunicator, AMessageThatTheScheduleDoesNotHaveIsRefused) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <tuple>
@@ -21,8 +22,10 @@ class WritingCommunicator final : public Communicator {
  public:
   WritingCommunicator(const Layout& layout, int rank) : Communicator(layout, rank) {}
   void barrier(Group group) override {
-    Ticket ticket = note({OrderedCall::Kind::collective, fmt::format("barrier over {}", name_of(group)),
-                          members(group), 0, 0, 0});
+    OrderedCall call{OrderedCall::Kind::collective, fmt::format("barrier over {}", name_of(group)),
+                     members(group)};
+    call.on_host = true;
+    Ticket ticket = note(std::move(call));
     finish(ticket);
   }
   Seconds now() const override { return {}; }
@@ -34,28 +37,38 @@ class WritingCommunicator final : public Communicator {
     calls.push_back(std::move(call));
     return {tickets_};
   }
-  Ticket begin(const Collective& call) override {
+  OrderedCall written(const Collective& call) const {
     const bool rooted = call.kind == CollectiveKind::broadcast || call.kind == CollectiveKind::reduce;
-    return note({OrderedCall::Kind::collective,
-                 fmt::format("{} over {}", plumbline::name_of(call.kind), plumbline::name_of(call.group)) +
-                     (rooted ? fmt::format(", root {}", call.root) : ""),
-                 members(call.group), 0, call.uneven() ? 0 : call.whole().bytes().value, 0});
+    OrderedCall result{
+        OrderedCall::Kind::collective,
+        fmt::format("{} over {}", plumbline::name_of(call.kind), plumbline::name_of(call.group)) +
+            (rooted ? fmt::format(", root {}", call.root) : ""),
+        members(call.group), 0, call.uneven() ? 0 : call.whole().bytes().value};
+    if (call.group >= Group::vocab_hidden || call.group == Group::between_instances)
+      result.own_order = plumbline::name_of(call.group);
+    result.on_host = is_on_host(call.input);
+    return result;
   }
+  Ticket begin(const Collective& call) override { return note(written(call)); }
   Ticket begin(const PointToPoint& message) override {
     const bool sends = message.kind == PointToPoint::Kind::send;
-    return note({sends ? OrderedCall::Kind::send : OrderedCall::Kind::receive,
-                 sends ? "send" : "receive",
-                 {message.peer},
-                 message.tag,
-                 message.buffer.bytes().value,
-                 0});
+    OrderedCall call{sends ? OrderedCall::Kind::send : OrderedCall::Kind::receive,
+                     sends ? "send" : "receive",
+                     {message.peer},
+                     message.tag,
+                     message.buffer.bytes().value};
+    call.on_host = is_on_host(message.buffer);
+    return note(std::move(call));
   }
   Ticket begin(Follower follower) override {
-    if (follower.prepare)
-      throw Error("message order: collectives that start by themselves are not written down");
-    // As if the rank itself waited for what comes before: whatever runs so runs where the device does.
-    if (follower.before) finish(follower.before);
-    return begin(follower.call);
+    OrderedCall call = written(follower.call);
+    call.after = follower.before.id;
+    if (follower.prepare) follower.prepare();  // computes nothing here
+    return note(std::move(call));
+  }
+  /// untouched_memory() begins at the lowest addresses.
+  static bool is_on_host(const Matrix& buffer) {
+    return reinterpret_cast<std::uintptr_t>(buffer.data) >= (std::uintptr_t{1} << 40);
   }
   void finish(Ticket& ticket) override {
     calls.push_back({OrderedCall::Kind::wait, "", {}, 0, 0, ticket.id});
@@ -70,12 +83,15 @@ class WritingCommunicator final : public Communicator {
 class Meetings {
  public:
   explicit Meetings(const std::vector<RankCalls>& ranks)
-      : ranks_(ranks), next_(ranks.size(), 0), places_(ranks.size()) {}
+      : ranks_(ranks), next_(ranks.size(), 0), followers_(ranks.size()), places_(ranks.size()) {}
 
   std::string find() {
     for (bool moved = true; moved && fault_.empty();) {
       moved = false;
-      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) moved = advance(rank) || moved;
+      for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+        moved = post_followers(rank) || moved;
+        moved = advance(rank) || moved;
+      }
     }
     if (!fault_.empty()) return fault_;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -94,9 +110,10 @@ class Meetings {
   struct Key {
     std::vector<int> who;
     int tag;
+    std::string own_order;
     std::size_t number;
     bool operator<(const Key& o) const {
-      return std::tie(who, tag, number) < std::tie(o.who, o.tag, o.number);
+      return std::tie(who, tag, own_order, number) < std::tie(o.who, o.tag, o.own_order, o.number);
     }
   };
   struct Meeting {
@@ -119,13 +136,13 @@ class Meetings {
     while (next_[rank] < calls.size() && fault_.empty()) {
       const OrderedCall& call = calls[next_[rank]];
       if (call.kind == OrderedCall::Kind::wait) {
-        const auto place = places_[rank].find(call.ticket);
-        if (place == places_[rank].end()) {
+        if (!places_[rank].contains(call.ticket) && !follows(rank, call.ticket)) {
           fault_ = fmt::format("rank {} waits for what it has not started", rank);
           return true;
         }
-        const Meeting& meeting = meetings_.at(place->second);
-        if (meeting.there.size() < meeting.wanted) return moved;
+        if (!is_done(rank, call.ticket)) return moved;
+      } else if (call.after != 0) {
+        followers_[rank].push_back(&call);
       } else {
         post(static_cast<int>(rank), call);
       }
@@ -135,13 +152,38 @@ class Meetings {
     return moved;
   }
 
+  bool is_done(std::size_t rank, std::int64_t ticket) const {
+    const auto place = places_[rank].find(ticket);
+    if (place == places_[rank].end()) return false;
+    const Meeting& meeting = meetings_.at(place->second);
+    return meeting.there.size() >= meeting.wanted;
+  }
+
+  bool follows(std::size_t rank, std::int64_t ticket) const {
+    return std::any_of(followers_[rank].begin(), followers_[rank].end(),
+                       [&](const OrderedCall* call) { return call->ticket == ticket; });
+  }
+
+  /// Those whose predecessors are done; of one group in the order of the calls.
+  bool post_followers(std::size_t rank) {
+    std::set<std::string> held_up;
+    return std::erase_if(followers_[rank], [&](const OrderedCall* call) {
+             if (held_up.contains(call->name) || !is_done(rank, call->after)) {
+               held_up.insert(call->name);
+               return false;
+             }
+             post(static_cast<int>(rank), *call);
+             return true;
+           }) > 0;
+  }
+
   void post(int rank, const OrderedCall& call) {
-    Key key{call.peers, -1, 0};
+    Key key{call.peers, -1, call.own_order, 0};
     if (call.kind != OrderedCall::Kind::collective) {
       const bool sends = call.kind == OrderedCall::Kind::send;
-      key = {{sends ? rank : call.peers.front(), sends ? call.peers.front() : rank}, call.tag, 0};
+      key = {{sends ? rank : call.peers.front(), sends ? call.peers.front() : rank}, call.tag, "", 0};
     }
-    key.number = counts_[{rank, static_cast<int>(call.kind), key.who, key.tag}]++;
+    key.number = counts_[{rank, static_cast<int>(call.kind), key.who, key.tag, key.own_order}]++;
     Meeting& meeting = meetings_[key];
     if (meeting.first == nullptr) {
       meeting.first = &call;
@@ -165,6 +207,9 @@ class Meetings {
     while (seen.insert(rank).second) {
       if (next_[rank] >= ranks_[rank].size()) return text + fmt::format("; rank {} is done", rank);
       const OrderedCall& wait = ranks_[rank][next_[rank]];
+      if (!places_[rank].contains(wait.ticket))
+        return text + fmt::format("; rank {} waits in call {} for what a call before it holds up", rank,
+                                  next_[rank] + 1);
       const Meeting& meeting = meetings_.at(places_[rank].at(wait.ticket));
       const auto absent = std::find_if(meeting.all.begin(), meeting.all.end(),
                                        [&](int member) { return !meeting.there.contains(member); });
@@ -180,9 +225,10 @@ class Meetings {
 
   const std::vector<RankCalls>& ranks_;
   std::vector<std::size_t> next_;
-  std::vector<std::map<std::int64_t, Key>> places_;  // of every rank, by ticket
+  std::vector<std::vector<const OrderedCall*>> followers_;  // of every rank, not posted yet
+  std::vector<std::map<std::int64_t, Key>> places_;         // of every rank, by ticket
   std::map<Key, Meeting> meetings_;
-  std::map<std::tuple<int, int, std::vector<int>, int>, std::size_t> counts_;
+  std::map<std::tuple<int, int, std::vector<int>, int, std::string>, std::size_t> counts_;
   std::string fault_;
 };
 

@@ -20,10 +20,13 @@ struct OrderedCall {
   int tag = 0;              // of a message
   std::int64_t bytes = 0;   // of the whole collective, of the message; 0 where members have different numbers
   std::int64_t ticket = 0;  // what a wait waits for is the call of the rank with the same number
+  std::int64_t after = 0;   // it starts by itself when the call with this number is done; 0: at once
+  std::string own_order{};  // of a collective whose group has a communicator of its own: the group
+  bool on_host = false;     // its memory is the host's
 };
 using RankCalls = std::vector<OrderedCall>;
 
-/// The calls of a step, by world rank. Throws Error with a split vocabulary, whose collectives start by themselves.
+/// The calls of a step, by world rank.
 std::vector<RankCalls> calls_of_step(const RunConfig& config, const Schedule& schedule);
 
 /// Where the ranks hang, or what meets that does not belong together: one line; empty when all get to the end. A wait ends

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <thread>
@@ -19,6 +20,7 @@
 namespace {
 
 using plumbline::fake::Meeting;
+using plumbline::fake::Place;
 using plumbline::fake::SharedComm;
 using plumbline::fake::Stream;
 using plumbline::fake::submit;
@@ -62,16 +64,29 @@ bool on_device(const void* data) {
   return found.type == cudaMemoryTypeDevice;
 }
 
+/// With NCCL_LAUNCH_ORDER_IMPLICIT a kernel waits for the start of the one that was asked for before it.
+std::function<void()> in_launch_order(std::function<void()> work) {
+  static std::shared_ptr<Place> last;
+  const char* ordered = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+  if (ordered == nullptr || std::strcmp(ordered, "1") != 0) return work;
+  const auto before = std::exchange(last, std::make_shared<Place>());
+  return [before, started = last, work = std::move(work)] {
+    if (before) before->wait();
+    started->reach();
+    work();
+  };
+}
+
 /// Refuses host memory, which NCCL's kernels cannot use.
 ncclResult_t enqueue(const char* name, ncclComm_t comm, cudaStream_t stream, const void* from, const void* to,
                      std::function<void(SharedComm&)> work) {
   if (!on_device(from) || !on_device(to)) return ncclInvalidArgument;
   ++plumbline::fake::calls_made()[name];
   ++of(comm)->under_way;
-  submit(of(stream), [comm, work = std::move(work)] {
-    work(*of(comm));
-    --of(comm)->under_way;
-  });
+  submit(of(stream), in_launch_order([comm, work = std::move(work)] {
+           work(*of(comm));
+           --of(comm)->under_way;
+         }));
   return ncclInProgress;
 }
 
