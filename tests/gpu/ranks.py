@@ -4,13 +4,15 @@ CPU.
 
     tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short]
 
---short: fifteen splits over two ranks in bf16, sums of attention in any order, the watchdog and a look at the device's
-memory, for a slot of minutes.
+--short: fifteen splits over two ranks, three of them in bf16 too, sums of attention in any order, the watchdog and a look at
+the device's memory, for a slot of minutes.
 
-Every split of the work gives the single rank's loss (fp32 to 1e-4, bf16 to 3e-2), with deterministic_mode twice the same
+Every split of the work gives the loss (to 1e-4) and, tensor by tensor, the gradients (to 1e-3) that a CPU has in fp32, after two
+updates; in bf16 the loss of a single rank to 3e-2; with deterministic_mode twice the same
 bits; with linear layers in FP8 that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; without
 deterministic_mode the loss is that with it, to 3e-2; a rank that
-stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not.
+stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not. What hangs is
+ended; the other checks run all the same.
 """
 import json
 import os
@@ -19,6 +21,12 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import gradients
+
+# The watchdog names what hangs before the run is ended for its time.
+WATCHDOG_S = 60
+LIMIT_S = 150
 
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
@@ -112,61 +120,118 @@ def settings_of(tensor, pipeline, data, more, precision):
             "world_size": tensor * pipeline * data, "precision": precision, **more}
 
 
-def run(plumbline, config, settings):
+def finished(line, environment):
+    """The exit code, standard output and standard error of a command; None for the code of one that took LIMIT_S: all of its
+    processes are ended."""
+    with subprocess.Popen(line, env={"PLUMBLINE_NCCL_TIMEOUT": str(WATCHDOG_S), **environment}, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            return (lambda texts: (process.returncode, *texts))(process.communicate(timeout=LIMIT_S))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return (None, *process.communicate())
+
+
+def run(plumbline, config, settings, options=()):
     # The fastest product differs from process to process, and with it the bits.
     environment = {**os.environ, "PLUMBLINE_GEMM_CHOICE": "first"}
-    done = subprocess.run(command(plumbline, config, settings), env=environment, capture_output=True, text=True,
-                          timeout=300)
-    if done.returncode != 0:
-        return None, f"exit code {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"
-    return json.loads(done.stdout), ""
+    code, output, errors = finished([*command(plumbline, config, settings), *options], environment)
+    if code is None:
+        return None, f"hangs: ended after {LIMIT_S} s: {errors.strip().splitlines()[-1:]}"
+    if code != 0:
+        return None, f"exit code {code}: {errors.strip().splitlines()[-1:]}"
+    return json.loads(output), ""
+
+
+def run_with_gradients(plumbline, config, settings):
+    """The record, the gradients of the last step, and what went wrong."""
+    path = os.path.join(os.path.dirname(config), "gradients.safetensors")
+    record, problem = run(plumbline, config, settings, ["--save-gradients", path])
+    if record is None:
+        return None, {}, problem
+    found = gradients.read(path)
+    os.remove(path)
+    return record, found, ""
+
+
+def fp32_reference(plumbline, config):
+    """Loss and gradients of a CPU, and what went wrong."""
+    record, found, problem = run_with_gradients(plumbline, config, {**settings_of(1, 1, 1, {}, "fp32"), "backend": "cpu"})
+    return (record["measurement"]["loss"], found) if record else None, problem
+
+
+def fp32_failure(name, record, found, reference):
+    loss, wanted = record["measurement"]["loss"], reference[0]
+    if not abs(loss - wanted) <= 1e-4 * abs(wanted):
+        return [f"{name}: loss {loss}, a CPU has {wanted}"]
+    worst, tensor = gradients.worst_difference(found, reference[1])
+    if worst <= gradients.TOLERANCE:
+        return []
+    return [f"{name}: the gradient of {tensor} is {worst:.2g} of its norm away from a CPU's, expected at most {gradients.TOLERANCE}"]
+
+
+def check_fp32_split(plumbline, config, name, settings, reference, out):
+    """Loss and gradients of a split in fp32; returns the loss, None where it did not run, and failures."""
+    record, found, problem = run_with_gradients(plumbline, config, settings)
+    if record is None:
+        return None, [f"{name}: {problem}"]
+    measured = record["measurement"]
+    out.write(json.dumps({"check": name, "loss": measured["loss"], "loss_of_cpu": reference[0],
+                          "gradient_norm": gradients.total_norm(found), "gradient_norm_of_cpu": gradients.total_norm(reference[1]),
+                          "gradient_difference": gradients.worst_difference(found, reference[1]),
+                          "computed_by": (measured.get("gpu") or {}).get("computed_by")}) + "\n")
+    return measured["loss"], fp32_failure(name, record, found, reference)
+
+
+def check_bf16_split(plumbline, config, name, settings, wanted, out):
+    record, problem = run(plumbline, config, settings)
+    if record is None:
+        return None, [f"{name}: {problem}"]
+    loss = record["measurement"]["loss"]
+    out.write(json.dumps({"check": name, "loss": loss, "loss_of_one_rank": wanted}) + "\n")
+    if not abs(loss - wanted) <= 3e-2 * abs(wanted):
+        return loss, [f"{name}: loss {loss}, a single rank has {wanted}"]
+    return loss, []
+
+
+def check_same_bits(plumbline, config, name, settings, loss):
+    again, problem = run(plumbline, config, settings)
+    if again is None:
+        return [f"{name}, the second time: {problem}"]
+    found = again["measurement"]["loss"]
+    return [] if found == loss else [f"{name}: loss {loss}, and {found} the second time"]
+
+
+def check_listed(plumbline, config, out, splits, in_bf16, twice):
+    """`in_bf16`, `twice`: of the number of a split."""
+    reference, problem = fp32_reference(plumbline, config)
+    if reference is None:
+        return [f"fp32 on the CPU: {problem}"]
+    alone, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
+    if alone is None:
+        return [f"a single rank in bf16: {problem}"]
+    failures = []
+    for number, (tensor, pipeline, data, more) in enumerate(splits):
+        for precision in ("fp32", "bf16") if in_bf16(number) else ("fp32",):
+            name = f"{precision} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+            settings = settings_of(tensor, pipeline, data, more, precision)
+            if precision == "fp32":
+                loss, found = check_fp32_split(plumbline, config, name, settings, reference, out)
+            else:
+                loss, found = check_bf16_split(plumbline, config, name, settings, alone["measurement"]["loss"], out)
+            failures += found
+            if loss is not None and twice(number, precision):
+                failures += check_same_bits(plumbline, config, name, settings, loss)
+    return failures
 
 
 def check_short_splits(plumbline, config, out):
-    failures = []
-    reference, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
-    if reference is None:
-        return [f"a single rank: {problem}"]
-    wanted = reference["measurement"]["loss"]
-    for number, (tensor, pipeline, data, more) in enumerate(SHORT_SPLITS):
-        name = f"bf16 tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-        settings = settings_of(tensor, pipeline, data, more, "bf16")
-        record, problem = run(plumbline, config, settings)
-        if record is None:
-            failures.append(f"{name}: {problem}")
-            continue
-        measured = record["measurement"]
-        loss = measured["loss"]
-        out.write(json.dumps({"check": name, "loss": loss, "loss_of_one_rank": wanted,
-                              "computed_by": (measured.get("gpu") or {}).get("computed_by")}) + "\n")
-        if not abs(loss - wanted) <= 3e-2 * abs(wanted):
-            failures.append(f"{name}: loss {loss}, a single rank has {wanted}")
-        if number % 5 == 0:  # each way to split once
-            again, problem = run(plumbline, config, settings)
-            if again is None or again["measurement"]["loss"] != loss:
-                failures.append(f"{name}: loss {loss}, and {again and again['measurement']['loss']} the second time")
-    return failures
+    return check_listed(plumbline, config, out, SHORT_SPLITS, lambda number: number % 5 == 0,
+                        lambda number, precision: number == 0 and precision == "bf16")
 
 
 def check_splits(plumbline, config, out):
-    failures = []
-    for precision, tolerance in (("fp32", 1e-4), ("bf16", 3e-2)):
-        reference = None
-        for tensor, pipeline, data, more in SPLITS:
-            name = f"{precision} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-            record, problem = run(plumbline, config, settings_of(tensor, pipeline, data, more, precision))
-            again, _ = run(plumbline, config, settings_of(tensor, pipeline, data, more, precision))
-            if record is None or again is None:
-                failures.append(f"{name}: {problem}")
-                continue
-            loss = record["measurement"]["loss"]
-            reference = loss if reference is None else reference
-            out.write(json.dumps({"check": name, "loss": loss, "gpu": record["machine"]["gpu"]}) + "\n")
-            if abs(loss - reference) > tolerance * abs(reference):
-                failures.append(f"{name}: loss {loss}, a single rank has {reference}")
-            if again["measurement"]["loss"] != loss:
-                failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
-    return failures
+    return check_listed(plumbline, config, out, SPLITS, lambda number: True, lambda number, precision: True)
 
 
 def check_any_order(plumbline, config, out):
@@ -307,7 +372,8 @@ def rank_process(mark, rank):
 
 def check_watchdog(plumbline, config, out):
     mark = f"PLUMBLINE_TEST_MARK={os.getpid()}"
-    environment = {**os.environ, "PLUMBLINE_NCCL_TIMEOUT": "5", "PLUMBLINE_TEST_MARK": str(os.getpid())}
+    # The time bounds the making of communicators, too.
+    environment = {**os.environ, "PLUMBLINE_NCCL_TIMEOUT": "20", "PLUMBLINE_TEST_MARK": str(os.getpid())}
     # Tensor parallelism: nearly all of a step stands between two collectives.
     settings = {**settings_of(2, 1, 1, {}, "fp32"), "steps": 100000}
     with subprocess.Popen(command(plumbline, config, settings), env=environment, text=True,
@@ -325,10 +391,10 @@ def check_watchdog(plumbline, config, out):
         os.kill(pid, signal.SIGSTOP)
         begin = time.monotonic()
         try:
-            output = "".join(process.communicate(timeout=60))
+            output = "".join(process.communicate(timeout=75))
         except subprocess.TimeoutExpired:
             process.kill()
-            return ["watchdog: nothing was said within 60 s of rank 1 stopping"]
+            return ["watchdog: nothing was said within 75 s of rank 1 stopping"]
         finally:
             try:
                 os.kill(pid, signal.SIGCONT)
@@ -372,9 +438,9 @@ def check_device_memory(plumbline, config, out, splits=((1, 1, 1), (2, 1, 1), (1
 
 def check_budget(plumbline, config, out):
     settings = {**settings_of(1, 1, 1, {}, "fp32"), "memory_budget": "1MiB"}
-    done = subprocess.run(command(plumbline, config, settings), capture_output=True, text=True, timeout=300)
-    out.write(json.dumps({"check": "budget", "exit_code": done.returncode}) + "\n")
-    return [] if done.returncode == 3 else [f"budget: exit code {done.returncode}, expected 3"]
+    code, _, _ = finished(command(plumbline, config, settings), os.environ)
+    out.write(json.dumps({"check": "budget", "exit_code": code}) + "\n")
+    return [] if code == 3 else [f"budget: exit code {code}, expected 3"]
 
 
 LANES = [  # tensor, data, more settings, the lane
@@ -389,12 +455,11 @@ def check_lanes(plumbline, config, out):
     trace = os.path.join(os.path.dirname(config), "lanes.json")
     for tensor, data, more, lane in LANES:
         settings = settings_of(tensor, 1, data, more, "bf16")
-        done = subprocess.run(command(plumbline, config, settings) + ["--trace", trace], capture_output=True, text=True,
-                              timeout=300)
-        found = json.loads(done.stdout)["measurement"].get("lanes", {}).get(lane) if done.returncode == 0 else None
+        record, problem = run(plumbline, config, settings, ["--trace", trace])
+        found = record["measurement"].get("lanes", {}).get(lane) if record else None
         out.write(json.dumps({"check": f"lanes {lane}", **(found or {})}) + "\n")
         if found is None or not 0 <= found["exposed_s"] <= found["time_s"] * 1.001:
-            failures.append(f"lane of {lane}: found {found}, expected a time and at most as much waiting; exit code {done.returncode}")
+            failures.append(f"lane of {lane}: found {found}, expected a time and at most as much waiting; {problem}")
     return failures
 
 
@@ -417,7 +482,10 @@ def main():
                        "deterministic_mode": True}, file)
         failures = []
         for check in SHORT if "--short" in sys.argv[3:] else FULL:
-            failures += check(plumbline, config, out)
+            try:
+                failures += check(plumbline, config, out)
+            except Exception as error:  # the others say what they find all the same
+                failures.append(f"{check.__name__}: {type(error).__name__}: {error}")
     for failure in failures:
         print(failure)
     print(f"{len(failures)} failures")

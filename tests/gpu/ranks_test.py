@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The checks of splits without a GPU: the program itself on backend cpu passes them; a learning rate of 0, a missing reduction, a
+swapped gradient and a rank that hangs do not.
+
+    ranks_test.py PLUMBLINE     run by CTest
+"""
+import array
+import io
+import json
+import os
+import sys
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import gradients  # noqa: E402
+import ranks  # noqa: E402
+
+PLUMBLINE = ""
+SPLITS = [(2, 1, 1, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"})]
+
+
+class RanksTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.config = os.path.join(folder.name, "config.yaml")
+        with open(self.config, "w", encoding="utf-8") as file:
+            json.dump({"model": {**ranks.MODEL, "num_hidden_layers": 2}, "backend": "cpu", "seq_length": 32, "micro_batch_size": 1,
+                       "global_batch_size": 4, "warmup_steps": 1, "steps": 2}, file)
+
+    def check(self, splits):
+        out = io.StringIO()
+        return ranks.check_listed(PLUMBLINE, self.config, out, splits, lambda number: False, lambda number, precision: False), out
+
+    def test_the_program_passes(self):
+        failures, out = self.check(SPLITS)
+        self.assertEqual(failures, [])
+        rows = [json.loads(line) for line in out.getvalue().splitlines()]
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertGreater(row["gradient_norm"], 0)
+            self.assertLess(row["gradient_difference"][0], 1e-4)
+
+    def test_wrong_gradients_fail(self):
+        for fault in ("learning rate 0", "missing reduction", "swapped", "lost", "not finite"):
+            with self.subTest(fault):
+                failures = self.failures_with(fault)
+                self.assertEqual(len(failures), 1, failures)
+                self.assertIn("tp2", failures[0])
+
+    def failures_with(self, fault):
+        run = ranks.run_with_gradients
+
+        def faulty(plumbline, config, settings):
+            split = settings["world_size"] > 1
+            if split and fault == "learning rate 0":
+                settings = {**settings, "learning_rate": "0"}
+            record, found, problem = run(plumbline, config, settings)
+            query, other = (f"model.layers.{layer}.self_attn.q_proj.weight" for layer in (0, 1))
+            if split and fault == "missing reduction":
+                found = {name: array.array("f", (value / 2 for value in values)) for name, values in found.items()}
+            elif split and fault == "swapped":
+                found[query], found[other] = found[other], found[query]
+            elif split and fault == "lost":
+                del found[query]
+            elif split and fault == "not finite":
+                found[query][3] = float("nan")
+            return record, found, problem
+
+        with mock.patch.object(ranks, "run_with_gradients", faulty):
+            return self.check(SPLITS[:1])[0]
+
+    def test_what_hangs_is_ended(self):
+        program = os.path.join(os.path.dirname(self.config), "hangs")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\necho rank 1 has not reached it >&2\nsleep 100 &\nwait\n")
+        os.chmod(program, 0o755)
+        begin = time.monotonic()
+        with mock.patch.object(ranks, "LIMIT_S", 1):
+            record, problem = ranks.run(program, self.config, {})
+        self.assertIsNone(record)
+        self.assertIn("hangs: ended after 1 s: ['rank 1 has not reached it']", problem)
+        self.assertLess(time.monotonic() - begin, 50)
+
+    def test_later_checks_run(self):
+        def ends(_plumbline, _config, _out):
+            raise OSError("gone")
+
+        def fails(_plumbline, _config, _out):
+            return ["found"]
+
+        out = os.path.join(os.path.dirname(self.config), "out.jsonl")
+        with mock.patch.object(ranks, "SHORT", (ends, fails)), mock.patch.object(sys, "argv", ["ranks.py", "x", out, "--short"]), \
+                mock.patch("sys.stdout", new_callable=io.StringIO) as printed, self.assertRaises(SystemExit) as ended:
+            ranks.main()
+        self.assertEqual(ended.exception.code, 1)
+        self.assertEqual(printed.getvalue(), "ends: OSError: gone\nfound\n2 failures\n")
+
+    def test_differences(self):
+        one = array.array("f", (3, 4))
+        for found, wanted, expected in (({"a": one}, {"a": one}, (0.0, "a")),
+                                        ({"a": array.array("f", (3, 5))}, {"a": one}, (0.2, "a")),
+                                        ({}, {"a": one}, (float("inf"), "a")),
+                                        ({"a": one}, {"a": one[:1]}, (float("inf"), "a")),
+                                        ({"a": one}, {"a": array.array("f", (0, 0))}, (float("inf"), "a"))):
+            self.assertEqual(gradients.worst_difference(found, wanted), expected)
+
+
+if __name__ == "__main__":
+    PLUMBLINE = sys.argv.pop(1)
+    unittest.main()
