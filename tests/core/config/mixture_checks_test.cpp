@@ -152,7 +152,6 @@ TEST(MixtureChecks, SayWhatDoesNotFitInOneLine) {
        "moe_router_bias_update_rate: found 0 with qwen3-30b-a3b"},
       {"deepseek-v3", [](RunConfig& c) { c.parallel.context = c.parallel.world_size = 2; },
        "context_parallel_size: found 2 with deepseek-v3"},
-      {"deepseek-v3", [](RunConfig& c) { c.model.latent.query_rank = 0; }, "without q_lora_rank"},
       {"deepseek-v3",
        [](RunConfig& c) {
          c.numerics.fp8.format = Fp8Format::hybrid;
