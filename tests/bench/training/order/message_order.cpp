@@ -62,7 +62,7 @@ class WritingCommunicator final : public Communicator {
   }
   Ticket begin(Follower follower) override {
     OrderedCall call = written(follower.call);
-    call.after = follower.before.id;
+    if (follower.before) call.after = follower.before.id;
     if (follower.prepare) follower.prepare();  // computes nothing here
     return note(std::move(call));
   }
