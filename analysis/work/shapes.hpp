@@ -268,7 +268,7 @@ struct StageShape {
   std::int64_t qkv() const { return q + k + values(); }
   /// Of latent attention: width of what queries, keys and values are made from, with the keys' rotated elements; and of
   /// the keys' other elements.
-  /// Of what queries are made from: compressed, or what the first norm gave.
+  /// The input of the queries' product: compressed, or what the first norm gave.
   std::int64_t query_width() const { return query_rank > 0 ? query_rank : hidden; }
   std::int64_t compressed() const { return query_rank + kv_rank + rotated; }
   std::int64_t own_keys() const { return heads * (head_dim - rotated); }

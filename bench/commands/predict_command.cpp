@@ -50,7 +50,7 @@ void explain(const Prediction& prediction) {
   }
 }
 
-/// What predictions take otherwise than the model's file has it.
+/// Notes on keys of the model's file that predictions simplify.
 std::vector<std::string> notes_about(const RunConfig& config) {
   std::vector<std::string> notes;
   const auto add = [&](const char* key, const ModelConfig& model) {

@@ -34,8 +34,7 @@ std::optional<std::string> why_not_in_host_memory(const RunConfig& config, Ranks
   if (needed <= available) return std::nullopt;
   return fmt::format(
       "host memory: found {} available, expected {} for the {} {} of this host; use more hosts (--hostfile), "
-      "a "
-      "smaller model or micro-batch, or backend emulated, which has no tensors",
+      "a smaller model or micro-batch, or backend emulated, which has no tensors",
       brief_bytes(available), brief_bytes(needed), ranks.count, ranks.count == 1 ? "rank" : "ranks");
 }
 

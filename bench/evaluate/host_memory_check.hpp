@@ -1,4 +1,4 @@
-// Whether the memory of this host has room for the ranks that it takes, before anything is started.
+// The check, before anything is started, that the memory of this host has room for the ranks that it takes.
 #pragma once
 
 #include <optional>

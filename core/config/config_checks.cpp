@@ -361,7 +361,7 @@ std::optional<std::string> why_gradients_are_not_deferred(const RunConfig& confi
   return std::nullopt;
 }
 
-/// What of a model is predicted and not executed.
+/// The reason why a model is predicted and not executed.
 std::optional<std::string> why_model_is_predicted_only(const ModelConfig& model, Backend backend) {
   if (!model.rope_scaling.predicted_type.empty() && backend != Backend::emulated) {
     return fmt::format(

@@ -193,7 +193,7 @@ PLUMBLINE_INLINE Lanes joined(Eight low, Eight high) {
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-/// What a loop sums up lane by lane, in halves: where registers are narrower than sixteen lanes, GCC keeps a Lanes that
+/// A loop's sum of every lane, in halves: where registers are narrower than sixteen lanes, GCC keeps a Lanes that
 /// lives from one turn to the next in memory (four times the time of a sum of squares with AVX2).
 struct LaneSum {
   Eight low{}, high{};

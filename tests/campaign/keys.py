@@ -10,7 +10,7 @@ MODELS = {
     "mixture": {"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 8,
                 "num_key_value_heads": 8, "intermediate_size": 2816, "vocab_size": 32000, "max_position_embeddings": 4096,
                 "rms_norm_eps": 1.0e-6, "tie_word_embeddings": False, "num_local_experts": 4, "num_experts_per_tok": 2}}
-# What makes other keys work.
+# Settings that other keys need.
 SWITCHES = [{"tp": "2"}, {"tp": "2", "sequence_parallel": "true"}, {"pp": "2"}, {"pp": "4"}, {"dp": "2"}, {"dp": "4"},
             {"cp": "2"}, {"dp": "2", "zero_stage": "1"}, {"dp": "2", "zero_stage": "3"}, {"dp": "2", "ep": "2"},
             {"precision": "fp8"}, {"precision": "fp32"}, {"recompute_granularity": "full"}, {"optimizer": "sgd"},

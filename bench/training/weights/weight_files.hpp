@@ -14,7 +14,7 @@ void check_outputs(const RunConfig& config);
 
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
 void save_gradients(RankStages& stages, const std::string& file);
-/// What stands beside saved weights.
+/// Files beside saved weights.
 struct SavedModel {
   std::string config;  // config.json
   std::vector<convert::PlannedText> companions;

@@ -6,7 +6,7 @@
 namespace plumbline {
 namespace {
 
-/// What to_config_json says, but for the name: a path of the machine that wrote it.
+/// The keys of to_config_json without the name, a path of the machine that wrote it.
 Json keys_of(const ModelConfig& config) {
   Json json = Json::parse(to_config_json(config));
   json.erase("_name_or_path");
@@ -51,7 +51,7 @@ std::string to_checkpoint_config(const ModelConfig& config, std::string_view sou
     if (!before.contains(key) || before[key] != value) file[key] = value;
   }
   if (const Family* family = find_family(config.architecture)) {
-    // Of another type the model's own code is named, which does not come along.
+    // A file of another type names code of its own, which does not come along.
     if (file.value("model_type", "") != family->type()) file.erase("auto_map");
     file["model_type"] = family->type();
     file["architectures"] = OrderedJson::array({family->class_name});

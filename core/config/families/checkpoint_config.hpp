@@ -18,7 +18,7 @@ std::string to_checkpoint_config(const ModelConfig& config);
 std::string to_checkpoint_config(const ModelConfig& config, std::string_view source,
                                  const std::string& origin);
 
-/// Whether both are the same model, whatever they are called.
+/// True when both are the same model, whatever they are called.
 bool same_model(const ModelConfig& a, const ModelConfig& b);
 
 }  // namespace plumbline

@@ -68,7 +68,7 @@ const Family* find_family(std::string_view architecture);
 /// "llama, mistral, …".
 std::string family_names();
 
-/// Whether a config.json is of several models, of which text_config is the language model.
+/// True for a config.json of several models, of which text_config is the language model.
 bool is_nested_model(const Json& file);
 /// Sizes and switches of `family` from its config.json. Throws InputError.
 void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);

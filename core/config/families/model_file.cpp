@@ -157,7 +157,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   Json file = parse_json_object(json, origin);
   const bool nested = is_nested_model(file);
   Json& object = nested ? file["text_config"] : file;
-  // Whether ends are tied is said of the whole.
+  // tie_word_embeddings stands outside text_config.
   if (nested && file.contains("tie_word_embeddings"))
     object["tie_word_embeddings"] = file["tie_word_embeddings"];
   const std::string path = nested ? "text_config" : "";

@@ -28,7 +28,7 @@ class OutputLinks : public ProgramFolder {
     fs::create_directory(folder_ / "victim");
     write("victim/file", "precious");
   }
-  /// Whether the neighbour's target is as it was.
+  /// True while the neighbour's target is as it was.
   bool untouched() const {
     return read("victim/file") == "precious" &&
            std::distance(fs::directory_iterator(folder_ / "victim"), {}) == 1;

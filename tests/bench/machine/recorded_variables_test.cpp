@@ -1,4 +1,4 @@
-// What of the environment a record keeps, and that no secret is among it.
+// A record keeps the variables of the list, and no secret.
 #include "bench/machine/recorded_variables.hpp"
 
 #include <gmock/gmock.h>

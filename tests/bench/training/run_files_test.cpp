@@ -188,7 +188,7 @@ TEST_F(RunFilesTest, WeightsAreSavedWithTheFilesOfTheirSource) {
   EXPECT_THAT(names(), IsEmpty());
   config_.files.weights = folder_.string();
   EXPECT_THAT(names(), both);
-  // Of another model it is no source.
+  // Another model's file is no source.
   put("config.json", "{\"hidden_act\": \"gelu_new\", " + sizes + "}");
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_THAT(saved_model(config_).config, HasSubstr("\"eos_token_id\": null"));

@@ -248,7 +248,7 @@ def windows():
 
 
 def defaults_of(family):
-    """What the class has where the file is silent; a value that it works out of others is left out."""
+    """The class's value where the file is silent; one that it works out of others is left out."""
     config = transformers.CONFIG_MAPPING[family]()
     found = {}
     for field in dataclasses.fields(transformers.CONFIG_MAPPING[family]):

@@ -95,7 +95,7 @@ TEST(PublishedFiles, ReadsTheLanguageModelOfSeveral) {
   EXPECT_EQ(parse(mistral()).left_out, "");
 }
 
-/// What weights are saved with.
+/// The config.json that weights are saved with.
 TEST(CheckpointConfig, KeepsTheSourcesKeysButThoseThatDiffer) {
   const json source = with(deepseek(), {{"_name_or_path", "/home/a"},
                                         {"bos_token_id", 3},
