@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the prose of Markdown pages and the form of comments, and prints a line for each limit that is broken.
+"""Measures the prose of Markdown pages and the form of comments; prints a line for each broken limit.
 
     tests/rules/prose.py                       all pages and all comments
     tests/rules/prose.py PAGE ...              these pages only
@@ -10,7 +10,7 @@
 Exit code 0: all limits hold; 1: a limit is broken.
 
 Sentences come from paragraphs and list items. A sentence ends at `.`, `!` or `?` before a blank, and at the
-end of its paragraph or item. Abbreviations ("e.g.", "Fig. 3") end none, nor does a stop before a small letter.
+end of its paragraph or item. Abbreviations ("e.g.", "Fig. 3") end none, nor a stop before a small letter.
 
     headings, tables, code blocks, HTML comments   no sentences
     code span, `like this`                         one word
@@ -20,8 +20,8 @@ end of its paragraph or item. Abbreviations ("e.g.", "Fig. 3") end none, nor doe
     words of a page, and of all pages              all text, code and tables included; table rules and other
                                                    marks without a letter or digit are no words
 
-Comment lines are those of C++ and CUDA (//, /* */), Python (# and docstrings), CMake and shell (#), also behind
-code. Capitals count: "What" opens a line, "what" does not. A line with a URL may be wider than the limit.
+Comment lines are those of C++ and CUDA (//, /* */), Python (# and docstrings), CMake and shell (#), also
+behind code. Capitals count: "What" opens a line, "what" does not. A line with a URL may be wider than the limit.
 """
 import argparse
 import ast
@@ -316,7 +316,7 @@ def all_comments(root=ROOT):
 
 
 def tree_findings(root=ROOT):
-    """Findings by page, and by "all pages", "comment openings" and "comment columns"; without any: an empty list."""
+    """Findings by page and by "all pages", "comment openings" and "comment columns"; maybe none."""
     pages = [name for name in files_of(root) if name.endswith(".md")]
     found = page_findings(pages, root)
     total = sum(Page(text_of(name, root)).words for name in pages)

@@ -14,8 +14,8 @@ sys.path.insert(0, HERE)
 
 import prose  # noqa: E402
 
-# Pages and counts that may break a limit until they are rewritten. The list only shrinks: an entry that keeps to
-# all limits fails the test.
+# Pages and counts that may break a limit until they are rewritten. The list only shrinks: an entry within all
+# limits fails the test.
 UNFINISHED = """
 CHANGELOG.md
 analysis/README.md
