@@ -21,7 +21,7 @@ end of its paragraph or item. Abbreviations ("e.g.", "Fig. 3") end none, nor a s
                                                    marks without a letter or digit are no words
 
 Comment lines are those of C++ and CUDA (//, /* */), Python (# and docstrings), CMake and shell (#), also
-behind code. Capitals count: "What" opens a line, "what" does not. A line with a URL may be wider than the limit.
+behind code. Capitals count: "What" opens a line, "what" does not. A line with a URL may be wider.
 """
 import argparse
 import ast
