@@ -17,7 +17,6 @@ import prose  # noqa: E402
 # Pages and counts that may break a limit until they are rewritten. The list only shrinks: an entry within all
 # limits fails the test.
 UNFINISHED = """
-CHANGELOG.md
 analysis/README.md
 analysis/hardware/README.md
 analysis/reliability/README.md
