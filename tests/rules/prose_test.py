@@ -22,9 +22,6 @@ analysis/hardware/README.md
 analysis/reliability/README.md
 analysis/stragglers/README.md
 analysis/topology/README.md
-bench/README.md
-bench/clusters.md
-bench/commands/README.md
 bench/convert/README.md
 bench/matrix/fit.md
 bench/matrix/oom.md
