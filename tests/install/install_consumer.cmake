@@ -24,6 +24,19 @@ if(NOT installed STREQUAL built)
   message(FATAL_ERROR "installed is ${installed}, built ${built}")
 endif()
 
+# The program that cmake/README.md shows is the one that is compiled here.
+file(READ ${SOURCE}/cmake/README.md page)
+file(READ ${SOURCE}/tests/install/consumer/consumer.cpp consumer)
+string(FIND "${page}" "```cpp\n" begin)
+math(EXPR begin "${begin} + 7")
+string(SUBSTRING "${page}" ${begin} -1 shown)
+string(FIND "${shown}" "```" end)
+string(SUBSTRING "${shown}" 0 ${end} shown)
+string(FIND "${consumer}" "${shown}" at)
+if(at EQUAL -1)
+  message(FATAL_ERROR "cmake/README.md: found another program than tests/install/consumer/consumer.cpp:\n${shown}")
+endif()
+
 run(_ ${CMAKE_COMMAND} -S ${SOURCE}/tests/install/consumer -B ${SCRATCH}/consumer -G Ninja
   -DCMAKE_PREFIX_PATH=${prefix} -DCMAKE_CXX_COMPILER=${COMPILER})
 run(_ ${CMAKE_COMMAND} --build ${SCRATCH}/consumer)
