@@ -12,6 +12,7 @@
 #include "analysis/predict/vocabulary_advice.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
+#include "bench/commands/predict_files.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
@@ -72,6 +73,7 @@ std::vector<std::string> notes_about(const RunConfig& config) {
 
 struct PredictOptions {
   ConfigOptions config;
+  PredictFiles files;
   std::string parameters;  // a number of parameters in place of a configuration
   std::string lengths;     // a file: tokens of documents that are packed into sequences
   int routings = 0;
@@ -93,6 +95,7 @@ OrderedJson lengths_json(const PackedSequences& packed, const PackedWork& work) 
 
 int predict_one(const PredictOptions& options) {
   RunConfig config = options.config.load();
+  check_places(options.files);
   PackedSequences packed;
   PackedWork packed_into;
   if (!options.lengths.empty()) {
@@ -126,6 +129,8 @@ int predict_one(const PredictOptions& options) {
     working.now("drawing routings");
     routings = routing_interval(config, options.routings, prediction.budget);
   }
+  working.now("drawing the timeline");
+  const std::string timeline = draw(options.files, config, step, prediction, hardware);
   const FormulaReport formulas = compare_with_formulas(config, schedule, prediction.memory);
   if (options.json) {
     OrderedJson json = to_json(record);
@@ -146,6 +151,7 @@ int predict_one(const PredictOptions& options) {
       fmt::print("{}", to_text(formulas));
       fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
     }
+    fmt::print("{}", timeline);
     if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
   }
   if (!prediction.fits) {
@@ -169,6 +175,11 @@ int predict_command(const PredictOptions& options) {
                     options.what_limits ? "--what-limits" : "--parameters"));
   }
   if (options.parameters.empty()) return predict_one(options);
+  if (options.files.timeline || !options.files.svg.empty() || !options.files.trace.empty()) {
+    throw InputError(
+        "predict: found --parameters with --timeline, --svg or --trace, expected a CONFIG for those: model "
+        "states alone have no step");
+  }
   if (!options.config.source.empty()) {
     throw InputError(
         "predict: found both CONFIG and --parameters, expected one of them, for example --parameters 7.5e9 "
@@ -201,7 +212,9 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
                    "ones and say what memory their steps need")
       ->type_name("N")
       ->check(CLI::Range(500, 1'000'000));
-  command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
+  auto* json =
+      command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
+  add_timeline_options(*command, options->files, json);
   command->add_flag("--explain", options->explain,
                     "Also print the predicted time of every operator and the literature's memory formulas");
   command->add_flag(

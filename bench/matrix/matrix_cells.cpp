@@ -22,6 +22,7 @@
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/record/cell_claims.hpp"
 #include "bench/text/progress.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
 #include "core/base/standard_streams.hpp"
@@ -64,9 +65,23 @@ void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folde
 /// Each doubt about a hardware profile is told once.
 using Doubts = std::set<std::string>;
 
-void predict_cell(const MatrixCell& cell, const std::string& folder, std::string& note, Doubts& doubts,
+/// The rank that needs most, what it has, and what it holds most of.
+std::string why_not_fitting(const PredictionReport& report, Bytes budget) {
+  const RankMemoryReport* rank = report.memory.row_of(report.memory.peak_rank);
+  std::string line = fmt::format("predicted not to fit: rank {} needs {} of {}", report.memory.peak_rank,
+                                 brief_bytes(report.memory.peak), brief_bytes(budget));
+  if (rank == nullptr) return line;
+  auto most = static_cast<Category>(0);
+  for (int i = 1; i < kCategories; ++i) {
+    if (rank->bytes[most] < rank->bytes[static_cast<Category>(i)]) most = static_cast<Category>(i);
+  }
+  return line + fmt::format(", largest: {} {}", name_of(most), brief_bytes(rank->bytes[most]));
+}
+
+void predict_cell(const MatrixCell& cell, const CellsRequest& request, std::string& note, Doubts& doubts,
                   Unsaved& unsaved, Record& record) {
-  Record started = start_record(cell.id, cell.config, Asked::measurement);
+  // What this build cannot execute is predicted all the same; the runner says so where it should be measured.
+  Record started = start_record(cell.id, cell.config, Asked::prediction);
   record.config = std::move(started.config);
   record.model = started.model;
   record.status = started.status;
@@ -80,7 +95,11 @@ void predict_cell(const MatrixCell& cell, const std::string& folder, std::string
   record.prediction = report_of(prediction, cell.config, step);
   record.prediction->step_interval = step_interval_of(cell.config, step, hardware);
   record.prediction->lanes = lanes_of(cell.config, step, hardware);
-  const auto path = timeline_path(folder, cell.id);
+  if (request.predict_only) {
+    if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
+    if (!prediction.fits) record.reason = why_not_fitting(*record.prediction, prediction.budget);
+  }
+  const auto path = timeline_path(request.folder, cell.id);
   if (!path || count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions)) return;
   try {
     const Schedule schedule = with_copies(step, step.copies);
@@ -199,7 +218,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   MatrixHooks hooks;
   hooks.machine = this_machine();
   hooks.predict = [&](const MatrixCell& cell, Record& record) {
-    predict_cell(cell, folder, note, doubts, unsaved, record);
+    predict_cell(cell, request, note, doubts, unsaved, record);
   };
   if (!request.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {

@@ -52,6 +52,8 @@ void add_counters(const Report& report, OrderedJson& benchmark) {
   add("peak_bytes", static_cast<double>(report.memory.peak.value));
   add("bubble_fraction", report.time.bubble_fraction);
   add("tokens_per_s", report.throughput.tokens_per_s);
+  add("tokens_per_s_per_gpu", report.throughput.tokens_per_s_per_gpu);
+  add("model_tflops_per_gpu", report.throughput.model_tflops_per_gpu);
   add("mfu", report.throughput.mfu);
 }
 
@@ -73,8 +75,7 @@ std::string to_megatron_bridge_csv(const std::vector<Record>& records) {
       "Model,#-GPUs,Precision,GBS,MBS,Sequence Length,FSDP,TP,PP,CP,VP,EP,GA,Tokens / sec / GPU,Model TFLOP "
       "/ "
       "sec / GPU,Schedule,ZeRO,Status,Step time / s,Predicted step time / s,Peak memory / bytes,Predicted "
-      "peak "
-      "memory / bytes\r\n";
+      "peak memory / bytes,Predicted Tokens / sec / GPU,Predicted Model TFLOP / sec / GPU,Predicted MFU\r\n";
   for (const Record& record : records) {
     const auto* measured = record.measurement ? &*record.measurement : nullptr;
     const auto* predicted = record.prediction ? &*record.prediction : nullptr;
@@ -101,7 +102,10 @@ std::string to_megatron_bridge_csv(const std::vector<Record>& records) {
         measured == nullptr ? "" : figure(measured->time.step.value),
         predicted == nullptr ? "" : figure(predicted->time.step.value),
         measured == nullptr ? "" : fmt::format("{}", measured->memory.peak.value),
-        predicted == nullptr ? "" : fmt::format("{}", predicted->memory.peak.value)};
+        predicted == nullptr ? "" : fmt::format("{}", predicted->memory.peak.value),
+        predicted == nullptr ? "" : figure(predicted->throughput.tokens_per_s_per_gpu),
+        predicted == nullptr ? "" : figure(predicted->throughput.model_tflops_per_gpu),
+        predicted == nullptr ? "" : figure(predicted->throughput.mfu)};
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (i > 0) csv += ',';
       csv += csv_field(fields[i]);

@@ -12,6 +12,7 @@
 #include "bench/report/assets.hpp"
 #include "bench/report/escape.hpp"
 #include "bench/report/page_parts.hpp"
+#include "bench/text/cell_columns.hpp"
 
 namespace plumbline {
 namespace {
@@ -100,6 +101,8 @@ std::string page_of(const ReportInput& input, const std::string& summary) {
   const std::string fit = fit_html(input.records);
   const std::string experts = experts_html(input.records);
   const std::string recovery = recovery_html(input.records);
+  // Without measurements there is nothing that predictions could be held against.
+  const bool against = input.records.empty() || any_measured(input.records);
   std::string html = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
       "http-equiv=\"Content-Security-Policy\" content=\"{}\"><meta name=\"viewport\" "
@@ -109,15 +112,16 @@ std::string page_of(const ReportInput& input, const std::string& summary) {
   html += fmt::format(
       "<a class=\"skip\" href=\"#summary\">Skip to the results</a><header><div><p "
       "class=\"brand\">plumbline</p><h1>{}</h1>{}</div><button type=\"button\" id=\"theme\" "
-      "hidden>Dark</button></header>\n<nav aria-label=\"Sections\"><a href=\"#summary\">Summary</a><a "
-      "href=\"#accuracy\">Accuracy</a><a href=\"#cells\">Cells</a>{}{}{}<a href=\"#detail-section\">Cell in "
+      "hidden>Dark</button></header>\n<nav aria-label=\"Sections\"><a href=\"#summary\">Summary</a>{}<a "
+      "href=\"#cells\">Cells</a>{}{}{}<a href=\"#detail-section\">Cell in "
       "detail</a></nav>\n<main>\n",
       html_escaped(input.title), machines_html(input.records),
+      against ? "<a href=\"#accuracy\">Accuracy</a>" : "",
       fit.empty() ? "" : "<a href=\"#fit\">What fits</a>",
       experts.empty() ? "" : "<a href=\"#experts\">Experts</a>",
       recovery.empty() ? "" : "<a href=\"#failures\">Failures</a>");
   html += section("summary", "Summary", summary);
-  html += section("accuracy", "Predicted against measured", scatter_html(input.records));
+  if (against) html += section("accuracy", "Predicted against measured", scatter_html(input.records));
   html += section("cells", "Cells", table_html(input.records));
   if (!fit.empty()) html += section("fit", "What fits", fit);
   if (!experts.empty()) html += section("experts", "Load of experts", experts);

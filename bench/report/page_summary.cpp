@@ -9,6 +9,7 @@
 #include "bench/report/page_parts.hpp"
 #include "bench/text/cell_columns.hpp"
 #include "bench/text/record_tables.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -54,6 +55,42 @@ std::string error_tile(const std::vector<Record>& records, const std::string& la
               fmt::format("median; worst {}{}", text(worst->error, true), where));
 }
 
+/// "in cell 3", with a link.
+std::string in_cell(std::size_t cell, const std::vector<std::size_t>& numbers) {
+  const std::size_t number = numbers.empty() ? cell + 1 : numbers[cell];
+  return number > 0 ? fmt::format("in <a href=\"#cell-{0}\">cell {0}</a>", number) : std::string();
+}
+
+/// In place of errors, where nothing was measured: what fits, and the best of it.
+std::string prediction_tiles(const std::vector<Record>& records, const std::vector<std::size_t>& numbers) {
+  std::string html;
+  std::size_t predicted = 0, fitting = 0;
+  std::optional<std::size_t> fastest, smallest;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!records[i].prediction) continue;
+    const PredictionReport& prediction = *records[i].prediction;
+    ++predicted;
+    if (!prediction.fits) continue;
+    ++fitting;
+    const auto of = [&](std::size_t cell) -> const PredictionReport& { return *records[cell].prediction; };
+    if (!fastest || prediction.throughput.tokens_per_s_per_gpu > of(*fastest).throughput.tokens_per_s_per_gpu)
+      fastest = i;
+    if (!smallest || prediction.memory.peak < of(*smallest).memory.peak) smallest = i;
+  }
+  html += tile("Predicted to fit", fmt::format("{}", fitting),
+               fmt::format("of {} predicted cells; nothing was measured", predicted));
+  if (fitting == 0) return html;
+  const Throughput& best = records[*fastest].prediction->throughput;
+  const std::string where = in_cell(*fastest, numbers);
+  html +=
+      tile("Fastest that fits, tokens/s per GPU", fmt::format("{:.1f}", best.tokens_per_s_per_gpu), where);
+  html += tile("Its TFLOP/s per GPU", fmt::format("{:.1f}", best.model_tflops_per_gpu),
+               best.mfu > 0 ? fmt::format("MFU {:.1f} %", 100 * best.mfu) : "");
+  return html + tile("Least peak memory",
+                     readable_bytes(static_cast<double>(records[*smallest].prediction->memory.peak.value)),
+                     in_cell(*smallest, numbers));
+}
+
 }  // namespace
 
 std::string label_of(const Record& record, const std::vector<std::string>& keys) {
@@ -81,8 +118,8 @@ std::string summary_html(const std::vector<Record>& records, const std::vector<s
   if (summary.disturbed > 0)
     others += fmt::format("{}{} disturbed", others.empty() ? "" : ", ", summary.disturbed);
   html += tile("Cells", fmt::format("{}", summary.cells), others.empty() ? "all ok" : others);
-  html += tile("Measured", fmt::format("{}", measured),
-               measured == 0 ? "predictions only" : fmt::format("of {} cells", summary.cells));
+  if (measured == 0 && !records.empty()) return html + prediction_tiles(records, numbers) + "</dl>";
+  html += tile("Measured", fmt::format("{}", measured), fmt::format("of {} cells", summary.cells));
   const bool probed = summary.calibrated_step_time.has_value();
   const std::string_view judged = speed_suffix(probed ? AtSpeed::current : AtSpeed::calibrated);
   html += error_tile(

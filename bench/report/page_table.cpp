@@ -20,10 +20,11 @@ constexpr std::size_t kMostChoices = 12;
 /// Columns in their order, and the units of all of them.
 struct PageColumns {
   explicit PageColumns(const std::vector<Record>& records)
-      : columns(columns_to_show(records)), units(records) {}
+      : columns(columns_to_show(records)), units(records), measured(any_measured(records)) {}
 
   std::vector<const CellColumn*> columns;
   CellUnits units;
+  bool measured = false;
 };
 
 /// How far off an error is: the class of its cell's shade.
@@ -92,7 +93,8 @@ std::string row_html(const Record& record, std::size_t index, const std::vector<
 }
 
 /// A choice for each status and each key with few values.
-std::string filters_html(const std::vector<Record>& records, const std::vector<std::string>& keys) {
+std::string filters_html(const std::vector<Record>& records, const std::vector<std::string>& keys,
+                         bool measured) {
   std::string html =
       "<form class=\"filters\" id=\"filters\"><label>Search <input type=\"search\" id=\"search\" "
       "autocomplete=\"off\" spellcheck=\"false\"></label>";
@@ -115,10 +117,13 @@ std::string filters_html(const std::vector<Record>& records, const std::vector<s
     for (const Record& record : records) values.insert(value_of(record, key));
     choice(key, title_of(key), values);
   }
+  if (measured) {
+    html +=
+        "<label>Step time error % (calibrated) of at least <input type=\"number\" id=\"worst\" min=\"0\" "
+        "step=\"1\" inputmode=\"decimal\"> %</label>";
+  }
   return html +
-         "<label>Step time error % (calibrated) of at least <input type=\"number\" id=\"worst\" min=\"0\" "
-         "step=\"1\" "
-         "inputmode=\"decimal\"> %</label><button type=\"reset\">Clear</button><output id=\"shown\" "
+         "<button type=\"reset\">Clear</button><output id=\"shown\" "
          "aria-live=\"polite\"></output></form>";
 }
 
@@ -127,12 +132,13 @@ std::string filters_html(const std::vector<Record>& records, const std::vector<s
 std::string table_html(const std::vector<Record>& records) {
   const std::vector<std::string> keys = keys_to_show(records);
   const PageColumns page(records);
-  std::string html = filters_html(records, keys);
+  std::string html = filters_html(records, keys, page.measured);
   html +=
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of cells\"><table "
-      "id=\"table\"><caption>Every cell: predicted, measured and their difference. A heading sorts; a number "
-      "opens the cell.</caption><thead>" +
-      header_html(keys, page) + "</thead><tbody>\n";
+      "id=\"table\"><caption>Every cell: " +
+      std::string(page.measured ? "predicted, measured and their difference" : "predicted") +
+      ". A heading sorts; a number opens the cell.</caption><thead>" + header_html(keys, page) +
+      "</thead><tbody>\n";
   for (std::size_t i = 0; i < records.size(); ++i) html += row_html(records[i], i, keys, page);
   return html + "</tbody></table></div>";
 }

@@ -26,14 +26,22 @@ constexpr auto kDeviceOf = [](const auto& report) {
   const DeviceMemoryRow* most = report.device_memory ? report.device_memory->fullest() : nullptr;
   return most == nullptr ? StepReport::kUnknown : static_cast<double>(most->total.value);
 };
+/// Of the memory that the device has.
+constexpr auto kDeviceShareOf = [](const auto& report) {
+  const double total = kDeviceOf(report);
+  const bool known = report.device_memory && report.device_memory->device.value > 0;
+  return known ? total / static_cast<double>(report.device_memory->device.value) : StepReport::kUnknown;
+};
 constexpr auto kDroppedOf = [](const auto& report) {
   if (report.expert_load.empty()) return StepReport::kUnknown;
   return static_cast<double>(dropped_of(report.expert_load)) /
          static_cast<double>(std::max<std::int64_t>(1, tokens_of(report.expert_load)));
 };
 
-constexpr auto kTokensPerSecond = [](const MeasurementReport& m) { return m.throughput.tokens_per_s; };
-constexpr auto kUtilization = [](const MeasurementReport& m) { return m.throughput.mfu; };
+constexpr auto kTokensOf = [](const auto& report) { return report.throughput.tokens_per_s; };
+constexpr auto kTokensPerGpuOf = [](const auto& report) { return report.throughput.tokens_per_s_per_gpu; };
+constexpr auto kTflopsOf = [](const auto& report) { return report.throughput.model_tflops_per_gpu; };
+constexpr auto kUtilizationOf = [](const auto& report) { return report.throughput.mfu; };
 
 constexpr CellColumn kCellColumns[] = {
     {CellQuantity::peak_memory, ColumnSide::predicted, AtSpeed::any, "predicted", "predicted_peak_bytes",
@@ -44,6 +52,8 @@ constexpr CellColumn kCellColumns[] = {
      "error.peak_memory", [](const Record& r) { return figure_of(r.error, &ErrorReport::peak_memory); }},
     {CellQuantity::device_memory, ColumnSide::predicted, AtSpeed::any, "predicted", "predicted_device_bytes",
      "", [](const Record& r) { return figure_of(r.prediction, kDeviceOf); }},
+    {CellQuantity::device_memory, ColumnSide::predicted, AtSpeed::any, "of device %",
+     "predicted_device_share", "", [](const Record& r) { return figure_of(r.prediction, kDeviceShareOf); }},
     {CellQuantity::device_memory, ColumnSide::measured, AtSpeed::any, "measured", "measured_device_bytes", "",
      [](const Record& r) { return figure_of(r.measurement, kDeviceOf); }},
     {CellQuantity::step_time, ColumnSide::predicted, AtSpeed::calibrated, "predicted",
@@ -77,11 +87,25 @@ constexpr CellColumn kCellColumns[] = {
      [](const Record& r) { return figure_of(r.prediction, kDroppedOf); }},
     {CellQuantity::dropped_tokens, ColumnSide::measured, AtSpeed::any, "measured", "", "",
      [](const Record& r) { return figure_of(r.measurement, kDroppedOf); }},
+    {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "tokens/s per GPU",
+     "predicted_tokens_per_s_per_gpu", "prediction.throughput.tokens_per_s_per_gpu",
+     [](const Record& r) { return figure_of(r.prediction, kTokensPerGpuOf); }},
+    {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "TFLOP/s per GPU",
+     "predicted_model_tflops_per_gpu", "prediction.throughput.model_tflops_per_gpu",
+     [](const Record& r) { return figure_of(r.prediction, kTflopsOf); }},
+    {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "MFU %", "predicted_mfu",
+     "prediction.throughput.mfu", [](const Record& r) { return figure_of(r.prediction, kUtilizationOf); }},
     {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "tokens/s", "measured_tokens_per_s",
      "measurement.throughput.tokens_per_s",
-     [](const Record& r) { return figure_of(r.measurement, kTokensPerSecond); }},
+     [](const Record& r) { return figure_of(r.measurement, kTokensOf); }},
+    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "tokens/s per GPU",
+     "measured_tokens_per_s_per_gpu", "measurement.throughput.tokens_per_s_per_gpu",
+     [](const Record& r) { return figure_of(r.measurement, kTokensPerGpuOf); }},
+    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "TFLOP/s per GPU",
+     "measured_model_tflops_per_gpu", "measurement.throughput.model_tflops_per_gpu",
+     [](const Record& r) { return figure_of(r.measurement, kTflopsOf); }},
     {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "MFU %", "measured_mfu",
-     "measurement.throughput.mfu", [](const Record& r) { return figure_of(r.measurement, kUtilization); }},
+     "measurement.throughput.mfu", [](const Record& r) { return figure_of(r.measurement, kUtilizationOf); }},
 };
 
 /// Of predictions and measurements; 0 where there are none.
@@ -132,16 +156,19 @@ std::string shown(double value, const Scale& scale) {
 Scale CellUnits::of(const CellColumn& column) const {
   switch (column.quantity) {
     case CellQuantity::peak_memory:
-    case CellQuantity::device_memory:
       return column.side == ColumnSide::error ? Scale{100, "%", 2} : memory;
+    case CellQuantity::device_memory:
+      return column.title.ends_with('%') ? Scale{100, "%", 1} : memory;
     case CellQuantity::step_time:
       return column.side == ColumnSide::error ? Scale{100, "%", 1} : time;
     case CellQuantity::bubble:
       return {1, "", 3};
     case CellQuantity::dropped_tokens:
       return {100, "%", 2};
+    case CellQuantity::predicted_throughput:
     case CellQuantity::throughput:
-      return column.title.ends_with('%') ? Scale{100, "%", 1} : Scale{1, "", 0};
+      if (column.title.ends_with('%')) return {100, "%", 1};
+      return column.title == "tokens/s" ? Scale{1, "", 0} : Scale{1, "", 1};
   }
   return {};
 }
@@ -164,10 +191,17 @@ std::string CellUnits::group(const CellColumn& column) const {
       return std::string(time_figure("bubble_fraction").title);
     case CellQuantity::dropped_tokens:
       return "tokens dropped, %";
+    case CellQuantity::predicted_throughput:
+      return "predicted";
     case CellQuantity::throughput:
       return "measured";
   }
   return "";
+}
+
+bool any_measured(const std::vector<Record>& records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const Record& r) { return r.measurement || r.error; });
 }
 
 std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& records) {
@@ -178,8 +212,10 @@ std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& record
            std::isfinite(figure_of(r.measurement, kDeviceOf));
   });
   const bool some_dropped = any([](const Record& r) { return figure_of(r.measurement, kDroppedOf) > 0; });
+  const bool measured = any_measured(records);
   std::vector<const CellColumn*> columns;
   for (const CellColumn& column : kCellColumns) {
+    if (!measured && column.side != ColumnSide::predicted) continue;
     if (column.speed == AtSpeed::current && !some_probed) continue;
     if (column.quantity == CellQuantity::device_memory && !some_device) continue;
     if (column.quantity == CellQuantity::dropped_tokens && !some_dropped) continue;

@@ -11,7 +11,15 @@
 
 namespace plumbline {
 
-enum class CellQuantity { peak_memory, device_memory, step_time, bubble, dropped_tokens, throughput };
+enum class CellQuantity {
+  peak_memory,
+  device_memory,
+  step_time,
+  bubble,
+  dropped_tokens,
+  predicted_throughput,
+  throughput
+};
 enum class ColumnSide { predicted, measured, error };
 /// The machine speed that a predicted time is for.
 enum class AtSpeed { any, calibrated, current };
@@ -62,8 +70,11 @@ struct CellUnits {
   Scale time;
 };
 
+/// Whether any of them has a measurement; a table of predictions alone has other columns.
+bool any_measured(const std::vector<Record>& records);
+
 /// The columns that say something about these records: the current machine speed where one was probed, device memory
-/// where it is known, dropped tokens where there are any.
+/// where it is known, dropped tokens where there are any, nothing of measurements where there are none.
 std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& records);
 
 }  // namespace plumbline

@@ -75,8 +75,8 @@ std::string title_of(const std::string& key) {
 
 namespace {
 
-/// 0: for CSV and the page only.
-int importance_of(const CellColumn& column) {
+/// 0: for CSV and the page only. Without measurements there is room for more of the prediction.
+int importance_of(const CellColumn& column, bool measured) {
   switch (column.quantity) {
     case CellQuantity::peak_memory:
     case CellQuantity::step_time:
@@ -87,8 +87,10 @@ int importance_of(const CellColumn& column) {
       return 7;
     case CellQuantity::throughput:
       return column.title == "tokens/s" ? 4 : 0;
+    case CellQuantity::predicted_throughput:
+      return measured ? 0 : 8;
     case CellQuantity::device_memory:
-      break;
+      return measured ? 0 : 7;
   }
   return 0;
 }
@@ -109,8 +111,9 @@ const CellColumn& calibrated(const CellColumn& column) {
   });
 }
 
-Column figures(const CellColumn& from, const CellUnits& units, const std::vector<Record>& records) {
-  Column column{units.group(from), std::string(from.title), importance_of(from), false, {}};
+Column figures(const CellColumn& from, int importance, const CellUnits& units,
+               const std::vector<Record>& records) {
+  Column column{units.group(from), std::string(from.title), importance, false, {}};
   for (const Record& record : records) {
     const bool unprobed = from.speed == AtSpeed::current && !record.probed;
     const double value = (unprobed ? calibrated(from) : from).of(record);
@@ -133,9 +136,11 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   }
   const CellUnits units(records);
   const AtSpeed speed = speed_of(records);
+  const bool measured = any_measured(records);
   for (const CellColumn* column : columns_to_show(records)) {
     const bool other_speed = column->speed != AtSpeed::any && column->speed != speed;
-    if (importance_of(*column) > 0 && !other_speed) columns.push_back(figures(*column, units, records));
+    const int importance = importance_of(*column, measured);
+    if (importance > 0 && !other_speed) columns.push_back(figures(*column, importance, units, records));
   }
   Column status{"", "status", 0, true, {}};
   for (const Record& record : records) {

@@ -29,7 +29,8 @@ struct TableStyle {
 TableStyle style_of_standard_output();
 
 /// One row per record: the configuration keys in which records differ, then memory, step time and bubble, each predicted,
-/// measured and their difference (bench/text/cell_columns.hpp). Times are predicted for the current machine speed where
+/// measured and their difference, or, where nothing was measured, the prediction with its memory on the device and its
+/// throughput per GPU (bench/text/cell_columns.hpp). Times are predicted for the current machine speed where
 /// cells were probed; a line below says so. Where the width is short the least important columns go. Reasons of cells that
 /// are not ok follow below.
 std::string to_table(const std::vector<Record>& records, const TableStyle& style);
@@ -49,6 +50,13 @@ struct ErrorSummary {
   double worst = 0;
 };
 
+/// The cell with most predicted tokens per second and GPU.
+struct FastestCell {
+  std::size_t cell = 0;
+  double tokens_per_s_per_gpu = 0;
+  double mfu = 0;
+};
+
 struct Summary {
   int cells = 0;
   std::array<int, 6> by_status{};  // indexed by Status
@@ -57,6 +65,7 @@ struct Summary {
   std::optional<ErrorSummary> step_time;
   std::optional<ErrorSummary> calibrated_step_time;  // at calibrated speed; nothing without probes
   std::optional<ErrorSummary> bubble_fraction;
+  std::optional<FastestCell> fastest;  // of several that are predicted to fit, where nothing was measured
 };
 
 Summary summarize(const std::vector<Record>& records);

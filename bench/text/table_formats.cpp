@@ -24,6 +24,12 @@ std::string field(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "";
 }
 
+bool is_column(std::string_view json) {
+  const auto columns = cell_columns();
+  return std::any_of(columns.begin(), columns.end(),
+                     [json](const CellColumn& column) { return column.json == json; });
+}
+
 /// The header of a figure that tables show, of any other its key behind the prefix.
 std::string header_of(std::string_view json, std::string_view prefix, std::string_view key) {
   for (const CellColumn& column : cell_columns()) {
@@ -46,7 +52,7 @@ void add_report(std::string_view part, std::string_view prefix, std::optional<Re
     if (figure.in_csv) add("time", figure.key, [&](const Report& r) { return field(figure.of(r.time)); });
   }
   for (const auto& figure : kThroughputFigures) {
-    if (figure.in_csv)
+    if (figure.in_csv || is_column(fmt::format("{}.throughput.{}", part, figure.key)))
       add("throughput", figure.key, [&](const Report& r) { return field(figure.of(r.throughput)); });
   }
   add("device_memory", "device_bytes", [](const Report& r) -> std::string {
@@ -61,6 +67,10 @@ std::vector<CsvColumn> csv_columns() {
       {"status", [](const Record& r) { return std::string(name_of(r.status)); }},
       {"reason", [](const Record& r) { return r.reason; }}};
   add_report("prediction", "predicted_", &Record::prediction, columns);
+  for (const CellColumn& column : cell_columns()) {
+    if (column.csv == "predicted_device_share")
+      columns.push_back({std::string(column.csv), [&](const Record& r) { return field(column.of(r)); }});
+  }
   add_report("measurement", "measured_", &Record::measurement, columns);
   for (const CellColumn& column : cell_columns()) {
     if (column.json.starts_with("probed.") || column.json.starts_with("error."))
@@ -91,6 +101,21 @@ std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, Count
   }
   if (errors.empty()) return std::nullopt;
   return ErrorSummary{median(errors), *std::max_element(errors.begin(), errors.end())};
+}
+
+/// Of predictions that fit; nothing below two, of which one can be the faster.
+std::optional<FastestCell> fastest_of(const std::vector<Record>& records) {
+  std::optional<FastestCell> fastest;
+  int fitting = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const Record& record = records[i];
+    if (record.status != Status::ok || !record.prediction || !record.prediction->fits) continue;
+    ++fitting;
+    const Throughput& throughput = record.prediction->throughput;
+    if (!fastest || throughput.tokens_per_s_per_gpu > fastest->tokens_per_s_per_gpu)
+      fastest = FastestCell{i, throughput.tokens_per_s_per_gpu, throughput.mfu};
+  }
+  return fitting > 1 ? fastest : std::nullopt;
 }
 
 }  // namespace
@@ -150,6 +175,7 @@ Summary summarize(const std::vector<Record>& records) {
   if (any_probed) summary.calibrated_step_time = summary_of(records, quiet, of(&ErrorReport::step_time));
   summary.bubble_fraction =
       summary_of(records, quiet, [](const ErrorReport& e) { return e.judged_bubble_fraction(); });
+  if (!any_measured(records)) summary.fastest = fastest_of(records);
   return summary;
 }
 
@@ -162,6 +188,11 @@ std::string to_line(const Summary& summary) {
   std::string line = fmt::format("{} cell{}", summary.cells, summary.cells == 1 ? "" : "s");
   if (summary.disturbed > 0) counts.push_back(fmt::format("{} of them disturbed", summary.disturbed));
   if (!counts.empty()) line += fmt::format(": {}", fmt::join(counts, ", "));
+  if (summary.fastest) {
+    line += fmt::format("; predicted fastest that fits: #{}, {:.1f} tokens/s per GPU",
+                        summary.fastest->cell + 1, summary.fastest->tokens_per_s_per_gpu);
+    if (summary.fastest->mfu > 0) line += fmt::format(", MFU {:.1f} %", 100 * summary.fastest->mfu);
+  }
   if (!summary.peak_memory) return line;
   line += fmt::format("; |error| median/worst: memory {:.2f}/{:.2f} %", summary.peak_memory->median * 100,
                       summary.peak_memory->worst * 100);

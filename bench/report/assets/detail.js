@@ -22,6 +22,8 @@ const throughputRows = [
   ["MFU", "mfu", share, "percent"],
   ["HFU", "hfu", share, "percent"],
 ];
+/** A page of predictions alone has no columns for measurements. */
+const anyMeasured = data.cells.some((cell) => cell.measurement);
 // GPU memory of the process of the fullest rank.
 const deviceRows = [
   ["tensors, allocated", "allocated_bytes"],
@@ -44,8 +46,8 @@ function compareTable(cell) {
   const row = (name, key, predicted, measured, write, kind) => {
     if (!predicted && !measured && name === name.toLowerCase()) return;  // nothing of this kind in this configuration
     rows.push(el("tr", {class: name === name.toLowerCase() ? "sub" : null, "data-key": key}, el("th", {scope: "row"}, name),
-      el("td", {class: "num", "data-v": predicted}, write(predicted)), el("td", {class: "num", "data-v": measured}, write(measured)),
-      el("td", {class: "num"}, difference(predicted, measured, kind))));
+      el("td", {class: "num", "data-v": predicted}, write(predicted)),
+      anyMeasured ? [el("td", {class: "num", "data-v": measured}, write(measured)), el("td", {class: "num"}, difference(predicted, measured, kind))] : null));
   };
   row("Peak memory", "peak_bytes", p?.memory.peak_bytes, m?.memory.peak_bytes, bytes, "percent");
   const onDevice = [p, m].map((part) => part?.device_memory?.ranks[0]);
@@ -69,7 +71,8 @@ function compareTable(cell) {
     row("waited for", "lane_" + name + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
   }
   for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
-  const head = ["", "predicted (calibrated)", "measured", "difference"].map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
+  const heads = anyMeasured ? ["", "predicted (calibrated)", "measured", "difference"] : ["", "predicted"];
+  const head = heads.map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
   return el("div", {class: "scroll compare", tabindex: "0", role: "region", "aria-label": "Predicted and measured figures"},
     el("table", {id: "compare"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)));
 }

@@ -11,11 +11,12 @@ function setUpPicker(open) {
   document.getElementById("next").addEventListener("click", () => move(1));
 }
 
-/** The first cell worth a look: the one whose step was predicted worst. */
+/** The first cell worth a look: the one whose step was predicted worst; of predictions alone the fastest that fits. */
 function firstCell() {
   let best = 0, worst = -1;
   data.cells.forEach((cell, index) => {
-    const off = cell.error ? Math.abs(cell.error.step_time) : -1;
+    const fits = !anyMeasured && cell.status === "ok" && cell.prediction?.fits;
+    const off = cell.error ? Math.abs(cell.error.step_time) : fits ? cell.prediction.throughput.tokens_per_s_per_gpu : -1;
     if (off > worst) { worst = off; best = index; }
   });
   return best;

@@ -29,7 +29,7 @@ function setUpTable() {
 
   function filter() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const least = parseFloat(worst.value) / 100;
+    const least = worst ? parseFloat(worst.value) / 100 : NaN;
     const chosen = choices.filter((choice) => choice.value !== "").map((choice) => [choice.dataset.key, choice.value]);
     for (const fact of facts) {
       const {cell, text} = fact;

@@ -31,8 +31,8 @@ function trafficTable(cell) {
   const lines = [];
   const line = (name, predicted, measured, write) => {
     if (!predicted && !measured) return;
-    lines.push(el("tr", {}, el("th", {scope: "row"}, name), figure(predicted, write), figure(measured, write),
-      el("td", {class: "num"}, difference(predicted, measured, "percent"))));
+    lines.push(el("tr", {}, el("th", {scope: "row"}, name), figure(predicted, write),
+      anyMeasured ? [figure(measured, write), el("td", {class: "num"}, difference(predicted, measured, "percent"))] : null));
   };
   line("messages", p?.messages, m?.messages, plain);
   line("bytes in messages", p?.message_bytes, m?.message_bytes, bytes);
@@ -45,5 +45,6 @@ function trafficTable(cell) {
       line(`${group} group: ${name}`, p && (mine[key] || 0), m && (theirs[key] || 0), bytes);
     }
   }
-  return folded("Communication of a step, largest of any rank", ["", "predicted", "measured", "difference"], 1, lines, "traffic");
+  const heads = anyMeasured ? ["", "predicted", "measured", "difference"] : ["", "predicted"];
+  return folded("Communication of a step, largest of any rank", heads, 1, lines, "traffic");
 }

@@ -36,6 +36,9 @@ TEST(MegatronBridge, ItsColumnsThenOurs) {
                        "sec / GPU,Model TFLOP / sec / GPU,"));
   EXPECT_THAT(csv, HasSubstr("\r\n\"a, \"\"model\"\"\",8,bf16,64,2,1024,1,2,,,,,8,500,0.1,,3,ok,0.5,0.55,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_THAT(csv,
+              HasSubstr(",Predicted Tokens / sec / GPU,Predicted Model TFLOP / sec / GPU,Predicted MFU\r\n"));
+  EXPECT_THAT(csv, HasSubstr(",500,0.1,0.2\r\n"));
 }
 
 TEST(GoogleBenchmark, OneBenchmarkPerMeasurementAndPrediction) {
@@ -47,6 +50,8 @@ TEST(GoogleBenchmark, OneBenchmarkPerMeasurementAndPrediction) {
   EXPECT_EQ(first["name"], "measured/a");
   EXPECT_EQ(first["run_type"], "iteration");
   EXPECT_DOUBLE_EQ(first["real_time"], 500);
+  EXPECT_DOUBLE_EQ(first["tokens_per_s_per_gpu"], 500);
+  EXPECT_DOUBLE_EQ(first["model_tflops_per_gpu"], 0.1);
   EXPECT_EQ(first["time_unit"], "ms");
   EXPECT_EQ(json["benchmarks"][2]["name"], "predicted/b");
 }

@@ -217,6 +217,12 @@ TEST(Page, WithoutRecordsOrMeasurements) {
   Record record = sample_record("a");
   record.measurement.reset();
   record.error.reset();
+  const std::string predicted = html_report(input_of({record}));
+  EXPECT_THAT(predicted, HasSubstr("nothing was measured"));
+  EXPECT_THAT(predicted, Not(HasSubstr("<td class=\"num none\">")));
+  EXPECT_THAT(predicted, Not(HasSubstr("Predicted against measured")));
+  record = sample_record("a");
+  record.prediction.reset();
   EXPECT_THAT(html_report(input_of({record})), HasSubstr("No cell was both predicted and measured"));
   record = sample_record("a");
   record.measurement->time.step = {NAN};

@@ -54,7 +54,7 @@ TEST(CellColumns, EachIsTheFigureOfTheRecordAtItsPath) {
     ++with_path;
     EXPECT_EQ(column.of(record), number_at(json, column.json));
   }
-  EXPECT_EQ(with_path, 15);
+  EXPECT_EQ(with_path, 20);
 }
 
 TEST(CellColumns, CsvHasEachUnderItsHeader) {
@@ -123,6 +123,39 @@ TEST(CellColumns, TheTerminalSaysWhichSpeedItShows) {
     EXPECT_THAT(lines.at(0), HasSubstr("step time, ms"));
     for (std::size_t i = 0; i < c.steps.size(); ++i)
       EXPECT_THAT(lines.at(2 + i), HasSubstr(" " + c.steps[i] + "  "));
+  }
+}
+
+TEST(CellColumns, PredictionsAloneHaveNoColumnsOfMeasurements) {
+  Record predicted = full_record();
+  predicted.probed.reset();
+  predicted.measurement.reset();
+  predicted.error.reset();
+  struct Case {
+    const char* name;
+    std::vector<Record> records;
+    bool measured;
+  };
+  const std::vector<Case> cases = {{"predicted alone", {predicted, predicted}, false},
+                                   {"one is measured", {predicted, full_record()}, true}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    EXPECT_EQ(any_measured(c.records), c.measured);
+    for (const CellColumn* column : columns_to_show(c.records))
+      EXPECT_TRUE(c.measured || column->side == ColumnSide::predicted) << column->csv;
+    const std::string table = to_table(c.records, {});
+    for (const char* title : {"tokens/s per GPU", "TFLOP/s per GPU", "MFU %", "of device %"})
+      EXPECT_EQ(table.find(title) == std::string::npos, c.measured) << title << "\n" << table;
+    EXPECT_EQ(table.find("measured") != std::string::npos, c.measured) << table;
+    EXPECT_EQ(to_line(summarize(c.records))
+                      .find("predicted fastest that fits: #1, 500.0 tokens/s per GPU, MFU "
+                            "20.0 %") == std::string::npos,
+              c.measured);
+    ReportInput input;
+    input.records = c.records;
+    const std::string page = html_report(input);
+    EXPECT_EQ(page.find("id=\"accuracy\"") != std::string::npos, c.measured);
+    EXPECT_EQ(page.find("Fastest that fits, tokens/s per GPU") == std::string::npos, c.measured);
   }
 }
 

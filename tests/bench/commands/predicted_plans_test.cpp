@@ -1,0 +1,103 @@
+// Plans for the software of others: as a table, a page, CSV for other programs, and drawn.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/bench/commands/program_folder.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class PredictedPlans : public ProgramFolder {
+ protected:
+  PredictedPlans() {
+    write(
+        "plan.yaml",
+        "model: llama-3.1-8b\nhardware: h100-sxm-80gb\nworld_size: 8\nseq_length: 4096\n"
+        "global_batch_size: 8\nprecision: bf16\nmatrix:\n  software: [plumbline, megatron-core, torchtitan]\n"
+        "  tensor_model_parallel_size: [1, 4]\n");
+  }
+};
+
+TEST_F(PredictedPlans, EverySoftwareIsOneTableOnePageOneCsv) {
+  const Said table = plumbline("matrix plan.yaml --predict-only --out out --quiet");
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  for (const char* part : {"tokens/s per GPU", "TFLOP/s per GPU", "MFU %", "of device %", "megatron-core  ",
+                           "torchtitan  ", "predicted fastest that fits: #"})
+    EXPECT_THAT(table.out, HasSubstr(part));
+  EXPECT_THAT(table.out, Not(HasSubstr("measured")));
+  EXPECT_THAT(table.out, Not(HasSubstr("unsupported")));
+  // Of one card without sharding the optimizer alone is too large.
+  EXPECT_THAT(table.out, HasSubstr("oom: predicted not to fit: rank 0 needs "));
+  EXPECT_THAT(table.out, HasSubstr(", largest: optimizer "));
+
+  const Said json = plumbline("compare out --format json");
+  const auto records = nlohmann::json::parse(json.out);
+  ASSERT_EQ(records.size(), 6U);
+  for (const auto& record : records) {
+    SCOPED_TRACE(record["id"]);
+    EXPECT_GT(record["prediction"]["throughput"]["tokens_per_s_per_gpu"], 0);
+    EXPECT_GT(record["prediction"]["device_memory"]["device_bytes"], std::int64_t{1} << 36);
+  }
+  const Said csv = plumbline("compare out --format csv");
+  for (const char* header : {",predicted_tokens_per_s_per_gpu,", ",predicted_model_tflops_per_gpu,",
+                             ",predicted_mfu,", ",predicted_device_share,"})
+    EXPECT_THAT(csv.out, HasSubstr(header));
+  const Said page = plumbline("compare out --format html");
+  EXPECT_EQ(page.exit_code, 0) << page.err;
+  EXPECT_THAT(page.out, HasSubstr("Fastest that fits, tokens/s per GPU"));
+  EXPECT_THAT(page.out, HasSubstr(">TFLOP/s per GPU</button>"));
+  EXPECT_THAT(page.out, Not(HasSubstr(">measured</button>")));
+
+  const Said oom = plumbline("oom plan.yaml --predict-only --out oom --quiet");
+  EXPECT_EQ(oom.exit_code, 0) << oom.err;
+  EXPECT_THAT(oom.out, Not(HasSubstr("unsupported")));
+}
+
+TEST_F(PredictedPlans, AStepOfAnySoftwareIsDrawn) {
+  for (const char* software : {"plumbline", "megatron-core", "torchtitan"}) {
+    SCOPED_TRACE(software);
+    const Said said = plumbline(
+        fmt::format("predict llama-3.1-8b --hardware h100-sxm-80gb --software {} --tp 4 --pp 4 --gbs 8 "
+                    "--seq-length 4096 --precision bf16 --timeline --svg t.svg --trace t.json",
+                    software));
+    EXPECT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_THAT(said.out, HasSubstr("predicted"));
+    EXPECT_THAT(said.out, HasSubstr("F7"));  // the last micro-batch's forward
+    EXPECT_THAT(read("t.svg"), testing::StartsWith("<svg"));
+    EXPECT_GT(nlohmann::json::parse(read("t.json"))["traceEvents"].size(), 64U);
+    for (const char* file : {"t.svg", "t.json"}) std::filesystem::remove(folder_ / file);
+  }
+}
+
+TEST_F(PredictedPlans, WhatCannotBeDrawnSaysSo) {
+  struct Case {
+    const char* arguments;
+    std::vector<const char*> says;
+  };
+  const std::vector<Case> cases = {
+      {"predict llama-3.1-8b --hardware h100-sxm-80gb --svg no/such/t.svg",
+       {"--svg", "not a writable folder"}},
+      {"predict llama-3.1-8b --hardware h100-sxm-80gb --gbs 1000000 --trace t.json",
+       {"--trace: found a step of", "expected at most 1000000", "global_batch_size"}},
+      {"predict --parameters 7e9 --timeline", {"--parameters with --timeline", "expected a CONFIG"}},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.arguments);
+    const Said said = plumbline(c.arguments);
+    EXPECT_EQ(said.exit_code, 2);
+    for (const char* part : c.says) EXPECT_THAT(said.err, HasSubstr(part));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "t.json"));
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
