@@ -27,27 +27,6 @@ kernels/README.md
 results/README.md
 results/published/README.md
 results/published/validation.md
-results/recorded/epyc-2-cores/build.md
-results/recorded/epyc-2-cores/checkpoints.md
-results/recorded/epyc-2-cores/context.md
-results/recorded/epyc-2-cores/convert.md
-results/recorded/epyc-2-cores/expert_parallel.md
-results/recorded/epyc-2-cores/faults.md
-results/recorded/epyc-2-cores/large_jobs.md
-results/recorded/epyc-2-cores/one_model.md
-results/recorded/epyc-2-cores/random_sweep.md
-results/recorded/epyc-2-cores/seeded_faults.md
-results/recorded/xeon-2-cores/checkpoints.md
-results/recorded/xeon-2-cores/distillation.md
-results/recorded/xeon-2-cores/goodput.md
-results/recorded/xeon-2-cores/hosts.md
-results/recorded/xeon-2-cores/mixtures.md
-results/recorded/xeon-2-cores/parallelism.md
-results/recorded/xeon-2-cores/simulator.md
-results/recorded/xeon-2-cores/slow_ranks.md
-results/recorded/xeon-2-cores/vocabulary.md
-schedules/README.md
-tests/README.md
 tests/golden/README.md
 tests/gpu/README.md
 all pages
