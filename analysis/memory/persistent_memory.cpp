@@ -50,7 +50,7 @@ std::int64_t divisor_below(std::int64_t whole, std::int64_t bound) {
   return 1;
 }
 
-/// What cuDNN's backward works in, in bytes: kernels/README.md, "Attention".
+/// What cuDNN's backward works in, in bytes: kernels/cuda/README.md, "Attention".
 struct HeadsAtWork {
   const StageShape& s;
   std::int64_t shared_by;  // query heads of a key/value head
@@ -90,8 +90,8 @@ struct HeadsAtWork {
   }
 };
 
-/// Of the CUDA operators: kernels/README.md. Where ranks share sequences, of a chunk; after heads are exchanged, of whole
-/// sequences of a part of them.
+/// Scratch of the CUDA operators (kernels/cuda/README.md): of a chunk where ranks share sequences; of whole
+/// sequences and a part of the heads after heads are exchanged.
 std::int64_t cuda_attention_scratch(const StageShape& s) {
   const std::int64_t heads = s.heads / s.head_ranks;
   const std::int64_t kv_heads = s.kv_heads / s.head_ranks;

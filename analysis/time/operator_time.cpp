@@ -16,7 +16,7 @@ namespace {
 
 /// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
 /// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last, or the
-/// last that there is (kernels/README.md).
+/// last that there is (kernels/cpu/README.md).
 double computed_pairs(const OperatorCall& call, std::int64_t window) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
@@ -54,7 +54,8 @@ double share_of_causal(const OperatorCall& call) {
   return computed_pairs(call, window) / causal_pairs(keys);
 }
 
-/// The CPU computes with vectors of sixteen (kernels/README.md), and the last one of a row takes as long when it is not full.
+/// The CPU computes with vectors of sixteen (kernels/cpu/README.md); the last one of a row takes as long
+/// when it is not full.
 constexpr std::int64_t kVector = 16;
 std::int64_t whole_vectors(std::int64_t elements) {
   return (elements + kVector - 1) / kVector * kVector;

@@ -23,7 +23,8 @@ struct CudaOptions {
   int device = 0;
   GemmChoice gemm_choice = GemmChoice::timed;
   bool cudnn_attention = true;  // false: own kernels for every shape
-  /// Attention's backward gives the same bits every time, from more memory or slower kernels (kernels/README.md).
+  /// Attention's backward gives the same bits every time, from more memory or slower kernels
+  /// (kernels/cuda/README.md).
   bool deterministic = false;
 };
 

@@ -23,12 +23,9 @@ bench/training/instances.md
 bench/training/mtp.md
 bench/training/offload.md
 bench/training/recompute.md
-kernels/README.md
 results/README.md
 results/published/README.md
 results/published/validation.md
-tests/golden/README.md
-tests/gpu/README.md
 all pages
 comment openings
 comment columns

@@ -106,7 +106,7 @@ TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
         const auto backward = library->plan(graph_of(shape, slice, type, true, deterministic), &why);
         if (shape.head_dim > 128 && device.compute_capability < 90) {
           EXPECT_EQ(backward, nullptr)
-              << backwards << ": cuDNN has learned this; say so in kernels/README.md";
+              << backwards << ": cuDNN has learned this; say so in kernels/cuda/README.md";
           continue;
         }
         ASSERT_NE(backward, nullptr) << backwards << ": " << why;
