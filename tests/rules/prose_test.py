@@ -20,9 +20,6 @@ UNFINISHED = """
 results/README.md
 results/published/README.md
 results/published/validation.md
-results/README.md
-results/published/README.md
-results/published/validation.md
 all pages
 comment openings
 comment columns
