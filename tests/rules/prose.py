@@ -278,7 +278,8 @@ def files_of(root=ROOT):
     """Paths of the tree's own files, relative to its root."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders
-                            if name not in NOT_OURS and (not name.startswith(".") or name == ".ci"))
+                            if name not in NOT_OURS and not name.startswith("build-")
+                            and (not name.startswith(".") or name == ".ci"))
         for name in sorted(names):
             yield os.path.relpath(os.path.join(folder, name), root)
 
