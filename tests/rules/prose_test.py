@@ -17,7 +17,6 @@ import prose  # noqa: E402
 # Pages and counts that may break a limit until they are rewritten. The list only shrinks: an entry within all
 # limits fails the test.
 UNFINISHED = """
-all pages
 comment openings
 comment columns
 """.split("\n")[1:-1]
