@@ -132,11 +132,11 @@ ComparedTable compare_table(const PublishedTable& table, const Profiles& profile
   if (!holds_runs(table)) {
     result.skipped.push_back(
         {0,
-         fmt::format("no reader for this table: none of its columns is a measured value (step_s, "
-                     "...), and no {}.yaml says which one is",
-                     table.name),
+         fmt::format("{}.csv: no reader for this table: none of its columns is a measured value (step_s, "
+                     "...), and no {}.yaml says which one is; expected one of these columns",
+                     table.name, table.name),
          {},
-         false});
+         true});
     return result;
   }
   PublishedRuns read = read_runs(table);

@@ -84,16 +84,17 @@ int run_command(const MatrixCommand& command) {
   const std::string folder = results_folder(command.out, command.config.source);
   CellEstimates estimates;
   source.fit_machine(folder, !command.predict_only, estimates);
-  const auto [records, stopped] = run_cells(source.cells(),
-                                            {folder, command.predict_only, command.retry, command.rounds,
-                                             command.quiet, command.share, hosts, source.chosen()},
-                                            estimates);
+  const CellsResult result = run_cells(source.cells(),
+                                       {folder, command.predict_only, command.retry, command.rounds,
+                                        command.quiet, command.share, hosts, source.chosen()},
+                                       estimates);
+  const std::vector<Record>& records = result.records;
   if (command.json) {
     write_json_array(stdout, records);
   } else {
     fmt::print("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
   }
-  return stopped ? static_cast<int>(ExitCode::rank_failed) : static_cast<int>(ExitCode::done);
+  return static_cast<int>(ending_of(result, command.predict_only));
 }
 
 }  // namespace
@@ -106,7 +107,7 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
   command->add_option("--out", options->out, "Folder of the results (default: MATRIX-results)")
       ->type_name("DIR");
   command->add_flag("--predict-only", options->predict_only, "Measure nothing");
-  command->add_flag("--retry", options->retry, "Run cells again that failed or timed out");
+  command->add_flag("--retry", options->retry, "Run cells again that ended neither ok nor oom");
   command
       ->add_option("--rounds", options->rounds,
                    "Measure every cell N times, in an order that is shuffled for each round")

@@ -83,29 +83,28 @@ int run_command(const OomCommand& command) {
   source.fit_machine(folder, !command.predict_only, estimates);
   const std::vector<MatrixCell> cells = source.cells();
   check_device(matrix, cells, command.config.overrides());
-  const auto [records, stopped] = run_cells(cells,
-                                            {.folder = folder,
-                                             .predict_only = command.predict_only,
-                                             .retry = command.retry,
-                                             .quiet = command.quiet,
-                                             .chosen = source.chosen()},
-                                            estimates);
+  const CellsResult result = run_cells(cells,
+                                       {.folder = folder,
+                                        .predict_only = command.predict_only,
+                                        .retry = command.retry,
+                                        .quiet = command.quiet,
+                                        .chosen = source.chosen()},
+                                       estimates);
+  const std::vector<Record>& records = result.records;
   OomTable table;
   table.source = matrix.source;
-  bool failed = stopped;
   for (const MatrixCell& cell : cells) {
     const Record* record = find_record(records, cell.id);
     if (record == nullptr) continue;  // not reached
     const Bytes budget = cell.invalid.empty() ? budget_of(cell.config) : Bytes{};
     table.rows.push_back(row_of(cell, *record, budget, matrix.published_of(cell), command.predict_only));
-    failed = failed || record->status == Status::failed || record->status == Status::timeout;
   }
   for (const Hypothesis& hypothesis : matrix.hypotheses) {
     table.hypotheses.push_back(test_hypothesis(source, matrix, hypothesis));
   }
   table.edge = find_knife_edge(table.rows, records, matrix, peaks_of(source));
   fmt::print("{}\n", command.json ? to_json(table) : to_text(table));
-  return static_cast<int>(failed ? ExitCode::rank_failed : ExitCode::done);
+  return static_cast<int>(ending_of(result, command.predict_only));
 }
 
 }  // namespace
@@ -119,7 +118,7 @@ void add_oom_command(CLI::App& app, CommandAction& action) {
   command->add_option("--out", options->out, "Folder of the results (default: MATRIX-results)")
       ->type_name("DIR");
   command->add_flag("--predict-only", options->predict_only, "Measure nothing");
-  command->add_flag("--retry", options->retry, "Run cells again that failed or timed out");
+  command->add_flag("--retry", options->retry, "Run cells again that ended neither ok nor oom");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([=, &app, &action] {
     action = [=, &app] {

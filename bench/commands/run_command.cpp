@@ -233,6 +233,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
                                                "--trace writes them all\n",
                                                count_actions(schedule), kMostTimelineActions));
   }
+  if (record.status != Status::ok)
+    say(fmt::format("plumbline: {}: {}\n", name_of(record.status), record.reason));
   if (!unsaved.empty()) throw Error(unsaved);
   return static_cast<int>(exit_code_of(record.status));
 }

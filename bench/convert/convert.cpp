@@ -231,7 +231,7 @@ ConvertReport convert_checkpoint(const ConvertRequest& request, const ConvertPro
   } catch (const InputError&) {
     throw;
   } catch (const Error& error) {
-    throw InputError(fmt::format("{}; the next conversion goes on from here", error.what()));
+    throw Error(fmt::format("{}; the next conversion goes on from here", error.what()), error.code());
   }
   for (const PlannedText& text : plan.texts) write_whole_file(target.path_of(text.path), text.text);
   target.publish();

@@ -186,7 +186,38 @@ std::vector<std::string> idle_keys(const std::vector<MatrixCell>& cells) {
   return lines;
 }
 
+/// A profile that cannot be read is no fault of the cells.
+void check_profiles(const std::vector<MatrixCell>& cells) {
+  std::set<std::pair<Backend, std::string>> known;
+  std::string ignored;
+  for (const MatrixCell& cell : cells) {
+    const MachineConfig& machine = cell.config.machine;
+    if (cell.invalid.empty() && known.emplace(machine.backend, machine.hardware).second)
+      hardware_of(cell.config, ignored);
+  }
+}
+
 }  // namespace
+
+ExitCode ending_of(const CellsResult& result, bool predict_only) {
+  bool failed = result.stopped;
+  bool timed_out = false;
+  const Record* unmeasured = nullptr;
+  std::size_t count = 0;
+  for (const Record& record : result.records) {
+    failed = failed || record.status == Status::failed;
+    timed_out = timed_out || record.status == Status::timeout;
+    if (record.status == Status::ok || record.status == Status::oom) continue;
+    ++count;
+    if (unmeasured == nullptr) unmeasured = &record;
+  }
+  if (!predict_only && unmeasured != nullptr && count == result.records.size()) {
+    say(fmt::format(
+        "plumbline: nothing was measured: none of {} cells ended ok or oom; the first is {}: {}\n", count,
+        name_of(unmeasured->status), unmeasured->reason));
+  }
+  return timed_out ? ExitCode::timed_out : failed ? ExitCode::rank_failed : ExitCode::done;
+}
 
 std::string results_folder(const std::string& out, const std::string& matrix) {
   if (!out.empty()) return out;
@@ -202,6 +233,7 @@ std::string results_folder(const std::string& out, const std::string& matrix) {
 CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request,
                       CellEstimates& estimates) {
   const std::string& folder = request.folder;
+  check_profiles(cells);
   RecordStore store(folder, request.predict_only ? kPredictionsFile : kResultsFile,
                     request.share ? StoreUse::shared : StoreUse::alone);
   std::optional<CellClaims> claims;
@@ -228,7 +260,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
         for (const std::string& remark : check_files(cell.config)) note = remark;
         if (!request.hosts.empty()) ranks_here = hosts_for(request.hosts, ranks_here).front().slots;
       } catch (const InputError& refusal) {
-        record.status = Status::invalid;
+        record.status = Status::failed;  // files may come, hosts may change
         record.reason = refusal.what();
         return true;
       }
@@ -244,15 +276,19 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
       }
       const auto known = ahead.cells.find(cell.id);
       const CellDuration duration = known == ahead.cells.end() ? CellDuration{{}, true} : known->second;
-      return measure_undisturbed(cell.config, program,
-                                 {.folder = folder + "/cells",
-                                  .name = cell.id,
-                                  .go_on = go_on,
-                                  .on_line = {},
-                                  .on_unsaved = [&](const std::string& why) { unsaved.add(why); },
-                                  .hosts = request.hosts,
-                                  .timeout = derived_timeout(duration, time.pace())},
-                                 duration.predicted, time, record);
+      const bool went_on =
+          measure_undisturbed(cell.config, program,
+                              {.folder = folder + "/cells",
+                               .name = cell.id,
+                               .go_on = go_on,
+                               .on_line = {},
+                               .on_unsaved = [&](const std::string& why) { unsaved.add(why); },
+                               .hosts = request.hosts,
+                               .timeout = derived_timeout(duration, time.pace())},
+                              duration.predicted, time, record);
+      // The configuration was found valid before: what ranks refuse is a file or the machine.
+      if (record.status == Status::invalid) record.status = Status::failed;
+      return went_on;
     };
   }
   const int done_before = count_done(cells, store, options);

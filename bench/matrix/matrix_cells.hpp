@@ -7,6 +7,7 @@
 #include "bench/hosts/host_list.hpp"
 #include "bench/matrix/cell_estimates.hpp"
 #include "bench/record/record.hpp"
+#include "core/base/error.hpp"
 #include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {
@@ -14,7 +15,7 @@ namespace plumbline {
 struct CellsRequest {
   std::string folder;  // results go there
   bool predict_only = false;
-  bool retry = false;            // cells again that failed or timed out
+  bool retry = false;            // cells again that ended neither ok nor oom
   int rounds = 1;                // times that every cell is measured
   bool quiet = false;            // no progress
   bool share = false;            // others may run cells into the same folder at the same time
@@ -28,9 +29,13 @@ struct CellsResult {
 };
 
 /// Runs what the folder does not have yet. How long that will take, progress and notes go to standard error. Throws InputError when
-/// the folder cannot be used or nothing can be measured here.
+/// the folder cannot be used, nothing can be measured here, or a hardware profile cannot be read: then nothing is stored.
 CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request,
                       CellEstimates& estimates);
+
+/// How `matrix` and `oom` end: timed out when a cell did, rank failed when one failed or the run was stopped, else done. A
+/// line on standard error says when cells were to be measured and none was.
+ExitCode ending_of(const CellsResult& result, bool predict_only);
 
 /// DIR, or what a matrix' results are put in without it: the name of its file (or preset, or folder) with
 /// "-results", in the current folder.

@@ -99,7 +99,8 @@ namespace {
 int rounds_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options) {
   const Record* record = store.records().find(cell.id);
   if (record == nullptr) return 0;
-  if (options.retry && (record->status == Status::failed || record->status == Status::timeout)) return 0;
+  const bool settled = record->status == Status::ok || record->status == Status::oom;
+  if (options.retry && !settled) return 0;  // files, machine and program may be others now
   return record->measurement ? std::min(record->measurement->rounds, options.rounds) : options.rounds;
 }
 

@@ -24,7 +24,7 @@ struct MatrixHooks {
 };
 
 struct MatrixOptions {
-  bool retry = false;  // run cells again that ended failed or timeout
+  bool retry = false;  // run cells again that ended neither ok nor oom
   int rounds = 1;  // times that every cell is measured; from 2 on in an order that is shuffled anew each time
   CellClaims* claims = nullptr;  // where several runners share the store: who does what; with rounds 1 only
 };

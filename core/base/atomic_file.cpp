@@ -128,6 +128,11 @@ void PartialFile::commit() {
   if (error != 0) fail_with(error);
 }
 
+ExitCode code_of_write_error(int error, ExitCode code) {
+  const bool no_room = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
+  return no_room ? ExitCode::rank_failed : code;
+}
+
 void write_whole_file(const std::string& path, std::string_view bytes, ExitCode code) {
   std::error_code unknown;
   const auto status = std::filesystem::symlink_status(path, unknown);
@@ -136,8 +141,9 @@ void write_whole_file(const std::string& path, std::string_view bytes, ExitCode 
   if (error == 0) return;
   const std::string line = fmt::format("{}: cannot be written: {}; expected a path in a writable folder",
                                        printable(path, kLongestShown), std::strerror(error));
-  if (code == ExitCode::bad_input) throw InputError(line);
-  throw Error(line, code);
+  const ExitCode ending = code_of_write_error(error, code);
+  if (ending == ExitCode::bad_input) throw InputError(line);
+  throw Error(line, ending);
 }
 
 void remove_with_partial(const std::string& path) {

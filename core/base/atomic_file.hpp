@@ -34,8 +34,12 @@ class PartialFile {
 
 /// Writes the file whole or not at all: alongside, then renamed. What is at `path` and no regular file (a
 /// device, a pipe, a link) is written where it is. Throws one line with the path and what the system said:
-/// InputError for ExitCode::bad_input (the user chose the path), else Error with that code.
+/// InputError for ExitCode::bad_input (the user chose the path), else Error with that code. A disk without room
+/// is no bad path: Error with ExitCode::rank_failed, whatever `code`.
 void write_whole_file(const std::string& path, std::string_view bytes, ExitCode code = ExitCode::bad_input);
+
+/// What a file that could not be written ends with: `code`, but for a disk without room or a broken one.
+ExitCode code_of_write_error(int error, ExitCode code);
 
 /// Removes the file, and what a killed writer of it left alongside. No error when there is none.
 void remove_with_partial(const std::string& path);

@@ -90,8 +90,9 @@ void OutputFolder::write(const std::string& name, std::string_view bytes, ExitCo
     partial.commit();
   } catch (const std::system_error& error) {
     const std::string line = cannot_write(path_ + "/" + name, std::strerror(error.code().value()));
-    if (code == ExitCode::bad_input) throw InputError(line);
-    throw Error(line, code);
+    const ExitCode ending = code_of_write_error(error.code().value(), code);
+    if (ending == ExitCode::bad_input) throw InputError(line);
+    throw Error(line, ending);
   }
 }
 

@@ -82,7 +82,7 @@ TEST_F(Leftovers, AFullDiskIsSaid) {
     EXPECT_EQ(plumbline(command + " >/dev/full"), 4) << command;
     EXPECT_THAT(read("err.txt"), HasSubstr("plumbline: standard output: cannot be written")) << command;
   }
-  EXPECT_EQ(plumbline(simulate + "--svg small.svg", "ulimit -f 0;"), 2);
+  EXPECT_EQ(plumbline(simulate + "--svg small.svg", "ulimit -f 0;"), 4);
   EXPECT_EQ(read("err.txt").find('\n'), std::string::npos);  // not even the error fits into a file
   EXPECT_FALSE(fs::exists(folder_ / "small.svg"));
   EXPECT_FALSE(fs::exists(folder_ / "small.svg.partial"));

@@ -82,13 +82,14 @@ TEST_F(ValidateSearch, OwnRunsAreReadAsTheReadmeSays) {
   EXPECT_EQ(plumbline("validate --tables my_runs --group-by colour").exit_code, 2);
 }
 
-TEST_F(ValidateSearch, UnknownTablesAreNamedAndLeftOut) {
+TEST_F(ValidateSearch, UnknownTablesAreNamedAndEndWithTwo) {
   fs::create_directory(folder_ / "tables");
   write("tables/of_my_own.csv", "a,b\n1,2\n");
   write("tables/notes.txt", "not a table");
   const Said outcome = plumbline("validate --tables tables");
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("no reader for this table"));
+  EXPECT_THAT(outcome.err, HasSubstr("of_my_own.csv: no reader for this table"));
 }
 
 TEST_F(ValidateSearch, SearchFindsTheBestFirst) {

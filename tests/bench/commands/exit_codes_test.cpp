@@ -1,0 +1,156 @@
+// The exit codes that the manual lists for every command, each reached once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+
+#include "bench/help/command_pages.hpp"
+#include "core/base/error.hpp"
+#include "tests/bench/commands/program_folder.hpp"
+
+namespace plumbline {
+namespace {
+
+namespace fs = std::filesystem;
+using enum ExitCode;
+
+struct Case {
+  std::string command;
+  ExitCode code;
+  std::string arguments;    // behind the command
+  std::string before = {};  // a line of shell
+};
+
+const std::string kModel = " --hardware h100-sxm-80gb";
+const std::string kFull = " >/dev/full";
+
+std::vector<Case> all_cases() {
+  const std::string golden = PLUMBLINE_SOURCE_DIR "/tests/golden/llama";
+  const std::string eight = "llama-3.1-8b --gpus 8 --tp 8 --gbs 8" + kModel;
+  const std::string seventy = "llama-3.1-70b --gpus 8 --tp 8 --gbs 8" + kModel;
+  const std::string pipeline = "1f1b --pp 2 --microbatches 4";
+  return {
+      {"calibrate", bad_input, "--backend abacus"},
+      {"calibrate", rank_failed, "--json", "PATH=/nowhere;"},
+      {"compare", done, "out"},
+      {"compare", regressed, "out other"},
+      {"compare", bad_input, "nowhere"},
+      {"compare", rank_failed, "out" + kFull},
+      {"completion", done, "bash"},
+      {"completion", bad_input, "abacus"},
+      {"completion", rank_failed, "bash" + kFull},
+      {"convert", done, golden + " tp2 --tp 2"},
+      {"convert", regressed, golden + " other_tp2 --check"},
+      {"convert", bad_input, "nowhere tp2"},
+      {"convert", rank_failed, golden + " tp1 --tp 1", "ulimit -f 20; trap '' XFSZ;"},
+      {"doctor", done, ""},
+      {"doctor", rank_failed, kFull},
+      {"goodput", done, eight},
+      {"goodput", bad_input, "nowhere"},
+      {"goodput", does_not_fit, seventy},
+      {"goodput", rank_failed, eight + kFull},
+      {"help", done, "run"},
+      {"help", bad_input, "abacus"},
+      {"help", rank_failed, "run" + kFull},
+      {"matrix", done, "run.yaml --out m0"},
+      {"matrix", bad_input, "nowhere.yaml"},
+      {"matrix", rank_failed, "run.yaml --out m4 --data nowhere.npy"},
+      {"matrix", timed_out, "long.yaml --out m5"},
+      {"noise", done, "--minutes 0.05 --out noise.csv"},
+      {"noise", bad_input, "--minutes 0"},
+      {"noise", rank_failed, "--minutes 0.05 --out full.csv"},
+      {"oom", done, "run.yaml --out o0"},
+      {"oom", bad_input, "nowhere.yaml"},
+      {"oom", rank_failed, "run.yaml --out o4 --data nowhere.npy"},
+      {"oom", timed_out, "long.yaml --out o5"},
+      {"predict", done, eight},
+      {"predict", bad_input, "nowhere"},
+      {"predict", does_not_fit, seventy},
+      {"predict", rank_failed, eight + kFull},
+      {"run", done, "run.yaml"},
+      {"run", bad_input, "run.yaml --tp 3"},
+      {"run", does_not_fit, "run.yaml --memory-budget 1KiB"},
+      {"run", rank_failed, "run.yaml --json --trace full.csv"},
+      {"run", timed_out, "long.yaml"},
+      {"schedule", done, pipeline},
+      {"schedule", bad_input, "abacus --pp 2 --microbatches 4"},
+      {"schedule", rank_failed, pipeline + kFull},
+      {"search", done, "llama-3.1-8b --gpus 8 --gbs 8 --top 1" + kModel},
+      {"search", bad_input, "llama-3.1-8b --gpus 8"},
+      {"search", does_not_fit, "llama-3.1-405b --gpus 1 --gbs 1" + kModel},
+      {"search", rank_failed, "llama-3.1-8b --gpus 8 --gbs 8 --top 1" + kModel + kFull},
+      {"simulate", done, "--schedule " + pipeline + " --costs costs.json"},
+      {"simulate", bad_input, "--schedule " + pipeline + " --costs nowhere.json"},
+      {"simulate", rank_failed, "--schedule " + pipeline + " --costs costs.json --svg full.csv"},
+      {"stragglers", done, eight + " --jitter 2"},
+      {"stragglers", bad_input, "nowhere"},
+      {"stragglers", rank_failed, eight + " --jitter 2" + kFull},
+      {"topology", done, "superpod-b200:4 --tp 8"},
+      {"topology", bad_input, "nowhere.conf"},
+      {"topology", rank_failed, "superpod-b200:4 --tp 8" + kFull},
+      {"validate", done, "--table korthikanti_table5"},
+      {"validate", bad_input, "--tables nowhere"},
+      {"validate", rank_failed, "--table korthikanti_table5" + kFull},
+      {"", done, "--version"},
+      {"", bad_input, "abacus"},
+      {"", rank_failed, "--version" + kFull},
+  };
+}
+
+/// Reached by tests of their own: it measures for more than a minute.
+const std::set<std::pair<std::string, ExitCode>> kElsewhere = {{"calibrate", done}};
+
+class ExitCodes : public ProgramFolder {
+ protected:
+  ExitCodes() {
+    const std::string run =
+        "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
+        "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
+        "64,\n"
+        "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
+        "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\n";
+    write("run.yaml", run + "steps: 2\n");
+    write("long.yaml", run + "steps: 1000000\ntimeout_s: 3\n");
+    write("costs.json", R"({"stages": [{"forward_us": 100, "backward_us": 200}]})");
+    fs::create_symlink("/dev/full", folder_ / "full.csv");
+  }
+
+  /// What `compare` and `convert --check` compare.
+  void make_differences() {
+    ASSERT_EQ(plumbline("matrix run.yaml --predict-only --out out").exit_code, 0);
+    ASSERT_EQ(plumbline("matrix run.yaml --mbs 2 --predict-only --out other").exit_code, 0);
+    const std::string golden = PLUMBLINE_SOURCE_DIR "/tests/golden/llama";
+    ASSERT_EQ(plumbline("convert " + golden + " other_tp2 --tp 2").exit_code, 0);
+    std::string config = read("other_tp2/config.json");
+    const std::string key = "\"rope_theta\": ";
+    ASSERT_NE(config.find(key), std::string::npos);
+    write("other_tp2/config.json", config.insert(config.find(key) + key.size(), "9"));
+  }
+};
+
+TEST_F(ExitCodes, EachThatTheManualListsIsReached) {
+  std::map<std::string, std::set<ExitCode>> reached, listed;
+  make_differences();
+  for (const Case& c : all_cases()) {
+    SCOPED_TRACE("plumbline " + c.command + " " + c.arguments);
+    const Said said = plumbline("--quiet " + c.command + " " + c.arguments, c.before);
+    EXPECT_EQ(said.exit_code, static_cast<int>(c.code)) << said.err;
+    if (c.code != done && c.code != regressed) {
+      EXPECT_THAT(said.err, testing::HasSubstr("plumbline: "));
+    }
+    reached[c.command].insert(c.code);
+    reached[""].insert(c.code);  // the program's own page lists those of its commands
+  }
+  for (const CommandPage& page : command_pages()) {
+    if (page.name == "configuration") continue;
+    listed[page.name] = {page.exit_codes.begin(), page.exit_codes.end()};
+  }
+  for (const auto& [command, code] : kElsewhere) reached[command].insert(code);
+  EXPECT_EQ(reached, listed);
+}
+
+}  // namespace
+}  // namespace plumbline
