@@ -36,24 +36,26 @@ void take_lower(Curve& curve, const Curve& other) {
 class Rounds {
  public:
   Rounds(HardwareProfile& profile, const CellLimits& limits, Seconds start, bool quiet)
-      : profile_(profile), limits_(limits), start_(start), quiet_(quiet), progress_(quiet) {}
+      : profile_(profile),
+        limits_(limits),
+        start_(start),
+        quiet_(quiet),
+        progress_(quiet),
+        ends_(ends_of_looks(passed())) {}
 
   void run() {
-    append(looks_, look({"--round", "0", "--seconds", fmt::format("{:.1f}", kFirstRound - passed())}));
+    append(looks_, look({"--round", "0", "--seconds", fmt::format("{:.1f}", ends_.first_round - passed())}));
     const double before = passed();
     messages();
     const double took = passed() - before;
-    look_again(kLooksEnd - took);
-    if (passed() + took < kLooksEnd + 3) messages();
-    look_again(kLooksEnd);
+    look_again(ends_.all - took);
+    if (passed() + took < ends_.all + 3) messages();
+    look_again(ends_.all);
     tables();
     profile_.calibration.seconds = passed();
   }
 
  private:
-  static constexpr double kFirstRound =
-      60;  // seconds after which no further operator is looked at for the first time
-
   double passed() const { return (monotonic_now() - start_).value; }
 
   LooksOfCells look(std::vector<std::string> options) {
@@ -142,6 +144,7 @@ class Rounds {
   Seconds start_;
   bool quiet_;
   CalibrateProgress progress_;
+  LooksEnd ends_;
   std::vector<Cell> cells_ = all_cells(limits_);
   LooksOfCells looks_;
   int round_ = 0;

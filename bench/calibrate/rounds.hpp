@@ -6,13 +6,24 @@
 
 namespace plumbline::calibration {
 
-/// Seconds after the start of a calibration at which looks end; the host's second look follows.
-inline constexpr double kLooksEnd = 75;
+/// Seconds after the start of a calibration.
+struct LooksEnd {
+  double first_round;  // no further operator is looked at for the first time
+  double all;          // looks end; the host's second look follows
+};
+
+/// Ends that keep a calibration below 90 s. The first look at the host took `host` seconds: 2 on an ordinary machine,
+/// several times that where processors are slow or limited by a quota. After the last look it is repeated, a cold rank is
+/// started, and messages between ranks take longer as well.
+constexpr LooksEnd ends_of_looks(double host) {
+  const double late = host > 2 ? 2 * (host - 2) : 0;
+  return {60 - (late < 30 ? late : 30), 75 - (late < 30 ? late : 30)};
+}
 
 /// Fills the tables of operators, collectives and messages of `profile`, and its calibration's noise and counts.
 /// Order: one look at every operator, messages, further looks at unsettled operators, messages again, further looks.
 /// A slow moment is thus in some looks at every operator and not in all looks at one. Ends when every figure is settled,
-/// and at the latest kLooksEnd seconds after `start` (monotonic clock). Operators that were not reached by then take the
+/// and at the latest at ends_of_looks, counted from `start` (monotonic clock). Operators that were not reached by then take the
 /// time of their nearest neighbour (figures/unseen.hpp). `limits` bound the products that are looked at.
 void measure_in_rounds(HardwareProfile& profile, const CellLimits& limits, Seconds start, bool quiet);
 
