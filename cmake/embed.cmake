@@ -6,7 +6,7 @@
 # a header of the library declares: the files in this order, each with its name (without its folder), its bytes and their
 # SHA-256. `name=a,b` joins files into one. A file that changes is embedded anew.
 #
-# The same file is the script that writes the source: cmake -DOUT=x.cpp -DFUNCTION=x "-DFILES=..." -P embed.cmake
+# The same file is the script that writes the source: cmake -DOUT=x.cpp -DFUNCTION=x "-DFILES=..." -DFOLDER=... -P embed.cmake
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(PLUMBLINE_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
   function(plumbline_embed library function)
@@ -16,7 +16,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     string(REPLACE "," ";" inputs "${inputs}")
     set(out ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
     add_custom_command(OUTPUT ${out}
-      COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DFUNCTION=${function} "-DFILES=${ARG_FILES}" -P ${PLUMBLINE_EMBED_SCRIPT}
+      COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DFUNCTION=${function} "-DFILES=${ARG_FILES}"
+        -DFOLDER=${CMAKE_CURRENT_SOURCE_DIR} -P ${PLUMBLINE_EMBED_SCRIPT}
       WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
       DEPENDS ${inputs} ${PLUMBLINE_EMBED_SCRIPT} VERBATIM)
     # Alone, so that a batch of sources can be read before anything is built.
@@ -37,29 +38,32 @@ foreach(item IN LISTS FILES)
     get_filename_component(name "${item}" NAME)
     set(parts "${item}")
   endif()
-  set(joined "${OUT}.part")
-  file(WRITE "${joined}" "")
-  foreach(part IN LISTS parts)
-    file(READ "${part}" text)
-    file(APPEND "${joined}" "${text}")
-  endforeach()
-  file(READ "${joined}" hex HEX)
-  file(SHA256 "${joined}" digest)
-  file(REMOVE "${joined}")
-  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
+  list(LENGTH parts several)
+  if(several EQUAL 1)
+    get_filename_component(whole "${parts}" ABSOLUTE BASE_DIR "${FOLDER}")
+  else()
+    set(whole "${OUT}.${count}")
+    file(WRITE "${whole}" "")
+    foreach(part IN LISTS parts)
+      file(READ "${part}" text)
+      file(APPEND "${whole}" "${text}")
+    endforeach()
+  endif()
+  file(SHA256 "${whole}" digest)
+  file(SIZE "${whole}" bytes)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," digest "${digest}")
-  set(array "k_${FUNCTION}_${count}")
-  string(APPEND arrays "constexpr char ${array}[] = {${bytes}};\n")
-  string(APPEND entries "    {\"${name}\", {${array}, sizeof ${array}}, {${digest}}},\n")
+  set(symbol "k_${FUNCTION}_${count}")
+  # The assembler reads the bytes: a compiler takes seconds and gigabytes for megabytes of literals.
+  string(APPEND arrays "asm(\".pushsection .rodata\\n${symbol}: .incbin \\\"${whole}\\\"\\n.popsection\");
+extern const char ${symbol}[] asm(\"${symbol}\");\n")
+  string(APPEND entries "    {\"${name}\", {${symbol}, ${bytes}}, {${digest}}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
 file(WRITE "${OUT}" "// Made by cmake/embed.cmake.
 #include \"core/base/embedded_file.hpp\"
 
 namespace plumbline {
-namespace {
-${arrays}}  // namespace
-
+${arrays}
 std::span<const EmbeddedFile> ${FUNCTION}() {
   static constexpr EmbeddedFile kFiles[] = {
 ${entries}  };

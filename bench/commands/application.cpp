@@ -13,15 +13,25 @@ struct Command {
   std::string_view name;
   void (*add)(CLI::App& app, CommandAction& action);
 };
-constexpr Command kCommands[] = {{"predict", add_predict_command},   {"run", add_run_command},
-                                 {"matrix", add_matrix_command},     {"compare", add_compare_command},
-                                 {"oom", add_oom_command},           {"schedule", add_schedule_command},
-                                 {"simulate", add_simulate_command}, {"search", add_search_command},
-                                 {"goodput", add_goodput_command},   {"stragglers", add_stragglers_command},
-                                 {"topology", add_topology_command}, {"validate", add_validate_command},
-                                 {"convert", add_convert_command},   {"calibrate", add_calibrate_command},
-                                 {"noise", add_noise_command},       {"doctor", add_doctor_command},
-                                 {"help", add_help_command},         {"completion", add_completion_commands}};
+constexpr Command kCommands[] = {{"predict", add_predict_command},
+                                 {"run", add_run_command},
+                                 {"matrix", add_matrix_command},
+                                 {"compare", add_compare_command},
+                                 {"oom", add_oom_command},
+                                 {"schedule", add_schedule_command},
+                                 {"simulate", add_simulate_command},
+                                 {"search", add_search_command},
+                                 {"goodput", add_goodput_command},
+                                 {"stragglers", add_stragglers_command},
+                                 {"topology", add_topology_command},
+                                 {"operator", add_operator_command},
+                                 {"validate", add_validate_command},
+                                 {"convert", add_convert_command},
+                                 {"calibrate", add_calibrate_command},
+                                 {"noise", add_noise_command},
+                                 {"doctor", add_doctor_command},
+                                 {"help", add_help_command},
+                                 {"completion", add_completion_commands}};
 
 /// The manual and completion speak of all commands; another one that is named first is the only one needed,
 /// and describing the options of all of them takes longer than a prediction.

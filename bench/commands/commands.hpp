@@ -28,6 +28,7 @@ void add_simulate_command(CLI::App& app, CommandAction& action);
 void add_search_command(CLI::App& app, CommandAction& action);
 void add_stragglers_command(CLI::App& app, CommandAction& action);
 void add_topology_command(CLI::App& app, CommandAction& action);
+void add_operator_command(CLI::App& app, CommandAction& action);
 void add_validate_command(CLI::App& app, CommandAction& action);
 /// `completion`, and the hidden command that its scripts ask.
 void add_completion_commands(CLI::App& app, CommandAction& action);

@@ -48,6 +48,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work "
      "core/base "
      "core/config core/schedule core/trace"},
+    {"analysis/silicon", "analysis/hardware core/base"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work analysis/work/routing core/base "
@@ -73,6 +74,8 @@ constexpr Room kRooms[] = {
      "bench/report "
      "bench/text bench/training/checkpoints bench/views bench/views/cluster "
      "core/base core/config core/config_text core/run schedules <onednn>"},
+    {"bench/commands/operators",
+     "analysis/hardware analysis/silicon bench/commands bench/text core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/commands bench/report bench/text core/base core/schedule core/schedule_text "
      "core/trace core/validate schedules"},

@@ -1,0 +1,119 @@
+#include "analysis/silicon/constants_times.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+
+namespace plumbline::silicon {
+namespace {
+
+using cluster::Device;
+
+struct TypeRate {
+  double flops_per_s;
+  double operand_bytes;
+};
+
+TypeRate rate_of(const Device& device, const std::string& type) {
+  TypeRate rate{0, 2};
+  if (type == "bf16") {
+    rate = {device.peak_16bit * device.gemm_share, 2};
+  } else if (type == "fp8" || type == "fp8_block") {
+    const bool scaled_units = type == "fp8_block" && device.peak_mx8 > 0;
+    rate = {(scaled_units ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit, 1};
+  } else if (type == "nvfp4") {
+    rate = {device.peak_4bit * device.gemm_share_4bit, 0.5};
+  } else {
+    throw InputError(fmt::format("type: found {}, expected bf16, fp8, fp8_block or nvfp4", type));
+  }
+  if (rate.flops_per_s <= 0)
+    throw InputError(fmt::format("type: found {}, which this accelerator has no products of", type));
+  return rate;
+}
+
+/// Bytes that quantizing an element moves: 2 for the largest value of a tensor, then 2 and the result.
+double quantized_bytes(const std::string& type) {
+  if (type == "bf16") return 0;
+  return type == "fp8" ? 5 : type == "nvfp4" ? 2.5 : 3;
+}
+
+}  // namespace
+
+double product_by_constants(const Device& device, const ProductShape& shape) {
+  const TypeRate rate = rate_of(device, shape.type);
+  const double product =
+      cluster::product_seconds(device, rate.flops_per_s, rate.operand_bytes, shape.m, shape.n, shape.k, 1, 2);
+  const double bytes = quantized_bytes(shape.type) * shape.m * shape.k;
+  return bytes > 0 ? product + cluster::stream_seconds(device, bytes) : product;
+}
+
+double attention_by_constants(const Device& device, const AttentionShape& shape) {
+  return cluster::flash_seconds(device, shape.batch * shape.heads, shape.sequence, shape.head, false, false,
+                                shape.window) /
+         device.cudnn_forward_speedup;
+}
+
+double experts_by_constants(const Device& device, const ExpertsShape& shape) {
+  const TypeRate rate = rate_of(device, shape.type);
+  const double here = std::max(1.0, shape.experts / shape.ep);
+  const double rows = shape.tokens * shape.choices / shape.ep;
+  const double each = std::max(1.0, rows / here);
+  const double width = shape.ffn / shape.tp;
+  const auto product = [&](double n, double k) {
+    return cluster::product_seconds(device, rate.flops_per_s, rate.operand_bytes, each, n, k, here, 2);
+  };
+  // Rows are gathered, activated and added up in 16 bit.
+  const double bytes = 2 * rows * (2 * shape.hidden + 3 * width + 2 * shape.hidden);
+  return product(2 * width, shape.hidden) + product(shape.hidden, width) +
+         cluster::stream_seconds(device, bytes);
+}
+
+double collective_by_constants(const cluster::Network& network, const CollectiveShape& shape) {
+  const cluster::Span span{static_cast<int>(shape.ranks), 1};
+  if (shape.operation == "all_reduce") return cluster::all_reduce_seconds(network, span, shape.bytes);
+  if (shape.operation == "all_gather" || shape.operation == "reduce_scatter") {
+    return cluster::scatter_seconds(network, span, shape.bytes);
+  }
+  if (shape.operation == "alltoall") return cluster::all_to_all_seconds(network, span, shape.bytes);
+  throw InputError(fmt::format(
+      "operation: found {}, expected all_reduce, all_gather, reduce_scatter or alltoall", shape.operation));
+}
+
+double cast_by_constants(const Device& device, const CastShape& shape) {
+  if (shape.part != "amax" && shape.part != "cast") {
+    throw InputError(fmt::format("part: found {}, expected amax or cast", shape.part));
+  }
+  return cluster::stream_seconds(device, (shape.part == "amax" ? 2 : 3) * shape.m * shape.k);
+}
+
+double exchange_by_constants(const cluster::Network& network, const ExchangeShape& shape) {
+  if (shape.part != "dispatch" && shape.part != "combine") {
+    throw InputError(fmt::format("part: found {}, expected dispatch or combine", shape.part));
+  }
+  const double element = shape.part == "dispatch" ? 1 + 4.0 / 128 : 2;
+  cluster::Network placed = network;
+  placed.gpus_per_node = static_cast<int>(std::max(1.0, shape.ranks / shape.nodes));
+  return cluster::dispatch_seconds(placed, {static_cast<int>(shape.ranks), 1},
+                                   shape.tokens * shape.hidden * element, shape.choices, 0);
+}
+
+double product_roofline(const Device& device, const ProductShape& shape) {
+  const TypeRate rate = rate_of(device, shape.type);
+  const double bytes = rate.operand_bytes * shape.k * (shape.m + shape.n) + 2 * shape.m * shape.n +
+                       quantized_bytes(shape.type) * shape.m * shape.k;
+  return std::max(2 * shape.m * shape.n * shape.k / rate.flops_per_s,
+                  bytes / (device.bandwidth * device.stream_share));
+}
+
+double experts_roofline(const Device& device, const ExpertsShape& shape) {
+  const TypeRate rate = rate_of(device, shape.type);
+  const double rows = shape.tokens * shape.choices / shape.ep, width = shape.ffn / shape.tp;
+  const double weights = rate.operand_bytes * 3 * shape.hidden * width * shape.experts / shape.ep;
+  const double bytes = weights + 2 * rows * (4 * shape.hidden + 3 * width);
+  return std::max(6 * rows * shape.hidden * width / rate.flops_per_s,
+                  bytes / (device.bandwidth * device.stream_share));
+}
+
+}  // namespace plumbline::silicon

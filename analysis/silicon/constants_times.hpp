@@ -1,0 +1,21 @@
+// The same times from an accelerator's constants alone, in seconds: for sizes and accelerators without a table. Throw
+// InputError where the accelerator lacks the type.
+#pragma once
+
+#include "analysis/hardware/machine.hpp"
+#include "analysis/silicon/operator_shapes.hpp"
+
+namespace plumbline::silicon {
+
+double product_by_constants(const cluster::Device& device, const ProductShape& shape);
+double attention_by_constants(const cluster::Device& device, const AttentionShape& shape);
+double experts_by_constants(const cluster::Device& device, const ExpertsShape& shape);
+double collective_by_constants(const cluster::Network& network, const CollectiveShape& shape);
+double cast_by_constants(const cluster::Device& device, const CastShape& shape);
+double exchange_by_constants(const cluster::Network& network, const ExchangeShape& shape);
+
+/// The slower of arithmetic and memory, both at what large operators reach.
+double product_roofline(const cluster::Device& device, const ProductShape& shape);
+double experts_roofline(const cluster::Device& device, const ExpertsShape& shape);
+
+}  // namespace plumbline::silicon

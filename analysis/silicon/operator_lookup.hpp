@@ -1,0 +1,63 @@
+// The time of one operator or collective on an accelerator: measured, between measured sizes, or estimated from the
+// accelerator's constants (analysis/silicon/README.md).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "analysis/hardware/machine.hpp"
+#include "analysis/silicon/measured_table.hpp"
+#include "analysis/silicon/operator_shapes.hpp"
+
+namespace plumbline::silicon {
+
+/// Device clocks that a time holds for. A kernel of less than a millisecond runs at burst clocks when it runs alone;
+/// repeated for a second it meets the board's power limit.
+enum class Clock : std::uint8_t {
+  as_measured,
+  burst,
+  sustained
+};  // as_measured: sustained where that was measured
+
+struct OperatorTime {
+  double seconds = 0;
+  Basis basis = Basis::estimated;
+  bool sustained = false;
+};
+
+/// Looks times up for one accelerator. Tables are read when first asked for; not for several threads at once.
+class OperatorLookup {
+ public:
+  /// `accelerator`: name of the tables. `machine`: constants for sizes outside of them, and all sizes where there are none.
+  OperatorLookup(std::string accelerator, cluster::Machine machine)
+      : accelerator_(std::move(accelerator)), machine_(std::move(machine)) {}
+
+  /// Throws InputError where the accelerator lacks the type, or sustained clocks were asked for and not measured.
+  OperatorTime product(const ProductShape& shape, Clock clock = Clock::as_measured);
+  OperatorTime attention(const AttentionShape& shape);
+  OperatorTime latent_attention(const LatentAttentionShape& shape);
+  OperatorTime experts(const ExpertsShape& shape);
+  OperatorTime collective(const CollectiveShape& shape);
+  OperatorTime cast(const CastShape& shape);
+  OperatorTime exchange(const ExchangeShape& shape);
+
+ private:
+  using Tables = std::map<std::string, MeasuredTable, std::less<>>;
+  /// `model`: seconds by the constants, of a size without a grid. `roofline` carries a time from the border of a grid to a
+  /// size outside: without steps, unlike a model that counts tiles.
+  using SecondsOfSize = std::function<double(std::span<const double>)>;
+  OperatorTime looked_up(const TimeGrid* grid, std::span<const double> size, const SecondsOfSize& model,
+                         const SecondsOfSize& roofline) const;
+  const Tables& tables(const std::string& file);
+  const TimeGrid* grid(const std::string& file, const std::string& section, const Keys& keys,
+                       const std::vector<KeyAxis>& along, Spacing last);
+
+  std::string accelerator_;
+  cluster::Machine machine_;
+  std::map<std::string, Tables> tables_;
+  std::map<std::string, std::optional<TimeGrid>> grids_;
+};
+
+}  // namespace plumbline::silicon

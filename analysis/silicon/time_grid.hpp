@@ -1,0 +1,66 @@
+// Times of one operator over a grid of sizes, and the time of a size between them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace plumbline::silicon {
+
+/// What a time rests on.
+enum class Basis : std::uint8_t {
+  measured,      // this size was measured
+  interpolated,  // measured sizes lie on both sides
+  estimated      // scaled from the nearest measured size, or from the accelerator's constants
+};
+std::string_view name_of(Basis basis);
+
+/// How a time goes on between two values of an axis.
+enum class Spacing : std::uint8_t {
+  logarithmic,  // a straight line between logarithms: products, attention
+  linear,       // a fixed part and one in proportion: bytes of a collective, tokens of experts
+  inverse       // a fixed part and one in proportion to 1/value: ranks that experts are divided over
+};
+
+struct Axis {
+  std::vector<double> values;  // ascending, positive
+  Spacing spacing = Spacing::logarithmic;
+};
+
+/// Seconds at the points of a grid with up to six axes. Points that were not measured take the mean of the straight lines
+/// through their neighbours along each axis, weighted by the inverse square of the distance between these neighbours.
+class TimeGrid {
+ public:
+  struct At {
+    double seconds = 0;
+    Basis basis = Basis::measured;
+    std::vector<double> at;  // the point itself, or where it lies outside, the nearest on the border
+  };
+
+  /// No point is measured yet. Throws std::invalid_argument for axes that are empty or not ascending.
+  explicit TimeGrid(std::vector<Axis> axes);
+
+  /// `point` has an index per axis.
+  void set(std::span<const std::size_t> point, double seconds);
+  /// Estimates all points that were not set; to be called once, after the last set(). A grid without points stays so.
+  void fill();
+  /// Empty for a grid without points.
+  std::optional<At> at(std::span<const double> point) const;
+  const std::vector<Axis>& axes() const { return axes_; }
+
+ private:
+  std::size_t index_of(std::span<const std::size_t> point) const;
+  double between(const Axis& axis, std::size_t low, std::size_t high, double value, double low_log,
+                 double high_log) const;
+  bool estimate(std::size_t index, bool beyond);
+
+  std::vector<Axis> axes_;
+  std::vector<std::size_t> strides_;
+  std::vector<double> logs_;  // of seconds; NaN: not known
+  std::vector<Basis> basis_;
+  std::vector<double> next_;  // of a round of fill()
+};
+
+}  // namespace plumbline::silicon
