@@ -158,7 +158,8 @@ CuptiCollector::~CuptiCollector() {
 
 void CuptiCollector::flush() {
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // CUPTI keeps back what has not ended
-  cuptiActivityFlushAll(0);
+  // Without the flag CUPTI keeps a buffer in which any record is incomplete, and with it the last records of the step.
+  cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   for (const auto& [buffer, valid] : buffers().take_filled()) {
     read_buffer(buffer, valid, recorded_);
     std::size_t dropped = 0;

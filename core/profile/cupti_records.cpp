@@ -17,11 +17,18 @@ const Record& as(const CUpti_Activity* record) {
   return *reinterpret_cast<const Record*>(record);
 }
 
+/// A forced flush hands out records of what has not ended, too.
+template <class Record>
+bool complete(const Record& record) {
+  return record.end != CUPTI_TIMESTAMP_UNKNOWN;
+}
+
 void read_record(const CUpti_Activity* record, RecordedActivities& into) {
   switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
     case CUPTI_ACTIVITY_KIND_KERNEL: {
       const auto& kernel = as<CUpti_ActivityKernel10>(record);
+      if (!complete(kernel)) break;
       into.activities.push_back({ActivityKind::kernel, kernel.name == nullptr ? "" : kernel.name,
                                  seconds(kernel.start), seconds(kernel.end), kernel.streamId,
                                  kernel.correlationId, Bytes{}});
@@ -29,6 +36,7 @@ void read_record(const CUpti_Activity* record, RecordedActivities& into) {
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {
       const auto& copy = as<CUpti_ActivityMemcpy6>(record);
+      if (!complete(copy)) break;
       into.activities.push_back({ActivityKind::copy, "", seconds(copy.start), seconds(copy.end),
                                  copy.streamId, copy.correlationId,
                                  Bytes{static_cast<std::int64_t>(copy.bytes)}});
@@ -36,6 +44,7 @@ void read_record(const CUpti_Activity* record, RecordedActivities& into) {
     }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
       const auto& set = as<CUpti_ActivityMemset4>(record);
+      if (!complete(set)) break;
       into.activities.push_back({ActivityKind::set, "", seconds(set.start), seconds(set.end), set.streamId,
                                  set.correlationId, Bytes{static_cast<std::int64_t>(set.bytes)}});
       break;
@@ -43,6 +52,7 @@ void read_record(const CUpti_Activity* record, RecordedActivities& into) {
     case CUPTI_ACTIVITY_KIND_RUNTIME:
     case CUPTI_ACTIVITY_KIND_DRIVER: {
       const auto& call = as<CUpti_ActivityAPI>(record);
+      if (!complete(call)) break;
       into.calls.push_back({call.correlationId, seconds(call.start), seconds(call.end)});
       break;
     }
