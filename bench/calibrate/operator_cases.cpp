@@ -36,14 +36,34 @@ Matrix make(std::int64_t rows, std::int64_t cols, DType type, std::vector<std::v
   return {data, rows, cols, type};
 }
 
+/// With matrices that make(rows, cols, type) gives.
+template <class Make>
+Gemm product_with(const ProductShape& s, Make&& make_matrix) {
+  const auto oriented = [&](std::int64_t rows, std::int64_t cols, bool transposed, DType type) {
+    return transposed ? make_matrix(cols, rows, type) : make_matrix(rows, cols, type);
+  };
+  Gemm gemm{.a = oriented(s.m, s.k, s.a_transposed, s.type),
+            .b = oriented(s.k, s.n, s.b_transposed, s.b_type.value_or(s.type)),
+            .c = make_matrix(s.m, s.n, s.c_type),
+            .a_transposed = s.a_transposed,
+            .b_transposed = s.b_transposed,
+            .accumulate = s.accumulate};
+  if (is_fp8(s.type)) {
+    for (Matrix* scale : {&gemm.a_inverse_scale, &gemm.b_inverse_scale})
+      *scale = make_matrix(1, 1, DType::fp32);
+  }
+  return gemm;
+}
+
 /// Collects cases whose operands stay alive through a shared pointer in each.
 class Collector {
  public:
-  Collector(Operators& operators, MemorySource* device) : operators_(operators), device_(device) {}
+  Collector(Operators& operators, MemorySource* device) {
+    if (device != nullptr) memory_->on_device = std::make_unique<DeviceOperands>(operators, *device);
+  }
   Matrix matrix(std::int64_t rows, std::int64_t cols, DType type) {
-    if (device_ == nullptr) return make(rows, cols, type, *memory_);
-    std::vector<std::vector<std::byte>> temporary;
-    return on_device(make(rows, cols, type, temporary), operators_, *device_);
+    return memory_->on_device ? memory_->on_device->matrix(rows, cols, type)
+                              : make(rows, cols, type, memory_->on_host);
   }
   /// `operands`: what is read or written once per call, an operand that is both listed twice.
   void add(const char* name, const std::vector<Matrix>& operands, std::function<void()> run,
@@ -59,10 +79,11 @@ class Collector {
   std::vector<OperatorCase> take() { return std::move(cases_); }
 
  private:
-  Operators& operators_;
-  MemorySource* device_;
-  std::shared_ptr<std::vector<std::vector<std::byte>>> memory_ =
-      std::make_shared<std::vector<std::vector<std::byte>>>();
+  struct Memory {
+    std::vector<std::vector<std::byte>> on_host;
+    std::unique_ptr<DeviceOperands> on_device;
+  };
+  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
   std::vector<OperatorCase> cases_;
 };
 
@@ -213,11 +234,33 @@ void add_fp8(Collector& to, Operators& op, const OperatorShape& s) {
 
 }  // namespace
 
-Matrix on_device(const Matrix& host, Operators& operators, MemorySource& device) {
-  Matrix copy = host;
-  copy.data = device.allocate(host.bytes());
-  operators.upload(host.data, copy);
-  return copy;
+DeviceOperands::~DeviceOperands() {
+  for (const Matrix& x : made_) memory_.release(x.data, x.bytes());
+}
+
+Matrix DeviceOperands::matrix(std::int64_t rows, std::int64_t cols, DType type) {
+  constexpr std::int64_t kBlock = std::int64_t{1} << 22;  // elements
+  const Matrix x(memory_.allocate(Matrix(nullptr, rows, cols, type).bytes()), rows, cols, type);
+  made_.push_back(x);
+  const Matrix all = x.reshaped(1, x.elements());
+  const std::int64_t first = std::min(kBlock, all.cols);
+  std::vector<std::vector<std::byte>> host;
+  operators_.upload(make(1, first, type, host).data, all.columns(0, first));
+  for (std::int64_t done = first; done < all.cols;) {
+    const std::int64_t count = std::min(done, all.cols - done);
+    operators_.copy(all.columns(0, count), all.columns(done, count));
+    done += count;
+  }
+  return x;
+}
+
+Gemm DeviceOperands::product(const ProductShape& s) {
+  Gemm gemm = product_with(
+      s, [&](std::int64_t rows, std::int64_t cols, DType type) { return matrix(rows, cols, type); });
+  for (const Matrix& scale : {gemm.a_inverse_scale, gemm.b_inverse_scale}) {
+    if (scale.data != nullptr) operators_.fill(scale, 1);
+  }
+  return gemm;
 }
 
 std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorShape& shape,
@@ -233,19 +276,10 @@ std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorSha
 }
 
 Gemm product_operands(const ProductShape& s, std::vector<std::vector<std::byte>>& memory) {
-  const auto oriented = [&](std::int64_t rows, std::int64_t cols, bool transposed, DType type) {
-    return transposed ? make(cols, rows, type, memory) : make(rows, cols, type, memory);
-  };
-  Gemm gemm{.a = oriented(s.m, s.k, s.a_transposed, s.type),
-            .b = oriented(s.k, s.n, s.b_transposed, s.b_type.value_or(s.type)),
-            .c = make(s.m, s.n, s.c_type, memory),
-            .a_transposed = s.a_transposed,
-            .b_transposed = s.b_transposed,
-            .accumulate = s.accumulate};
-  if (!is_fp8(s.type)) return gemm;
-  for (Matrix* scale : {&gemm.a_inverse_scale, &gemm.b_inverse_scale}) {
-    *scale = make(1, 1, DType::fp32, memory);
-    *scale->as<float>() = 1;
+  const Gemm gemm = product_with(
+      s, [&](std::int64_t rows, std::int64_t cols, DType type) { return make(rows, cols, type, memory); });
+  for (const Matrix& scale : {gemm.a_inverse_scale, gemm.b_inverse_scale}) {
+    if (scale.data != nullptr) *scale.as<float>() = 1;
   }
   return gemm;
 }

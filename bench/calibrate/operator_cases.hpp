@@ -36,8 +36,7 @@ struct OperatorCase {
 };
 
 /// Every operator but gemm, over operands of its own that live as long as the cases. `operators` must outlive
-/// them. With `device`, which must outlive them, too, the operands are made on the host, uploaded to memory
-/// of that source and never released to it.
+/// them. With `device`, which must outlive them, too, the operands lie in memory of that source until the last case goes.
 std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorShape& shape,
                                          MemorySource* device = nullptr);
 
@@ -55,7 +54,26 @@ struct ProductShape {
 };
 /// Matrices for a product, random numbers in them; the scales of FP8 ones are 1.
 Gemm product_operands(const ProductShape& shape, std::vector<std::vector<std::byte>>& memory);
-/// A copy of a matrix without gaps in memory of `device`.
-Matrix on_device(const Matrix& host, Operators& operators, MemorySource& device);
+
+/// Operands in device memory, released with their owner. Numbers as product_operands() has them, a block of which is made on the
+/// host and copied on the device.
+class DeviceOperands {
+ public:
+  /// Both must outlive it.
+  DeviceOperands(Operators& operators, MemorySource& memory) : operators_(operators), memory_(memory) {}
+  ~DeviceOperands();
+  DeviceOperands(const DeviceOperands&) = delete;
+  DeviceOperands& operator=(const DeviceOperands&) = delete;
+
+  /// Numbers of about 1; ids below 4096 where the type is int32.
+  Matrix matrix(std::int64_t rows, std::int64_t cols, DType type);
+  /// Of a product; the scales of FP8 ones are 1.
+  Gemm product(const ProductShape& shape);
+
+ private:
+  Operators& operators_;
+  MemorySource& memory_;
+  std::vector<Matrix> made_;
+};
 
 }  // namespace plumbline

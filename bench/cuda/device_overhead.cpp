@@ -29,10 +29,8 @@ void run_everything_once(Operators& operators, MemorySource& memory) {
       shape.a_transposed = a_transposed;
       shape.b_transposed = b_transposed;
       shape.accumulate = a_transposed;
-      std::vector<std::vector<std::byte>> host;
-      Gemm gemm = product_operands(shape, host);
-      for (Matrix* x : {&gemm.a, &gemm.b, &gemm.c}) *x = on_device(*x, operators, memory);
-      operators.gemm(gemm);
+      DeviceOperands operands(operators, memory);
+      operators.gemm(operands.product(shape));
       operators.synchronize();
     }
     OperatorShape shape;

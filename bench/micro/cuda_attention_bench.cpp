@@ -58,7 +58,7 @@ Rates measure(const Layer& layer, const CudaOptions& options) {
     const auto* call = std::find(kCalls.begin(), kCalls.end(), operation.name);
     if (call == kCalls.end()) continue;
     const auto i = static_cast<std::size_t>(call - kCalls.begin());
-    rates.seconds[i] = timer.burst(operation.run).median.value;
+    rates.seconds[i] = timer.burst(operation.run, kOfMany).median.value;
     rates.flops[i] = operation.flops.value;
   }
   return rates;

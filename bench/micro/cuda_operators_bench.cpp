@@ -125,9 +125,9 @@ void measure_bias_gradient(Product& product, Gemm gemm, DeviceTimer& timer, Oper
   const Bytes bytes = Matrix(nullptr, 1, gemm.c.rows, DType::fp32).bytes();
   gemm.bias_gradient = Matrix(memory.allocate(bytes), 1, gemm.c.rows, DType::fp32);
   operators.fill(gemm.bias_gradient, 0);
-  product.with_bias_gradient = timer.burst([&] { operators.gemm(gemm); }).median.value;
+  product.with_bias_gradient = timer.burst([&] { operators.gemm(gemm); }, kOfMany).median.value;
   product.bias_gradient =
-      timer.burst([&] { operators.bias_backward(gemm.a, gemm.bias_gradient); }).median.value;
+      timer.burst([&] { operators.bias_backward(gemm.a, gemm.bias_gradient); }, kOfMany).median.value;
   operators.synchronize();
   memory.release(gemm.bias_gradient.data, bytes);
 }
@@ -135,22 +135,15 @@ void measure_bias_gradient(Product& product, Gemm gemm, DeviceTimer& timer, Oper
 std::vector<Product> measured(std::vector<Product> all, DeviceTimer& timer, Operators& operators,
                               MemorySource& memory, double search_seconds) {
   for (Product& product : all) {
-    std::vector<std::vector<std::byte>> host;
-    Gemm gemm = product_operands(product.shape, host);
-    std::vector<Matrix> placed;
-    for (Matrix* x : {&gemm.a, &gemm.b, &gemm.c, &gemm.a_inverse_scale, &gemm.b_inverse_scale}) {
-      if (x->data == nullptr) continue;
-      *x = on_device(*x, operators, memory);
-      placed.push_back(*x);
-    }
-    product.seconds = timer.burst([&] { operators.gemm(gemm); }).median.value;
+    DeviceOperands operands(operators, memory);
+    const Gemm gemm = operands.product(product.shape);
+    product.seconds = timer.burst([&] { operators.gemm(gemm); }, kOfMany).median.value;
     if (gemm.a_transposed) measure_bias_gradient(product, gemm, timer, operators, memory);
     if (product.name == "square") product.sustained = timer.sustained([&] { operators.gemm(gemm); }).value;
     product.flops = 2.0 * static_cast<double>(product.shape.m) * static_cast<double>(product.shape.n) *
                     static_cast<double>(product.shape.k);
     operators.synchronize();
     if (search_seconds > 0) product.search = search(product, operators, gemm, search_seconds);
-    for (const Matrix& x : placed) memory.release(x.data, x.bytes());
   }
   return all;
 }
@@ -215,7 +208,7 @@ int run(std::int64_t tokens, double search_seconds) {
     shape.parameters = std::int64_t{1} << 28;
     shape.type = type;
     for (const OperatorCase& operation : operator_cases(*operators, shape, memory.get())) {
-      const DeviceTime time = timer.burst(operation.run);
+      const DeviceTime time = timer.burst(operation.run, kOfMany);
       const double seconds = time.median.value;
       const double bytes = static_cast<double>(operation.bytes.value) / seconds;
       fmt::print(

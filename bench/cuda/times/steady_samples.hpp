@@ -15,6 +15,9 @@ struct SteadyLimits {
   Seconds longest{0.5};  // likewise
 };
 
+/// Of dozens of operators in a minute.
+constexpr SteadyLimits kOfMany{.noise = 0.01, .longest = {0.1}};
+
 class SteadySamples {
  public:
   explicit SteadySamples(const SteadyLimits& limits = {}) : limits_(limits) {}

@@ -1,6 +1,8 @@
 // On a GPU: attention by cuDNN against the own kernels and the CPU; with a deterministic backward the same bits every time.
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "kernels/cpu/cpu_operators.hpp"
 #include "kernels/cuda/attention/cudnn_plan.hpp"
 #include "kernels/cuda/attention/cudnn_slices.hpp"
@@ -39,51 +41,54 @@ std::unique_ptr<Operators> operators_with(const CudaOptions& options) {
   return stage(std::move(device), std::move(memory));
 }
 
-TEST(CudnnOnGpu, AgreesWithTheOwnKernelsAndTheCpu) {
+constexpr AttentionShape kShapes[] = {
+    {2, 333, 6, 2, 64},    {1, 1024, 4, 2, 128},      {3, 2, 2, 1, 8},       {1, 97, 3, 1, 72},
+    {2, 257, 4, 4, 40},    {1, 129, 2, 1, 128},       {2, 2048, 24, 24, 64},  // in slices
+    {1, 16384, 3, 1, 64},  // deterministic: one query head at a time
+    {2, 333, 6, 2, 64, 1}, {1, 1024, 4, 2, 128, 300}, {1, 97, 3, 1, 72, 3},  {2, 2048, 24, 24, 64, 1000},
+};
+
+/// A test per shape and type: cuDNN compiles its plans in seconds, and shards of the program share them out.
+class CudnnOnGpu : public ::testing::TestWithParam<std::tuple<DType, AttentionShape>> {};
+
+TEST_P(CudnnOnGpu, AgreesWithTheOwnKernelsAndTheCpu) {
+  const auto& [type, s] = GetParam();
   std::string why;
   const std::unique_ptr<cuda::Cudnn> library = cuda::open_cudnn(0, nullptr, &why);
   if (library == nullptr) GTEST_SKIP() << "no cuDNN: " << why;
   const std::unique_ptr<Operators> own = operators_with({.cudnn_attention = false});
   const std::unique_ptr<Operators> alike = operators_with({.deterministic = true});
   const std::unique_ptr<Operators> cpu = make_cpu_operators();
-  constexpr AttentionShape kShapes[] = {
-      {2, 333, 6, 2, 64},    {1, 1024, 4, 2, 128},      {3, 2, 2, 1, 8},       {1, 97, 3, 1, 72},
-      {2, 257, 4, 4, 40},    {1, 129, 2, 1, 128},       {2, 2048, 24, 24, 64},  // in slices
-      {1, 16384, 3, 1, 64},  // deterministic: one query head at a time
-      {2, 333, 6, 2, 64, 1}, {1, 1024, 4, 2, 128, 300}, {1, 97, 3, 1, 72, 3},  {2, 2048, 24, 24, 64, 1000},
-  };
-  for (const DType type : {DType::bf16, DType::fp16}) {
-    for (const AttentionShape& s : kShapes) {
-      const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {} window {}", name_of(type),
-                                           s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window);
-      cuda::CudnnGraph graph{false,      type,       s.batch,  s.seq, s.heads,
-                             s.kv_heads, s.head_dim, s.window, {},    false};
-      graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
-      graph.strides[cuda::kOut] = s.heads * s.head_dim;
-      ASSERT_NE(library->plan(graph, &why), nullptr) << what << ": " << why;
-      const Guarded qkv = random_matrix(s.batch * s.seq, (s.heads + 2 * s.kv_heads) * s.head_dim, type);
-      const Guarded dout = random_matrix(s.batch * s.seq, s.heads * s.head_dim, type);
-      const Results found = attend(*alike, s, qkv, dout);
-      const Results again = attend(*alike, s, qkv, dout);
-      const Results in_any_order = attend(operators(), s, qkv, dout);
-      EXPECT_EQ(found.out.bytes(), again.out.bytes()) << what << " out twice";
-      EXPECT_EQ(found.lse.bytes(), again.lse.bytes()) << what << " lse twice";
-      EXPECT_EQ(found.dqkv.bytes(), again.dqkv.bytes()) << what << " gradients twice";
-      const bool quick = s.seq < 2048;
-      for (Operators* other : {own.get(), quick ? cpu.get() : nullptr}) {
-        if (other == nullptr) continue;
-        const Results expected = attend(*other, s, qkv, dout);
-        const std::string against = what + (other == own.get() ? " own" : " cpu");
-        // Both sides round to the storage type, some on the way, too.
-        expect_close(found.out, expected.out.read(), 2e-4, against + " out");
-        expect_close(found.lse, expected.lse.read(), 1e-9, against + " lse");
-        expect_close(found.dqkv, expected.dqkv.read(), 2e-4, against + " gradients");
-        expect_close(in_any_order.dqkv, expected.dqkv.read(), 2e-4,
-                     against + " gradients, sums in any order");
-      }
-    }
+  const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {} window {}", name_of(type),
+                                       s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window);
+  cuda::CudnnGraph graph{false, type, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, {}, false};
+  graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
+  graph.strides[cuda::kOut] = s.heads * s.head_dim;
+  ASSERT_NE(library->plan(graph, &why), nullptr) << what << ": " << why;
+  const Guarded qkv = random_matrix(s.batch * s.seq, (s.heads + 2 * s.kv_heads) * s.head_dim, type);
+  const Guarded dout = random_matrix(s.batch * s.seq, s.heads * s.head_dim, type);
+  const Results found = attend(*alike, s, qkv, dout);
+  const Results again = attend(*alike, s, qkv, dout);
+  const Results in_any_order = attend(operators(), s, qkv, dout);
+  EXPECT_EQ(found.out.bytes(), again.out.bytes()) << what << " out twice";
+  EXPECT_EQ(found.lse.bytes(), again.lse.bytes()) << what << " lse twice";
+  EXPECT_EQ(found.dqkv.bytes(), again.dqkv.bytes()) << what << " gradients twice";
+  const bool quick = s.seq < 2048;
+  for (Operators* other : {own.get(), quick ? cpu.get() : nullptr}) {
+    if (other == nullptr) continue;
+    const Results expected = attend(*other, s, qkv, dout);
+    const std::string against = what + (other == own.get() ? " own" : " cpu");
+    // Both sides round to the storage type, some on the way, too.
+    expect_close(found.out, expected.out.read(), 2e-4, against + " out");
+    expect_close(found.lse, expected.lse.read(), 1e-9, against + " lse");
+    expect_close(found.dqkv, expected.dqkv.read(), 2e-4, against + " gradients");
+    expect_close(in_any_order.dqkv, expected.dqkv.read(), 2e-4, against + " gradients, sums in any order");
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CudnnOnGpu,
+                         ::testing::Combine(::testing::Values(DType::bf16, DType::fp16),
+                                            ::testing::ValuesIn(kShapes)));
 
 }  // namespace
 }  // namespace plumbline::test
