@@ -5,7 +5,10 @@
 #                                           small library is in it; cuBLASLt, cuDNN, NCCL, CUPTI are looked for over there
 #   tests/gpu.sh --dry-run [--part N]...    without a GPU: everything that comes before the first kernel, from the packed
 #                                           bundle, in an empty root; prints the time each part takes by the estimates
-# On the GPU machine:  tar -xf gpu-bundle.tar.xz && gpu-bundle/gpu-slot --part 1 --out RESULTS
+# On the GPU machine, which needs Python and the C library, in calls that may end before the slot does:
+#   python3 tests/gpu/bundle.py unpack build/gpu-bundle.tar.xz /tmp
+#   /tmp/gpu-bundle/gpu-slot --start --out RESULTS [--part N]... [--seconds S]
+#   /tmp/gpu-bundle/gpu-slot --wait SECONDS --out RESULTS --to FOLDER
 # PLUMBLINE_GPU_ARCHITECTURE (90-real) is the one that --pack builds for, PLUMBLINE_GPU_BUILD (build/gpu) where.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,8 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source bench/setup.sh
 build=${PLUMBLINE_GPU_BUILD:-build/gpu}
 packed=build/gpu-bundle.tar.xz
-most_mib=60
-programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_operators
+programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_facts bench/micro/micro_cuda_operators
   bench/micro/micro_cuda_attention bench/micro/micro_cuda_collectives)
 
 build_programs() {  # build_programs [CMAKE OPTION ...]
@@ -30,11 +32,12 @@ pack() {
   cp tests/gpu/*.py build/gpu-bundle/gpu/
   cp tests/gpu/start.sh build/gpu-bundle/gpu-slot
   tar -C build -cf - gpu-bundle | xz -T0 -6 >"$packed"
-  local bytes
+  local bytes room
   bytes=$(stat -c %s "$packed")
-  echo "$packed: $((bytes / 1048576)) MiB of $most_mib" >&2
-  if [ "$bytes" -gt $((most_mib * 1048576)) ]; then
-    echo "$packed: larger than what a GPU machine is sent" >&2
+  room=$(python3 tests/gpu/bundle.py room)
+  echo "$packed: $((bytes / 1048576)) of $((room / 1048576)) MiB that a GPU machine is sent besides the working tree" >&2
+  if [ "$bytes" -gt "$room" ]; then
+    echo "$packed: found $bytes bytes, expected at most $room; leave programs out or make the tree smaller" >&2
     exit 1
   fi
 }
@@ -46,7 +49,7 @@ while [ $# -gt 0 ]; do
     --dry-run) dry=yes && shift ;;
     --part) arguments+=(--part "${2:?}") && shift 2 ;;
     --out) out=${2:?} && shift 2 ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 
@@ -55,7 +58,7 @@ if [ -n "$dry" ]; then
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT
   mkdir "$folder/out"
-  tar -C "$folder" -xf "$packed"
+  python3 tests/gpu/bundle.py unpack "$packed" "$folder"
   tests/gpu/empty_root.sh "$folder/gpu-bundle" "$folder/out" /bundle/gpu-slot --out /out --dry-run "${arguments[@]}"
   exit
 fi
@@ -66,7 +69,7 @@ if ! gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head 
 fi
 out=${out:-results/recorded/$(tr '[:upper:] ' '[:lower:]-' <<<"$gpu")}
 if [ -e "$packed" ]; then
-  tar -C build -xf "$packed"
+  python3 tests/gpu/bundle.py unpack "$packed" build
   build/gpu-bundle/gpu-slot --out "$out" "${arguments[@]}"
   exit
 fi

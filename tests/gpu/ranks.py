@@ -2,10 +2,11 @@
 """Several ranks on one GPU through NCCL, against a single rank, and training steps with dropout and of mixtures against the
 CPU.
 
-    tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short]
+    tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short] [--jobs N]
 
---short: fifteen splits over two ranks, three of them in bf16 too, sums of attention in any order, the watchdog and a look at
-the device's memory, for a slot of minutes.
+--short: nine splits over two ranks, the most telling first, two of them in bf16 too, sums of attention in any order, the watchdog
+and a look at the device's memory, for a slot of minutes. --jobs: splits at once (1); one that fails beside others runs again by
+itself.
 
 Every split of the work gives the loss (to 1e-4) and, tensor by tensor, the gradients (to 1e-3) that a CPU has in fp32, after two
 updates; in bf16 the loss of a single rank to 3e-2; with deterministic_mode twice the same
@@ -14,6 +15,9 @@ deterministic_mode the loss is that with it, to 3e-2; a rank that
 stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not. What hangs is
 ended; the other checks run all the same.
 """
+import argparse
+import concurrent.futures
+import functools
 import json
 import os
 import signal
@@ -27,6 +31,7 @@ import gradients
 # The watchdog names what hangs before the run is ended for its time.
 WATCHDOG_S = 60
 LIMIT_S = 150
+JOBS = 1  # splits at once with --short
 
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
@@ -50,20 +55,18 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 1, 1, {"cpu_offloading_num_layers": "3"}),
     (1, 2, 1, {"cpu_offloading_num_layers": "1", "pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"defer_embedding_wgrad_compute": "true"}),
+    (1, 2, 1, {"pipeline_schedule": "gpipe"}), (1, 1, 2, {"zero_stage": "1", "nccl_ub": "true"}),
     (2, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
 ]
 
 # Two ranks each: what NCCL documents for one GPU.
 SHORT_SPLITS = [
-    (2, 1, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {}), (1, 2, 1, {"pipeline_schedule": "gpipe"}),
-    (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
-    (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
-    (1, 1, 2, {}), (1, 1, 2, {"zero_stage": "1"}), (1, 1, 2, {"zero_stage": "3"}),
-    (1, 1, 2, {"context_parallel_size": "2"}), (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
+    (2, 1, 1, {}), (1, 1, 2, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (2, 1, 1, {"sequence_parallel": "true"}),
+    (1, 1, 2, {"zero_stage": "3"}), (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
+    (1, 1, 2, {"context_parallel_size": "2"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
-    (1, 2, 1, {"cpu_offloading_num_layers": "1"}), (1, 1, 2, {"zero_stage": "1", "nccl_ub": "true"}),
 ]
-
+SHORT_IN_BF16 = 2  # of the first
 
 DROPOUT = {"hidden_dropout": "0.1", "attention_dropout": "0.1"}
 # Head size 64: attention on tensor cores in bf16, without in fp32.
@@ -145,13 +148,10 @@ def run(plumbline, config, settings, options=()):
 
 def run_with_gradients(plumbline, config, settings):
     """The record, the gradients of the last step, and what went wrong."""
-    path = os.path.join(os.path.dirname(config), "gradients.safetensors")
-    record, problem = run(plumbline, config, settings, ["--save-gradients", path])
-    if record is None:
-        return None, {}, problem
-    found = gradients.read(path)
-    os.remove(path)
-    return record, found, ""
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(config)) as folder:
+        path = os.path.join(folder, "gradients.safetensors")
+        record, problem = run(plumbline, config, settings, ["--save-gradients", path])
+        return (None, {}, problem) if record is None else (record, gradients.read(path), "")
 
 
 def fp32_reference(plumbline, config):
@@ -202,7 +202,16 @@ def check_same_bits(plumbline, config, name, settings, loss):
     return [] if found == loss else [f"{name}: loss {loss}, and {found} the second time"]
 
 
-def check_listed(plumbline, config, out, splits, in_bf16, twice):
+def at_once(jobs, checks):
+    """The failures of all checks, `jobs` of them at a time. What fails beside others, short of hanging, runs again by itself."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        ends = [(check, pool.submit(check)) for check in checks]
+        found = [(check, end.result()) for check, end in ends]
+    again = [jobs > 1 and failures and not any("hangs" in failure for failure in failures) for _, failures in found]
+    return [failure for (check, failures), alone in zip(found, again) for failure in (check() if alone else failures)]
+
+
+def check_listed(plumbline, config, out, splits, in_bf16, twice, jobs=1):
     """`in_bf16`, `twice`: of the number of a split."""
     reference, problem = fp32_reference(plumbline, config)
     if reference is None:
@@ -210,24 +219,27 @@ def check_listed(plumbline, config, out, splits, in_bf16, twice):
     alone, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
     if alone is None:
         return [f"a single rank in bf16: {problem}"]
-    failures = []
-    for number, (tensor, pipeline, data, more) in enumerate(splits):
-        for precision in ("fp32", "bf16") if in_bf16(number) else ("fp32",):
-            name = f"{precision} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-            settings = settings_of(tensor, pipeline, data, more, precision)
-            if precision == "fp32":
-                loss, found = check_fp32_split(plumbline, config, name, settings, reference, out)
-            else:
-                loss, found = check_bf16_split(plumbline, config, name, settings, alone["measurement"]["loss"], out)
-            failures += found
-            if loss is not None and twice(number, precision):
-                failures += check_same_bits(plumbline, config, name, settings, loss)
-    return failures
+
+    def check(number, precision):
+        tensor, pipeline, data, more = splits[number]
+        name = f"{precision} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+        settings = settings_of(tensor, pipeline, data, more, precision)
+        if precision == "fp32":
+            loss, failures = check_fp32_split(plumbline, config, name, settings, reference, out)
+        else:
+            loss, failures = check_bf16_split(plumbline, config, name, settings, alone["measurement"]["loss"], out)
+        if loss is not None and twice(number, precision):
+            failures += check_same_bits(plumbline, config, name, settings, loss)
+        return failures
+
+    asked = [(number, precision) for number in range(len(splits))
+             for precision in (("fp32", "bf16") if in_bf16(number) else ("fp32",))]
+    return at_once(jobs, [functools.partial(check, number, precision) for number, precision in asked])
 
 
 def check_short_splits(plumbline, config, out):
-    return check_listed(plumbline, config, out, SHORT_SPLITS, lambda number: number % 5 == 0,
-                        lambda number, precision: number == 0 and precision == "bf16")
+    return check_listed(plumbline, config, out, SHORT_SPLITS, lambda number: number < SHORT_IN_BF16,
+                        lambda number, precision: number == 0 and precision == "bf16", JOBS)
 
 
 def check_splits(plumbline, config, out):
@@ -473,15 +485,24 @@ SHORT = (check_short_splits, check_any_order, check_watchdog, check_short_memory
 
 
 def main():
-    plumbline, path = sys.argv[1:3]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("plumbline")
+    parser.add_argument("out")
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    plumbline, path = options.plumbline, options.out
+    global JOBS
+    JOBS = options.jobs
     with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8", buffering=1) as out:
         config = os.path.join(folder, "config.yaml")
         with open(config, "w", encoding="utf-8") as file:
-            json.dump({"model": MODEL, "backend": "cuda", "hardware": "h100-sxm-80gb", "seq_length": 128,
+            json.dump({"model": MODEL, "backend": "cuda", "hardware": os.environ.get("PLUMBLINE_GPU_HARDWARE", "h100-sxm-80gb"),
+                       "seq_length": 128,
                        "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2,
                        "deterministic_mode": True}, file)
         failures = []
-        for check in SHORT if "--short" in sys.argv[3:] else FULL:
+        for check in SHORT if options.short else FULL:
             try:
                 failures += check(plumbline, config, out)
             except Exception as error:  # the others say what they find all the same

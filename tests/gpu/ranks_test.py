@@ -5,6 +5,7 @@ swapped gradient and a rank that hangs do not.
     ranks_test.py PLUMBLINE     run by CTest
 """
 import array
+import functools
 import io
 import json
 import os
@@ -100,6 +101,17 @@ class RanksTest(unittest.TestCase):
             ranks.main()
         self.assertEqual(ended.exception.code, 1)
         self.assertEqual(printed.getvalue(), "ends: OSError: gone\nfound\n2 failures\n")
+
+    def test_checks_at_once_that_fail_run_again_by_themselves(self):
+        calls = []
+
+        def fails(name, times):
+            calls.append(name)
+            return [f"{name} {'hangs' if name == 'c' else 'fails'}"] if calls.count(name) <= times else []
+
+        checks = [functools.partial(fails, name, times) for name, times in (("a", 1), ("b", 9), ("c", 9), ("d", 0))]
+        self.assertEqual(ranks.at_once(3, checks), ["b fails", "c hangs"])
+        self.assertEqual(sorted(calls), ["a", "a", "b", "b", "c", "d"])
 
     def test_differences(self):
         one = array.array("f", (3, 4))

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Runs parts of a GPU slot: every line of results is written as it comes and outlives a kill.
 
-    slot.py PROGRAMS OUT --part 1 [--part 2] [--dry-run]
+    slot.py PROGRAMS OUT --part 1 [--part 2] [--seconds S] [--dry-run]
 
 PROGRAMS holds `plumbline` and `bin/`. A part writes OUT/partN.jsonl (a line per result and per end of a step),
 OUT/partN.log (what else was said) and little more. A step that takes longer than its limit is ended, a part that has used
-its budget leaves the rest out and says so. With --dry-run, on a machine without a GPU, everything that comes before the
+its budget leaves the rest out and says so; --seconds bounds all parts together. With --dry-run, on a machine without a GPU, everything that comes before the
 first kernel runs, and the estimated time of each part is printed; ends with 1 where one does not fit. Ends with 1, too,
 when a step fails.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -83,15 +85,28 @@ def environment_of(step, names):
     folders = [f"{os.path.dirname(names['plumbline'])}/{name}" for name in ("lib", "host")]
     searched = [folder for folder in folders if os.path.isdir(folder)] + [os.environ.get("LD_LIBRARY_PATH", "")]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, searched)), "PLUMBLINE_SLOT": str(os.getpid()),
-            **step.environment}
+            "PLUMBLINE_GPU_HARDWARE": names["hardware"], **step.environment}
 
 
 def run_step(step, names, results, limit):
-    """Exit code (None: ended for its time), seconds, and what it said outside of results."""
+    """Exit code (None: ended for its time), seconds, and what it said outside of results. Of several processes: the first code that
+    is not 0, and what all said."""
+    def run(share):
+        return run_process(step, names, results, limit, share)
+
+    with concurrent.futures.ThreadPoolExecutor(step.processes) as pool:
+        ends = list(pool.map(run, range(step.processes)))
+    return next((code for code, _, _ in ends if code != 0), 0), max(end[1] for end in ends), sum((end[2] for end in ends), [])
+
+
+def run_process(step, names, results, limit, share):
     said = []
     begin = time.monotonic()
+    environment = environment_of(step, names)
+    if step.processes > 1:
+        environment |= {"GTEST_TOTAL_SHARDS": str(step.processes), "GTEST_SHARD_INDEX": str(share)}
     process = subprocess.Popen(words_of(step, names), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", start_new_session=True, env=environment_of(step, names))
+                               errors="replace", start_new_session=True, env=environment)
 
     def read():
         whole = Whole(lambda row: results.row(step=step.name, result=row))
@@ -129,12 +144,23 @@ def predicted_seconds(step, names):
 
 def names_for(step, options):
     names = {"plumbline": f"{options.programs}/plumbline", "bin": f"{options.programs}/bin", "out": options.out,
-             "here": os.path.dirname(os.path.abspath(__file__)), "python": sys.executable, "config": ""}
+             "here": os.path.dirname(os.path.abspath(__file__)), "python": sys.executable, "config": "",
+             "hardware": options.hardware}
     if step.config:
         names["config"] = f"{options.out}/config.yaml"
         with open(names["config"], "w", encoding="utf-8") as file:
-            json.dump(step.config, file)
+            json.dump({**step.config, "hardware": options.hardware}, file)
     return names
+
+
+def card_found():
+    """nvidia-smi's name of the first GPU, or ""."""
+    try:
+        done = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True,
+                              timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return (done.stdout.splitlines() or [""])[0].strip()
 
 
 def run_part(part, options):
@@ -147,10 +173,10 @@ def run_steps(part, options, results):
     begin = time.monotonic()
     failed = []
     for step in table.PARTS[part]:
-        left = table.BUDGET[part] - (time.monotonic() - begin)
+        left = min(begin + table.BUDGET[part], options.end) - time.monotonic()
         names = names_for(step, options)
         needed = filled(step.needs, names)
-        why = f"the part's {table.BUDGET[part]} s are used up" if left < 5 else ""
+        why = "the time of the part or the slot is used up" if left < 5 else ""
         if needed and not os.path.exists(needed):
             why = f"{needed} is missing"
         if why:
@@ -207,7 +233,12 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--part", type=int, action="append", choices=sorted(table.PARTS))
     parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--seconds", type=float, default=math.inf)
     options = parser.parse_args()
+    options.end = time.monotonic() + options.seconds
+    card = card_found()
+    options.hardware = table.hardware_of(card)
+    print(f"card: {card or 'none'}, predictions for {options.hardware}", flush=True)
     options.programs, options.out = os.path.abspath(options.programs), os.path.abspath(options.out)
     os.makedirs(options.out, exist_ok=True)
     failed = []

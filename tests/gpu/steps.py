@@ -1,12 +1,13 @@
-"""What the parts of a GPU slot do, step by step, and how long each may take.
+"""What the parts of a GPU slot do, step by step, and how long each may take. The most valuable comes first: a card is lent for a
+quarter of an hour at times, which holds parts 1 and 2 and the start of the machine.
 
 A step's seconds are an estimate, since none of them has been run on a GPU: a fixed part (start of the processes, context,
-first products timed, cuDNN compiling) and, for training, the predicted time of its steps. `limit` ends a step that takes
-longer; a part ends with its budget.
+first products timed, 0.8 s for each plan that cuDNN compiles) and, for training, the predicted time of its steps. `limit` ends
+a step that takes longer; a part ends with its budget.
 """
 import dataclasses
 
-BUDGET = {1: 8 * 60, 2: 9 * 60, 3: 8 * 60, 4: 34 * 60}  # seconds; the first three share one slot of half an hour
+BUDGET = {1: 5 * 60, 2: 6 * 60, 3: 9 * 60, 4: 34 * 60}  # seconds; the first three share one slot of half an hour
 
 GPT2 = {"model_type": "gpt2", "n_positions": 1024, "vocab_size": 50257, "layer_norm_epsilon": 1e-5,
         "activation_function": "gelu_new"}
@@ -32,7 +33,9 @@ MODELS = {
                     "topk_group": 2, "routed_scaling_factor": 2.5, "norm_topk_prob": True,
                     "scoring_func": "sigmoid", "topk_method": "noaux_tc"},
 }
-HARDWARE = "h100-sxm-80gb"
+# Presets of the cards that a slot may have, by what nvidia-smi calls them.
+CARDS = (("h200 nvl", "h200-nvl-141gb"), ("h200", "h200-sxm-141gb"), ("h100 pcie", "h100-pcie-80gb"), ("h100", "h100-sxm-80gb"))
+HARDWARE = "h100-sxm-80gb"  # without a card
 STEPS, WARMUP = 20, 3
 
 
@@ -47,6 +50,12 @@ class Step:
     # What it says, or its exit code, where there is no GPU: everything before the first kernel was there then.
     without_gpu: str = "no CUDA device|no usable GPU|found cuda, but"
     needs: str = ""  # a file of an earlier step; without it the step is left out
+    processes: int = 1  # at once, each with its share of a test program's tests
+
+
+def hardware_of(card):
+    """The preset of a card by its name; HARDWARE for one that is none of CARDS."""
+    return next((preset for name, preset in CARDS if name in card.lower()), HARDWARE)
 
 
 def training(name, model, fixed, limit, sequences=16, seq=1024, more=None, trace=False):
@@ -62,6 +71,9 @@ def training(name, model, fixed, limit, sequences=16, seq=1024, more=None, trace
 
 FP8 = {"precision": "fp8", "fp8_format": "hybrid", "fp8_recipe": "delayed"}
 
+GPT2_124M = training("gpt2 124M", "gpt2-124m", 25, 80)
+GPT2_1558M = training("gpt2 1558M", "gpt2-1558m", 35, 100, sequences=8)
+LLAMA = training("llama 1B", "llama-1b", 30, 90, sequences=2, seq=4096)
 PART1 = [
     Step("doctor", ["{plumbline}", "doctor", "--json"], 5, 30, without_gpu=""),
     # Whether ranks start here at all, before any of them is on a GPU.
@@ -69,35 +81,44 @@ PART1 = [
          {"model": MODELS["tiny"], "backend": "cpu", "hardware": HARDWARE, "seq_length": 64, "micro_batch_size": 1,
           "global_batch_size": 2, "tensor_model_parallel_size": 2, "steps": 1, "warmup_steps": 1, "timeout_s": 30},
          without_gpu=""),
-    # Every operator against double arithmetic on the CPU, once, the shapes of whole layers left to part 4.
-    Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 90, 150),
-    training("gpt2 124M", "gpt2-124m", 25, 90),
-    # Weight gradients with and without that of the bias, sums and norms in one operator and in two, among them.
-    Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 62, 100),
-    Step("attention rates", ["{bin}/micro_cuda_attention"], 115, 160),
+    # What no machine without a card can say: which products and attention the libraries have, 3 plans of cuDNN.
+    Step("card", ["{bin}/micro_cuda_facts"], 15, 60),
+    # Every operator against double arithmetic on the CPU, once, the shapes of whole layers left to part 4. 144 plans of cuDNN,
+    # which the processes share out as they do the double arithmetic.
+    Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 50, 100, processes=6),
+    # 17 runs of about 16 s, three at once, each then half as long again; the watchdog's 35 s.
+    Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short", "--jobs", "3"], 190, 215),
 ]
 PART2 = [
+    # Weight gradients with and without that of the bias, sums and norms in one operator and in two, among them: 130 times of
+    # 0.2 s, and 34 products, whose algorithms are chosen by time.
+    Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 50, 80),
+    # 28 plans of cuDNN, 42 times.
+    Step("attention rates", ["{bin}/micro_cuda_attention"], 50, 90),
+    GPT2_124M,
+    GPT2_1558M,
+    LLAMA,
+    Step("collectives", ["{bin}/micro_cuda_collectives", "2"], 30, 60),
+]
+PART3 = [
+    Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 140, 200),
     training("gpt2 355M", "gpt2-355m", 25, 80),
-    training("gpt2 1558M", "gpt2-1558m", 35, 110, sequences=8),
-    training("llama 1B", "llama-1b", 30, 90, sequences=2, seq=4096),
-    # Attention's backward with the same bits every time: against the one before, of which this is the one difference.
-    training("llama 1B deterministic", "llama-1b", 30, 90, sequences=2, seq=4096, more={"deterministic_mode": True}),
+    # Updates after 0.5 M tokens, as published runs have them: the optimizer's share is 0.2 %.
+    training("gpt2 1558M, 0.5 M tokens", "gpt2-1558m", 35, 110, sequences=8,
+             more={"global_batch_size": 512, "warmup_steps": 1, "steps": 2}),
     training("llama 1B FP8", "llama-1b", 35, 90, sequences=2, seq=4096, more=FP8),
     # Rows of experts change from step to step: nothing is timed for their products.
     training("mixture", "mixtral-1b", 30, 80, sequences=4, seq=2048),
     training("mixture with latent attention", "deepseek-1b", 30, 80, sequences=2, seq=1024),
     training("gpt2 124M trace", "gpt2-124m", 30, 80, trace=True),
-    Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 140, 220),
+    # Attention's backward with the same bits every time: against part 2's, of which this is the one difference.
+    training("llama 1B deterministic", "llama-1b", 30, 90, sequences=2, seq=4096, more={"deterministic_mode": True}),
 ]
-# Predictions of what has just been measured, from that calibration.
-PART2 += [
+# Predictions of what has been measured, from that calibration.
+PART3 += [
     Step(f"predict {step.name}", ["{plumbline}", "predict", "{config}", "--hardware", "{out}/profile.json", "--json"], 1,
          15, {**step.config, "steps": 0, "warmup_steps": 0}, without_gpu="", needs="{out}/profile.json")
-    for step in (PART1[3], *(step for step in PART2[:7] if "deterministic" not in step.name))
-]
-PART3 = [
-    Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short"], 415, 445),
-    Step("collectives", ["{bin}/micro_cuda_collectives", "2"], 30, 60),
+    for step in (GPT2_124M, GPT2_1558M, LLAMA, *(step for step in PART3[1:6]))
 ]
 SANITIZED = ("Attention.F*:Attention.W*:AttentionDropout.F*:Dropout.*:Norms.*:Embedding.*:CrossEntropy.L*:"
              "VocabularyParallel.*:Activations.*:Rope.*:Optimizer.*:Fp8.*")
