@@ -15,8 +15,8 @@ namespace {
 
 using Maker = Schedule (*)(const ScheduleRequest&);
 
-struct Entry {
-  std::string_view name;
+struct ScheduleRow {
+  ScheduleTraits traits;
   Maker make;
 };
 
@@ -65,28 +65,69 @@ Schedule plain(const ScheduleRequest& r) {
   return kGenerator(r.ranks, r.microbatches);
 }
 
-constexpr std::array<Entry, 20> kEntries = {{
-    {"gpipe", plain<gpipe>},
-    {"1f1b", make_one_f_one_b},
-    {"interleaved", make_interleaved},
-    {"zb-h1", plain<zb_h1>},
-    {"zb-h2", plain<zb_h2>},
-    {"zb-auto", make_zb_auto},
-    {"zb-v", plain<zb_v>},
-    {"v-half", plain<v_half>},
-    {"v-min", plain<v_min>},
-    {"dualpipe", plain<dualpipe>},
-    {"dualpipev", plain<dualpipe_v>},
-    {"vocab-1", make_vocab<VocabPasses::two_barriers>},
-    {"vocab-2", make_vocab<VocabPasses::one_barrier>},
-    {"interlaced", make_vocab<VocabPasses::interlaced>},
-    {"v-half-vocab-1", make_vocab_v_half<VocabPasses::two_barriers>},
-    {"v-half-vocab-2", make_vocab_v_half<VocabPasses::one_barrier>},
-    {"nemo-2504", plain<distillation_nemo_2504>},
-    {"abeja", plain<distillation_abeja>},
-    {"nemo-13065", plain<distillation_nemo_13065>},
-    {"bubble-fill", make_bubble_fill},
-}};
+/// Every schedule: its traits and its maker.
+constexpr ScheduleRow kSchedules[] = {
+    {{.name = "gpipe"}, plain<gpipe>},
+    {{.name = "1f1b", .repeats = true, .pairs = true, .chunked = "interleaved"}, make_one_f_one_b},
+    {{.name = "interleaved",
+      .placement = StagePlacement::round_robin,
+      .whole_groups = true,
+      .repeats = true,
+      .pairs = true},
+     make_interleaved},
+    {{.name = "zb-h1", .split_backward = true, .repeats = true}, plain<zb_h1>},
+    {{.name = "zb-h2", .split_backward = true, .repeats = true}, plain<zb_h2>},
+    {{.name = "zb-auto", .split_backward = true, .order = OrderFrom::zero_bubble_times}, make_zb_auto},
+    {{.name = "zb-v", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
+     plain<zb_v>},
+    {{.name = "v-half", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
+     plain<v_half>},
+    {{.name = "v-min", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
+     plain<v_min>},
+    {{.name = "dualpipe",
+      .placement = StagePlacement::two_copies,
+      .split_backward = true,
+      .repeats = true,
+      .pairs = true},
+     plain<dualpipe>},
+    {{.name = "dualpipev",
+      .placement = StagePlacement::v_shape,
+      .split_backward = true,
+      .repeats = true,
+      .pairs = true},
+     plain<dualpipe_v>},
+    {{.name = "vocab-1", .vocab = VocabPasses::two_barriers, .base = "1f1b"},
+     make_vocab<VocabPasses::two_barriers>},
+    {{.name = "vocab-2", .vocab = VocabPasses::one_barrier, .base = "1f1b"},
+     make_vocab<VocabPasses::one_barrier>},
+    {{.name = "interlaced", .vocab = VocabPasses::interlaced, .base = "1f1b"},
+     make_vocab<VocabPasses::interlaced>},
+    {{.name = "v-half-vocab-1",
+      .placement = StagePlacement::v_shape,
+      .split_backward = true,
+      .vocab = VocabPasses::two_barriers,
+      .base = "v-half"},
+     make_vocab_v_half<VocabPasses::two_barriers>},
+    {{.name = "v-half-vocab-2",
+      .placement = StagePlacement::v_shape,
+      .split_backward = true,
+      .vocab = VocabPasses::one_barrier,
+      .base = "v-half"},
+     make_vocab_v_half<VocabPasses::one_barrier>},
+    {{.name = "nemo-2504", .teacher = true}, plain<distillation_nemo_2504>},
+    {{.name = "abeja", .teacher = true}, plain<distillation_abeja>},
+    {{.name = "nemo-13065", .teacher = true}, plain<distillation_nemo_13065>},
+    {{.name = "bubble-fill", .split_backward = true, .teacher = true, .order = OrderFrom::distillation_times},
+     make_bubble_fill},
+};
+
+/// The traits alone, as core takes them.
+constexpr auto kTraitsOfAll = [] {
+  std::array<ScheduleTraits, std::size(kSchedules)> traits;
+  std::transform(std::begin(kSchedules), std::end(kSchedules), traits.begin(),
+                 [](const ScheduleRow& row) { return row.traits; });
+  return traits;
+}();
 
 /// What has vocabulary passes has a name of its own.
 std::string with_vocab(const ScheduleRequest& request) {
@@ -100,44 +141,49 @@ std::string with_vocab(const ScheduleRequest& request) {
                   request.name, vocab_parallel_name(request.vocab)));
 }
 
-const Entry* find(std::string_view name) {
-  const auto entry =
-      std::find_if(kEntries.begin(), kEntries.end(), [&](const Entry& e) { return e.name == name; });
-  return entry == kEntries.end() ? nullptr : &*entry;
+const ScheduleRow* find_schedule(std::string_view name) {
+  const auto* const row = std::find_if(std::begin(kSchedules), std::end(kSchedules),
+                                       [&](const ScheduleRow& r) { return r.traits.name == name; });
+  return row == std::end(kSchedules) ? nullptr : row;
 }
 
 }  // namespace
 
+// Runs before main() in every program that links plumbline::schedules (CMakeLists.txt tells the linker).
+extern "C" {
+extern const bool plumbline_schedules_handed_over;
+const bool plumbline_schedules_handed_over = (hand_over_schedules(kTraitsOfAll), true);
+}
+
 const std::vector<std::string_view>& schedule_names() {
   static const std::vector<std::string_view> names = [] {
     std::vector<std::string_view> list;
-    list.reserve(kEntries.size());
-    for (const Entry& entry : kEntries) list.push_back(entry.name);
+    for (const ScheduleRow& row : kSchedules) list.push_back(row.traits.name);
     return list;
   }();
   return names;
 }
 
 int default_chunks(std::string_view name) {
-  const ScheduleTraits* traits = find_schedule_traits(name);
-  return traits == nullptr ? 0 : traits->chunks();
+  const ScheduleRow* const row = find_schedule(name);
+  return row == nullptr ? 0 : row->traits.chunks();
 }
 
 Schedule make_schedule(const ScheduleRequest& request) {
   const std::string name = with_vocab(request);
-  const Entry* entry = find(name);
-  if (entry == nullptr) {
+  const ScheduleRow* const row = find_schedule(name);
+  if (row == nullptr) {
     throw InputError(fmt::format("unknown schedule \"{}\", did you mean {}?", printable(name),
                                  nearest_name(name, schedule_names())));
   }
   ScheduleRequest filled = request;
-  const ScheduleTraits& traits = *find_schedule_traits(name);
+  const ScheduleTraits& traits = row->traits;
   if (filled.chunks == 0) filled.chunks = traits.chunks();
   if (filled.chunks != traits.chunks() && !traits.any_chunks()) {
     throw InputError(
         fmt::format("schedule {}: {} chunks per rank; expected {}", name, filled.chunks, traits.chunks()));
   }
-  return entry->make(filled);
+  return row->make(filled);
 }
 
 }  // namespace plumbline

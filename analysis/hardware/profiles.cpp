@@ -237,7 +237,7 @@ Profiles parse_profiles(std::string_view text, const std::string& origin) {
   read(file, "software", profiles.software, nothing,
        [](Software& software, const std::string& key, const JsonKeys& constant) {
          if (key == "schedules") {
-           software.schedules = constant.strings("value", kScheduleTraits.size());
+           software.schedules = constant.strings("value", known_schedules().size());
            for (const std::string& name : software.schedules) {
              if (find_schedule_traits(name) == nullptr)
                constant.refuse("value", "names of pipeline schedules");

@@ -3,24 +3,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
 
-const std::vector<std::string>& search_schedules() {
-  static const std::vector<std::string> kNames = {"1f1b", "gpipe",  "interleaved", "zb-h1",    "zb-h2",
-                                                  "zb-v", "v-half", "v-min",       "dualpipe", "dualpipev"};
-  return kNames;
+const std::vector<ScheduleTraits>& search_schedules() {
+  static const std::vector<ScheduleTraits> kSearched = [] {
+    std::vector<ScheduleTraits> list;
+    for (const ScheduleTraits& traits : known_schedules()) {
+      if (traits.searched()) list.push_back(traits);
+    }
+    std::stable_partition(list.begin(), list.end(),
+                          [](const auto& traits) { return traits.name == ParallelConfig().schedule; });
+    return list;
+  }();
+  return kSearched;
 }
 
 const ScheduleTraits& search_traits(std::size_t schedule) {
-  static const std::vector<ScheduleTraits> kTraits = [] {
-    std::vector<ScheduleTraits> list;
-    for (const std::string& name : search_schedules()) list.push_back(*find_schedule_traits(name));
-    return list;
-  }();
-  return kTraits[schedule];
+  return search_schedules()[schedule];
 }
 
 HierarchicalContext hierarchical_of(const SearchKeys& keys) {
@@ -43,7 +47,7 @@ void set_keys(const SearchKeys& keys, RunConfig& config) {
   parallel.sequence_parallel = keys.sequence_parallel;
   parallel.vocab_parallel = keys.vocabulary;
   parallel.layer_distribution = keys.balanced ? "balanced" : "even";
-  parallel.schedule = search_schedules()[keys.schedule];
+  parallel.schedule = search_traits(keys.schedule).name;
   parallel.zero_stage = keys.zero;
   config.batch.micro_batch_size = keys.micro_batch;
   config.recompute.granularity = keys.recompute;
@@ -83,7 +87,8 @@ SearchKeys keys_of(const RunConfig& config) {
   const std::string_view chunked = schedule_traits(parallel.schedule).chunked;
   const std::string_view wanted =
       parallel.virtual_chunks > 1 && !chunked.empty() ? chunked : parallel.schedule;
-  const std::vector<std::string>& names = search_schedules();
+  std::vector<std::string_view> names;
+  for (const ScheduleTraits& traits : search_schedules()) names.push_back(traits.name);
   while (keys.schedule < names.size() && names[keys.schedule] != wanted) ++keys.schedule;
   if (keys.schedule == names.size()) {
     throw InputError(fmt::format("pipeline_schedule: found {}, expected one of: {}",

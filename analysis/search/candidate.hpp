@@ -44,9 +44,8 @@ void set_keys(const SearchKeys& keys, RunConfig& config);
 /// search tries.
 SearchKeys keys_of(const RunConfig& config);
 
-/// Names of the schedules that are tried.
-const std::vector<std::string>& search_schedules();
-/// Traits of one of them. The first stands for all where there is one rank.
+/// The schedules that are tried (ScheduleTraits::searched), the default first: it stands for all on one rank.
+const std::vector<ScheduleTraits>& search_schedules();
 const ScheduleTraits& search_traits(std::size_t schedule);
 
 struct Candidate {

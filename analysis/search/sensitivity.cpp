@@ -145,7 +145,7 @@ class Variants {
       keys.schedule = static_cast<std::uint8_t>(i);
       if (keys.pipeline == 1 || (i == keys_.schedule && keys.chunks == keys_.chunks)) continue;
       if (keys.vocabulary != VocabPasses::none && !takes_passes(traits)) continue;
-      add("pipeline_schedule " + search_schedules()[i], keys);
+      add(fmt::format("pipeline_schedule {}", traits.name), keys);
     }
     if (!takes_passes(search_traits(keys_.schedule))) return;
     for (const VocabPasses vocabulary :

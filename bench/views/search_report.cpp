@@ -51,7 +51,7 @@ Settings settings_of(const Candidate& c) {
       {"expert_tensor_parallel_size", std::to_string(keys.expert_tensor)},
       {"moe_token_dispatcher_type", std::string(token_dispatcher_name(keys.dispatcher))},
       {"virtual_pipeline_chunks", std::to_string(keys.chunks)},
-      {"pipeline_schedule", search_schedules()[keys.schedule]},
+      {"pipeline_schedule", std::string(search_traits(keys.schedule).name)},
       {"micro_batch_size", std::to_string(keys.micro_batch)},
       {"sequence_parallel", keys.sequence_parallel ? "true" : "false"},
       {"recompute_granularity", std::string(granularity_of(keys.recompute))},
@@ -114,7 +114,7 @@ std::string describe_candidate(const Candidate& c) {
   if (keys.expert_tensor > 0) text += fmt::format(" etp {}", keys.expert_tensor);
   if (keys.dispatcher != TokenDispatcher::automatic)
     text += fmt::format(" {}", token_dispatcher_name(keys.dispatcher));
-  text += fmt::format(" mbs {} {}", keys.micro_batch, search_schedules()[keys.schedule]);
+  text += fmt::format(" mbs {} {}", keys.micro_batch, search_traits(keys.schedule).name);
   if (keys.chunks > 1) text += fmt::format(" chunks {}", keys.chunks);
   if (keys.sequence_parallel) text += " sp";
   if (keys.recompute != Recompute::none) text += fmt::format(" recompute {}", granularity_of(keys.recompute));

@@ -271,7 +271,7 @@ std::optional<std::string> why_vocabulary_does_not_split(const RunConfig& config
       fmt::format("vocab_parallel: found {} with", vocab_parallel_name(config.parallel.vocab_parallel));
   if (find_with_passes(schedule, config.parallel.vocab_parallel) == nullptr) {
     std::vector<std::string_view> bases;
-    for (const ScheduleTraits& traits : kScheduleTraits) {
+    for (const ScheduleTraits& traits : known_schedules()) {
       if (traits.vocab == config.parallel.vocab_parallel) bases.push_back(traits.base);
     }
     return fmt::format("{} pipeline_schedule {}, expected {}", found, schedule, fmt::join(bases, " or "));

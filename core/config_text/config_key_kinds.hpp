@@ -74,8 +74,8 @@ ConfigKey boolean_key(const std::string& name, const Field<bool>& field);
 ConfigKey optional_boolean_key(const std::string& name, const Field<std::optional<bool>>& field);
 
 /// One of `names`, stored as the enumerator (or text) of the same place.
-template <class T, std::size_t N>
-ConfigKey choice_key(const std::string& name, const Field<T>& field, const KeyNames<N>& names) {
+template <class T, class Names>
+ConfigKey choice_key(const std::string& name, const Field<T>& field, const Names& names) {
   const std::string expected = fmt::format("one of {}", fmt::join(names, ", "));
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {

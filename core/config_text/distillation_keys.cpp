@@ -10,14 +10,13 @@ namespace plumbline {
 namespace {
 
 /// The schedules that run a teacher's forwards.
-constexpr KeyNames<4> kSchedules = [] {
-  KeyNames<4> names;
-  std::size_t count = 0;
-  for (const ScheduleTraits& traits : kScheduleTraits) {
-    if (traits.teacher) names.at(count++) = traits.name;
+std::vector<std::string_view> teacher_schedules() {
+  std::vector<std::string_view> names;
+  for (const ScheduleTraits& traits : known_schedules()) {
+    if (traits.teacher) names.push_back(traits.name);
   }
   return names;
-}();
+}
 constexpr KeyNames<2> kDivergences = {"forward", "reverse"};
 constexpr KeyNames<2> kLosses = {"fused", "unfused"};
 constexpr KeyNames<2> kCaches = {"logits", "hidden"};
@@ -59,7 +58,8 @@ std::vector<ConfigKey> distillation_keys() {
        }},
       text_key("teacher_weights", at(&C::distillation, &DistillationConfig::teacher_weights), PathOr::path,
                "the folder of a Hugging Face checkpoint"),
-      choice_key("distillation_schedule", at(&C::distillation, &DistillationConfig::schedule), kSchedules),
+      choice_key("distillation_schedule", at(&C::distillation, &DistillationConfig::schedule),
+                 teacher_schedules()),
       number_key("distillation_temperature", at(&C::distillation, &DistillationConfig::temperature), 1e-3,
                  1e3),
       choice_key("distillation_kl", at(&C::distillation, &DistillationConfig::kl), kDivergences),

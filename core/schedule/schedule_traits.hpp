@@ -1,9 +1,9 @@
-// What each built-in schedule can do, as plain data: asked by those who choose a schedule without making it.
-// The generators are in schedules/; a test holds every schedule they make against its row.
+// The traits of a schedule as plain data, for those who choose one without making it. The table stands next to
+// the generators, in schedules/make_schedule.cpp; a test holds every schedule against its row.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/schedule/vocab_passes.hpp"
@@ -37,6 +37,8 @@ struct ScheduleTraits {
   std::string_view base{};                // with such passes: the schedule that they are added to
   std::string_view chunked{};             // the schedule for several stages of the model on a rank
 
+  /// A search tries it: an order of its own, which only the sizes decide.
+  constexpr bool searched() const { return base.empty() && !teacher && order == OrderFrom::sizes; }
   /// Entries of a rank in rank_of_stage, where the number is not given.
   constexpr int chunks() const { return placement == StagePlacement::one ? 1 : 2; }
   /// Parts into which a rank's share of one copy of the model is split, where the number is not given.
@@ -46,70 +48,19 @@ struct ScheduleTraits {
   constexpr bool bidirectional() const { return placement == StagePlacement::two_copies; }
 };
 
-inline constexpr std::array<ScheduleTraits, 20> kScheduleTraits = {{
-    {.name = "gpipe"},
-    {.name = "1f1b", .repeats = true, .pairs = true, .chunked = "interleaved"},
-    {.name = "interleaved",
-     .placement = StagePlacement::round_robin,
-     .whole_groups = true,
-     .repeats = true,
-     .pairs = true},
-    {.name = "zb-h1", .split_backward = true, .repeats = true},
-    {.name = "zb-h2", .split_backward = true, .repeats = true},
-    {.name = "zb-auto", .split_backward = true, .order = OrderFrom::zero_bubble_times},
-    {.name = "zb-v", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
-    {.name = "v-half", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
-    {.name = "v-min", .placement = StagePlacement::v_shape, .split_backward = true, .repeats = true},
-    {.name = "dualpipe",
-     .placement = StagePlacement::two_copies,
-     .split_backward = true,
-     .repeats = true,
-     .pairs = true},
-    {.name = "dualpipev",
-     .placement = StagePlacement::v_shape,
-     .split_backward = true,
-     .repeats = true,
-     .pairs = true},
-    {.name = "vocab-1", .vocab = VocabPasses::two_barriers, .base = "1f1b"},
-    {.name = "vocab-2", .vocab = VocabPasses::one_barrier, .base = "1f1b"},
-    {.name = "interlaced", .vocab = VocabPasses::interlaced, .base = "1f1b"},
-    {.name = "v-half-vocab-1",
-     .placement = StagePlacement::v_shape,
-     .split_backward = true,
-     .vocab = VocabPasses::two_barriers,
-     .base = "v-half"},
-    {.name = "v-half-vocab-2",
-     .placement = StagePlacement::v_shape,
-     .split_backward = true,
-     .vocab = VocabPasses::one_barrier,
-     .base = "v-half"},
-    {.name = "nemo-2504", .teacher = true},
-    {.name = "abeja", .teacher = true},
-    {.name = "nemo-13065", .teacher = true},
-    {.name = "bubble-fill", .split_backward = true, .teacher = true, .order = OrderFrom::distillation_times},
-}};
+/// The built-in schedules. schedules/make_schedule.cpp hands its table over before main(); empty in programs
+/// without it.
+std::span<const ScheduleTraits> known_schedules();
+/// `schedules` must live as long as the program.
+void hand_over_schedules(std::span<const ScheduleTraits> schedules);
 
 /// The row of a name, or null: a file, or no schedule that is built in.
-constexpr const ScheduleTraits* find_schedule_traits(std::string_view name) {
-  for (const ScheduleTraits& traits : kScheduleTraits) {
-    if (traits.name == name) return &traits;
-  }
-  return nullptr;
-}
+const ScheduleTraits* find_schedule_traits(std::string_view name);
 
 /// The row of a name; for other names one of a schedule with nothing special.
-constexpr ScheduleTraits schedule_traits(std::string_view name) {
-  const ScheduleTraits* traits = find_schedule_traits(name);
-  return traits != nullptr ? *traits : ScheduleTraits{.name = name};
-}
+ScheduleTraits schedule_traits(std::string_view name);
 
 /// The schedule that adds vocabulary passes to `base`, or null where there is none; `base` itself for none.
-constexpr const ScheduleTraits* find_with_passes(std::string_view base, VocabPasses vocab) {
-  if (vocab == VocabPasses::none) return find_schedule_traits(base);
-  for (const ScheduleTraits& traits : kScheduleTraits) {
-    if (traits.base == base && traits.vocab == vocab) return &traits;
-  }
-  return nullptr;
-}
+const ScheduleTraits* find_with_passes(std::string_view base, VocabPasses vocab);
 
 }  // namespace plumbline

@@ -63,7 +63,7 @@ constexpr std::array kMore = {0, 1, 2, 3, 5, 8, 13, 30};
 #endif
 
 TEST(Repeating, IsWhatTheGeneratorsWriteDown) {
-  for (const ScheduleTraits& traits : kScheduleTraits) {
+  for (const ScheduleTraits& traits : known_schedules()) {
     for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
       if (traits.bidirectional() && ranks % 2 != 0) continue;
       for (const int more : kMore) {

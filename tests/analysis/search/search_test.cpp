@@ -147,6 +147,14 @@ TEST(Search, SharesSequencesWhereOneIsTooLong) {
   EXPECT_GT(result.best.front().keys.context, 1);
 }
 
+/// A row more is a schedule more here: only its traits decide.
+TEST(Search, TriesEveryScheduleThatSizesOrderTheDefaultFirst) {
+  std::vector<std::string_view> tried;
+  for (const ScheduleTraits& traits : search_schedules()) tried.push_back(traits.name);
+  EXPECT_EQ(tried, (std::vector<std::string_view>{"1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v",
+                                                  "v-half", "v-min", "dualpipe", "dualpipev"}));
+}
+
 TEST(Search, ProposesSchedulesThatTheSoftwareHas) {
   const std::map<std::string, std::set<std::string_view>> has = {
       {"megatron-core", {"1f1b", "interleaved"}},

@@ -48,7 +48,7 @@ void expect_same(const StepSummary& a, const StepSummary& b, const std::string& 
 /// Names of schedules that repeat themselves.
 std::vector<std::string> repeating_names() {
   std::vector<std::string> names;
-  for (const ScheduleTraits& traits : kScheduleTraits) {
+  for (const ScheduleTraits& traits : known_schedules()) {
     if (traits.repeats) names.emplace_back(traits.name);
   }
   return names;

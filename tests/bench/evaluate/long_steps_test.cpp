@@ -31,7 +31,7 @@ RunConfig long_config(std::mt19937& random) {
   config.model = *find_preset(one_of(random, std::vector<const char*>{"gpt2-124m", "llama-3.1-8b"}));
   config.machine.hardware = "h100-sxm-80gb";
   std::vector<std::string> names;
-  for (const ScheduleTraits& traits : kScheduleTraits) {
+  for (const ScheduleTraits& traits : known_schedules()) {
     if (traits.repeats) names.emplace_back(traits.name);
   }
   config.parallel.schedule = one_of(random, names);
