@@ -33,6 +33,21 @@ inline Matrix flattened(const Matrix& x) {
   return x.contiguous() ? x.reshaped(1, x.elements()) : x;
 }
 
+/// f(first, count): pieces that one launch can count, from multiples of 2^30 on.
+template <class F>
+void in_pieces(std::int64_t elements, F&& f) {
+  constexpr std::int64_t kPiece = std::int64_t{1} << 30;
+  for (std::int64_t first = 0; first < elements; first += kPiece)
+    f(first, std::min(kPiece, elements - first));
+}
+
+/// f(matrix): a matrix of one row in such pieces, any other whole.
+template <class F>
+void in_row_pieces(const Matrix& x, F&& f) {
+  if (x.rows != 1) return f(x);
+  in_pieces(x.cols, [&](std::int64_t first, std::int64_t count) { f(x.columns(first, count)); });
+}
+
 /// The chunks of all rows, as many in each. Throws Error where a kernel could not count them.
 inline unsigned chunks_of(std::int64_t rows, std::int64_t cols) {
   const std::int64_t per_row = (cols + kChunk - 1) / kChunk;

@@ -100,10 +100,11 @@ void convert(const Queue& queue, Matrix from, Matrix to) {
 }
 
 void scale(const Queue& queue, Matrix x, float factor) {
-  x = flattened(x);
-  with_element(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    over_chunks(queue, x.rows, x.cols, all_aligned(x), ScaleBody<T>{View<T>(x), factor});
+  in_row_pieces(flattened(x), [&](const Matrix& piece) {
+    with_element(piece.dtype, [&](auto type) {
+      using T = decltype(type);
+      over_chunks(queue, piece.rows, piece.cols, all_aligned(piece), ScaleBody<T>{View<T>(piece), factor});
+    });
   });
 }
 
@@ -115,9 +116,11 @@ void fill(const Queue& queue, Matrix x, double value) {
     std::memcpy(&number, &integer, sizeof number);
     x.dtype = DType::fp32;
   }
-  with_element(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    over_chunks(queue, x.rows, x.cols, all_aligned(x), FillBody<T>{View<T>(x), number});
+  in_row_pieces(x, [&](const Matrix& piece) {
+    with_element(piece.dtype, [&](auto type) {
+      using T = decltype(type);
+      over_chunks(queue, piece.rows, piece.cols, all_aligned(piece), FillBody<T>{View<T>(piece), number});
+    });
   });
 }
 

@@ -88,14 +88,6 @@ void with_elements(DType parameter, DType gradient, F&& f) {
   with_element(parameter, [&](auto p) { with_element(gradient, [&](auto g) { f(p, g); }); });
 }
 
-/// A matrix without gaps in rows of 2^30 elements at most, which one launch can count.
-template <class F>
-void in_pieces(std::int64_t elements, F&& f) {
-  constexpr std::int64_t kPiece = std::int64_t{1} << 30;
-  for (std::int64_t first = 0; first < elements; first += kPiece)
-    f(first, std::min(kPiece, elements - first));
-}
-
 }  // namespace
 
 void adam(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, Matrix moment1,
@@ -127,25 +119,35 @@ void sgd(const Queue& queue, Matrix parameter, Matrix gradient, Matrix master, f
   });
 }
 
-std::int64_t norm_sums(const Queue& queue, Matrix x) {
+namespace {
+
+std::int64_t sums_of_piece(const Queue& queue, std::int64_t elements) {
   constexpr std::int64_t kBlocksPerProcessor = 8;
   constexpr std::int64_t kElementsPerBlock = 256 * kChunk;
-  return std::clamp<std::int64_t>(x.elements() / kElementsPerBlock, 1,
+  return std::clamp<std::int64_t>(elements / kElementsPerBlock, 1,
                                   queue.multiprocessors * kBlocksPerProcessor);
 }
 
+}  // namespace
+
+std::int64_t norm_sums(const Queue& queue, Matrix x) {
+  std::int64_t sums = 0;
+  in_row_pieces(flattened(x), [&](const Matrix& piece) { sums += sums_of_piece(queue, piece.elements()); });
+  return sums;
+}
+
 void squared_norm(const Queue& queue, Matrix x, double* partials, std::int64_t count, double* result) {
-  x = flattened(x);
-  const std::int64_t per_row = (x.cols + kChunk - 1) / kChunk;
-  if (x.rows * per_row >= std::int64_t{1} << 30) {
-    throw Error("squared_norm: " + std::to_string(x.elements()) + " elements; at most 2^33 are supported");
-  }
-  with_element(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    launch(queue, {.x = static_cast<unsigned>(count), .threads = 256}, squares_kernel<T>, View<const T>(x),
-           static_cast<unsigned>(x.rows * per_row),
-           FastDivide(static_cast<unsigned>(std::max<std::int64_t>(per_row, 1))), x.cols, all_aligned(x),
-           partials);
+  double* sums = partials;
+  in_row_pieces(flattened(x), [&](const Matrix& piece) {
+    const unsigned chunks = chunks_of(piece.rows, piece.cols);
+    const std::int64_t blocks = sums_of_piece(queue, piece.elements());
+    with_element(piece.dtype, [&](auto type) {
+      using T = decltype(type);
+      launch(queue, {.x = static_cast<unsigned>(blocks), .threads = 256}, squares_kernel<T>,
+             View<const T>(piece), chunks, FastDivide(chunks / static_cast<unsigned>(piece.rows)), piece.cols,
+             all_aligned(piece), sums);
+    });
+    sums += blocks;
   });
   launch(queue, {.x = 1, .threads = 256}, total_kernel, partials, count, result);
 }
