@@ -69,15 +69,6 @@ struct WholePast {
   __device__ static std::int64_t token(const Place& at, int key) { return at.token(key); }
 };
 
-/// A prefix whose keys every query sees; the rest is causal. Of the kernels without tensor cores only.
-struct SeenPrefix : WholePast {
-  int keys;
-  explicit SeenPrefix(int prefix) : keys(prefix) {}
-  __device__ bool sees(int query, int key) const { return key <= query || key < keys; }
-  __device__ int end_key(int end_query) const { return end_query > keys ? end_query : keys; }
-  __device__ int first_query(int key) const { return key < keys ? 0 : key; }
-};
-
 /// The query at position i sees the keys j with i - keys < j <= i.
 struct KeyWindow : WholePast {
   static constexpr bool kHides = true;

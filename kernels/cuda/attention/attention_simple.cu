@@ -5,24 +5,38 @@
 // running maximum and sum per row. Backward is two kernels so that nothing is added up between blocks: one
 // block per 32 query rows for dq, one per 32 keys and key/value head for dk and dv, which goes over the query
 // heads of the group in order.
-#include <utility>
+#include <type_traits>
 
 #include "kernels/cuda/attention/attention_tiles.cuh"
 
 namespace plumbline::cuda {
 namespace {
 
-/// As with_masks, with a prefix besides.
-template <class F>
-void with_all_masks(const HeadShape& s, const AttentionArguments& a, F&& f) {
-  if (s.prefix == 0) return with_masks(s, a, std::forward<F>(f));
-  if (a.dropout.probability == 0) return f(Undropped{}, SeenPrefix(s.prefix));
-  f(Dropped(a), SeenPrefix(s.prefix));
+/// Blocks of a multiprocessor, as many as shared memory has room for and registers do not spill with.
+constexpr int fewest_blocks(int head) {
+  return head <= 64 ? 4 : head <= 128 ? 2 : 1;
 }
 
-template <class T, int kHead, class Drop, class Window>
-__global__ void __launch_bounds__(kTileThreads)
-    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop, Window window) {
+/// Every window and prefix at run time: what scores cost hides the comparisons, and a kernel for each of them took this file
+/// four times as long to compile.
+struct SeenKeys : KeyPart {
+  int prefix;
+  explicit SeenKeys(const HeadShape& s) : KeyPart(s), prefix(s.prefix) {}
+  __device__ bool sees(int query, int key) const { return KeyPart::sees(query, key) || key < prefix; }
+  __device__ int end_key(int end_query) const { return max(KeyPart::end_key(end_query), prefix); }
+  __device__ int first_query(int key) const { return key < prefix ? 0 : KeyPart::first_query(key); }
+};
+
+/// f(Undropped or Dropped)
+template <class F>
+void with_dropout(const AttentionArguments& a, F&& f) {
+  if (a.dropout.probability == 0) return f(Undropped{});
+  f(Dropped(a));
+}
+
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads, fewest_blocks(kHead))
+    forward_kernel(HeadShape s, Inputs<T> in, View<T> out, View<float> lse, Drop drop, SeenKeys window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile keys = make(s.head_dim);
@@ -60,7 +74,7 @@ __global__ void __launch_bounds__(kTileThreads)
     best = sharers_reduce(best, Maximum());
     const Kept<Drop> kept = kept_keys(drop, at, row, sharer, first_key);
     // A row may see nothing of the first tiles of a window: its scores are -inf, and so is the largest.
-    const float base = Window::kHides && best == -INFINITY ? 0.0F : best;
+    const float base = best == -INFINITY ? 0.0F : best;
     const float shrink = expf(top - base);  // 0 in the first round
     float part = 0;
 #pragma unroll
@@ -77,15 +91,15 @@ __global__ void __launch_bounds__(kTileThreads)
     add_product(total, scores, row, values, sharer, s.value_dim);
   }
   if (row >= at.count) return;
-  const float factor = Window::kBlind && sum == 0 ? 0.0F : drop.scale() / sum;
+  const float factor = sum == 0 ? 0.0F : drop.scale() / sum;
   write_row(out, at.token(at.first + row), at.out_col, total, factor, sharer, s.value_dim);
   if (sharer == 0) lse.row(at.lse_row)[at.first + row] = top + logf(sum);
 }
 
-template <class T, int kHead, class Drop, class Window>
-__global__ void __launch_bounds__(kTileThreads)
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads, fewest_blocks(kHead))
     query_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                          const float* dots, View<T> dq, Drop drop, Window window) {
+                          const float* dots, View<T> dq, Drop drop, SeenKeys window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile gradients = make(s.value_dim);
@@ -130,10 +144,10 @@ __global__ void __launch_bounds__(kTileThreads)
   if (exists) write_row(dq, at.token(at.first + row), at.q_col, total, 1.0F, sharer, s.head_dim);
 }
 
-template <class T, int kHead, class Drop, class Window>
-__global__ void __launch_bounds__(kTileThreads)
+template <class T, int kHead, class Drop>
+__global__ void __launch_bounds__(kTileThreads, fewest_blocks(kHead))
     key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
-                        const float* dots, View<T> dk, View<T> dv, Drop drop, Window window) {
+                        const float* dots, View<T> dk, View<T> dv, Drop drop, SeenKeys window) {
   TileMaker make;
   const Tile queries = make(s.head_dim);
   const Tile gradients = make(s.value_dim);
@@ -211,14 +225,14 @@ void simple_attention_forward(const Queue& queue, const HeadShape& s, const Atte
   with_element(a.q.dtype, [&](auto type) {
     using T = decltype(type);
     with_head_bound(s, [&](auto bound) {
-      with_all_masks(s, a, [&](auto drop, auto window) {
+      with_dropout(a, [&](auto drop) {
         launch(queue,
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.heads),
                 .threads = kTileThreads,
                 .dynamic_shared = shared_bytes(2, 1, 1, s)},
-               forward_kernel<T, decltype(bound)::value, decltype(drop), decltype(window)>, s, Inputs<T>(a),
-               View<T>(a.out), View<float>(a.lse), drop, window);
+               forward_kernel<T, decltype(bound)::value, decltype(drop)>, s, Inputs<T>(a), View<T>(a.out),
+               View<float>(a.lse), drop, SeenKeys(s));
       });
     });
   });
@@ -230,23 +244,22 @@ void simple_attention_backward(const Queue& queue, const HeadShape& s, const Att
     using T = decltype(type);
     with_head_bound(s, [&](auto bound) {
       constexpr int kBound = decltype(bound)::value;
-      with_all_masks(s, a, [&](auto drop, auto window) {
+      with_dropout(a, [&](auto drop) {
         using Drop = decltype(drop);
-        using Window = decltype(window);
         launch(queue,
                {.x = blocks_of(s.seq, kTile),
                 .y = static_cast<unsigned>(s.batch * s.heads),
                 .threads = kTileThreads,
                 .dynamic_shared = shared_bytes(2, 2, 1, s)},
-               query_gradient_kernel<T, kBound, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
-               View<const float>(a.lse), g.dots, View<T>(g.dq), drop, window);
+               query_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dq), drop, SeenKeys(s));
         launch(queue,
                {.x = blocks_of(s.end_key, kTile),
                 .y = static_cast<unsigned>(s.batch * s.kv_heads),
                 .threads = kTileThreads,
                 .dynamic_shared = shared_bytes(2, 2, 2, s)},
-               key_gradient_kernel<T, kBound, Drop, Window>, s, Inputs<T>(a), View<const T>(g.dout),
-               View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop, window);
+               key_gradient_kernel<T, kBound, Drop>, s, Inputs<T>(a), View<const T>(g.dout),
+               View<const float>(a.lse), g.dots, View<T>(g.dk), View<T>(g.dv), drop, SeenKeys(s));
       });
     });
   });

@@ -149,9 +149,9 @@ __global__ void __launch_bounds__(kThreads)
                        s.head_dim);
 }
 
-/// Rows are keys here, columns queries.
+/// Rows are keys here, columns queries. At least two blocks of a multiprocessor where the compiler would have three and spill.
 template <class T, int kHead, class Drop, class Window>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, Window::kBlind && !Drop::kDrops && kHead <= 64 ? 2 : 0)
     key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,
                         const float* dots, View<T> dk, View<T> dv, Drop drop, Window window) {
   constexpr int kCols = 32;
