@@ -2,7 +2,8 @@
 // a fiber. Blocks run one after the other, every second one with its threads in reverse order, so that a
 // missing barrier shows as a wrong number. A shuffle or barrier that not all threads reach, and a write past
 // a block's dynamic shared memory, end the process with a message. Speed, and the order of memory accesses
-// between blocks, are not those of a GPU.
+// between blocks, are not those of a GPU. With PLUMBLINE_HOST_THREADS (races.sh) every thread of a block is a thread and two
+// blocks run at once, for ThreadSanitizer to see what nothing orders.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +11,14 @@
 #include <cstring>
 #include <functional>
 
-// Shared by all fibers of a block, and blocks follow each other.
 #undef __shared__
+#ifdef PLUMBLINE_HOST_THREADS
+// Shared by all threads of a block: host_shared_memory.cpp says where a thread's variables lie.
+#define __shared__ static thread_local
+#else
+// Shared by all fibers of a block, and blocks follow each other.
 #define __shared__ static
+#endif
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
@@ -66,7 +72,10 @@ V shuffle_xor(V value, int mask) {
   return value;
 }
 inline void atomic_larger(unsigned* to, unsigned value) {
-  *to = std::max(*to, value);
+  unsigned seen = __atomic_load_n(to, __ATOMIC_RELAXED);
+  while (seen < value &&
+         !__atomic_compare_exchange_n(to, &seen, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
 }
 inline unsigned choose_bytes(unsigned low, unsigned high, unsigned selector) {
   const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
