@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "bench/commands/application.hpp"
 #include "bench/commands/usage_errors.hpp"
@@ -65,7 +68,9 @@ int run_program(int argc, char** argv) {
   CommandAction action;
   add_commands(app, action, argc > 1 ? argv[1] : "");
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words = with_switches_set({argv + std::min(argc, 1), argv + argc});
+    std::reverse(words.begin(), words.end());  // as CLI11 wants a vector
+    app.parse(std::move(words));
   } catch (const CLI::ParseError& error) {
     const bool asked =
         error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);  // --help, --version

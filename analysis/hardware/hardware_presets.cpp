@@ -4,6 +4,7 @@
 
 #include "analysis/hardware/accelerator_file.hpp"
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/hardware_nicknames.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -67,6 +68,12 @@ std::vector<std::string> hardware_preset_names() {
 HardwareProfile load_hardware(const std::string& preset_or_path) {
   if (const HardwareProfile* preset = find_hardware_preset(preset_or_path)) return *preset;
   if (preset_or_path.find('/') == std::string::npos && preset_or_path.find('.') == std::string::npos) {
+    const HardwareNickname nickname = hardware_nickname(preset_or_path);
+    if (!nickname.preset.empty()) return *find_hardware_preset(nickname.preset);
+    if (!nickname.others.empty()) {
+      throw InputError(fmt::format("hardware: found {}, expected one of {}", printable(preset_or_path),
+                                   fmt::join(nickname.others, ", ")));
+    }
     const std::vector<std::string> names = hardware_preset_names();
     const std::vector<std::string_view> views(names.begin(), names.end());
     throw InputError(

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/slower_ranks.hpp"
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/work/flops.hpp"
@@ -136,6 +137,30 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
       throughput.peak_tflops, throughput.hfu);
 }
 
+namespace {
+
+/// The recipe of a job that a framework does not have, and what to ask it for.
+std::string why_recipe_missing(const RunConfig& config, const cluster::Software& framework) {
+  const std::string& software = config.machine.software;
+  constexpr std::pair<Fp8Recipe, const char*> kRecipes[] = {{Fp8Recipe::delayed, "delayed"},
+                                                            {Fp8Recipe::tensorwise, "tensorwise"},
+                                                            {Fp8Recipe::blockwise, "blockwise"},
+                                                            {Fp8Recipe::mxfp8, "mxfp8"}};
+  std::string known, found;
+  for (const auto& [recipe, name] : kRecipes) {
+    if (recipe == config.numerics.fp8.recipe) found = name;
+    if (takes_recipe(framework, recipe)) known += (known.empty() ? "" : " or ") + std::string(name);
+  }
+  if (!known.empty()) return fmt::format("fp8_recipe: found {} with {}, expected {}", found, software, known);
+  const bool sibling = cluster::built_in_profiles().software.contains(software + "-float8");
+  return fmt::format(
+      "fp8_format: found a format (precision fp8 sets one) with {}, which has no recipe; expected none, or "
+      "software: {}",
+      software, sibling ? software + "-float8" : "megatron-core");
+}
+
+}  // namespace
+
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
   const cluster::Software* framework = framework_of(config);
   const bool fp8 = config.numerics.fp8.on() || (framework != nullptr && framework->fp8);
@@ -152,9 +177,7 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
   }
   if (framework != nullptr && config.numerics.fp8.on() &&
       !takes_recipe(*framework, config.numerics.fp8.recipe)) {
-    return fmt::format(
-        "fp8_recipe: {} has none of this name; expected another recipe, or software: megatron-core",
-        config.machine.software);
+    return why_recipe_missing(config, *framework);
   }
   if (framework != nullptr && config.machine.cuda_graph_impl != CudaGraphImpl::none &&
       framework->graph_operator_s == 0) {

@@ -20,17 +20,34 @@ std::optional<KnownError> error_in(const JsonKeys& runs, const char* quantity) {
                     {error.number("low", 0, 1e6), error.number("high", 0, 1e6), rows("interval_rows")}};
 }
 
+/// The software that an entry without constants of its own continues; empty: it has some.
+std::string stands_for(const std::string& software) {
+  for (const char* name : {"clusters.json", "software.json"}) {
+    const Json root = parse_json_object(embedded_text(analysis_files(), name), name);
+    const JsonKeys file(root, name, JsonNull::refused);
+    if (file.find("software") == nullptr) continue;
+    const JsonKeys all = file.object("software");
+    if (all.find(software) == nullptr) continue;
+    const JsonKeys entry = all.object(software);
+    return entry.find("like") != nullptr && entry.members("constants").empty() ? entry.string("like") : "";
+  }
+  return "";
+}
+
 }  // namespace
 
 KnownErrors known_errors(const std::string& software, bool mixture) {
   const Json root = parse_json_object(embedded_text(analysis_files(), kFile), kFile);
   const JsonKeys file(root, kFile, JsonNull::refused);
-  if (file.find(software) == nullptr) return {};
+  if (file.find(software) == nullptr) {
+    const std::string other = stands_for(software);
+    return other.empty() ? KnownErrors{} : known_errors(other, mixture);
+  }
   const JsonKeys kinds = file.object(software);
   const char* kind = mixture ? "mixture" : "dense";
   if (kinds.find(kind) == nullptr) return {};
   const JsonKeys runs = kinds.object(kind);
-  return {error_in(runs, "step_s"), error_in(runs, "peak_bytes")};
+  return {software, error_in(runs, "step_s"), error_in(runs, "peak_bytes")};
 }
 
 }  // namespace plumbline::cluster

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "bench/commands/help_command.hpp"
 #include "bench/machine/version.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -30,6 +32,7 @@ constexpr Command kCommands[] = {{"predict", add_predict_command},
                                  {"calibrate", add_calibrate_command},
                                  {"noise", add_noise_command},
                                  {"doctor", add_doctor_command},
+                                 {"list", add_list_command},
                                  {"help", add_help_command},
                                  {"completion", add_completion_commands}};
 
@@ -42,7 +45,29 @@ bool needed(const Command& command, std::string_view first_argument) {
   return !alone || named->name == command.name;
 }
 
+/// Of an option that is given several times the last counts, as in shell scripts that add to a command line.
+void let_the_last_win(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
+        option->get_items_expected_max() == 1)
+      option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> with_switches_set(std::vector<std::string> arguments) {
+  constexpr std::string_view kValues[] = {"true", "false", "auto"};
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    if (!arguments[i].starts_with("--") || arguments[i].find('=') != std::string::npos) continue;
+    const ConfigKey* key = find_config_key(std::string_view(arguments[i]).substr(2));
+    if (key == nullptr || key->expected.find("true") == std::string::npos) continue;
+    const bool has_value = i + 1 < arguments.size() && std::find(std::begin(kValues), std::end(kValues),
+                                                                 arguments[i + 1]) != std::end(kValues);
+    if (!has_value) arguments[i] += "=true";
+  }
+  return arguments;
+}
 
 bool is_quiet(const CLI::App& app) {
   const CLI::Option* quiet = app.get_option_no_throw("--quiet");
@@ -58,7 +83,11 @@ void add_commands(CLI::App& app, CommandAction& action, std::string_view first_a
   for (const Command& command : kCommands) {
     if (needed(command, first_argument)) command.add(app, action);
   }
-  for (CLI::App* command : app.get_subcommands({})) command->fallthrough();
+  let_the_last_win(app);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->fallthrough();
+    let_the_last_win(*command);
+  }
 }
 
 }  // namespace plumbline

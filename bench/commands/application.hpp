@@ -1,7 +1,9 @@
 // The command line as a whole: every command, and the options that all of them take.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "bench/commands/commands.hpp"
 
@@ -11,5 +13,9 @@ namespace plumbline {
 /// argument already names it. Parsing then puts the chosen command's work into `action`. Both must outlive
 /// the parsing and the work.
 void add_commands(CLI::App& app, CommandAction& action, std::string_view first_argument = "");
+
+/// The words of a command line, where a configuration key that is true or false may stand alone: --sequence-parallel
+/// is --sequence-parallel=true.
+std::vector<std::string> with_switches_set(std::vector<std::string> arguments);
 
 }  // namespace plumbline

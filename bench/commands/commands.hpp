@@ -22,6 +22,7 @@ void add_convert_command(CLI::App& app, CommandAction& action);
 void add_compare_command(CLI::App& app, CommandAction& action);
 void add_doctor_command(CLI::App& app, CommandAction& action);
 void add_noise_command(CLI::App& app, CommandAction& action);
+void add_list_command(CLI::App& app, CommandAction& action);
 void add_goodput_command(CLI::App& app, CommandAction& action);
 void add_schedule_command(CLI::App& app, CommandAction& action);
 void add_simulate_command(CLI::App& app, CommandAction& action);

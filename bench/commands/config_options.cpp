@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/evaluate/named_hardware.hpp"
 #include "bench/help/config_notes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
@@ -42,6 +43,12 @@ Overrides ConfigOptions::overrides() const {
   }
   all.insert(all.end(), flags.begin(), flags.end());
   return all;
+}
+
+RunConfig ConfigOptions::load() const {
+  RunConfig config = load_run_config(source, overrides());
+  name_hardware(config);
+  return config;
 }
 
 bool ConfigOptions::gives(std::string_view key) const {

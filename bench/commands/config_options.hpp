@@ -19,7 +19,8 @@ struct ConfigOptions {
 
   /// `--set` first, then flags. Throws InputError for a setting without "=".
   Overrides overrides() const;
-  RunConfig load() const { return load_run_config(source, overrides()); }
+  /// With a short name of an accelerator made whole.
+  RunConfig load() const;
   /// Whether an option or `--set` gives this key; `key` is its canonical name.
   bool gives(std::string_view key) const;
 };

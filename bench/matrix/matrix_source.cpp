@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/named_hardware.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/machine/machine_facts.hpp"
 #include "bench/matrix/fit_choice.hpp"
@@ -42,7 +43,10 @@ std::vector<MatrixCell> MatrixSource::cells_of(const Settings& size, const Overr
   Overrides all = more;
   all.insert(all.end(), overrides_.begin(), overrides_.end());
   std::vector<MatrixCell> cells = load_matrix(source_, all, size);
-  for (MatrixCell& cell : cells) set_budget(cell);
+  for (MatrixCell& cell : cells) {
+    if (cell.invalid.empty()) name_hardware(cell.config);
+    set_budget(cell);
+  }
   return cells;
 }
 

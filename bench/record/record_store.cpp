@@ -218,6 +218,12 @@ std::vector<Record> load_records(const std::string& folder_or_file) {
                                    folder_or_file, kResultsFile, kPredictionsFile));
     }
   }
+  if (!fs::exists(path, error)) {
+    throw InputError(
+        fmt::format("{}: found no such file or folder, expected a folder that `matrix` or `oom` wrote "
+                    "(--out), or a .jsonl file",
+                    printable(path)));
+  }
   // O_NONBLOCK: a pipe is refused, and does not wait for somebody who writes.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw InputError(path + ": not a regular file; expected records");

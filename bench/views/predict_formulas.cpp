@@ -29,11 +29,21 @@ struct StatesQuestion {
 };
 
 double parse_parameters(const std::string& text) {
+  constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1},    {"K", 1e3}, {"M", 1e6},
+                                                            {"B", 1e9}, {"G", 1e9}, {"T", 1e12}};
   double count = NAN;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || !(count >= 1 && count <= 1e18)) {
-    throw InputError(fmt::format("--parameters: found \"{}\", expected a number from 1 to 1e18 such as 7.5e9",
-                                 printable(text)));
+  const char* const stop = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), stop, count);
+  const std::string_view suffix(end, static_cast<std::size_t>(stop - end));
+  const auto* const unit = std::find_if(std::begin(kUnits), std::end(kUnits), [&](const auto& each) {
+    return suffix.size() == each.first.size() &&
+           (suffix.empty() || std::toupper(static_cast<unsigned char>(suffix[0])) == each.first[0]);
+  });
+  if (error == std::errc() && unit != std::end(kUnits)) count *= unit->second;
+  if (error != std::errc() || unit == std::end(kUnits) || !(count >= 1 && count <= 1e18)) {
+    throw InputError(
+        fmt::format("--parameters: found \"{}\", expected a number from 1 to 1e18 such as 7.5e9 or 7.5B",
+                    printable(text)));
   }
   return count;
 }

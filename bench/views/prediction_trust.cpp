@@ -15,15 +15,17 @@ bool is_own(const RunConfig& config) {
 }
 
 /// `unit`: what the figures are divided by to be in what `name` says.
-std::string published_line(const char* what, const KnownError& error, const RunConfig& config,
-                           double predicted, double unit, const char* name) {
+std::string published_line(const char* what, const KnownError& error, const std::string& software,
+                           const RunConfig& config, double predicted, double unit, const char* name) {
   const cluster::ErrorInterval& interval = error.interval;
   return fmt::format(
-      "  {} of {} published {} of it: off by {:.1f} % on average; eight of ten runs like this one came to "
+      "  {} of {} published {} of {}: off by {:.1f} % on average; eight of ten runs like this one came to "
       "{:.2f} to "
       "{:.2f} times the prediction: {:.4g} to {:.4g} {} here\n",
-      what, error.rows, config.model.mixture ? "mixtures" : "dense runs", 100 * error.mean, interval.low,
-      interval.high, interval.low * predicted / unit, interval.high * predicted / unit, name);
+      what, error.rows, config.model.mixture ? "mixtures" : "dense runs",
+      software == config.machine.software ? "it" : fmt::format("{}, for which it stands", software),
+      100 * error.mean, interval.low, interval.high, interval.low * predicted / unit,
+      interval.high * predicted / unit, name);
 }
 
 OrderedJson published_json(const KnownError& error, double predicted) {
@@ -57,10 +59,12 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
   for (const std::string& line : hardware.defaults) text += fmt::format("  not given there, {}\n", line);
   const KnownErrors known = known_errors_of(config);
   if (known.step) {
-    text += published_line("step time", *known.step, config, prediction.time.step.value, 1, "s");
+    text +=
+        published_line("step time", *known.step, known.software, config, prediction.time.step.value, 1, "s");
   }
   if (known.peak) {
-    text += published_line("peak memory", *known.peak, config, bytes_of(prediction), kBytesPerGiB, "GiB");
+    text += published_line("peak memory", *known.peak, known.software, config, bytes_of(prediction),
+                           kBytesPerGiB, "GiB");
   }
   if (!known.step && !known.peak) {
     text += fmt::format("  no published {} of {} is among the shipped tables: see plumbline validate\n",

@@ -60,6 +60,15 @@ ConfigKey precision_key() {
   return key;
 }
 
+/// Fewer bytes than this without a unit are somebody's GiB.
+constexpr std::int64_t kLeastBareBudget = 1 << 20;
+
+/// Other than 0, which means no bound.
+bool is_bare_number(const std::string& text) {
+  return text.find_first_not_of("0123456789.eE+") == std::string::npos &&
+         text.find_first_of("123456789") != std::string::npos;
+}
+
 ConfigKey memory_budget_key() {
   return {"memory_budget", "", "bytes such as 2GiB, or 0 for no bound",
           [](ConfigDraft& draft, const ConfigText& value) {
@@ -68,8 +77,16 @@ ConfigKey memory_budget_key() {
             } catch (const InputError& complaint) {
               throw InputError(fmt::format("{}: {}", value.origin, complaint.what()));
             }
+            if (draft.config.machine.memory_budget.value < kLeastBareBudget && is_bare_number(value.text)) {
+              refuse_value(
+                  value, "memory_budget",
+                  fmt::format("a unit: write {}GiB, or {}B for so few bytes", value.text, value.text));
+            }
           },
-          [](const RunConfig& config) { return fmt::format("{}", config.machine.memory_budget.value); }};
+          [](const RunConfig& config) {
+            const std::int64_t bytes = config.machine.memory_budget.value;
+            return fmt::format("{}{}", bytes, bytes > 0 && bytes < kLeastBareBudget ? "B" : "");
+          }};
 }
 
 /// Two sizes, as Megatron-LM's list of them.

@@ -74,6 +74,8 @@ constexpr Room kRooms[] = {
      "bench/report "
      "bench/text bench/training/checkpoints bench/views bench/views/cluster "
      "core/base core/config core/config_text core/run schedules <onednn>"},
+    {"bench/commands/listing",
+     "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
     {"bench/commands/operators",
      "analysis/hardware analysis/silicon bench/commands bench/text core/base"},
     {"bench/commands/schedules",

@@ -1,6 +1,6 @@
 // `plumbline schedule`: prints a schedule as text, CSV, JSON, picture or trace file, or compares several.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <memory>
@@ -9,6 +9,7 @@
 #include "analysis/simulate/simulator.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/schedules/schedule_compare.hpp"
+#include "bench/commands/schedules/schedule_list.hpp"
 #include "bench/commands/schedules/schedule_source.hpp"
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/text/record_tables.hpp"
@@ -18,7 +19,6 @@
 #include "core/trace/perfetto_trace.hpp"
 #include "core/trace/trace_files.hpp"
 #include "core/validate/validate.hpp"
-#include "schedules/make_schedule.hpp"
 
 namespace plumbline {
 namespace {
@@ -31,35 +31,19 @@ struct ScheduleOptions {
   bool list = false;
 };
 
-/// One line per schedule that is built in, from its traits.
-std::string schedule_list() {
-  const auto stages = [](const ScheduleTraits& traits) {
-    switch (traits.placement) {
-      case StagePlacement::one:
-        return "1";
-      case StagePlacement::round_robin:
-        return "2, or --chunks";
-      case StagePlacement::v_shape:
-        return "2, in a V";
-      case StagePlacement::two_copies:
-        return "1 of each of 2 copies";
-    }
-    return "";
-  };
-  std::string text = fmt::format("{:<16} {:<22} {:<10} {}\n", "schedule", "stages of a rank", "backward", "");
-  for (const std::string_view name : schedule_names()) {
-    const ScheduleTraits traits = schedule_traits(name);
-    std::vector<std::string> notes;
-    if (traits.vocab != VocabPasses::none)
-      notes.push_back(fmt::format("{} with the vocabulary split over the pipeline", traits.base));
-    if (traits.teacher) notes.emplace_back("a teacher's forwards too (distillation)");
-    if (traits.order != OrderFrom::sizes) notes.emplace_back("ordered by the times of its actions");
-    if (traits.whole_groups) notes.emplace_back("micro-batches in groups, best whole");
-    const std::string line = fmt::format("{:<16} {:<22} {:<10} {}", name, stages(traits),
-                                         traits.split_backward ? "I and W" : "B", fmt::join(notes, "; "));
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
-  }
-  return text + "B: a whole backward; I and W: gradients of the input and of the weights apart\n";
+ComparisonFormat comparison_format(const std::string& format) {
+  if (format == "text") return ComparisonFormat::text;
+  if (format == "csv") return ComparisonFormat::csv;
+  if (format == "json") return ComparisonFormat::json;
+  throw InputError(
+      fmt::format("schedule: found --compare with --format {}, expected text, csv or json", format));
+}
+
+/// What a terminal would take for commands.
+void refuse_terminal(const std::string& format) {
+  if (isatty(STDOUT_FILENO) == 0) return;
+  throw InputError(fmt::format(
+      "schedule: --format {}: found a terminal, expected a file or a pipe; add > FILE.pftrace", format));
 }
 
 int print_schedule(const ScheduleOptions& options) {
@@ -67,17 +51,18 @@ int print_schedule(const ScheduleOptions& options) {
     fmt::print("{}", schedule_list());
     return 0;
   }
-  if (options.source.name_or_file.empty()) {
+  if (options.source.name_or_file.empty() && options.compare.empty()) {
     throw InputError(
         "schedule: found no NAME, expected a schedule (`plumbline schedule --list` names them) or a .csv or "
         ".json file with one");
   }
   if (!options.compare.empty()) {
-    std::vector<std::string> names = {options.source.name_or_file};
-    names.insert(names.end(), options.compare.begin(), options.compare.end());
-    fmt::print("{}", compare_schedules(options.source, names, nullptr));
+    std::vector<std::string> names = options.compare;
+    if (!options.source.name_or_file.empty()) names.insert(names.begin(), options.source.name_or_file);
+    fmt::print("{}", compare_schedules(options.source, names, nullptr, comparison_format(options.format)));
     return 0;
   }
+  if (options.format == "perfetto") refuse_terminal(options.format);
   const Schedule schedule = options.source.load();
   validate(schedule);
   if (options.format == "text") {

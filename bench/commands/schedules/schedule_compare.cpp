@@ -5,7 +5,9 @@
 #include "analysis/simulate/costs_json.hpp"
 #include "analysis/simulate/simulation_report.hpp"
 #include "analysis/simulate/simulator.hpp"
+#include "bench/text/csv.hpp"
 #include "core/base/error.hpp"
+#include "core/base/output_json.hpp"
 
 namespace plumbline {
 namespace {
@@ -21,9 +23,16 @@ void share(Costs& costs, int stages, const Schedule& schedule) {
   }
 }
 
+struct ComparedSchedule {
+  std::string name;
+  std::string refused;  // why these sizes are not for it; empty: the report is its
+  SimulationReport report;
+  int stages = 0;
+};
+
 /// `stages`: of a micro-batch's way through the first schedule.
-std::string line(const ScheduleSource& source, const std::string& name, const std::string* costs_text,
-                 int stages) {
+ComparedSchedule compared(const ScheduleSource& source, const std::string& name,
+                          const std::string* costs_text, int stages) {
   Schedule schedule = source.load_to_simulate(name, nullptr);
   Costs costs;
   if (costs_text == nullptr) {
@@ -33,10 +42,50 @@ std::string line(const ScheduleSource& source, const std::string& name, const st
     share(costs, stages, schedule);
     schedule = source.load_to_simulate(name, &costs);
   }
-  const SimulationReport report = report_of(schedule, costs, simulate(schedule, costs));
-  return fmt::format("{:<16} {:>12.6g} {:>8.2f} % {:>8.2f} % {:>8.2f} % {:>8.4g} {:>8}\n", name,
+  return {name, "", report_of(schedule, costs, simulate(schedule, costs)), schedule.stages};
+}
+
+std::string line_of(const ComparedSchedule& row) {
+  if (!row.refused.empty()) return fmt::format("{:<16} {}\n", row.name, row.refused);
+  const SimulationReport& report = row.report;
+  return fmt::format("{:<16} {:>12.6g} {:>8.2f} % {:>8.2f} % {:>8.2f} % {:>8.4g} {:>8}\n", row.name,
                      report.makespan.value, 100 * report.bubble.ratio, 100 * report.bubble.fraction,
-                     100 * report.free_running_bubble, report.peak_in_flight, schedule.stages);
+                     100 * report.free_running_bubble, report.peak_in_flight, row.stages);
+}
+
+std::string csv_of(const std::vector<ComparedSchedule>& rows, const char* unit) {
+  std::string csv = fmt::format(
+      "schedule,{},bubble_ratio,bubble_fraction,bubble_fraction_without_barrier,peak_in_flight,stages,"
+      "reason\r\n",
+      unit);
+  for (const ComparedSchedule& row : rows) {
+    const SimulationReport& report = row.report;
+    csv += row.refused.empty()
+               ? fmt::format("{},{},{},{},{},{},{},\r\n", csv_field(row.name), report.makespan.value,
+                             report.bubble.ratio, report.bubble.fraction, report.free_running_bubble,
+                             report.peak_in_flight, row.stages)
+               : fmt::format("{},,,,,,,{}\r\n", csv_field(row.name), csv_field(row.refused));
+  }
+  return csv;
+}
+
+std::string json_of(const std::vector<ComparedSchedule>& rows, const char* unit) {
+  OrderedJson schedules = OrderedJson::array();
+  for (const ComparedSchedule& row : rows) {
+    if (!row.refused.empty()) {
+      schedules.push_back({{"schedule", row.name}, {"reason", row.refused}});
+      continue;
+    }
+    const SimulationReport& report = row.report;
+    schedules.push_back({{"schedule", row.name},
+                         {unit, report.makespan.value},
+                         {"bubble_ratio", report.bubble.ratio},
+                         {"bubble_fraction", report.bubble.fraction},
+                         {"bubble_fraction_without_barrier", report.free_running_bubble},
+                         {"peak_in_flight", report.peak_in_flight},
+                         {"stages", row.stages}});
+  }
+  return output_json(schedules, 2) + "\n";
 }
 
 /// Ranks and micro-batches are those of the files among `names`.
@@ -62,7 +111,7 @@ ScheduleSource sized_as_files(ScheduleSource source, const std::vector<std::stri
 }  // namespace
 
 std::string compare_schedules(const ScheduleSource& asked, const std::vector<std::string>& names,
-                              const std::string* costs_text) {
+                              const std::string* costs_text, ComparisonFormat format) {
   std::string text = fmt::format("{:<16} {:>12} {:>10} {:>10} {:>10} {:>8} {:>8}\n", "schedule",
                                  costs_text == nullptr ? "units" : "seconds", "ratio", "fraction",
                                  "no barrier", "peak", "stages");
@@ -70,15 +119,20 @@ std::string compare_schedules(const ScheduleSource& asked, const std::vector<std
   const ScheduleSource source = sized_as_files(asked, names);
   const int stages =
       costs_text == nullptr ? 0 : source.load_to_simulate(names.front(), nullptr).stages_per_route();
+  std::vector<ComparedSchedule> rows;
   for (const std::string& name : names) {
     try {
-      text += line(source, name, costs_text, stages);
+      rows.push_back(compared(source, name, costs_text, stages));
     } catch (const InputError& error) {
       if (is_schedule_file(name)) throw;
       // These sizes are not for this schedule; the others can still be compared.
-      text += fmt::format("{:<16} {}\n", name, error.what());
+      rows.push_back({name, error.what(), {}, 0});
     }
   }
+  const char* const unit = costs_text == nullptr ? "units" : "makespan_s";
+  if (format == ComparisonFormat::csv) return csv_of(rows, unit);
+  if (format == ComparisonFormat::json) return json_of(rows, unit);
+  for (const ComparedSchedule& row : rows) text += line_of(row);
   if (costs_text != nullptr) {
     text += fmt::format(
         "costs: of a stage when the model has the {} stages of {}, in proportion for other numbers of "

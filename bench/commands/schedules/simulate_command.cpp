@@ -131,7 +131,8 @@ int simulate_schedule(SimulateOptions options) {
   if (!options.compare.empty()) {
     std::vector<std::string> names = {options.source.name_or_file};
     names.insert(names.end(), options.compare.begin(), options.compare.end());
-    fmt::print("{}", compare_schedules(options.source, names, &text));
+    fmt::print("{}", compare_schedules(options.source, names, &text,
+                                       options.json ? ComparisonFormat::json : ComparisonFormat::text));
     return 0;
   }
   StillWorking working("making the schedule", options.quiet ? nullptr : stderr);

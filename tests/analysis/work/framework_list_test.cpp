@@ -437,8 +437,9 @@ TEST(FrameworkFp8, WhatASoftwareOrDeviceHasNotIsRefused) {
   config.numerics.fp8.format = Fp8Format::hybrid;
   EXPECT_GT(predicted(config).time.step.value, 0);  // delayed
   config.numerics.fp8.recipe = Fp8Recipe::mxfp8;
-  EXPECT_THAT([&] { predicted(config); }, testing::ThrowsMessage<InputError>(
-                                              testing::HasSubstr("fp8_recipe: megatron-core-2024 has none")));
+  EXPECT_THAT([&] { predicted(config); },
+              testing::ThrowsMessage<InputError>(
+                  testing::HasSubstr("fp8_recipe: found mxfp8 with megatron-core-2024, expected delayed")));
   config.machine.software = "megatron-core-2025";
   EXPECT_THAT([&] { predicted(config); },
               testing::ThrowsMessage<InputError>(testing::HasSubstr("found mxfp8 on h100-sxm-80gb")));

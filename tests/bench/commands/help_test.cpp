@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -94,6 +97,21 @@ TEST(Manual, EveryOptionIsShownWithADescription) {
     }
   }
   EXPECT_GT(options, 250);
+}
+
+TEST(Manual, SimulateListsTheKeysOfACostsFile) {
+  std::ifstream file(PLUMBLINE_SOURCE_DIR "/analysis/simulate/costs_json.cpp");
+  const std::string source{std::istreambuf_iterator<char>(file), {}};
+  const Program program;
+  std::string page;
+  for (const Page& each : program.pages()) {
+    if (each.name == "plumbline simulate") page = text_page(each, {});
+  }
+  const std::regex key("\"([a-z0-9_]+_us)\"");
+  int keys = 0;
+  for (std::sregex_iterator at(source.begin(), source.end(), key), end; at != end; ++at, ++keys)
+    EXPECT_THAT(page, HasSubstr((*at)[1].str()));
+  EXPECT_GT(keys, 15);
 }
 
 TEST(Manual, EveryExampleIsACommandLineThatParses) {

@@ -167,7 +167,7 @@ TEST_F(ValidateSearch, ImpossibleRequestsSayWhatWouldHaveToChange) {
       {"search gpt.yaml --gpus 8 --top 0", 2, "--top"},
       {"search gpt.yaml --gpus 8 --set teacher=gpt2-124m", 2, "distillation is not searched"},
       {"search gpt.yaml --gpus 8 --set precision=fp8", 2, "linear layers in FP8 are not searched"},
-      {"search gpt.yaml --gpus 8 --set hardware=b300", 2, "a100-sxm-80gb"},
+      {"search gpt.yaml --gpus 8 --set hardware=b400", 2, "a100-sxm-80gb"},
       {"search mixtral-8x7b --gpus 8 --gbs 8 --ep 2 --hardware h100-sxm-80gb", 2,
        "search: expert_model_parallel_size: found 2; expected no such key"},
       {"search gpt.yaml --gpus 13", 2, "--gbs"},

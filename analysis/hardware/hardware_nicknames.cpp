@@ -1,0 +1,67 @@
+#include "analysis/hardware/hardware_nicknames.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "analysis/hardware/hardware.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Of each generation with several cards the one that large clusters have.
+constexpr std::pair<std::string_view, std::string_view> kUsual[] = {{"v100", "v100-sxm-32gb"},
+                                                                    {"a100", "a100-sxm-80gb"},
+                                                                    {"h100", "h100-sxm-80gb"},
+                                                                    {"h200", "h200-sxm-141gb"}};
+
+std::vector<std::string> words_of_name(std::string_view name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return words;
+}
+
+/// "mi300" of "mi300x", not "h20" of "h200".
+bool begins(const std::string& word, const std::string& asked) {
+  return word.starts_with(asked) &&
+         (word.size() == asked.size() || std::isdigit(static_cast<unsigned char>(word[asked.size()])) == 0);
+}
+
+bool fits_name(const std::string& preset, const std::vector<std::string>& asked) {
+  const std::vector<std::string> words = words_of_name(preset);
+  if (asked.front().size() < 3 || !begins(words.front(), asked.front())) return false;
+  return std::all_of(asked.begin() + 1, asked.end(), [&](const std::string& word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  });
+}
+
+}  // namespace
+
+HardwareNickname hardware_nickname(const std::string& name) {
+  HardwareNickname found;
+  const std::vector<std::string> asked = words_of_name(name);
+  for (std::string& preset : hardware_preset_names()) {
+    if (preset == name) return {};
+    if (fits_name(preset, asked)) found.others.push_back(std::move(preset));
+  }
+  const auto* const usual = std::find_if(std::begin(kUsual), std::end(kUsual),
+                                         [&](const auto& each) { return each.first == asked.front(); });
+  auto chosen = found.others.size() == 1 ? found.others.begin()
+                : usual == std::end(kUsual)
+                    ? found.others.end()
+                    : std::find(found.others.begin(), found.others.end(), usual->second);
+  if (chosen == found.others.end()) return found;
+  found.preset = *chosen;
+  found.others.erase(chosen);
+  return found;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,29 @@
+#include "bench/evaluate/named_hardware.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+#include <string>
+
+#include "analysis/hardware/hardware_nicknames.hpp"
+#include "core/base/standard_streams.hpp"
+#include "core/base/text_input.hpp"
+
+namespace plumbline {
+
+void name_hardware(RunConfig& config) {
+  static std::set<std::string> told;
+  std::string& hardware = config.machine.hardware;
+  if (hardware.empty()) return;
+  const HardwareNickname nickname = hardware_nickname(hardware);
+  if (nickname.preset.empty()) return;
+  if (told.insert(hardware).second) {
+    say(fmt::format(
+        "note: hardware: {} stands for {}{}\n", printable(hardware), nickname.preset,
+        nickname.others.empty() ? "" : fmt::format("; others are {}", fmt::join(nickname.others, ", "))));
+  }
+  hardware = nickname.preset;
+}
+
+}  // namespace plumbline
