@@ -4,11 +4,13 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
+#include "bench/launch/rank_binding.hpp"
 #include "bench/machine/cuda_facts.hpp"
 #include "bench/machine/machine.hpp"
 #include "bench/training/trainer/run_files.hpp"
@@ -22,7 +24,8 @@ namespace plumbline {
 HardwareProfile rough_guess() {
   HardwareProfile guess;
   guess.name = "uncalibrated";
-  guess.processors = available_processors();
+  const int usable = usable_processors();
+  guess.processors = usable > 0 ? usable : available_processors();
   guess.peak_fp32 = {100e9};
   guess.peak_16bit = {100e9};
   guess.memory_bandwidth = {10e9};
@@ -60,7 +63,13 @@ HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
   if (config.machine.backend == Backend::cuda && std::filesystem::exists(of_gpu, error))
     return load_hardware(of_gpu);
   const std::string path = default_profile_path();
-  if (std::filesystem::exists(path, error)) return load_hardware(path);
+  if (std::filesystem::exists(path, error)) {
+    HardwareProfile hardware = load_hardware(path);
+    // Calibrated with all processors of the machine; this process may have fewer.
+    if (const int usable = usable_processors(); usable > 0)
+      hardware.processors = std::min(hardware.processors, usable);
+    return hardware;
+  }
   note =
       "this machine is not calibrated: predicted times are rough guesses until you run `plumbline calibrate`";
   return rough_guess();

@@ -21,6 +21,7 @@
 #include "bench/launch/launch_environment.hpp"
 #include "bench/launch/launch_output.hpp"
 #include "bench/launch/launch_wire.hpp"
+#include "bench/launch/rank_binding.hpp"
 #include "bench/launch/run_folder.hpp"
 #include "core/base/error.hpp"
 
@@ -90,6 +91,10 @@ std::vector<std::string> merged_environment(const LaunchSpec& spec) {
   if (spec.hosts.size() > 1) {
     const auto of_agents = agent_environment(spec.program, spec.hosts, supervised_timeout(spec));
     added.insert(added.end(), of_agents.begin(), of_agents.end());
+  } else {
+    const int ranks_here = spec.hosts.empty() ? spec.ranks : spec.hosts.front().slots;
+    const auto binding = binding_variables(ranks_here, spec.bind_ranks);
+    added.insert(added.end(), binding.begin(), binding.end());
   }
   std::vector<std::string> merged;
   for (char** entry = environ; *entry != nullptr; ++entry) {

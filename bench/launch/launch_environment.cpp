@@ -13,6 +13,7 @@
 
 #include "bench/hosts/variables.hpp"
 #include "bench/launch/launch_wire.hpp"
+#include "bench/launch/rank_binding.hpp"
 #include "core/base/error.hpp"
 #include "core/run/processors.hpp"
 
@@ -30,6 +31,8 @@ namespace {
 /// for one another all the time confuse a scheduler that moves them about, so that the same step takes twice as long in one run
 /// as in another, and what shares a processor with what would not be known to a prediction.
 std::vector<std::string> binding(int ranks_here) {
+  if (mask_is_narrow()) return {"--bind-to", "none"};  // ranks bind themselves within the mask
+  if (mask_is_narrow()) return {"--bind-to", "none"};  // ranks bind themselves within the mask
   if (ranks_here <= available_cores()) return {"--bind-to", "core"};
   const bool known = processor_quota() == 0;  // a quota is of any processors
   if (!known || ranks_here <= available_processors()) return {"--bind-to", "none"};

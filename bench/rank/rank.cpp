@@ -12,6 +12,7 @@
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/hosts/placement.hpp"
+#include "bench/launch/rank_binding.hpp"
 #include "bench/machine/version.hpp"
 #include "bench/rank/cell_timelines.hpp"
 #include "bench/rank/probed_run.hpp"
@@ -154,6 +155,7 @@ int naming_the_host(const std::function<int()>& body) {
 
 int run_as_rank(const RunConfig& config, const RunFiles& asked, int& argc, char**& argv) {
   if (config.machine.backend == Backend::cuda) become_cuda_program();
+  bind_this_rank();
   const MpiSession session(argc, argv);
   const auto body = [&] {
     if (const auto reason = why_invalid(config)) throw InputError(*reason);

@@ -76,8 +76,7 @@ constexpr Room kRooms[] = {
      "core/base core/config core/config_text core/run schedules <onednn>"},
     {"bench/commands/listing",
      "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
-    {"bench/commands/operators",
-     "analysis/hardware analysis/silicon bench/commands bench/text core/base"},
+    {"bench/commands/operators", "analysis/hardware analysis/silicon bench/commands bench/text core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/commands bench/report bench/text core/base core/schedule core/schedule_text "
      "core/trace core/validate schedules"},
@@ -120,7 +119,7 @@ constexpr Room kRooms[] = {
      "schedules <cuda> <onednn>"},
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/calibrate bench/cuda "
-     "bench/evaluate bench/hosts bench/machine bench/report bench/training/checkpoints "
+     "bench/evaluate bench/hosts bench/launch bench/machine bench/report bench/training/checkpoints "
      "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/run core/schedule "
      "kernels/cpu kernels/emulated"},
     {"bench/recovery",
