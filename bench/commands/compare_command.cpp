@@ -44,13 +44,18 @@ int compare(const CompareOptions& options) {
   std::string text;
   ExitCode code = ExitCode::done;
   if (!options.other.empty()) {
-    if (options.format != "table")
+    if (options.format != "table" && options.format != "json" && options.format != "html") {
       throw InputError(
-          fmt::format("--format {}: two folders are compared as text only; name one folder", options.format));
+          fmt::format("--format {}: found two folders, expected table, json or html; or name one folder",
+                      options.format));
+    }
     const double tolerance = options.tolerance.empty() ? 0.05 : parse_tolerance(options.tolerance);
     const Regression regression =
         compare_records(load_records(options.folder), load_records(options.other), tolerance);
-    text = to_text(regression, tolerance);
+    text = options.format == "json" ? to_json(regression, tolerance)
+           : options.format == "html"
+               ? to_html(regression, tolerance, fmt::format("{} and {}", options.folder, options.other))
+               : to_text(regression, tolerance);
     if (regression.any_loss()) code = ExitCode::regressed;
   } else if (!options.tolerance.empty()) {
     throw InputError("--tolerance: compares two folders, expected BASE and NEW");

@@ -33,6 +33,7 @@ struct MatrixCommand {
   std::vector<std::string> job_options;
   bool json = false;
   bool quiet = false;
+  std::string timelines = "auto";
 };
 
 /// Gives the matrix to Slurm, or prints what it would get.
@@ -84,10 +85,12 @@ int run_command(const MatrixCommand& command) {
   const std::string folder = results_folder(command.out, command.config.source);
   CellEstimates estimates;
   source.fit_machine(folder, !command.predict_only, estimates);
-  const CellsResult result = run_cells(source.cells(),
-                                       {folder, command.predict_only, command.retry, command.rounds,
-                                        command.quiet, command.share, hosts, source.chosen()},
-                                       estimates);
+  const std::vector<MatrixCell> cells = source.cells();
+  const CellsResult result = run_cells(
+      cells,
+      {folder, command.predict_only, command.retry, command.rounds, command.quiet, command.share, hosts,
+       source.chosen(), keeps_timelines(command.timelines, command.predict_only, cells.size())},
+      estimates);
   const std::vector<Record>& records = result.records;
   if (command.json) {
     write_json_array(stdout, records);
@@ -136,6 +139,11 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
       ->type_name("OPTION");
   command->add_flag("--print-job", options->print_job,
                     "With --launcher slurm: print the job script and submit nothing");
+  command
+      ->add_option(
+          "--timelines", options->timelines,
+          "Files of timelines, a megabyte each: auto (not of more than 500 predicted cells), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
   command->add_flag("--json", options->json, "Print the records as a JSON array");
   command->callback([=, &app, &action] {
     action = [=, &app] {

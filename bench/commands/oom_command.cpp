@@ -24,6 +24,7 @@ struct OomCommand {
   bool retry = false;
   bool json = false;
   bool quiet = false;
+  std::string timelines = "auto";
 };
 
 /// What `fits` compares with: the configured budget, or else the device's memory.
@@ -83,13 +84,15 @@ int run_command(const OomCommand& command) {
   source.fit_machine(folder, !command.predict_only, estimates);
   const std::vector<MatrixCell> cells = source.cells();
   check_device(matrix, cells, command.config.overrides());
-  const CellsResult result = run_cells(cells,
-                                       {.folder = folder,
-                                        .predict_only = command.predict_only,
-                                        .retry = command.retry,
-                                        .quiet = command.quiet,
-                                        .chosen = source.chosen()},
-                                       estimates);
+  const CellsResult result =
+      run_cells(cells,
+                {.folder = folder,
+                 .predict_only = command.predict_only,
+                 .retry = command.retry,
+                 .quiet = command.quiet,
+                 .chosen = source.chosen(),
+                 .timelines = keeps_timelines(command.timelines, command.predict_only, cells.size())},
+                estimates);
   const std::vector<Record>& records = result.records;
   OomTable table;
   table.source = matrix.source;
@@ -119,6 +122,11 @@ void add_oom_command(CLI::App& app, CommandAction& action) {
       ->type_name("DIR");
   command->add_flag("--predict-only", options->predict_only, "Measure nothing");
   command->add_flag("--retry", options->retry, "Run cells again that ended neither ok nor oom");
+  command
+      ->add_option(
+          "--timelines", options->timelines,
+          "Files of timelines, a megabyte each: auto (not of more than 500 predicted cells), always, never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([=, &app, &action] {
     action = [=, &app] {

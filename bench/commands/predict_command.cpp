@@ -138,6 +138,7 @@ int predict_one(const PredictOptions& options) {
     json["trust"] = trust_json(config, hardware, prediction);
     if (!options.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
     if (routings) json["routings"] = to_json(*routings);
+    if (options.what_limits) working.now("varying constants and keys");
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", output_json(json, 2));
   } else {
@@ -152,6 +153,7 @@ int predict_one(const PredictOptions& options) {
       fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
     }
     fmt::print("{}", timeline);
+    if (options.what_limits) working.now("varying constants and keys");
     if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
   }
   if (!prediction.fits) {

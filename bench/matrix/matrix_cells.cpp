@@ -100,7 +100,9 @@ void predict_cell(const MatrixCell& cell, const CellsRequest& request, std::stri
     if (!prediction.fits) record.reason = why_not_fitting(*record.prediction, prediction.budget);
   }
   const auto path = timeline_path(request.folder, cell.id);
-  if (!path || count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions)) return;
+  if (!request.timelines || !path ||
+      count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions))
+    return;
   try {
     const Schedule schedule = with_copies(step, step.copies);
     CellTimelines timelines;
@@ -199,6 +201,14 @@ void check_profiles(const std::vector<MatrixCell>& cells) {
 
 }  // namespace
 
+bool keeps_timelines(const std::string& when, bool predict_only, std::size_t cells) {
+  constexpr std::size_t kMostByThemselves = 500;
+  if (when != "auto") return when == "always";
+  if (!predict_only || cells <= kMostByThemselves) return true;
+  say(fmt::format("note: no timelines are kept of {} cells; --timelines always keeps them\n", cells));
+  return false;
+}
+
 ExitCode ending_of(const CellsResult& result, bool predict_only) {
   bool failed = result.stopped;
   bool timed_out = false;
@@ -270,7 +280,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
         return true;
       }
       CellProgram program;
-      if (const auto path = timeline_path(folder, cell.id)) {
+      if (const auto path = timeline_path(folder, cell.id); path && request.timelines) {
         program.command.insert(program.command.end(),
                                {"--timelines", std::filesystem::absolute(*path).string()});
       }
@@ -305,6 +315,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   for (const MatrixCell& cell : cells) {
     if (const Record* record = store.records().find(cell.id)) result.records.push_back(*record);
   }
+  set_speedups(result.records);
   return result;
 }
 

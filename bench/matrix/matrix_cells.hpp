@@ -21,6 +21,7 @@ struct CellsRequest {
   bool share = false;            // others may run cells into the same folder at the same time
   std::vector<Host> hosts = {};  // that ranks are started on; none: this one
   std::string chosen = {};       // size of the cells, told with how long they will take
+  bool timelines = true;         // a file for each cell
 };
 
 struct CellsResult {
@@ -36,6 +37,10 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
 /// How `matrix` and `oom` end: timed out when a cell did, rank failed when one failed or the run was stopped, else done. A
 /// line on standard error says when cells were to be measured and none was.
 ExitCode ending_of(const CellsResult& result, bool predict_only);
+
+/// Whether cells get files of their timelines, each of about a megabyte: `when` is always, never, or auto, for which
+/// predictions of many cells go without, and a note says so.
+bool keeps_timelines(const std::string& when, bool predict_only, std::size_t cells);
 
 /// DIR, or what a matrix' results are put in without it: the name of its file (or preset, or folder) with
 /// "-results", in the current folder.

@@ -161,6 +161,7 @@ MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& stor
     Record record;
     record.id = cell->id;
     record.config = config_of(*cell);
+    if (!cell->baseline.empty()) record.baseline = BaselineReport{cell->baseline};
     record.machine = hooks.machine;
     if (cell->invalid.empty()) {
       predict(*cell, hooks, record);

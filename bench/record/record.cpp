@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <unordered_map>
 
 namespace plumbline {
 
@@ -67,6 +68,22 @@ ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& 
     error.probed_bubble_fraction = probed->time.bubble_fraction - measured.time.bubble_fraction;
   }
   return error;
+}
+
+void set_speedups(std::vector<Record>& records) {
+  std::unordered_map<std::string_view, const Record*> known;
+  for (const Record& record : records) known[record.id] = &record;
+  const auto ratio = [](const auto& base, const auto& mine) {
+    return base && mine && mine->time.step.value > 0 ? base->time.step / mine->time.step
+                                                     : StepReport::kUnknown;
+  };
+  for (Record& record : records) {
+    if (!record.baseline) continue;
+    const auto found = known.find(record.baseline->id);
+    if (found == known.end()) continue;
+    record.baseline->predicted = ratio(found->second->prediction, record.prediction);
+    record.baseline->measured = ratio(found->second->measurement, record.measurement);
+  }
 }
 
 }  // namespace plumbline

@@ -133,6 +133,14 @@ struct ModelReport {
   double flops_per_token = 0;  // model FLOPs, forward and backward
 };
 
+/// What a record is compared with.
+struct BaselineReport {
+  std::string id;  // of the record that it is compared with
+  /// Step time of that record ÷ of this one; NaN: not known. Not in the file: set_speedups finds them.
+  double predicted = StepReport::kUnknown;
+  double measured = StepReport::kUnknown;
+};
+
 struct Record {
   std::string id;
   std::vector<std::pair<std::string, std::string>> config;  // every key in documentation order
@@ -145,9 +153,13 @@ struct Record {
   std::optional<ProbedReport> probed;  // nothing: not measured, or the profile has no measured operators
   std::optional<ErrorReport> error;
   std::optional<RecoveryReport> recovery{};  // of a run that failures were injected into
+  std::optional<BaselineReport> baseline{};  // of a matrix that names one
 
   bool disturbed() const { return measurement && measurement->disturbance.disturbed; }
 };
+
+/// Compares each record with its baseline, where that is among them.
+void set_speedups(std::vector<Record>& records);
 
 OrderedJson to_json(const Record& record);
 OrderedJson to_json(const MeasurementReport& measurement);

@@ -313,6 +313,7 @@ OrderedJson to_json(const Record& record) {
     }
   }
   if (record.recovery) json["recovery"] = to_json(*record.recovery);
+  if (record.baseline) json["baseline"] = record.baseline->id;
   return json;
 }
 
@@ -358,6 +359,7 @@ Record parse_record(std::string_view line, const std::string& origin) {
                     read("probed_step_time"), read("probed_bubble_fraction")};
   }
   record.recovery = recovery_report_of(keys);
+  if (keys.find("baseline") != nullptr) record.baseline = BaselineReport{keys.string("baseline")};
   return record;
 }
 

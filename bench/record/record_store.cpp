@@ -240,7 +240,9 @@ std::vector<Record> load_records(const std::string& folder_or_file) {
     throw;
   }
   close(file);
-  return latest.take();
+  std::vector<Record> records = latest.take();
+  set_speedups(records);
+  return records;
 }
 
 }  // namespace plumbline

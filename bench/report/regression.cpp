@@ -1,15 +1,23 @@
 #include "bench/report/regression.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
+#include <map>
+#include <set>
 #include <unordered_map>
 
+#include "bench/report/assets.hpp"
+#include "bench/report/escape.hpp"
 #include "bench/text/figures.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -81,7 +89,8 @@ void compare_metric(const Record& base, const Record& now, const Metric& metric,
                                          : Change::Kind::unexplained_gain;
   regression.changes.push_back(
       {kind, now.id, metric.what,
-       fmt::format("{} -> {} ({})", metric.print(before), metric.print(after), readable_percent(relative))});
+       fmt::format("{} -> {} ({})", metric.print(before), metric.print(after), readable_percent(relative)),
+       before, after});
 }
 
 const char* word_of(Change::Kind kind) {
@@ -93,6 +102,51 @@ const char* word_of(Change::Kind kind) {
     default:
       return "gain, as predicted";
   }
+}
+
+/// Every fact of the machines of these records, each with its values.
+std::map<std::string, std::set<std::string>> facts_of(const std::vector<Record>& records) {
+  std::map<std::string, std::set<std::string>> facts;
+  for (const Record& record : records) {
+    const MachineReport& machine = record.machine;
+    facts["host"].insert(machine.host);
+    facts["cpu"].insert(machine.cpu);
+    facts["gpu"].insert(machine.gpu);
+    for (const auto& [name, version] : machine.versions) facts["versions." + name].insert(version);
+    for (const auto& [name, value] : machine.environment) facts["environment." + name].insert(value);
+  }
+  return facts;
+}
+
+std::vector<MachineChange> machine_changes(const std::vector<Record>& base, const std::vector<Record>& now) {
+  const auto before = facts_of(base);
+  auto after = facts_of(now);
+  for (const auto& [key, values] : before) after[key];  // also what is not there any more
+  std::vector<MachineChange> changes;
+  for (const auto& [key, values] : after) {
+    const auto found = before.find(key);
+    const std::set<std::string> old = found == before.end() ? std::set<std::string>{} : found->second;
+    if (old == values) continue;
+    changes.push_back({key, printable(fmt::format("{}", fmt::join(old, ", ")), 200),
+                       printable(fmt::format("{}", fmt::join(values, ", ")), 200)});
+  }
+  return changes;
+}
+
+int count_of_kind(const Regression& regression, Change::Kind kind) {
+  return static_cast<int>(std::count_if(regression.changes.begin(), regression.changes.end(),
+                                        [kind](const Change& change) { return change.kind == kind; }));
+}
+
+std::string summary_of_changes(const Regression& regression, double tolerance) {
+  return fmt::format(
+      "{} cells compared at {:.4g} %: {} losses, {} gains that no prediction explains{}{}",
+      regression.compared, 100 * tolerance, count_of_kind(regression, Change::Kind::loss),
+      count_of_kind(regression, Change::Kind::unexplained_gain),
+      regression.within_noise == 0
+          ? ""
+          : fmt::format("; {} more differ, but within the noise of the machine", regression.within_noise),
+      regression.new_cells == 0 ? "" : fmt::format("; {} new cells", regression.new_cells));
 }
 
 int place_of(Change::Kind kind) {
@@ -134,6 +188,7 @@ Regression compare_records(const std::vector<Record>& base, const std::vector<Re
     for (const Metric& metric : kMetrics) compare_metric(before, after, metric, tolerance, regression);
   }
   regression.new_cells = static_cast<int>(found.size());
+  regression.machine = machine_changes(base, now);
   std::stable_sort(regression.changes.begin(), regression.changes.end(),
                    [](const Change& a, const Change& b) { return place_of(a.kind) < place_of(b.kind); });
   return regression;
@@ -141,22 +196,71 @@ Regression compare_records(const std::vector<Record>& base, const std::vector<Re
 
 std::string to_text(const Regression& regression, double tolerance) {
   std::string text;
-  int losses = 0;
-  int unexplained = 0;
   for (const Change& change : regression.changes) {
-    losses += change.kind == Change::Kind::loss ? 1 : 0;
-    unexplained += change.kind == Change::Kind::unexplained_gain ? 1 : 0;
     text += fmt::format("{:<20} {:<12} {}: {}\n", word_of(change.kind), change.what,
                         printable(change.id, 100), change.text);
   }
-  return text +
-         fmt::format("{} cells compared at {:.4g} %: {} losses, {} gains that no prediction explains{}{}\n",
-                     regression.compared, 100 * tolerance, losses, unexplained,
-                     regression.within_noise == 0
-                         ? ""
-                         : fmt::format("; {} more differ, but within the noise of the machine",
-                                       regression.within_noise),
-                     regression.new_cells == 0 ? "" : fmt::format("; {} new cells", regression.new_cells));
+  for (const MachineChange& change : regression.machine) {
+    text += fmt::format("machine: {}: {} -> {}\n", change.key, change.before.empty() ? "none" : change.before,
+                        change.after.empty() ? "none" : change.after);
+  }
+  return text + summary_of_changes(regression, tolerance) + "\n";
+}
+
+std::string to_json(const Regression& regression, double tolerance) {
+  constexpr const char* kKinds[] = {"loss", "explained_gain", "unexplained_gain"};
+  OrderedJson json = {{"tolerance", tolerance},
+                      {"compared", regression.compared},
+                      {"losses", count_of_kind(regression, Change::Kind::loss)},
+                      {"unexplained_gains", count_of_kind(regression, Change::Kind::unexplained_gain)},
+                      {"within_noise", regression.within_noise},
+                      {"new_cells", regression.new_cells},
+                      {"machine", OrderedJson::array()},
+                      {"changes", OrderedJson::array()}};
+  for (const MachineChange& change : regression.machine)
+    json["machine"].push_back({{"key", change.key}, {"before", change.before}, {"after", change.after}});
+  for (const Change& change : regression.changes) {
+    OrderedJson row = {{"kind", kKinds[static_cast<std::size_t>(change.kind)]},
+                       {"id", change.id},
+                       {"what", change.what},
+                       {"text", change.text}};
+    if (change.before > 0) row.update({{"before", change.before}, {"after", change.after}});
+    json["changes"].push_back(std::move(row));
+  }
+  return output_json(json, 2) + "\n";
+}
+
+std::string to_html(const Regression& regression, double tolerance, const std::string& title) {
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
+      "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{}'\"><meta "
+      "name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" "
+      "content=\"light dark\"><title>{} \xc2\xb7 "
+      "plumbline</title><style>{}</style></head>\n<body>\n<header><div>"
+      "<p class=\"brand\">plumbline</p><h1>{}</h1></div></header>\n<main>\n",
+      base64(report_style().sha256), html_escaped(title), report_style().text, html_escaped(title));
+  html += fmt::format("<section><h2>Summary</h2><p>{}.</p></section>\n",
+                      html_escaped(summary_of_changes(regression, tolerance)));
+  const auto table = [&](const char* heading, std::initializer_list<const char*> titles,
+                         const std::string& rows) {
+    if (rows.empty()) return;
+    html += fmt::format("<section><h2>{}</h2><div class=\"scroll\"><table><thead><tr>", heading);
+    for (const char* each : titles) html += fmt::format("<th scope=\"col\">{}</th>", each);
+    html += "</tr></thead><tbody>" + rows + "</tbody></table></div></section>\n";
+  };
+  std::string rows;
+  for (const Change& change : regression.changes) {
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>", word_of(change.kind),
+                        change.what, html_escaped(printable(change.id, 200)), html_escaped(change.text));
+  }
+  table("Changes", {"change", "quantity", "cell", "before and after"}, rows);
+  rows.clear();
+  for (const MachineChange& change : regression.machine) {
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>", html_escaped(change.key),
+                        html_escaped(change.before), html_escaped(change.after));
+  }
+  table("Machine and versions", {"", "before", "after"}, rows);
+  return html + "</main></body></html>\n";
 }
 
 double parse_tolerance(std::string_view text) {

@@ -17,8 +17,17 @@ struct Change {
   };
   Kind kind = Kind::loss;
   std::string id;
-  std::string what;  // "step time", "peak memory", "status", "missing"
-  std::string text;  // "1.71 s -> 1.92 s (+12.3 %)"
+  std::string what;   // "step time", "peak memory", "status", "missing"
+  std::string text;   // "1.71 s -> 1.92 s (+12.3 %)"
+  double before = 0;  // seconds or bytes; 0: the change is none of a figure
+  double after = 0;
+};
+
+/// What of the machine or its software the new records have otherwise: "versions.plumbline", "cpu".
+struct MachineChange {
+  std::string key;
+  std::string before;  // several values with commas; empty: none
+  std::string after;
 };
 
 struct Regression {
@@ -26,6 +35,7 @@ struct Regression {
   int new_cells = 0;     // only on the new side
   int within_noise = 0;  // step times that differ by more than the tolerance, but not by more than the noise
   std::vector<Change> changes;  // losses first, then gains without a reason, then the rest
+  std::vector<MachineChange> machine{};
   bool any_loss() const;
 };
 
@@ -36,8 +46,13 @@ struct Regression {
 /// of the new record is smaller than that of the base by at least the gain less the tolerance.
 Regression compare_records(const std::vector<Record>& base, const std::vector<Record>& now, double tolerance);
 
-/// One line per change and a summary.
+/// One line per change, those of the machine, and a summary.
 std::string to_text(const Regression& regression, double tolerance);
+/// {"tolerance", "compared", "losses", "unexplained_gains", "within_noise", "new_cells", "machine": [{"key", "before",
+/// "after"}], "changes": [{"kind", "id", "what", "text", "before", "after"}]}.
+std::string to_json(const Regression& regression, double tolerance);
+/// The same as a page of its own.
+std::string to_html(const Regression& regression, double tolerance, const std::string& title);
 
 /// "5%", "5 %" or "0.05". Throws InputError unless it lies in [0, 1].
 double parse_tolerance(std::string_view text);

@@ -87,6 +87,10 @@ constexpr CellColumn kCellColumns[] = {
      [](const Record& r) { return figure_of(r.prediction, kDroppedOf); }},
     {CellQuantity::dropped_tokens, ColumnSide::measured, AtSpeed::any, "measured", "", "",
      [](const Record& r) { return figure_of(r.measurement, kDroppedOf); }},
+    {CellQuantity::speed_up, ColumnSide::predicted, AtSpeed::any, "predicted", "predicted_speed_up", "",
+     [](const Record& r) { return figure_of(r.baseline, &BaselineReport::predicted); }},
+    {CellQuantity::speed_up, ColumnSide::measured, AtSpeed::any, "measured", "measured_speed_up", "",
+     [](const Record& r) { return figure_of(r.baseline, &BaselineReport::measured); }},
     {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "tokens/s per GPU",
      "predicted_tokens_per_s_per_gpu", "prediction.throughput.tokens_per_s_per_gpu",
      [](const Record& r) { return figure_of(r.prediction, kTokensPerGpuOf); }},
@@ -165,6 +169,8 @@ Scale CellUnits::of(const CellColumn& column) const {
       return {1, "", 3};
     case CellQuantity::dropped_tokens:
       return {100, "%", 2};
+    case CellQuantity::speed_up:
+      return {1, "", 3};
     case CellQuantity::predicted_throughput:
     case CellQuantity::throughput:
       if (column.title.ends_with('%')) return {100, "%", 1};
@@ -191,6 +197,8 @@ std::string CellUnits::group(const CellColumn& column) const {
       return std::string(time_figure("bubble_fraction").title);
     case CellQuantity::dropped_tokens:
       return "tokens dropped, %";
+    case CellQuantity::speed_up:
+      return "speed-up over the baseline";
     case CellQuantity::predicted_throughput:
       return "predicted";
     case CellQuantity::throughput:
@@ -212,6 +220,9 @@ std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& record
            std::isfinite(figure_of(r.measurement, kDeviceOf));
   });
   const bool some_dropped = any([](const Record& r) { return figure_of(r.measurement, kDroppedOf) > 0; });
+  const bool some_baseline = any([](const Record& r) {
+    return r.baseline && (std::isfinite(r.baseline->predicted) || std::isfinite(r.baseline->measured));
+  });
   const bool measured = any_measured(records);
   std::vector<const CellColumn*> columns;
   for (const CellColumn& column : kCellColumns) {
@@ -219,6 +230,7 @@ std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& record
     if (column.speed == AtSpeed::current && !some_probed) continue;
     if (column.quantity == CellQuantity::device_memory && !some_device) continue;
     if (column.quantity == CellQuantity::dropped_tokens && !some_dropped) continue;
+    if (column.quantity == CellQuantity::speed_up && !some_baseline) continue;
     columns.push_back(&column);
   }
   return columns;

@@ -17,6 +17,7 @@ enum class CellQuantity {
   step_time,
   bubble,
   dropped_tokens,
+  speed_up,
   predicted_throughput,
   throughput
 };

@@ -43,11 +43,19 @@ std::string budget_text(const std::string& bytes) {
   return mebibytes({value});
 }
 
+/// "…/runs/profile.json" of an absolute path.
+std::string short_path(const std::string& value) {
+  if (!value.starts_with('/')) return value;
+  const std::size_t last = value.find_last_of('/');
+  const std::size_t place = last == 0 ? 0 : value.find_last_of('/', last - 1);
+  return place == 0 ? value : "\xe2\x80\xa6" + value.substr(place);
+}
+
 }  // namespace
 
 std::string value_of(const Record& record, const std::string& key) {
   for (const auto& [name, value] : record.config) {
-    if (name == key) return key == "memory_budget" ? budget_text(value) : value;
+    if (name == key) return key == "memory_budget" ? budget_text(value) : short_path(value);
   }
   return std::string(kUnknown);
 }
@@ -84,6 +92,7 @@ int importance_of(const CellColumn& column, bool measured) {
     case CellQuantity::bubble:
       return column.side == ColumnSide::error ? 5 : 8;
     case CellQuantity::dropped_tokens:
+    case CellQuantity::speed_up:
       return 7;
     case CellQuantity::throughput:
       return column.title == "tokens/s" ? 4 : 0;

@@ -68,7 +68,7 @@ std::vector<CsvColumn> csv_columns() {
       {"reason", [](const Record& r) { return r.reason; }}};
   add_report("prediction", "predicted_", &Record::prediction, columns);
   for (const CellColumn& column : cell_columns()) {
-    if (column.csv == "predicted_device_share")
+    if (column.csv == "predicted_device_share" || column.quantity == CellQuantity::speed_up)
       columns.push_back({std::string(column.csv), [&](const Record& r) { return field(column.of(r)); }});
   }
   add_report("measurement", "measured_", &Record::measurement, columns);

@@ -112,8 +112,12 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
     }
     text += skipped_line(table);
     if (!rows) continue;
+    // Units are part of the quantities' names: step_s, peak_bytes.
+    if (!table.rows.empty())
+      text += fmt::format("  {:<56} {:<18} {:>12} {:>12} {:>8}\n", "row", "quantity", "predicted",
+                          "published", "error %");
     for (const ComparedRow& row : table.rows) {
-      text += fmt::format("  {:<56} {:<18} {:>12.5g} {:>12.5g} {:>+8.2f} %\n", row.label, row.quantity,
+      text += fmt::format("  {:<56} {:<18} {:>12.5g} {:>12.5g} {:>+8.2f}\n", row.label, row.quantity,
                           row.predicted, row.published, 100 * row.error());
     }
     for (const SkippedRow& row : table.skipped)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -13,6 +14,7 @@ namespace plumbline {
 namespace {
 
 constexpr std::size_t kLongestKey = 200;
+constexpr std::int64_t kMostOrderedKeys = 10'000;
 
 std::string range_text(double min, double max) {
   if (!std::isinf(max)) return fmt::format("a number from {} to {}", min, max);
@@ -35,10 +37,20 @@ template <class Value>
 Value parse_json_object(std::string_view text, const std::string& origin, int max_depth,
                         std::int64_t max_values) {
   std::int64_t events = 0;  // two of an object or a list, one of a key or anything else
-  const auto bounded = [&](int depth, typename Value::parse_event_t /*event*/, Value& /*value*/) {
+  std::vector<std::int64_t> keys(static_cast<std::size_t>(max_depth) +
+                                 2);  // of the open object of each level
+  const auto bounded = [&](int depth, typename Value::parse_event_t event, Value& /*value*/) {
     if (depth > max_depth) {
       throw InputError(fmt::format("{}: JSON nested deeper than the {} levels that are expected at most",
                                    origin, max_depth));
+    }
+    const auto level = static_cast<std::size_t>(depth);
+    if (event == Value::parse_event_t::object_start) keys[level + 1] = 0;
+    // One that keeps its order compares every key with all before it.
+    constexpr bool kOrdered = std::is_same_v<Value, OrderedJson>;
+    if (kOrdered && event == Value::parse_event_t::key && ++keys[level] > kMostOrderedKeys) {
+      throw InputError(fmt::format("{}: JSON object of more than the {} keys that are expected at most",
+                                   origin, kMostOrderedKeys));
     }
     if (++events > 2 * max_values) {
       throw InputError(

@@ -39,7 +39,20 @@ class MatrixFile {
   const std::string& name() const { return file_.name(); }
 
   Settings base() const {
-    return file_.settings(file_.root(), {"matrix", "include", "exclude", "fit", "published", "hypotheses"});
+    return file_.settings(file_.root(),
+                          {"matrix", "include", "exclude", "fit", "published", "hypotheses", "baseline"});
+  }
+
+  /// The values under `baseline:`; none without it.
+  Settings baseline() const {
+    const YAML::Node node = file_.root()["baseline"];
+    if (!node) return {};
+    if (!node.IsMap() || node.size() == 0) {
+      throw InputError(fmt::format(
+          "{}: baseline: expected a mapping of keys that the matrix varies, such as {{precision: bf16}}",
+          file_.origin(node)));
+    }
+    return file_.settings(node);
   }
 
   std::vector<Settings> cells() const {
@@ -223,6 +236,57 @@ std::string id_of(const Settings& varied, const Settings& all) {
   return fmt::format("{}-{:016x}", id.substr(0, kMaxReadable), hash_of(all));
 }
 
+/// The cell that every cell is compared with. `varied`: what each cell sets.
+void set_baselines(const Settings& baseline, const std::vector<Settings>& varied,
+                   std::vector<MatrixCell>& cells) {
+  if (baseline.empty()) return;
+  for (const auto& [key, value] : baseline) {
+    const bool known = std::any_of(varied.begin(), varied.end(), [&](const Settings& cell) {
+      const auto found = cell.find(key);
+      return found != cell.end() && found->second.text == value.text;
+    });
+    if (known) continue;
+    throw InputError(
+        fmt::format("{}: baseline: {}: found \"{}\", expected a value that a cell of the matrix has",
+                    value.origin, key, printable(value.text)));
+  }
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    Settings wanted = varied[i];
+    for (const auto& [key, value] : baseline) wanted[key] = value;
+    const auto found = std::find_if(varied.begin(), varied.end(), [&](const Settings& other) {
+      return other.size() == wanted.size() && same_values(other, wanted);
+    });
+    if (found != varied.end()) cells[i].baseline = cells[static_cast<std::size_t>(found - varied.begin())].id;
+  }
+}
+
+/// Calls inline models after the keys that differ between cells: "inline hidden_size 256".
+void name_inline_models(const std::vector<Settings>& varied, std::vector<MatrixCell>& cells) {
+  std::vector<std::pair<std::size_t, Json>> models;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const auto found = varied[i].find("model");
+    if (found == varied[i].end() || !found->second.text.starts_with('{') || !cells[i].invalid.empty())
+      continue;
+    models.emplace_back(i, parse_json_object(found->second.text, found->second.origin));
+  }
+  for (auto& [cell, model] : models) {
+    std::string name = "inline";
+    for (const auto& [key, value] : model.items()) {
+      const std::string known = key;
+      const Json& mine = value;
+      const bool differs = std::any_of(models.begin(), models.end(), [&](const auto& other) {
+        return !other.second.contains(known) || other.second[known] != mine;
+      });
+      if (differs)
+        name += fmt::format("{} {} {}", name == "inline" ? "" : ",", known, printable(mine.dump(), 40));
+    }
+    cells[cell].config.model.name = name;
+    for (auto& [key, value] : cells[cell].values) {
+      if (key == "model") value = name;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& overrides,
@@ -232,6 +296,7 @@ std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& 
   put_size(base, size);
   const Settings forced = settings_of(overrides);
   std::vector<MatrixCell> cells;
+  std::vector<Settings> set_by_cells;
   std::set<std::string> ids;
   for (Settings varied : file.cells()) {
     for (auto& [key, value] : varied) {
@@ -258,7 +323,10 @@ std::vector<MatrixCell> load_matrix(const std::string& source, const Overrides& 
       cell.values.emplace_back(key.name, is_mapping ? key.print(cell.config) : found->second.text);
     }
     cells.push_back(std::move(cell));
+    set_by_cells.push_back(std::move(varied));
   }
+  set_baselines(file.baseline(), set_by_cells, cells);
+  name_inline_models(set_by_cells, cells);
   return cells;
 }
 

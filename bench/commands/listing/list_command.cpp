@@ -139,7 +139,7 @@ OrderedJson software_json() {
   for (const auto& [name, software] : cluster::built_in_profiles().software) {
     const auto rows = [&](bool mixture) {
       const auto known = cluster::known_errors(name, mixture);
-      return known.step ? known.step->rows : 0;
+      return std::max(known.step ? known.step->rows : 0, known.peak ? known.peak->rows : 0);
     };
     all.push_back({{"name", name},
                    {"fsdp", software.sharded},

@@ -75,6 +75,12 @@ std::vector<std::string> prepare_checkpoints(CheckpointOptions& options, const R
   std::vector<std::string> remarks;
   if (options.resume_newest) {
     remarks = choose_checkpoint(options, std::numeric_limits<std::int64_t>::max());
+    if (options.resume.empty() && !remarks.empty()) {
+      throw InputError(fmt::format(
+          "--resume: {} has no complete checkpoint that is whole ({}); remove those to begin with the first "
+          "step, or name another folder",
+          options.folder, remarks.front()));
+    }
     if (options.resume.empty()) {
       remarks.push_back(fmt::format(
           "--resume: {} has no complete checkpoint, the run begins with the first step", options.folder));

@@ -62,6 +62,77 @@ TEST_F(PredictedPlans, EverySoftwareIsOneTableOnePageOneCsv) {
   EXPECT_THAT(oom.out, Not(HasSubstr("unsupported")));
 }
 
+TEST_F(PredictedPlans, AMatrixNamesItsBaseline) {
+  const std::string start =
+      "model: llama-3.1-8b\nhardware: h100-sxm-80gb\nsoftware: megatron-core\nworld_size: 8\nseq_length: "
+      "4096\n"
+      "global_batch_size: 8\nmatrix:\n  precision: [bf16, fp8]\n  tensor_model_parallel_size: [4, 8]\n";
+  write("fp8.yaml", start + "baseline: {precision: bf16}\n");
+  const Said table = plumbline("matrix fp8.yaml --predict-only --out out --quiet");
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("speed-up over the baseline"));
+  const auto records = nlohmann::json::parse(plumbline("compare out --format json").out);
+  ASSERT_EQ(records.size(), 4U);
+  for (int i : {0, 1}) {
+    EXPECT_EQ(records[i]["baseline"], records[i]["id"]);
+    EXPECT_EQ(records[i + 2]["baseline"], records[i]["id"]);  // of the same tensor size
+  }
+  EXPECT_THAT(plumbline("compare out").out, HasSubstr("speed-up over the baseline"));
+  struct Case {
+    const char* baseline;
+    const char* says;
+  };
+  for (const Case& c :
+       {Case{"baseline: {precision: fp16}\n", "baseline: precision: found \"fp16\", expected a value"},
+        Case{"baseline: bf16\n", "expected a mapping of keys that the matrix varies"},
+        Case{"baseline: {zero_stage: 1}\n", "baseline: zero_stage: found \"1\""}}) {
+    write("wrong.yaml", start + c.baseline);
+    const Said wrong = plumbline("matrix wrong.yaml --predict-only --out wrong");
+    EXPECT_EQ(wrong.exit_code, 2) << c.baseline;
+    EXPECT_THAT(wrong.err, HasSubstr(c.says));
+  }
+}
+
+TEST_F(PredictedPlans, InlineModelsAreCalledAfterWhatDiffers) {
+  const std::string model =
+      "model_type: qwen2, num_attention_heads: 4, num_key_value_heads: 2, intermediate_size: 96, vocab_size: "
+      "128, "
+      "max_position_embeddings: 64, rms_norm_eps: 1.0e-6, tie_word_embeddings: true, hidden_size: 64, "
+      "num_hidden_layers: ";
+  write("models.yaml", "seq_length: 16\nmatrix:\n  model:\n    - {" + model + "2}\n    - {" + model + "4}\n");
+  const Said table = plumbline("matrix models.yaml --predict-only --out out --quiet");
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  for (const char* name : {"inline num_hidden_layers", "model"}) EXPECT_THAT(table.out, HasSubstr(name));
+  const auto records = nlohmann::json::parse(plumbline("compare out --format json").out);
+  EXPECT_EQ(records[0]["config"]["model"], "inline num_hidden_layers 2");
+  EXPECT_EQ(records[1]["config"]["model"], "inline num_hidden_layers 4");
+}
+
+TEST_F(PredictedPlans, TimelinesOfManyCellsAreLeftOut) {
+  std::string batches = "1";
+  for (int i = 2; i <= 501; ++i) batches += ", " + std::to_string(i);
+  write("many.yaml",
+        "model: gpt2-124m\nhardware: h100-sxm-80gb\nseq_length: 64\nmatrix: {global_batch_size: [" + batches +
+            "]}\n");
+  struct Case {
+    const char* file;
+    const char* option;
+    bool kept;
+  };
+  for (const Case& c :
+       {Case{"many.yaml", "", false}, Case{"plan.yaml", "", true},
+        Case{"plan.yaml", "--timelines never", false}, Case{"plan.yaml", "--timelines always", true}}) {
+    SCOPED_TRACE(std::string(c.file) + c.option);
+    std::filesystem::remove_all(folder_ / "out");
+    const Said said =
+        plumbline(fmt::format("matrix {} --predict-only --out out --quiet {}", c.file, c.option));
+    EXPECT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_EQ(std::filesystem::exists(folder_ / "out/timelines"), c.kept);
+    EXPECT_EQ(said.err.find("note: no timelines are kept of 501 cells") != std::string::npos,
+              std::string(c.file) == "many.yaml");
+  }
+}
+
 TEST_F(PredictedPlans, AStepOfAnySoftwareIsDrawn) {
   for (const char* software : {"plumbline", "megatron-core", "torchtitan"}) {
     SCOPED_TRACE(software);

@@ -202,6 +202,12 @@ TEST_F(RecoveryCommand, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
     EXPECT_NEAR(resumed["measurement"]["losses"][i].get<double>(),
                 whole["measurement"]["losses"][i].get<double>(), 1e-5);
   EXPECT_EQ(whole.at("measurement").at("checkpoints").at("written"), 3);
+  // Without a whole one the run does not begin with the first step by itself.
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "saved")) {
+    if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), 100);
+  }
+  EXPECT_EQ(run("--steps 8 --checkpoint-dir saved --resume"), 2);
+  EXPECT_THAT(read("err.txt"), HasSubstr("--resume: saved has no complete checkpoint that is whole"));
 }
 
 TEST_F(RecoveryCommand, WhatCannotBeDoneIsOneLine) {

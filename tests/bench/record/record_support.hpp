@@ -74,6 +74,7 @@ inline Record sample_record(const std::string& id) {
   add(*predicted.lanes, {Group::expert, {0}, {0.25}, {0.25}});
   record.prediction = predicted;
   record.error = compare(predicted, measured, record.probed);
+  record.baseline = BaselineReport{"base"};
   RecoveryReport recovery;
   recovery.mtbf = {30};
   recovery.seed = 7;

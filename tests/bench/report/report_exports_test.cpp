@@ -91,6 +91,29 @@ TEST(Regression, ToleranceDecides) {
   }
 }
 
+TEST(Regression, NamesWhatChangedOfTheMachineInEveryForm) {
+  Record after = cell("a", 1.06);
+  after.machine.versions = {{"plumbline", "0.2.0"}, {"openmpi", "4.1.4"}};
+  after.machine.cpu = "another <CPU>";
+  const Regression found = compare_records({cell("a", 1)}, {after}, 0.05);
+  ASSERT_EQ(found.machine.size(), 3U);
+  const std::string text = to_text(found, 0.05);
+  for (const char* line :
+       {"machine: cpu: a CPU -> another <CPU>\n", "machine: versions.openmpi: none -> 4.1.4\n",
+        "machine: versions.plumbline: 0.1.0 -> 0.2.0\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  const auto json = nlohmann::json::parse(to_json(found, 0.05));
+  EXPECT_EQ(json["losses"], 1);
+  EXPECT_EQ(json["changes"][0]["kind"], "loss");
+  EXPECT_DOUBLE_EQ(json["changes"][0]["after"], 1.06);
+  EXPECT_EQ(json["machine"][2]["after"], "0.2.0");
+  const std::string page = to_html(found, 0.05, "old and <new>");
+  EXPECT_THAT(page, HasSubstr("<td>another &lt;CPU&gt;</td>"));
+  EXPECT_THAT(page, HasSubstr("old and &lt;new&gt;"));
+  EXPECT_THAT(page, HasSubstr("1 cells compared at 5 %: 1 losses"));
+  EXPECT_TRUE(compare_records({cell("a", 1)}, {cell("a", 1)}, 0.05).machine.empty());
+}
+
 /// Steps of about `step` seconds on a machine where everything takes `slow` times as long as when it was calibrated.
 Record steps_of_cell(double step, double slow, double apart = 0.01) {
   Record record = cell("a", step);

@@ -24,6 +24,7 @@ using testing::Not;
 Record full_record() {
   Record record = sample_record("a");
   record.measurement->expert_load = {{3, {10, 6, 2}, {1, 0, 0}}};
+  record.baseline = BaselineReport{"b", 1.5, 1.25};
   return record;
 }
 

@@ -76,6 +76,32 @@ TEST(Table, PutsPredictedNextToMeasured) {
   EXPECT_EQ(lines[6], "#3 oom: rank 1: no room, \"really\"?second line");
 }
 
+TEST(Table, ShortensAbsolutePaths) {
+  for (const auto& [value, shown] :
+       {std::pair("/home/me/runs/profile.json", "\xe2\x80\xa6/runs/profile.json"),
+        std::pair("/profile.json", "/profile.json"), std::pair("a/b/c", "a/b/c")}) {
+    Record record = sample_record("a");
+    record.config = {{"hardware", value}};
+    EXPECT_EQ(value_of(record, "hardware"), shown);
+  }
+}
+
+TEST(Table, ShowsSpeedUpsOverTheBaseline) {
+  std::vector<Record> records = three_records();
+  for (Record& record : records) record.baseline = BaselineReport{"a"};
+  EXPECT_THAT(to_table(records, {}), Not(HasSubstr("speed-up")));
+  records[2].prediction->time.step = {0.275};
+  set_speedups(records);
+  const std::string table = to_table(records, {});
+  EXPECT_THAT(table, HasSubstr("speed-up over the baseline"));
+  EXPECT_DOUBLE_EQ(records[1].baseline->measured, 1.25);
+  EXPECT_DOUBLE_EQ(records[2].baseline->predicted, 2);
+  EXPECT_TRUE(std::isnan(records[2].baseline->measured));
+  EXPECT_THAT(lines_of(table)[3], HasSubstr(" 1.250 "));
+  EXPECT_THAT(to_csv(records), HasSubstr(",predicted_speed_up,measured_speed_up,"));
+  EXPECT_EQ(parse_record(to_line(records[1]), "line").baseline->id, "a");
+}
+
 TEST(Table, SaysWhatExpertsDrop) {
   Record record = sample_record("a");
   EXPECT_THAT(to_table({record}, {}), testing::Not(HasSubstr("dropped")));
