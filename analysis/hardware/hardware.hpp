@@ -122,6 +122,8 @@ struct HardwareProfile {
   Seconds action_overhead;  // host, per action
   Seconds step_overhead;    // host, per step
 
+  /// Constants of no accelerator, and no operator was measured: every time is a guess.
+  bool guessed() const { return accelerator.empty() && alone.empty(); }
   FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
   /// False: an accelerator whose matrix units have no FP8 types. Everything else can compute with them.
   bool multiplies_fp8() const { return accelerator.empty() || constants.device.peak_8bit > 0; }

@@ -66,6 +66,7 @@ constexpr Field<Software, double> kSoftware[] = {
     {"optimizer_bytes", &Software::optimizer_bytes},
     {"state_bytes", &Software::state_bytes},
     {"optimizer_state_bytes", &Software::optimizer_state_bytes},
+    {"allocator_share", &Software::allocator_share},
     {"workspace_bytes", &Software::workspace_bytes},
     {"host_operator_s", &Software::host_operator_s},
     {"graph_operator_s", &Software::graph_operator_s},

@@ -49,6 +49,7 @@ struct Software {
   double optimizer_bytes = 0;          // moved per parameter and step
   double state_bytes = 0;              // held per parameter, unsharded: parameter, gradient, master, moments
   double optimizer_state_bytes = 0;    // the part of it that ZeRO-1 shards
+  double allocator_share = 0;          // reserved besides the tensors, as a share of their peak
   double workspace_bytes = 0;          // of its products, in the same allocator, from the first step on
   double host_operator_s = 0;          // processor time to launch one operator
   double graph_operator_s = 0;         // the same of a layer captured as a CUDA graph; 0: it captures none

@@ -26,7 +26,12 @@ int group_communicators(const Layout& layout, int rank) {
   return static_cast<int>(shared.size()) + own;
 }
 
-/// By pipeline rank: ends of channels, a channel being all messages from one rank to another.
+Bytes margin_of(Bytes tensors, double share) {
+  return {static_cast<std::int64_t>(share * static_cast<double>(tensors.value))};
+}
+
+}  // namespace
+
 std::vector<int> channel_ends(const Schedule& schedule) {
   std::set<Channel> channels;
   for (const auto& actions : schedule.actions) {
@@ -42,39 +47,56 @@ std::vector<int> channel_ends(const Schedule& schedule) {
   return ends;
 }
 
-}  // namespace
+RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& ends,
+                                const DeviceOverhead& overhead, int rank, int context_ring) {
+  RankDeviceMemory process;
+  process.rank = rank;
+  process.context = overhead.context;
+  process.libraries = overhead.libraries;
+  process.kernels = overhead.kernels;
+  process.groups = group_communicators(layout, rank);
+  const auto pipeline = static_cast<std::size_t>(layout.coordinates(rank).pipeline);
+  process.channels = ends.at(pipeline) + (context_ring > 1 ? 2 : 0);
+  if (process.groups + process.channels > 0) {
+    process.nccl =
+        overhead.nccl_first + overhead.nccl_group * process.groups + overhead.nccl_channel * process.channels;
+  }
+  return process;
+}
+
+Bytes room_for_tensors(Bytes device, const RankDeviceMemory& process, double allocator_share) {
+  const Bytes left = device - process.outside_tensors();
+  Bytes room{static_cast<std::int64_t>(static_cast<double>(left.value) / (1 + allocator_share))};
+  while (room + margin_of(room, allocator_share) > left && room.value > 0) room -= Bytes{1};
+  while (room + Bytes{1} + margin_of(room + Bytes{1}, allocator_share) <= left) room += Bytes{1};
+  return std::max(room, Bytes{1});
+}
 
 const RankDeviceMemory& DeviceMemoryPrediction::fullest() const {
   return *std::max_element(ranks.begin(), ranks.end(),
-                           [](const auto& a, const auto& b) { return a.total() < b.total(); });
+                           [](const auto& a, const auto& b) { return a.needed() < b.needed(); });
 }
 
 Bytes DeviceMemoryPrediction::budget() const {
-  return std::max(device - fullest().outside_tensors(), Bytes{1});
+  return room_for_tensors(device, fullest(), allocator_share);
 }
 
-std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout, const Schedule& schedule,
+std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout,
+                                                            const std::vector<int>& ends,
                                                             const DeviceOverhead& overhead,
                                                             const MemoryPrediction& memory,
-                                                            int context_ring) {
+                                                            double allocator_share, int context_ring) {
   if (!overhead.known() || memory.ranks.empty()) return std::nullopt;
   DeviceMemoryPrediction prediction;
   prediction.device = overhead.device;
   prediction.measured = overhead.measured;
   prediction.ranks_alike = memory.ranks_alike;
-  const std::vector<int> ends = channel_ends(schedule);
+  prediction.allocator_share = allocator_share;
+  prediction.ranks.reserve(memory.ranks.size());
   for (const RankMemory& row : memory.ranks) {
-    RankDeviceMemory rank;
+    RankDeviceMemory rank = process_memory(layout, ends, overhead, row.rank, context_ring);
     rank.tensors = row.peak.total();
-    rank.context = overhead.context;
-    rank.libraries = overhead.libraries;
-    rank.kernels = overhead.kernels;
-    rank.groups = group_communicators(layout, row.rank);
-    rank.channels = ends.at(static_cast<std::size_t>(row.pipeline_rank)) + (context_ring > 1 ? 2 : 0);
-    if (rank.groups + rank.channels > 0) {
-      rank.nccl =
-          overhead.nccl_first + overhead.nccl_group * rank.groups + overhead.nccl_channel * rank.channels;
-    }
+    rank.margin = margin_of(rank.tensors, allocator_share);
     prediction.ranks.push_back(rank);
   }
   return prediction;

@@ -21,8 +21,12 @@ struct RankDeviceMemory {
   int groups = 0;  // communicators of groups
   int channels =
       0;  // communicators to and from other pipeline ranks, and neighbours in a ring, one per direction
+  Bytes margin;  // what the allocator of the tensors reserves besides
+  int rank = 0;  // world rank, the first of those that are alike
   Bytes outside_tensors() const { return context + libraries + kernels + nccl; }
+  /// Device memory: the margin is not in it.
   Bytes total() const { return tensors + outside_tensors(); }
+  Bytes needed() const { return total() + margin; }
 };
 
 struct DeviceMemoryPrediction {
@@ -30,22 +34,34 @@ struct DeviceMemoryPrediction {
   bool measured = false;                // the figures besides the tensors come from `calibrate`
   std::vector<RankDeviceMemory> ranks;  // by pipeline rank
   int ranks_alike = 1;                  // world ranks of each: its tensor and data ranks
+  double allocator_share = 0;           // margin of a rank as a share of its tensors
 
-  /// The first rank with the largest total.
+  /// The first rank that needs most.
   const RankDeviceMemory& fullest() const;
-  bool fits() const { return fullest().total() <= device; }
-  /// What the device has left for tensors of that rank; at least 1 byte, for 0 means no bound elsewhere.
+  /// What the device has left for tensors of that rank.
   Bytes budget() const;
 };
+
+/// By pipeline rank: ends of channels, a channel being all messages from one rank to another.
+std::vector<int> channel_ends(const Schedule& schedule);
+
+/// What the process of a world rank takes besides tensors, which are 0. `ends` and `context_ring` as below.
+RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& ends,
+                                const DeviceOverhead& overhead, int rank, int context_ring);
+
+/// Most bytes of tensors that fit a device alongside a process and the allocator's margin; at least 1, for 0 means no bound
+/// elsewhere.
+Bytes room_for_tensors(Bytes device, const RankDeviceMemory& process, double allocator_share);
 
 /// The sum of a rank's tensors and of what the profile says about a process, with one communicator for every
 /// group of two or more members and one per direction for every pair of pipeline ranks that the schedule's
 /// transfers connect, and for the neighbours in a ring of `context_ring` ranks of a sequence (1: there is none), as
-/// core/backends/nccl/nccl_communicator.hpp describes it. What an allocator reserves beyond the tensors is not in it.
-/// Nothing when the profile knows no device. A device holds one rank.
-std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout, const Schedule& schedule,
+/// core/backends/nccl/nccl_communicator.hpp describes it; and the margin of an allocator that reserves `allocator_share` of
+/// the tensors besides. `ends`: channel_ends(). Nothing when the profile knows no device. A device holds one rank.
+std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout,
+                                                            const std::vector<int>& ends,
                                                             const DeviceOverhead& overhead,
                                                             const MemoryPrediction& memory,
-                                                            int context_ring = 1);
+                                                            double allocator_share, int context_ring = 1);
 
 }  // namespace plumbline

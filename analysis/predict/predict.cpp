@@ -11,7 +11,6 @@
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/routing/given_routing.hpp"
 #include "core/base/error.hpp"
-#include "core/config/context_ring.hpp"
 
 namespace plumbline {
 namespace {
@@ -220,34 +219,13 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
 
 namespace {
 
-bool shares_card(const RunConfig& config) {
-  return config.machine.backend == Backend::cuda && config.machine.memory_budget.value == 0;
-}
-
-}  // namespace
-
-Bytes budget_of(const RunConfig& config, const HardwareProfile& hardware,
-                const std::optional<DeviceMemoryPrediction>& device) {
-  if (shares_card(config) && device) return device->budget();
-  return config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
-}
-
-bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
-          const MemoryPrediction& memory) {
-  if (!shares_card(config)) return memory.fits(budget_of(config, hardware, std::nullopt));
-  const auto device = predict_device_memory(config.layout(), schedule, hardware.overhead, memory,
-                                            context_ring(config.parallel));
-  return device ? device->fits() : memory.fits(hardware.memory);
-}
-
-namespace {
-
 /// `longer`: empty, or as predict() says.
 Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
                         const HardwareProfile& hardware, const cluster::Software* framework,
                         const std::vector<double>& longer) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
+  prediction.guessed = hardware.guessed();
   const Schedule& schedule = step.once;
   MeanRows rows;
   if (config.mixture.routing == MixtureConfig().routing) {
@@ -257,10 +235,9 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
     prediction.memory = RoutedMemory(config, schedule).of(routing);
     rows = mean_rows(config, routing);
   }
-  prediction.device = predict_device_memory(config.layout(), schedule, hardware.overhead, prediction.memory,
-                                            context_ring(config.parallel));
-  prediction.budget = budget_of(config, hardware, prediction.device);
-  prediction.fits = fits(config, schedule, hardware, prediction.memory);
+  prediction.device =
+      device_memory_of(config, channel_ends(schedule), hardware, prediction.memory, framework);
+  prediction.fit = fit_of(config, hardware, prediction.memory, prediction.device);
   StepSimulation simulation(step);
   StageCostsPrediction predicted = stage_costs(config, simulation, hardware, framework, rows);
   const bool collectives = schedule.vocab != VocabPasses::none;

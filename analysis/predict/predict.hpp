@@ -9,6 +9,7 @@
 #include "analysis/hardware/software.hpp"
 #include "analysis/memory/device_memory.hpp"
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/predict/fit.hpp"
 #include "analysis/time/time_model.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
@@ -18,15 +19,13 @@
 namespace plumbline {
 
 struct Prediction {
-  bool fits = true;
-  /// What `fits` compares the tensors with: memory_budget, else the device's memory; 0: no bound. On backend
-  /// cuda the latter is what the fullest rank's context and libraries leave of the card.
-  Bytes budget;
+  Fit fit;
   MemoryPrediction memory;
   std::optional<DeviceMemoryPrediction> device;  // nothing: the profile does not know
   StepTime time;
   Throughput throughput;
-  Costs costs;  // the simulator's input: simulate() gives the trace of every action
+  bool guessed = false;  // times and rates: HardwareProfile::guessed()
+  Costs costs;           // the simulator's input: simulate() gives the trace of every action
   /// Of the collectives of vocabulary parallelism; what is waited is part of time.exposed_pipeline. Where
   /// nothing overlaps with computation all of their time is exposed.
   VocabularyOverlap vocabulary{};
@@ -45,14 +44,6 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
 /// The same with a framework's traits instead of those that `software` names.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const cluster::Software* framework);
-
-/// What the tensors of the fullest rank may take: memory_budget, else the device's memory; 0: no bound.
-/// `device`: what else is on the card, as predict_device_memory says.
-Bytes budget_of(const RunConfig& config, const HardwareProfile& hardware,
-                const std::optional<DeviceMemoryPrediction>& device);
-/// Whether a predicted memory fits, as predict() says.
-bool fits(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
-          const MemoryPrediction& memory);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
 /// many the model is split, which decides how many layers are recomputed together; 0: pipeline ranks ×

@@ -49,7 +49,7 @@ struct Alternative {
 };
 
 bool better(const Prediction& a, const Prediction& b) {
-  if (a.fits != b.fits) return a.fits;
+  if (a.fit.fits != b.fit.fits) return a.fit.fits;
   return a.time.step < b.time.step * kWorthAdvising;
 }
 

@@ -100,6 +100,7 @@ PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, cons
                                   : &profiles.generation(run.config.machine.software);
   const Prediction prediction = predict(run.config, make.of_run(run.config), hardware, framework);
   predicted.step_s = prediction.time.step.value;
+  predicted.fit = prediction.fit;
   predicted.peak_bytes = peak_of(prediction.memory, run.measured.memory_of);
   return predicted;
 }

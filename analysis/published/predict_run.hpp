@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/predict/fit.hpp"
 #include "analysis/published/dialect/published_runs.hpp"
 #include "analysis/published/schedule_need.hpp"
 
@@ -13,6 +14,7 @@ namespace plumbline::cluster {
 struct PredictedRun {
   double step_s = 0;
   double peak_bytes = 0;                // of the rank that the table prints
+  Fit fit;                              // whether the configuration is said to fit
   std::vector<std::string> unmodelled;  // why nothing is predicted: features that are not modelled yet
 };
 

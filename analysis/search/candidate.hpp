@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/predict/fit.hpp"
 #include "core/base/units.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule_traits.hpp"
@@ -52,6 +53,9 @@ struct Candidate {
   SearchKeys keys;
   Bytes peak;
   StepTime time;  // as predict() gives it
+  Fit fit;        // likewise
+  Bytes
+      device;  // device memory of the fullest rank, without the allocator's margin; 0: the profile does not know
 };
 
 }  // namespace plumbline

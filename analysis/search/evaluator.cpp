@@ -10,7 +10,11 @@
 namespace plumbline {
 
 SearchSchedules::Entry::Entry(RepeatedSchedule made)
-    : step(std::move(made)), memory(memory_plan(step, false)), bound(step), present(types_in(step.once)) {}
+    : step(std::move(made)),
+      memory(memory_plan(step, false)),
+      bound(step),
+      present(types_in(step.once)),
+      channels(channel_ends(step.once)) {}
 
 const SearchSchedules::Entry* SearchSchedules::find(const SearchKeys& keys, const RunConfig& config) {
   const Key key{
@@ -69,7 +73,8 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   }
   const MemoryPrediction memory = predict_memory(config_, entry->step, entry->memory, kinds, profiles);
   const Costs costs = bounding_costs(*entry, kinds, stages);
-  return Bounds{memory.peak, entry->bound.of(costs), fits(config_, entry->step.once, hardware_, memory)};
+  const auto device = device_memory_of(config_, entry->channels, hardware_, memory, framework_);
+  return Bounds{memory.peak, entry->bound.of(costs), fit_of(config_, hardware_, memory, device).fits};
 }
 
 /// Costs of which none is larger than those that predict() simulates.
@@ -112,7 +117,8 @@ Candidate Evaluator::predicted(const SearchKeys& keys) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(keys);
   const Prediction prediction = predict(config_, entry->step, hardware_, framework_);
-  return {keys, prediction.memory.peak, prediction.time};
+  return {keys, prediction.memory.peak, prediction.time, prediction.fit,
+          prediction.device ? prediction.device->fullest().total() : Bytes{}};
 }
 
 }  // namespace plumbline

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/software.hpp"
@@ -34,6 +35,7 @@ class SearchSchedules {
     MemoryPlan memory;
     LowerBound bound;
     ActionTypes present;
+    std::vector<int> channels;  // channel_ends()
   };
   /// nullptr when the schedule does not allow the sizes. `config` has the keys. Threads that want the same one wait
   /// for whoever makes it, others do not.

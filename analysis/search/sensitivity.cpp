@@ -217,6 +217,7 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
   const Prediction now = predict(config, step, hardware);
   limits.step = now.time.step;
   limits.peak = now.memory.peak;
+  limits.fit = now.fit;
   limits.hardware = elasticities(config, hardware, step, limits.step);
   RunConfig other = config;
   for (const Variant& variant : variants.list) {
@@ -224,7 +225,7 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
     if (why_invalid(other)) continue;
     try {
       const Prediction then = predict(other, make(other), hardware);
-      limits.changes.push_back({variant.what, then.time.step, then.memory.peak});
+      limits.changes.push_back({variant.what, then.time.step, then.memory.peak, then.fit});
     } catch (const InputError&) {
       // The schedule does not allow these sizes.
     }

@@ -21,11 +21,13 @@ struct ChangedKey {
   std::string what;  // "micro_batch_size 1 -> 2"
   Seconds step;
   Bytes peak;
+  Fit fit;
 };
 
 struct Limits {
   Seconds step;
   Bytes peak;
+  Fit fit;
   std::vector<Elasticity> hardware;  // largest effect first
   std::vector<ChangedKey> changes;   // fastest first; only what why_invalid does not refuse
 };

@@ -8,6 +8,7 @@
 #include "bench/help/config_notes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
@@ -47,6 +48,14 @@ Overrides ConfigOptions::overrides() const {
 
 RunConfig ConfigOptions::load() const {
   RunConfig config = load_run_config(source, overrides());
+  name_hardware(config);
+  return config;
+}
+
+RunConfig ConfigOptions::load_with_notes() const {
+  std::string note;
+  RunConfig config = load_run_config(source, overrides(), &note);
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
   name_hardware(config);
   return config;
 }

@@ -21,6 +21,8 @@ struct ConfigOptions {
   Overrides overrides() const;
   /// With a short name of an accelerator made whole.
   RunConfig load() const;
+  /// The same, and says on standard error what was taken for a key that nothing gives.
+  RunConfig load_with_notes() const;
   /// Whether an option or `--set` gives this key; `key` is its canonical name.
   bool gives(std::string_view key) const;
 };

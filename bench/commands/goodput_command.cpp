@@ -70,7 +70,7 @@ Seconds step_of(const GoodputOptions& options, const RunConfig& config) {
     throw InputError(fmt::format("goodput: {}", *reason));
   const StillWorking working("predicting the step", options.quiet ? nullptr : stderr);
   const Prediction prediction = predict(config, step_for(config), hardware);
-  if (!prediction.fits) {
+  if (!prediction.fit.fits) {
     throw OutOfMemory(
         fmt::format("goodput: the configuration does not fit its memory; `predict` says by how much"));
   }
@@ -151,7 +151,7 @@ int run_goodput(const GoodputOptions& options) {
     fmt::print("{}", options.json ? published_checks_json(checks) : published_checks_text(checks));
     return static_cast<int>(ExitCode::done);
   }
-  const RunConfig config = options.config.load();
+  const RunConfig config = options.config.load_with_notes();
   if (const auto reason = why_invalid(config)) throw InputError(fmt::format("goodput: {}", *reason));
   const GoodputRequest request = request_of(options, config);
   const StillWorking working("simulating failures", options.quiet ? nullptr : stderr);

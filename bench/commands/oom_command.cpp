@@ -27,11 +27,11 @@ struct OomCommand {
   std::string timelines = "auto";
 };
 
-/// What `fits` compares with: the configured budget, or else the device's memory.
-Bytes budget_of(const RunConfig& config) {
-  if (config.machine.memory_budget.value > 0) return config.machine.memory_budget;
+/// The verdict on a cell without its time.
+Fit verdict_on(const RunConfig& config) {
   std::string note;
-  return hardware_of(config, note).memory;
+  const RepeatedSchedule step = step_for(config);
+  return fit_of(config, step.once, hardware_of(config, note), predict_memory(config, step));
 }
 
 HypothesisRow test_hypothesis(const MatrixSource& source, const OomMatrix& matrix,
@@ -41,8 +41,7 @@ HypothesisRow test_hypothesis(const MatrixSource& source, const OomMatrix& matri
   for (const MatrixCell& cell : source.cells(hypothesis.settings)) {
     const std::optional<Status> published = matrix.published_of(cell);
     if (!published || !cell.invalid.empty()) continue;
-    const MemoryPrediction memory = predict_memory(cell.config, step_for(cell.config));
-    count_cell(row, *published, memory.peak, budget_of(cell.config));
+    count_cell(row, *published, verdict_on(cell.config));
   }
   return row;
 }
@@ -65,7 +64,7 @@ void check_device(OomMatrix& matrix, const std::vector<MatrixCell>& cells, const
     if (get_config_key(each.key, each.origin).name == "memory_budget") matrix.device.reset();
   }
   for (const MatrixCell& cell : cells) {
-    if (matrix.device && cell.invalid.empty()) check_device(*matrix.device, budget_of(cell.config));
+    if (matrix.device && cell.invalid.empty()) check_device(*matrix.device, verdict_on(cell.config).budget);
   }
 }
 
@@ -99,8 +98,8 @@ int run_command(const OomCommand& command) {
   for (const MatrixCell& cell : cells) {
     const Record* record = find_record(records, cell.id);
     if (record == nullptr) continue;  // not reached
-    const Bytes budget = cell.invalid.empty() ? budget_of(cell.config) : Bytes{};
-    table.rows.push_back(row_of(cell, *record, budget, matrix.published_of(cell), command.predict_only));
+    const Fit fit = record->prediction ? verdict_on(cell.config) : Fit{};
+    table.rows.push_back(row_of(cell, *record, fit, matrix.published_of(cell), command.predict_only));
   }
   for (const Hypothesis& hypothesis : matrix.hypotheses) {
     table.hypotheses.push_back(test_hypothesis(source, matrix, hypothesis));

@@ -94,7 +94,7 @@ OrderedJson lengths_json(const PackedSequences& packed, const PackedWork& work) 
 }
 
 int predict_one(const PredictOptions& options) {
-  RunConfig config = options.config.load();
+  RunConfig config = options.config.load_with_notes();
   check_places(options.files);
   PackedSequences packed;
   PackedWork packed_into;
@@ -117,8 +117,6 @@ int predict_one(const PredictOptions& options) {
   record.prediction = report_of(prediction, config, step);
   record.prediction->step_interval = step_interval_of(config, step, hardware);
   record.prediction->lanes = lanes_of(config, step, hardware);
-  // A question about an accelerator, whatever backend would run it here.
-  if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& simplified : notes_about(config)) say(fmt::format("note: {}\n", simplified));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
@@ -127,7 +125,7 @@ int predict_one(const PredictOptions& options) {
   std::optional<RoutingInterval> routings;
   if (options.routings > 0) {
     working.now("drawing routings");
-    routings = routing_interval(config, options.routings, prediction.budget);
+    routings = routing_interval(config, options.routings, prediction.fit.budget);
   }
   working.now("drawing the timeline");
   const std::string timeline = draw(options.files, config, step, prediction, hardware);
@@ -144,7 +142,7 @@ int predict_one(const PredictOptions& options) {
   } else {
     fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
     if (!options.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
-    if (routings) fmt::print("{}", describe(*routings, config, prediction.budget));
+    if (routings) fmt::print("{}", describe(*routings, config, prediction.fit.budget));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     fmt::print("{}", context_report(config, step, prediction, hardware));
     if (options.explain) {
@@ -156,11 +154,11 @@ int predict_one(const PredictOptions& options) {
     if (options.what_limits) working.now("varying constants and keys");
     if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
   }
-  if (!prediction.fits) {
+  if (!prediction.fit.fits) {
     working.now("looking for what would fit");
-    say(fmt::format("plumbline: {}\n", what_would_fit(config, prediction.memory, prediction.budget)));
+    say(fmt::format("plumbline: {}\n", what_would_fit(config, hardware, prediction.fit)));
   }
-  return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
+  return static_cast<int>(prediction.fit.fits ? ExitCode::done : ExitCode::does_not_fit);
 }
 
 int predict_command(const PredictOptions& options) {

@@ -161,7 +161,7 @@ void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& ch
 }
 
 int launch_and_compare(const RunCommand& command, bool quiet) {
-  const RunConfig config = command.config.load();
+  const RunConfig config = command.config.load_with_notes();
   std::vector<Host> hosts = chosen_hosts(command.launcher, process_variables());
   if (!hosts.empty()) hosts = hosts_for(hosts, config.layout().world());
   require_first(hosts);

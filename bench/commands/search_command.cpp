@@ -73,7 +73,7 @@ int run_search(const SearchOptions& options) {
         fmt::format("search: --max-ep {}: expected 1 to 4096, or 0 for as many as the model has experts",
                     options.limits.expert));
   }
-  const RunConfig config = options.config.load();
+  const RunConfig config = options.config.load_with_notes();
   if (!options.config.gives("world_size") && config.parallel.world_size == 1) {
     throw InputError("search: --gpus: missing; expected the number of accelerators that there are");
   }
@@ -124,23 +124,23 @@ int run_search(const SearchOptions& options) {
   const auto show = [&](int done, int all) { progress.update(done, all, "layouts"); };
   const auto begin = std::chrono::steady_clock::now();
   const SearchResult result = search(request, hardware, step_for, show);
-  const Bytes budget = budget_of(config, hardware, std::nullopt);
-  SearchContext context{config.machine.hardware, static_cast<double>(budget.value),
-                        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                        options.limits, ""};
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (result.configurations == 0) {
     throw InputError(fmt::format("search: no configuration is possible on {} accelerators{}",
                                  config.parallel.world_size,
                                  result.refused.empty() ? "" : ": " + result.refused));
   }
+  const Fit limit = result.front.front().fit;
   if (result.best.empty()) {
     const Candidate& least = result.front.front();
     const std::string smallest =
-        fmt::format("the smallest takes {:.2f} GiB ({})", in_gib(least.peak), describe_candidate(least));
+        fmt::format("the smallest takes {:.2f} GiB{} ({})", in_gib(least.fit.needed),
+                    limit.by_device ? " of device memory with its margin" : "", describe_candidate(least));
     throw OutOfMemory(
         fmt::format("search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}",
-                    result.configurations, in_gib(budget), smallest, what_would_fit(request, hardware)));
+                    result.configurations, in_gib(limit.limit), smallest, what_would_fit(request, hardware)));
   }
+  SearchContext context{config.machine.hardware, limit.limit, limit.by_device, seconds, options.limits, ""};
   context.ways = ways_of_best(config, result.best.front(), hardware);
   fmt::print("{}", options.json ? search_json(result, context) : search_text(result, context));
   return static_cast<int>(ExitCode::done);

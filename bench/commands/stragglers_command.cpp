@@ -172,7 +172,7 @@ int run_stragglers(const StragglerOptions& options) {
   if (!options.timeline.empty()) return name_slow_ranks(options);
   if (!options.record.empty()) return name_slow_ranks_of_records(options);
   const NoiseModel noise = noise_of(options);
-  const RunConfig config = options.config.load();
+  const RunConfig config = options.config.load_with_notes();
   if (const auto reason = why_invalid(config)) throw InputError(fmt::format("stragglers: {}", *reason));
   if (config.machine.hardware.empty())
     throw InputError(

@@ -11,6 +11,7 @@
 #include "bench/views/cluster/collectives_report.hpp"
 #include "bench/views/cluster/topology_report.hpp"
 #include "core/base/error.hpp"
+#include "core/base/standard_streams.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
@@ -65,7 +66,9 @@ int search_placement(const TopologyOptions& options, const Fabric& fabric, const
                      const LinkRates& rates) {
   Overrides overrides;
   if (options.gpus > 0) overrides.push_back({"world_size", std::to_string(options.gpus)});
-  const RunConfig config = load_run_config(options.config, overrides);
+  std::string note;
+  const RunConfig config = load_run_config(options.config, overrides, &note);
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
   if (const auto reason = why_invalid(config)) throw InputError(fmt::format("topology: {}", *reason));
   const ParallelConfig& parallel = config.parallel;
   const RankOrder sizes = {

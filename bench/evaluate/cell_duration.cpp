@@ -37,7 +37,7 @@ Seconds probe_duration(Seconds steps) {
 CellDuration duration_of(const RunConfig& config, const HardwareProfile& hardware,
                          const Prediction& prediction) {
   const bool emulated = config.machine.backend == Backend::emulated;
-  const int count = prediction.fits ? config.measure.warmup_steps + config.measure.steps : 1;
+  const int count = prediction.fit.fits ? config.measure.warmup_steps + config.measure.steps : 1;
   Seconds steps = static_cast<double>(count) * prediction.time.step;
   CellDuration duration;
   duration.predicted = kStart + static_cast<double>(config.layout().world()) * kStartOfRank;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/predict/fit.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/call_lanes.hpp"
 #include "analysis/time/host_copies.hpp"
@@ -121,9 +122,10 @@ EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layo
   return links;
 }
 
-RunConfig on_emulated_device(const RunConfig& config, const HardwareProfile& hardware) {
+RunConfig on_emulated_device(const RunConfig& config, const Schedule& schedule,
+                             const HardwareProfile& hardware, int rank) {
   RunConfig sized = config;
-  if (sized.machine.memory_budget.value == 0) sized.machine.memory_budget = hardware.memory;
+  sized.machine.memory_budget = tensor_budget(config, schedule, hardware, rank);
   return sized;
 }
 

@@ -5,6 +5,7 @@
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/host_lane.hpp"
+#include "core/schedule/schedule.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 
 namespace plumbline {
@@ -19,7 +20,9 @@ HostCopyTime emulated_host_copies(const HardwareProfile& hardware);
 /// What messages and collectives of a run with this layout take. The profile is copied.
 EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layout);
 
-/// The configuration as the emulated ranks run it: without a memory budget they have the device's memory.
-RunConfig on_emulated_device(const RunConfig& config, const HardwareProfile& hardware);
+/// The configuration as an emulated rank runs it: without a memory budget its tensors have what tensor_budget() leaves them of
+/// the device.
+RunConfig on_emulated_device(const RunConfig& config, const Schedule& schedule,
+                             const HardwareProfile& hardware, int rank);
 
 }  // namespace plumbline

@@ -1,6 +1,7 @@
 #include "bench/evaluate/evaluation.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -70,8 +71,11 @@ HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
       hardware.processors = std::min(hardware.processors, usable);
     return hardware;
   }
-  note =
-      "this machine is not calibrated: predicted times are rough guesses until you run `plumbline calibrate`";
+  note = fmt::format(
+      "this machine is not calibrated: predicted times are rough guesses until you run `plumbline "
+      "calibrate`, "
+      "or name an accelerator with --hardware: {}",
+      fmt::join(hardware_preset_names(), ", "));
   return rough_guess();
 }
 

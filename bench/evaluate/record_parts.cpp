@@ -132,6 +132,7 @@ DeviceMemoryReport report_of(const DeviceMemoryPrediction& device) {
     row.libraries = rank.libraries;
     row.nccl = rank.nccl;
     row.other = rank.kernels;
+    row.margin = rank.margin;
     row.total = row.sum();
     add_rows(row, world, report.ranks);
   }
@@ -146,7 +147,8 @@ PredictionReport report_of(const Prediction& prediction) {
     add_rows(RankMemoryReport{rank.rank, rank.pipeline_rank, rank.peak, rank.at, {}, rank.host, alike},
              pipeline * alike, ranks);
   PredictionReport report;
-  report.fits = prediction.fits;
+  report.fits = prediction.fit.fits;
+  report.times_guessed = prediction.guessed;
   report.memory = MemoryReport::of(std::move(ranks));
   report.time = prediction.time;
   report.throughput = prediction.throughput;
@@ -164,8 +166,7 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
     report.traffic = largest(predict_traffic(config, step.once, given_routing(config)));
   }
   report.expert_load = predicted_load(config);
-  if (prediction.device && config.machine.backend == Backend::cuda)
-    report.device_memory = report_of(*prediction.device);
+  if (prediction.device) report.device_memory = report_of(*prediction.device);
   return report;
 }
 

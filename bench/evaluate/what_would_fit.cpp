@@ -42,12 +42,13 @@ class Steps {
 /// made in a quarter of a second.
 constexpr std::int64_t kMostCells = 1 << 19;
 
-/// The peak of a configuration, or nothing where it cannot be run, or is too large to try.
-std::optional<Bytes> peak_of(const RunConfig& config, Steps& steps) {
+/// The verdict on a configuration, or nothing where it cannot be run, or is too large to try.
+std::optional<Fit> verdict_on(const RunConfig& config, const HardwareProfile& hardware, Steps& steps) {
   if (why_invalid(config) || why_unpredictable(config)) return std::nullopt;
   if (cells_of_step(config) > kMostCells) return std::nullopt;
   try {
-    return predict_memory(config, steps.of(config)).peak;
+    const RepeatedSchedule& step = steps.of(config);
+    return fit_of(config, step.once, hardware, predict_memory(config, step));
   } catch (const InputError&) {
     return std::nullopt;  // a schedule that does not allow these sizes
   }
@@ -101,12 +102,13 @@ std::vector<Change> single_changes(const RunConfig& config) {
 
 struct Found {
   std::string text;
-  Bytes peak;
+  Fit fit;
 };
 
 /// Every saving at once, over tensor and pipeline sizes from the given ones on, on `world` ranks: the least
 /// memory.
-std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps) {
+std::optional<Found> smallest_on(const RunConfig& given, const HardwareProfile& hardware, int world,
+                                 Steps& steps) {
   std::optional<Found> best;
   RunConfig config = given;
   const int most_zero = given.spreads_experts() ? 2 : 3;
@@ -120,14 +122,14 @@ std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps
       config.parallel.pipeline = pipeline;
       if (world % config.parallel.model_ranks() != 0) continue;
       config.parallel.zero_stage = world > tensor * pipeline ? most_zero : 0;
-      const std::optional<Bytes> peak = peak_of(config, steps);
-      if (!peak || (best && best->peak <= *peak)) continue;
+      const std::optional<Fit> fit = verdict_on(config, hardware, steps);
+      if (!fit || (best && best->fit.needed <= fit->needed)) continue;
       best = Found{
           fmt::format("world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, "
                       "zero_stage {}, micro_batch_size 1, recompute_granularity full{}",
                       world, tensor, pipeline, config.parallel.zero_stage,
                       tensor > 1 && config.parallel.sequence_parallel ? ", sequence_parallel true" : ""),
-          *peak};
+          *fit};
     }
   }
   return best;
@@ -136,12 +138,12 @@ std::optional<Found> smallest_on(const RunConfig& given, int world, Steps& steps
 /// Up to three of what fits, as one clause; empty when nothing does.
 class Ways {
  public:
-  Ways(Bytes budget, Steps& steps) : budget_(budget), steps_(steps) {}
+  Ways(const HardwareProfile& hardware, Steps& steps) : hardware_(hardware), steps_(steps) {}
   bool enough() const { return found_.size() == 3; }
   bool consider(const std::string& text, const RunConfig& config) {
-    const std::optional<Bytes> peak = peak_of(config, steps_);
-    if (!peak || *peak > budget_) return false;
-    found_.push_back(fmt::format("{} ({})", text, brief_bytes(*peak)));
+    const std::optional<Fit> fit = verdict_on(config, hardware_, steps_);
+    if (!fit || !fit->fits) return false;
+    found_.push_back(fmt::format("{} ({})", text, brief_bytes(fit->needed)));
     return true;
   }
   std::string clause() const {
@@ -149,14 +151,14 @@ class Ways {
   }
 
  private:
-  Bytes budget_;
+  const HardwareProfile& hardware_;
   Steps& steps_;
   std::vector<std::string> found_;
 };
 
-std::string one_or_two_keys(const RunConfig& config, Bytes budget, Steps& steps) {
+std::string one_or_two_keys(const RunConfig& config, const HardwareProfile& hardware, Steps& steps) {
   const std::vector<Change> changes = single_changes(config);
-  Ways ways(budget, steps);
+  Ways ways(hardware, steps);
   std::string enough;
   for (const Change& change : changes) {
     if (ways.enough()) break;
@@ -178,32 +180,34 @@ std::string one_or_two_keys(const RunConfig& config, Bytes budget, Steps& steps)
   return ways.clause();
 }
 
-std::string way_out(const RunConfig& config, Bytes budget) {
+std::string way_out(const RunConfig& config, const HardwareProfile& hardware) {
   Steps steps;
-  std::string keys = one_or_two_keys(config, budget, steps);
+  std::string keys = one_or_two_keys(config, hardware, steps);
   if (!keys.empty()) return keys;
   constexpr int kMostTimes = 1024;
   constexpr int kMostRanks = 1 << 16;
   std::optional<Found> least;
   for (int times = 1; times <= kMostTimes && times <= kMostRanks / config.parallel.world_size; times *= 2) {
-    const std::optional<Found> found = smallest_on(config, config.parallel.world_size * times, steps);
-    if (found && found->peak <= budget) {
-      return fmt::format("it would fit with {} ({})", found->text, brief_bytes(found->peak));
+    const std::optional<Found> found =
+        smallest_on(config, hardware, config.parallel.world_size * times, steps);
+    if (found && found->fit.fits) {
+      return fmt::format("it would fit with {} ({})", found->text, brief_bytes(found->fit.needed));
     }
-    if (found && (!least || found->peak < least->peak)) least = found;
+    if (found && (!least || found->fit.needed < least->fit.needed)) least = found;
     if (least && !found) break;  // no more ranks than micro-batches
   }
   if (!least) return "no other division of the model is possible; it takes a smaller model or more memory";
   return fmt::format(
       "the least found is {} with {}: it takes a device with that much, or a shorter seq_length",
-      brief_bytes(least->peak), least->text);
+      brief_bytes(least->fit.needed), least->text);
 }
 
 }  // namespace
 
-std::string what_would_fit(const RunConfig& config, const MemoryPrediction& memory, Bytes budget) {
-  return fmt::format("does not fit: rank {} needs {} of {}; {}", memory.peak_rank, brief_bytes(memory.peak),
-                     brief_bytes(budget), way_out(config, budget));
+std::string what_would_fit(const RunConfig& config, const HardwareProfile& hardware, const Fit& fit) {
+  return fmt::format(
+      "does not fit: rank {} needs {} of {}{}; {}", fit.rank, brief_bytes(fit.needed), brief_bytes(fit.limit),
+      fit.by_device ? " of device memory, the allocator's margin included" : "", way_out(config, hardware));
 }
 
 }  // namespace plumbline

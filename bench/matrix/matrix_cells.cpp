@@ -66,10 +66,11 @@ void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folde
 using Doubts = std::set<std::string>;
 
 /// The rank that needs most, what it has, and what it holds most of.
-std::string why_not_fitting(const PredictionReport& report, Bytes budget) {
-  const RankMemoryReport* rank = report.memory.row_of(report.memory.peak_rank);
-  std::string line = fmt::format("predicted not to fit: rank {} needs {} of {}", report.memory.peak_rank,
-                                 brief_bytes(report.memory.peak), brief_bytes(budget));
+std::string why_not_fitting(const PredictionReport& report, const Fit& fit) {
+  const RankMemoryReport* rank = report.memory.row_of(fit.rank);
+  std::string line = fmt::format("predicted not to fit: rank {} needs {} of {}{}", fit.rank,
+                                 brief_bytes(fit.needed), brief_bytes(fit.limit),
+                                 fit.by_device ? " of device memory, allocator margin included" : "");
   if (rank == nullptr) return line;
   auto most = static_cast<Category>(0);
   for (int i = 1; i < kCategories; ++i) {
@@ -95,10 +96,8 @@ void predict_cell(const MatrixCell& cell, const CellsRequest& request, std::stri
   record.prediction = report_of(prediction, cell.config, step);
   record.prediction->step_interval = step_interval_of(cell.config, step, hardware);
   record.prediction->lanes = lanes_of(cell.config, step, hardware);
-  if (request.predict_only) {
-    if (prediction.device) record.prediction->device_memory = report_of(*prediction.device);
-    if (!prediction.fits) record.reason = why_not_fitting(*record.prediction, prediction.budget);
-  }
+  if (request.predict_only && !prediction.fit.fits)
+    record.reason = why_not_fitting(*record.prediction, prediction.fit);
   const auto path = timeline_path(request.folder, cell.id);
   if (!request.timelines || !path ||
       count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions))

@@ -53,7 +53,7 @@ bool measure(const MatrixCell& cell, const MatrixHooks& hooks, const std::functi
   if (!hooks.measure) {
     if (record.prediction && !record.prediction->fits) {
       record.status = Status::oom;
-      if (record.reason.empty()) record.reason = "predicted not to fit the memory budget";
+      if (record.reason.empty()) record.reason = why_not_fitting(*record.prediction);
     }
     return true;
   }

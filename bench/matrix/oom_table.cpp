@@ -5,18 +5,19 @@
 namespace plumbline {
 namespace {
 
-FitVerdict verdict_of(const MemoryReport& memory, Status status) {
+/// Of the rank that decides: the one that needs most of the device, else the one with the most tensors.
+FitVerdict verdict_of(const MemoryReport& memory, Status status, const Fit& fit) {
   FitVerdict verdict;
   verdict.status = status;
   verdict.peak = memory.peak;
-  verdict.rank = memory.peak_rank;
-  for (const RankMemoryReport& rank : memory.ranks) {
-    if (rank.rank != memory.peak_rank) continue;
+  verdict.rank = fit.by_device ? fit.rank : memory.peak_rank;
+  if (const RankMemoryReport* rank = memory.row_of(verdict.rank)) {
+    verdict.peak = rank->bytes.total();
     for (int c = 0; c < kCategories; ++c) {
       const auto category = static_cast<Category>(c);
-      if (rank.bytes[category] <= verdict.category_bytes) continue;
+      if (rank->bytes[category] <= verdict.category_bytes) continue;
       verdict.category = category;
-      verdict.category_bytes = rank.bytes[category];
+      verdict.category_bytes = rank->bytes[category];
     }
   }
   return verdict;
@@ -24,18 +25,19 @@ FitVerdict verdict_of(const MemoryReport& memory, Status status) {
 
 }  // namespace
 
-OomRow row_of(const MatrixCell& cell, const Record& record, Bytes budget, std::optional<Status> published,
+OomRow row_of(const MatrixCell& cell, const Record& record, const Fit& fit, std::optional<Status> published,
               bool predicted_only) {
   OomRow row;
   row.cell = cell;
-  row.budget = budget;
+  row.budget = fit.budget;
   row.published = published;
   row.reason = record.reason;
   if (record.prediction) {
-    row.predicted = verdict_of(record.prediction->memory, record.prediction->fits ? Status::ok : Status::oom);
+    row.predicted =
+        verdict_of(record.prediction->memory, record.prediction->fits ? Status::ok : Status::oom, fit);
   }
   if (record.measurement) {
-    row.measured = verdict_of(record.measurement->memory, record.status);
+    row.measured = verdict_of(record.measurement->memory, record.status, fit);
   } else if (!predicted_only && record.status != Status::ok) {
     row.measured = FitVerdict{};
     row.measured->status = record.status;
@@ -65,9 +67,10 @@ OomAgreement agreement_of(const std::vector<OomRow>& rows) {
   return agreement;
 }
 
-void count_cell(HypothesisRow& row, Status published, Bytes peak, Bytes budget) {
-  const bool fits = budget.value == 0 || peak <= budget;
-  (fits == (published == Status::ok) ? row.right : row.wrong) += 1;
+void count_cell(HypothesisRow& row, Status published, const Fit& fit) {
+  const Bytes peak = fit.tensors;
+  const Bytes budget = fit.budget;
+  (fit.fits == (published == Status::ok) ? row.right : row.wrong) += 1;
   if (published == Status::ok) {
     row.fitting = row.fitting ? std::max(*row.fitting, peak) : peak;
   } else {

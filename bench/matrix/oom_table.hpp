@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/predict/fit.hpp"
 #include "bench/matrix/oom_row.hpp"
 #include "bench/matrix/tightest_cell.hpp"
 #include "bench/record/record.hpp"
@@ -33,12 +34,12 @@ struct OomTable {
   std::optional<KnifeEdge> edge;
 };
 
-/// Row of one cell from its record. `budget` as the prediction used it.
-OomRow row_of(const MatrixCell& cell, const Record& record, Bytes budget, std::optional<Status> published,
+/// Row of one cell from its record. `fit`: the predicted verdict on it.
+OomRow row_of(const MatrixCell& cell, const Record& record, const Fit& fit, std::optional<Status> published,
               bool predicted_only);
 
 /// Counts a cell for a hypothesis.
-void count_cell(HypothesisRow& row, Status published, Bytes peak, Bytes budget);
+void count_cell(HypothesisRow& row, Status published, const Fit& fit);
 
 /// How often outcomes and peaks are the same.
 struct OomAgreement {

@@ -82,8 +82,8 @@ training::TrainingResult train_emulated(const RunConfig& config, const Schedule&
       clock, emulated_call_time(config, hardware, config.measure.slowdown_of(control.rank())));
   const auto host = emulated_host_lane(clock, emulated_host_copies(hardware), notes);
   return training::train(
-      on_emulated_device(config, hardware), schedule, *operators, communicator, control, untouched_memory(),
-      progress, notes, {}, [&clock] { return clock.worked(); }, host.get());
+      on_emulated_device(config, schedule, hardware, control.rank()), schedule, *operators, communicator,
+      control, untouched_memory(), progress, notes, {}, [&clock] { return clock.worked(); }, host.get());
 }
 
 void write_files(const RunFiles& files, const RunConfig& config, const Schedule& schedule,

@@ -10,7 +10,7 @@ Bytes DeviceMemoryRow::sum() const {
 
 const DeviceMemoryRow* DeviceMemoryReport::fullest() const {
   const auto most = std::max_element(ranks.begin(), ranks.end(),
-                                     [](const auto& a, const auto& b) { return a.total < b.total; });
+                                     [](const auto& a, const auto& b) { return a.needed() < b.needed(); });
   return most == ranks.end() ? nullptr : &*most;
 }
 

@@ -18,11 +18,14 @@ struct DeviceMemoryRow {
   Bytes libraries;                   // cuBLASLt's handle and workspace, the operators' scratch
   Bytes nccl;                        // communicators, connected
   Bytes other;                       // kernels, loaded at their first launch, and whatever else appeared
+  std::optional<Bytes> margin;       // what the allocator is assumed to reserve besides; predicted only
   Bytes total;                       // reserved (else allocated) and the rest of the above
   std::optional<Bytes> device_used;  // of the device by all processes after the last step; measured only
   int ranks_on_device = 1;
   int ranks_alike = 1;  // world ranks from `rank` on that this row stands for
 
+  /// What a device must have.
+  Bytes needed() const { return total + margin.value_or(Bytes{}); }
   /// What `total` is by definition.
   Bytes sum() const;
 };
@@ -32,7 +35,7 @@ struct DeviceMemoryReport {
   Bytes device;        // memory of one device
   std::vector<DeviceMemoryRow> ranks;
 
-  /// The first row with the largest total; nullptr without rows.
+  /// The first row that needs most; nullptr without rows.
   const DeviceMemoryRow* fullest() const;
   /// The row of a world rank; nullptr without one.
   const DeviceMemoryRow* row_of(int rank) const;

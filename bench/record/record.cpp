@@ -1,10 +1,14 @@
 // Names, totals and errors of records.
 #include "bench/record/record.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <unordered_map>
+
+#include "core/base/byte_text.hpp"
 
 namespace plumbline {
 
@@ -25,6 +29,15 @@ MemoryReport MemoryReport::of(std::vector<RankMemoryReport> ranks) {
     }
   }
   return report;
+}
+
+std::string why_not_fitting(const PredictionReport& prediction) {
+  const DeviceMemoryRow* row = prediction.device_memory ? prediction.device_memory->fullest() : nullptr;
+  if (row == nullptr || row->needed() <= prediction.device_memory->device)
+    return "predicted not to fit the memory budget";
+  return fmt::format("predicted not to fit: {} of device memory and {} of allocator margin on a device of {}",
+                     brief_bytes(row->total), brief_bytes(row->margin.value_or(Bytes{})),
+                     brief_bytes(prediction.device_memory->device));
 }
 
 const RankMemoryReport* MemoryReport::row_of(int rank) const {

@@ -74,7 +74,11 @@ struct PredictionReport {
   std::vector<ExpertLoadReport>
       expert_load{};                // of a mixture whose experts drop tokens or whose routing is given
   std::optional<LaneSums> lanes{};  // nothing: not predicted
+  bool times_guessed = false;       // the machine was not calibrated and no accelerator was named
 };
+
+/// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory budget.
+std::string why_not_fitting(const PredictionReport& prediction);
 
 struct MeasurementReport {
   MemoryReport memory;

@@ -38,6 +38,7 @@ OrderedJson to_json(const DeviceMemoryReport& report) {
     for (const RowKey& key : kSure) json[key.key] = (row.*key.member).value;
     json["device_used_bytes"] = value_of(row.device_used);
     json["ranks_on_device"] = row.ranks_on_device;
+    if (row.margin) json["allocator_margin_bytes"] = row.margin->value;
     if (row.ranks_alike > 1) json["ranks_alike"] = row.ranks_alike;
     ranks.push_back(std::move(json));
   }
@@ -58,6 +59,7 @@ std::optional<DeviceMemoryReport> device_memory_of(const OrderedJsonKeys& keys) 
     row.context = optional_bytes(cells, "context_bytes");
     for (const RowKey& key : kSure) row.*key.member = {cells.integer(key.key, 0, kMost)};
     row.device_used = optional_bytes(cells, "device_used_bytes");
+    row.margin = optional_bytes(cells, "allocator_margin_bytes");
     row.ranks_on_device = static_cast<int>(cells.integer("ranks_on_device", 0, kMostDeviceRanks));
     row.ranks_alike = static_cast<int>(cells.integer_or("ranks_alike", kMostDeviceRanks, 1));
     report.ranks.push_back(row);

@@ -247,6 +247,7 @@ OrderedJson to_json(const PredictionReport& prediction) {
   if (prediction.step_interval) json["step_interval_s"] = to_json(*prediction.step_interval);
   if (!prediction.expert_load.empty()) json["expert_load"] = to_json(prediction.expert_load);
   if (prediction.lanes) json["lanes"] = to_json(*prediction.lanes);
+  if (prediction.times_guessed) json["times_guessed"] = true;
   return json;
 }
 
@@ -340,15 +341,17 @@ Record parse_record(std::string_view line, const std::string& origin) {
   record.model = {model.integer("parameters", 0, kMaxBytes), model.number("flops_per_token", 0)};
   if (keys.find("prediction") != nullptr) {
     const OrderedJsonKeys prediction = keys.object("prediction");
-    record.prediction = PredictionReport{prediction.boolean("fits"),
-                                         memory_of(prediction.object("memory")),
-                                         time_of(prediction.object("time"), Unknown::refused),
-                                         throughput_of(prediction.object("throughput"), Unknown::refused),
-                                         traffic_of(prediction),
-                                         device_memory_of(prediction),
-                                         step_interval_of(prediction),
-                                         expert_load_of(prediction),
-                                         lane_sums_of(prediction)};
+    record.prediction =
+        PredictionReport{prediction.boolean("fits"),
+                         memory_of(prediction.object("memory")),
+                         time_of(prediction.object("time"), Unknown::refused),
+                         throughput_of(prediction.object("throughput"), Unknown::refused),
+                         traffic_of(prediction),
+                         device_memory_of(prediction),
+                         step_interval_of(prediction),
+                         expert_load_of(prediction),
+                         lane_sums_of(prediction),
+                         prediction.find("times_guessed") != nullptr && prediction.boolean("times_guessed")};
   }
   if (keys.find("measurement") != nullptr) record.measurement = measurement_of(keys.object("measurement"));
   record.probed = probed_of(keys);

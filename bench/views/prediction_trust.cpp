@@ -52,6 +52,11 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
   text += is_own(config)
               ? "memory of tensors: exact, to the byte that plumbline's own training step allocates\n"
               : fmt::format("memory: estimated from what {} keeps\n", config.machine.software);
+  if (hardware.guessed()) {
+    return text +
+           "time: a guess, from rates of no machine in particular; `plumbline calibrate` measures this one, "
+           "--hardware names an accelerator\n";
+  }
   if (hardware.accelerator.empty()) {
     return text + "time: calibrated, operators and messages measured on the profile's machine\n";
   }
@@ -77,7 +82,7 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction) {
   OrderedJson json;
   json["memory"] = is_own(config) ? "exact" : "estimated";
-  json["time"] = hardware.accelerator.empty() ? "calibrated" : "estimated";
+  json["time"] = hardware.guessed() ? "guess" : hardware.accelerator.empty() ? "calibrated" : "estimated";
   if (!hardware.defaults.empty()) json["hardware_defaults"] = hardware.defaults;
   OrderedJson published = OrderedJson::object();
   const KnownErrors known = known_errors_of(config);

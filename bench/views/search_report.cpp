@@ -79,6 +79,9 @@ nlohmann::ordered_json json_of(const Candidate& c) {
   return {{"config", config},
           {"step_s", c.time.step.value},
           {"peak_bytes", c.peak.value},
+          {"device_bytes", c.device.value > 0 ? nlohmann::ordered_json(c.device.value) : nullptr},
+          {"needed_bytes", c.fit.needed.value},
+          {"fits", c.fit.fits},
           {"compute_s", c.time.compute.value},
           {"exposed_tensor_s", c.time.exposed_tensor.value},
           {"exposed_pipeline_s", c.time.exposed_pipeline.value},
@@ -91,13 +94,16 @@ double gib(Bytes bytes) {
 }
 
 std::string table_of(const std::vector<Candidate>& list) {
-  std::string text = fmt::format("{:>9} {:>8} {:>8} {:>7} {:>7} {:>6} {:>6}  {}\n", "step s", "GiB",
-                                 "compute", "tensor", "pipe", "data", "optim", "configuration");
+  const auto cell = [](bool known, Bytes bytes) { return known ? fmt::format(" {:>8.2f}", gib(bytes)) : ""; };
+  const bool known = !list.empty() && list.front().device.value > 0;
+  std::string text = fmt::format("{:>9} {:>8}{} {:>8} {:>7} {:>7} {:>6} {:>6}  {}\n", "step s", "GiB",
+                                 known ? "   device   needed" : "", "compute", "tensor", "pipe", "data",
+                                 "optim", "configuration");
   for (const Candidate& c : list) {
-    text += fmt::format("{:>9.4f} {:>8.2f} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}\n",
-                        c.time.step.value, gib(c.peak), c.time.compute.value, c.time.exposed_tensor.value,
-                        c.time.exposed_pipeline.value, c.time.exposed_data.value, c.time.optimizer.value,
-                        describe_candidate(c));
+    text += fmt::format("{:>9.4f} {:>8.2f}{}{} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}\n",
+                        c.time.step.value, gib(c.peak), cell(known, c.device), cell(known, c.fit.needed),
+                        c.time.compute.value, c.time.exposed_tensor.value, c.time.exposed_pipeline.value,
+                        c.time.exposed_data.value, c.time.optimizer.value, describe_candidate(c));
   }
   return text;
 }
@@ -160,9 +166,11 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   std::string text = fmt::format(
       "{} configurations on {}, {} within {:.2f} GiB, {:.2f} s ({} simulated, bounds rule out the "
       "rest)\n\n",
-      result.configurations, context.machine, result.fitting, context.memory_budget / kBytesPerGiB,
-      context.seconds, result.simulated);
+      result.configurations, context.machine, result.fitting, gib(context.limit), context.seconds,
+      result.simulated);
   text += table_of(result.best);
+  if (context.by_device)
+    text += "GiB: tensors; device: device memory; needed: with the allocator's margin, which must fit\n";
   if (result.best.size() > 1) {
     text += fmt::format("\nwhy not the second: {}\n", why_second(result.best[0], result.best[1]));
   }
@@ -182,7 +190,7 @@ std::string search_text(const SearchResult& result, const SearchContext& context
 std::string search_json(const SearchResult& result, const SearchContext& context) {
   nlohmann::ordered_json json;
   json["hardware"] = context.machine;
-  json["memory_budget_bytes"] = context.memory_budget;
+  json["memory_budget_bytes"] = context.limit.value;
   json["configurations"] = result.configurations;
   json["fitting"] = result.fitting;
   json["simulated"] = result.simulated;

@@ -9,8 +9,9 @@ namespace plumbline {
 
 struct SearchContext {
   std::string machine;
-  double memory_budget = 0;
-  double seconds = 0;  // the search took
+  Bytes limit;             // of the memory of a rank, see Fit
+  bool by_device = false;  // likewise
+  double seconds = 0;      // the search took
   SearchLimits limits;
   std::string ways;  // of the best with context parallelism: context_report()'s lines
 };

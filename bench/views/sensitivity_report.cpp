@@ -33,8 +33,8 @@ std::string what_limits_text(const RunConfig& config) {
   }
   text += "\none change of the configuration\n";
   for (const ChangedKey& change : limits.changes) {
-    text += fmt::format("  {:>+8.2f} %  {:>8.2f} GiB  {}\n", 100 * (change.step / limits.step - 1),
-                        gib_of(change.peak), change.what);
+    text += fmt::format("  {:>+8.2f} %  {:>8.2f} GiB  {}{}\n", 100 * (change.step / limits.step - 1),
+                        gib_of(change.peak), change.what, change.fit.fits ? "" : " (does not fit)");
   }
   return text;
 }
@@ -44,6 +44,7 @@ std::string what_limits_json(const RunConfig& config) {
   nlohmann::ordered_json json;
   json["step_s"] = limits.step.value;
   json["peak_bytes"] = limits.peak.value;
+  json["fits"] = limits.fit.fits;
   auto& hardware = json["hardware"] = nlohmann::ordered_json::array();
   for (const Elasticity& e : limits.hardware) {
     hardware.push_back({{"constant", e.constant}, {"value", e.value}, {"elasticity", e.elasticity}});
@@ -53,6 +54,7 @@ std::string what_limits_json(const RunConfig& config) {
     changes.push_back({{"change", change.what},
                        {"step_s", change.step.value},
                        {"peak_bytes", change.peak.value},
+                       {"fits", change.fit.fits},
                        {"relative", change.step / limits.step - 1}});
   }
   return output_json(json, 2) + "\n";

@@ -31,7 +31,8 @@ class Sheet {
  public:
   explicit Sheet(const Record& record) : record_(record) {
     text_ += fmt::format("{:<28}", "");
-    if (record.prediction) text_ += fmt::format("{:>14}", "predicted");
+    if (record.prediction && record.prediction->times_guessed) width_ = 20;
+    if (record.prediction) text_ += fmt::format("{:>{}}", "predicted", width_);
     if (record.measurement) text_ += fmt::format("{:>14}", "measured");
     if (both()) text_ += fmt::format("{:>12}", "difference");
     text_ += '\n';
@@ -47,7 +48,7 @@ class Sheet {
     if (record_.prediction) {
       const PredictionReport& p = *record_.prediction;
       predicted = value(p.memory, p.time, p.throughput);
-      line += fmt::format("{:>14}", print(predicted));
+      line += predicted_cell(print(predicted));
     }
     if (record_.measurement) {
       const MeasurementReport& m = *record_.measurement;
@@ -60,13 +61,17 @@ class Sheet {
     text_ += line + '\n';
   }
 
+  /// Predicted times and rates follow: where they are guesses, their cells say so.
+  void begin_times() { guesses_ = record_.prediction && record_.prediction->times_guessed; }
+  void end_times() { guesses_ = false; }
+
   /// The same for two numbers; NaN: not known.
   void pair(const std::string& name, double predicted, double measured, Print print) {
     if (std::isnan(predicted) && std::isnan(measured)) return;
     if (predicted == 0 && !(measured > 0)) return;
     const auto cell = [&](double value) { return std::isnan(value) ? std::string("-") : print(value); };
     std::string line = fmt::format("{:<28}", name);
-    if (record_.prediction) line += fmt::format("{:>14}", cell(predicted));
+    if (record_.prediction) line += predicted_cell(cell(predicted));
     if (record_.measurement) line += fmt::format("{:>14}", cell(measured));
     if (both() && !std::isnan(predicted))
       line += fmt::format("{:>12}", difference(predicted, measured, true));
@@ -77,6 +82,9 @@ class Sheet {
 
  private:
   bool both() const { return record_.prediction && record_.measurement; }
+  std::string predicted_cell(const std::string& value) const {
+    return fmt::format("{:>{}}", guesses_ && value != "-" ? "guess " + value : value, width_);
+  }
   static std::string difference(double predicted, double measured, bool relative) {
     if (std::isnan(measured) || std::isnan(predicted)) return "-";
     if (!relative) return fmt::format("{:+.4f}", predicted - measured);
@@ -85,6 +93,8 @@ class Sheet {
 
   const Record& record_;
   std::string text_;
+  int width_ = 14;  // of the predicted column
+  bool guesses_ = false;
 };
 
 void memory_rows(Sheet& sheet, int rank) {
@@ -143,6 +153,7 @@ void device_rows(Sheet& sheet, const Record& record) {
   add("  cuBLASLt and scratch", [](const DeviceMemoryRow& r) { return r.libraries; });
   add("  NCCL communicators", [](const DeviceMemoryRow& r) { return r.nccl; });
   add("  kernels and others", [](const DeviceMemoryRow& r) { return r.other; });
+  add("allocator margin", [](const DeviceMemoryRow& r) { return r.margin; });
   add("  all processes on the device", [](const DeviceMemoryRow& r) { return r.device_used; });
   sheet.say(fmt::format("device: {} ({})", readable_bytes(static_cast<double>(shown->device.value)),
                         shown->source));
@@ -353,15 +364,24 @@ std::string side_by_side(const Record& record) {
                                [&](const auto& key) { return key.first == name && key.second != nothing; });
   };
   const bool split_vocabulary = given("vocab_parallel", "none");
+  sheet.begin_times();
   time_rows(sheet, split_vocabulary, given("cpu_offloading_num_layers", "0"));
   if (split_vocabulary) collective_rows(sheet);
   lane_rows(sheet, record);
+  sheet.end_times();
   expert_rows(sheet, record);
   speed_lines(sheet, record);
+  if (record.prediction && record.prediction->times_guessed)
+    sheet.say("predicted times are a guess: this machine is not calibrated and no accelerator is named");
   const bool timed = record.measurement && !std::isnan(record.measurement->time.step.value);
   const Throughput& throughput =
       timed || !record.prediction ? record.measurement->throughput : record.prediction->throughput;
-  utilisation_lines(sheet, throughput, timed ? "measured" : "predicted", of_storage_type(record));
+  const bool guessed = record.prediction && record.prediction->times_guessed;
+  utilisation_lines(sheet, throughput,
+                    timed     ? "measured"
+                    : guessed ? "guess"
+                              : "predicted",
+                    of_storage_type(record) + (guessed ? ", a guess" : ""));
   if (record.measurement) sheet.say(steps_line(*record.measurement));
   if (record.measurement && record.measurement->losses.size() > 1)
     sheet.say(losses_line(*record.measurement));
@@ -369,7 +389,7 @@ std::string side_by_side(const Record& record) {
     for (const SlowRank& slow : slow_ranks_of(*record.measurement))
       sheet.say("slow: " + slow_rank_line(slow));
   }
-  if (record.prediction && !record.prediction->fits) sheet.say("predicted not to fit the memory budget");
+  if (record.prediction && !record.prediction->fits) sheet.say(why_not_fitting(*record.prediction));
   if (record.status != Status::ok) sheet.say(fmt::format("{}: {}", name_of(record.status), record.reason));
   return sheet.take();
 }

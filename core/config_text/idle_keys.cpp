@@ -68,7 +68,7 @@ constexpr NeedyKey kNeedyKeys[] = {
     {"zero_stage", has_copies, kCopies},
     {"overlap_p2p_comm", has_stages, kStages},
     {"overlap_grad_reduce", has_copies, kCopies},
-    {"overlap_param_gather", [](const C& c) { return c.parallel.effective_zero_stage() > 0; },
+    {"overlap_param_gather", [](const C& c) { return c.parallel.effective_zero_stage() > 0 || !is_own(c); },
      "a zero_stage and ranks to shard over"},
     {"recompute_num_layers", [](const C& c) { return c.recompute.granularity == Recompute::full; },
      "recompute_granularity full"},

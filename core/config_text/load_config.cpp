@@ -3,12 +3,32 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <limits>
+
 #include "core/base/error.hpp"
 #include "core/config_text/config_file.hpp"
 
 namespace plumbline {
 
-RunConfig load_run_config(const std::string& source, const Overrides& overrides) {
+namespace {
+
+/// One micro-batch per replica.
+void take_smallest_batch(RunConfig& config, std::string* note) {
+  BatchConfig& batch = config.batch;
+  const std::int64_t replicas = config.parallel.data();
+  const std::int64_t samples = batch.micro_batch_size * replicas;
+  if (samples < 1 || samples > std::numeric_limits<int>::max() || batch.global_batch_size % samples == 0)
+    return;
+  batch.global_batch_size = samples;
+  if (note == nullptr) return;
+  *note = fmt::format(
+      "global_batch_size is not given: {} is taken, micro_batch_size x data parallel size = {} x {}", samples,
+      batch.micro_batch_size, replicas);
+}
+
+}  // namespace
+
+RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
   const ConfigFile file(source);
   for (const char* name : {"matrix", "include", "exclude", "fit", "published", "hypotheses"}) {
     if (file.root()[name]) {
@@ -23,6 +43,7 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides)
   std::string contradiction;
   RunConfig config = config_from(settings, file.name(), contradiction);
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
+  if (!settings.contains("global_batch_size")) take_smallest_batch(config, note);
   return config;
 }
 

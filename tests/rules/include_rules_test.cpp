@@ -107,7 +107,8 @@ constexpr Room kRooms[] = {
     {"bench/machine",
      "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/run <onednn>"},
     {"bench/matrix",
-     "bench/calibrate bench/evaluate bench/hosts bench/launch bench/machine bench/rank bench/record "
+     "analysis/predict bench/calibrate bench/evaluate bench/hosts bench/launch bench/machine bench/rank "
+     "bench/record "
      "bench/text core/base core/config core/config_text core/tensor"},
     {"bench/micro",
      "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "

@@ -1,8 +1,10 @@
 // Device memory of a CUDA process besides its tensors: which communicators are counted, and what then fits.
 #include "analysis/memory/device_memory.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/predict.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
@@ -88,8 +90,8 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     layout.vocab_parallel = c.vocabulary;
     layout.context = c.context;
     layout.optimizer_instance = c.instance;
-    const auto found =
-        predict_device_memory(layout, chain(c.pipeline, c.backward), digits(), tensors_of(layout), c.ring);
+    const auto found = predict_device_memory(layout, channel_ends(chain(c.pipeline, c.backward)), digits(),
+                                             tensors_of(layout), 0.25, c.ring);
     ASSERT_TRUE(found);
     const RankDeviceMemory& rank = found->ranks.at(static_cast<std::size_t>(c.rank / found->ranks_alike));
     EXPECT_EQ(rank.groups, c.groups);
@@ -97,37 +99,76 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     const bool talks = c.groups + c.channels > 0;
     EXPECT_EQ(rank.outside_tensors().value, 1'110'000 + (talks ? 1'000 + 100 * c.groups + c.channels : 0));
     EXPECT_EQ(found->fullest().tensors.value, 20'000'000);
-    EXPECT_EQ(found->budget(), found->device - found->ranks[0].outside_tensors());
-    EXPECT_TRUE(found->fits());
+    EXPECT_EQ(found->fullest().margin.value, 5'000'000);
+    const std::int64_t left = (found->device - found->ranks[0].outside_tensors()).value;
+    const std::int64_t room = found->budget().value;
+    EXPECT_LE(room + room / 4, left);
+    EXPECT_GT(room + 1 + (room + 1) / 4, left);
   }
 }
 
 TEST(DeviceMemory, NothingIsSaidWhereTheProfileKnowsNoDevice) {
   const Layout layout;
-  EXPECT_FALSE(predict_device_memory(layout, chain(1, false), DeviceOverhead{}, tensors_of(layout)));
+  EXPECT_FALSE(predict_device_memory(layout, channel_ends(chain(1, false)), DeviceOverhead{},
+                                     tensors_of(layout), 0.25));
 }
 
-/// A card with room for the tensors, but not for the context as well.
-TEST(DeviceMemory, DecidesWhatFitsOnBackendCudaOnly) {
+TEST(DeviceMemory, TheRoomForTensorsIsTheMostThatFits) {
+  for (const double share : {0.0, 0.02, 0.04, 0.25}) {
+    for (const std::int64_t device : {1'110'001, 1'110'053, 2'000'000, 99'999'999}) {
+      SCOPED_TRACE(fmt::format("{} of {}", share, device));
+      DeviceOverhead overhead = digits();
+      overhead.device = {device};
+      const Layout layout;
+      const std::vector<int> ends = channel_ends(chain(1, false));
+      const Bytes room =
+          room_for_tensors(overhead.device, process_memory(layout, ends, overhead, 0, 1), share);
+      for (const std::int64_t more : {0, 1}) {
+        MemoryPrediction memory = tensors_of(layout);
+        memory.ranks[0].peak[Category::activations] = room + Bytes{more};
+        const auto found = predict_device_memory(layout, ends, overhead, memory, share);
+        EXPECT_EQ(found->fullest().needed() <= found->device, more == 0);
+      }
+    }
+  }
+}
+
+/// A card with room for the tensors but not for the context, or not for the allocator's margin as well; whatever the backend.
+TEST(DeviceMemory, DecidesWhatFits) {
   RunConfig config = sample::tiny_qwen2();
   HardwareProfile hardware = load_hardware("h100-sxm-80gb");
+  config.numerics.precision = DType::bf16;
   const Schedule schedule = sample::one_rank(2);
-  const Bytes tensors = predict(config, schedule, hardware).memory.peak;
-  hardware.memory = tensors + Bytes{1'109'000};
   hardware.overhead = digits();
-  hardware.overhead.device = hardware.memory;
-  EXPECT_TRUE(predict(config, schedule, hardware).fits);
-
-  config.machine.backend = Backend::cuda;
-  const Prediction on_cuda = predict(config, schedule, hardware);
-  EXPECT_FALSE(on_cuda.fits);
-  EXPECT_EQ(on_cuda.budget, hardware.memory - Bytes{1'110'000});
-  hardware.overhead.device += kMiB;
-  EXPECT_TRUE(predict(config, schedule, hardware).fits);
-
-  config.machine.memory_budget = tensors;  // the user's word counts
-  hardware.overhead.device = kMiB;
-  EXPECT_TRUE(predict(config, schedule, hardware).fits);
+  for (const Backend backend : {Backend::cpu, Backend::cuda, Backend::emulated}) {
+    for (const auto& [name, software] : cluster::built_in_profiles().software) {
+      SCOPED_TRACE(name);
+      config.machine.backend = backend;
+      config.machine.memory_budget = {};
+      config.machine.software = name;
+      if (software.fp8) continue;  // needs a recipe
+      const Prediction p = predict(config, schedule, hardware);
+      ASSERT_TRUE(p.device);
+      const Bytes tensors = p.memory.peak;
+      EXPECT_GT(p.device->fullest().margin.value, 0);
+      EXPECT_EQ(p.fit.needed, tensors + Bytes{1'110'000} + p.device->fullest().margin);
+      for (const std::int64_t less : {0, 1}) {
+        hardware.overhead.device = p.fit.needed - Bytes{less};
+        const Fit fit = predict(config, schedule, hardware).fit;
+        EXPECT_EQ(fit.fits, less == 0);
+        EXPECT_TRUE(fit.by_device);
+        EXPECT_EQ(fit.limit, hardware.overhead.device);
+        EXPECT_EQ(fit.fits, tensors <= fit.budget);
+        EXPECT_EQ(fit.budget, tensor_budget(config, schedule, hardware, 0));
+      }
+      config.machine.memory_budget = tensors;  // the user's word counts
+      hardware.overhead.device = kMiB;
+      EXPECT_TRUE(predict(config, schedule, hardware).fit.fits);
+      config.machine.memory_budget = tensors - Bytes{1};
+      EXPECT_FALSE(predict(config, schedule, hardware).fit.fits);
+      hardware.overhead.device = digits().device;
+    }
+  }
 }
 
 TEST(DeviceMemory, AProfileKeepsIt) {

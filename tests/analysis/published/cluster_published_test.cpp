@@ -1,4 +1,5 @@
 // Published tables: reading them, damaged ones included, and how close the model comes to those shipped.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,12 +10,17 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/hardware/embedded.hpp"
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/published/known_errors.hpp"
+#include "analysis/published/predict_run.hpp"
 #include "analysis/published/published.hpp"
+#include "analysis/published/published_formulas.hpp"
 #include "analysis/published/run_changes.hpp"
 #include "bench/evaluate/schedule_makers.hpp"
 #include "bench/views/published_errors.hpp"
 #include "bench/views/validate_report.hpp"
+#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::cluster {
@@ -66,6 +72,46 @@ TEST(Published, MeanErrorsAreWithinTheirGoals) {
     EXPECT_GT(errors.rows, 0) << goal.table;
     EXPECT_LE(errors.mape, goal.mape) << goal.table << ' ' << goal.quantity;
   }
+}
+
+// A run that was published ran: the verdict must say that it fits. It does not of rows whose recomputation, offloading or
+// sharding is not printed, and of some whose memory is overestimated; more must not become of them.
+TEST(Published, TheVerdictOnRunsThatRan) {
+  int ran = 0;
+  int tensors_alone = 0;   // refused if tensors were compared with the device less its reserved_bytes
+  int without_margin = 0;  // refused by device memory
+  int refused = 0;         // with the allocator's margin
+  std::string lines;
+  for (const PublishedTable& table : built_in_tables()) {
+    if (formula_reader(table.name) != nullptr || !holds_runs(table)) continue;
+    for (const PublishedRun& run : read_runs(table).runs) {
+      PredictedRun predicted;
+      try {
+        predicted = predict_run(run, built_in_profiles(), schedule_makers());
+      } catch (const InputError&) {
+        continue;
+      }
+      if (!predicted.unmodelled.empty()) continue;
+      ++ran;
+      const Fit& fit = predicted.fit;
+      EXPECT_TRUE(fit.by_device) << run.label;
+      const double margin = built_in_profiles().generation(run.config.machine.software).allocator_share *
+                            static_cast<double>(fit.tensors.value);
+      tensors_alone += fit.tensors > find_hardware_preset(run.config.machine.hardware)->memory ? 1 : 0;
+      without_margin += static_cast<double>((fit.needed - fit.limit).value) > margin ? 1 : 0;
+      if (fit.fits) continue;
+      ++refused;
+      lines += fmt::format("\n{}: {}: needs {} of {}", table.name, run.label, brief_bytes(fit.needed),
+                           brief_bytes(fit.limit));
+    }
+  }
+  RecordProperty("ran", ran);
+  RecordProperty("tensors_alone", tensors_alone);
+  RecordProperty("without_margin", without_margin);
+  EXPECT_GT(ran, 800);
+  EXPECT_LE(refused, 127) << "of " << ran << lines;
+  EXPECT_LE(tensors_alone, without_margin);
+  EXPECT_LE(without_margin, refused);
 }
 
 bool shares_sequences(const ComparedRow& row) {

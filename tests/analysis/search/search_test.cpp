@@ -51,7 +51,8 @@ std::vector<Candidate> all_candidates(const SearchRequest& request, bool selecti
       set_keys(keys, config);
       try {
         const Prediction prediction = predict(config, step_for(config), hardware());
-        all.push_back({keys, prediction.memory.peak, prediction.time});
+        all.push_back({keys, prediction.memory.peak, prediction.time, prediction.fit,
+                       prediction.device ? prediction.device->fullest().total() : Bytes{}});
       } catch (const InputError&) {
         // The schedule does not allow the sizes.
       }
@@ -77,9 +78,9 @@ void expect_same(const Candidate& found, const Candidate& expected) {
 }
 
 /// The first of `result.best` against all candidates, of which those that fit are sorted.
-void expect_best_of_all(const SearchResult& result, std::vector<Candidate> all, Bytes limit) {
+void expect_best_of_all(const SearchResult& result, std::vector<Candidate> all) {
   ASSERT_EQ(result.configurations, all.size());
-  std::erase_if(all, [&](const Candidate& c) { return c.peak > limit; });
+  std::erase_if(all, [](const Candidate& c) { return !c.fit.fits; });
   std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
   });
@@ -98,10 +99,9 @@ TEST(Search, FindsWhatPredictingEverythingFinds) {
       const SearchResult result = searched(request);
       std::vector<Candidate> all = all_candidates(request, std::string(software) == "torchtitan");
       ASSERT_EQ(result.configurations, all.size()) << software;
-      const Bytes limit = budget > 0 ? Bytes{budget} : hardware().memory;
       std::vector<Candidate> best;
       std::copy_if(all.begin(), all.end(), std::back_inserter(best),
-                   [&](const Candidate& c) { return c.peak <= limit; });
+                   [](const Candidate& c) { return c.fit.fits; });
       EXPECT_EQ(result.fitting, best.size());
       std::stable_sort(best.begin(), best.end(), [](const Candidate& a, const Candidate& b) {
         return a.time.step != b.time.step ? a.time.step < b.time.step : a.peak < b.peak;
@@ -143,7 +143,7 @@ TEST(Search, SharesSequencesWhereOneIsTooLong) {
     if (c.keys.context > 1) types.insert(c.keys.cp_comm_type);
   }
   EXPECT_EQ(types.size(), 4u);
-  expect_best_of_all(result, std::move(best), request.config.machine.memory_budget);
+  expect_best_of_all(result, std::move(best));
   EXPECT_GT(result.best.front().keys.context, 1);
 }
 
@@ -197,7 +197,7 @@ TEST(Search, SpreadsTheExpertsOfAMixture) {
     EXPECT_EQ(slices, (std::set{0, 1, 2}));
     EXPECT_EQ(dispatchers,
               (std::set{TokenDispatcher::automatic, TokenDispatcher::allgather, TokenDispatcher::alltoall}));
-    expect_best_of_all(result, all, hardware().memory);
+    expect_best_of_all(result, all);
     request.limits.expert = 1;
     request.config.parallel.token_dispatcher = TokenDispatcher::allgather;
     const SearchResult less = searched(request);

@@ -568,15 +568,16 @@ TEST(Predict, PartsAddUpToTheStep) {
   // Two stages, two micro-batches: at least the ideal (P-1)/(M+P-1), less than half.
   EXPECT_GT(t.bubble_fraction, 0.2);
   EXPECT_LT(t.bubble_fraction, 0.5);
-  EXPECT_TRUE(p.fits);
-  EXPECT_EQ(p.budget, a100().memory);
+  EXPECT_TRUE(p.fit.fits);
+  EXPECT_TRUE(p.fit.by_device);
+  EXPECT_EQ(p.fit.limit, a100().overhead.device);
   EXPECT_EQ(p.memory.ranks.size() * static_cast<std::size_t>(p.memory.ranks_alike), 4U);
   EXPECT_DOUBLE_EQ(p.throughput.tokens_per_s, 2 * 2048 / t.step.value);
   EXPECT_GT(p.throughput.mfu, 0.01);
   EXPECT_LT(p.throughput.mfu, 0.75);
   EXPECT_GT(p.throughput.hfu, p.throughput.mfu);  // scores are computed twice
   config.machine.memory_budget = kMiB;
-  EXPECT_FALSE(predict(config, sample::two_ranks(), a100()).fits);
+  EXPECT_FALSE(predict(config, sample::two_ranks(), a100()).fit.fits);
 }
 
 }  // namespace

@@ -222,6 +222,80 @@ TEST_F(Cli, PredictPrintsARecordAndExitsWithThreeWhenItDoesNotFit) {
   EXPECT_THAT(tight.err, HasSubstr("it would fit with"));
 }
 
+// Device memory and the allocator's margin decide, whatever the backend; both are shown.
+TEST_F(Cli, TheDeviceDecidesWithTheAllocatorsMargin) {
+  const std::string question =
+      "predict llama-3.1-8b --hardware h100-sxm-80gb --precision bf16 --seq-length 4096";
+  const Said outcome = plumbline(question + " --gpus 8 --gbs 8 --zero-stage 1 --json");
+  const nlohmann::json device = nlohmann::json::parse(outcome.out)["prediction"]["device_memory"];
+  const nlohmann::json& rank = device["ranks"][0];
+  const std::int64_t needed =
+      rank["total_bytes"].get<std::int64_t>() + rank["allocator_margin_bytes"].get<std::int64_t>();
+  EXPECT_GT(rank["allocator_margin_bytes"].get<std::int64_t>(), 0);
+  for (const std::int64_t less : {0, 1}) {
+    write(
+        "card.json",
+        fmt::format(
+            R"({{"name": "card", "like": "h100-sxm-80gb", "constants": {{"memory_bytes": {{"value": {}, "source": "test"}}}}}})",
+            needed - less));
+    const Said said = plumbline(
+        "predict llama-3.1-8b --hardware card.json --precision bf16 --seq-length 4096 --gpus 8 --gbs 8 "
+        "--zero-stage 1");
+    EXPECT_EQ(said.exit_code, less == 0 ? 0 : 3) << said.err;
+    for (const char* part : {"device memory, rank 0", "allocator margin", "device: "})
+      EXPECT_THAT(said.out, HasSubstr(part));
+    if (less == 0) continue;
+    EXPECT_THAT(said.out, HasSubstr("predicted not to fit: "));
+    EXPECT_THAT(said.err, HasSubstr("of device memory, the allocator's margin included"));
+  }
+}
+
+// Without calibration and accelerator every time is a guess, and says so; accelerators are offered.
+TEST_F(Cli, AGuessSaysSoEverywhere) {
+  const Said guess = plumbline("predict run.yaml");
+  EXPECT_EQ(guess.exit_code, 0) << guess.err;
+  EXPECT_THAT(guess.err, HasSubstr("--hardware: a100"));
+  EXPECT_EQ(guess.out.find("calibrated, "), std::string::npos) << guess.out;
+  EXPECT_THAT(guess.out, HasSubstr("time: a guess"));
+  for (const char* figure : {"\nstep time ", "\ntokens/s ", "\nMFU "}) {
+    const std::size_t begin = guess.out.find(figure);
+    ASSERT_NE(begin, std::string::npos) << figure;
+    const std::string line = guess.out.substr(begin + 1, guess.out.find('\n', begin + 1) - begin - 1);
+    EXPECT_THAT(line, HasSubstr("guess"));
+  }
+  const nlohmann::json json = nlohmann::json::parse(plumbline("predict run.yaml --json").out);
+  EXPECT_EQ(json["trust"]["time"], "guess");
+  EXPECT_TRUE(json["prediction"]["times_guessed"].get<bool>());
+  const Said preset = plumbline("predict run.yaml --hardware h100-sxm-80gb");
+  EXPECT_EQ(preset.out.find("guess"), std::string::npos) << preset.out;
+}
+
+TEST_F(Cli, WithoutAGlobalBatchEveryReplicaHasAMicroBatch) {
+  struct Case {
+    const char* options;
+    const char* note;
+    int batch;
+  };
+  constexpr Case kCases[] = {
+      {"--gpus 64", "64 is taken, micro_batch_size x data parallel size = 1 x 64", 64},
+      {"--gpus 64 --tp 2 --mbs 4", "128 is taken, micro_batch_size x data parallel size = 4 x 32", 128},
+      {"--dp 3", "3 is taken", 3},
+      {"--gpus 2 --tp 2", "", 1},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.options);
+    const Said said =
+        plumbline(std::string("predict gpt2-124m --hardware h100-sxm-80gb --json ") + c.options);
+    EXPECT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_EQ(nlohmann::json::parse(said.out)["config"]["global_batch_size"], c.batch);
+    EXPECT_THAT(said.err, HasSubstr(c.note));
+    EXPECT_EQ(said.err.find("is not given") != std::string::npos, *c.note != '\0');
+  }
+  const Said given = plumbline("predict gpt2-124m --hardware h100-sxm-80gb --gpus 64 --gbs 1");
+  EXPECT_EQ(given.exit_code, 2);
+  EXPECT_THAT(given.err, HasSubstr("global_batch_size: found 1"));
+}
+
 // ZeRO's worked example and GLM-130B in fp32, decimal GB.
 TEST_F(Cli, PredictPrintsModelStatesOfANumberOfParameters) {
   const Said zero = plumbline("predict --parameters 7.5e9 --dp 64 --grad-dtype same");

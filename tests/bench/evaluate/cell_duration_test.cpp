@@ -9,7 +9,7 @@ namespace {
 Prediction predicted(double step_s, bool fits = true) {
   Prediction prediction;
   prediction.time.step = {step_s};
-  prediction.fits = fits;
+  prediction.fit.fits = fits;
   return prediction;
 }
 

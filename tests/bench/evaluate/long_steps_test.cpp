@@ -55,7 +55,7 @@ void expect_same(const Prediction& a, const Prediction& b) {
   for (const auto& figure : kTimeFigures) EXPECT_EQ(figure.of(a.time), figure.of(b.time)) << figure.key;
   for (const auto& figure : kThroughputFigures)
     EXPECT_EQ(figure.of(a.throughput), figure.of(b.throughput)) << figure.key;
-  EXPECT_EQ(a.fits, b.fits);
+  EXPECT_EQ(a.fit.fits, b.fit.fits);
   EXPECT_EQ(a.memory.peak, b.memory.peak);
   EXPECT_EQ(a.memory.peak_rank, b.memory.peak_rank);
   ASSERT_EQ(a.memory.ranks.size(), b.memory.ranks.size());
@@ -118,7 +118,9 @@ TEST(LongSteps, MillionsOfMicrobatchesAndRanks) {
   ASSERT_NE(last, nullptr);
   EXPECT_EQ(last->pipeline_rank, 31);
   EXPECT_EQ(report.memory.row_of(1 << 20), nullptr);
-  EXPECT_THAT(what_would_fit(config, prediction.memory, kGiB), HasSubstr("does not fit"));
+  config.machine.memory_budget = kGiB;
+  EXPECT_THAT(what_would_fit(config, hardware, fit_of(config, hardware, prediction.memory, {})),
+              HasSubstr("does not fit"));
 }
 
 TEST(LongSteps, SmallWorldsListEveryRank) {

@@ -101,7 +101,7 @@ TEST(OneModel, SearchPredictOomAndValidateGiveTheSameSecondsAndBytes) {
     SCOPED_TRACE(config.machine.software + ", " + config.model.name + ", " + config.parallel.schedule);
     ASSERT_TRUE(bounds);
     EXPECT_EQ(bounds->peak, prediction.memory.peak);
-    EXPECT_EQ(bounds->fits, prediction.fits);
+    EXPECT_EQ(bounds->fits, prediction.fit.fits);
     EXPECT_LE(bounds->at_least, prediction.time.step);
     const Candidate candidate = evaluator.predicted(keys);
     EXPECT_EQ(candidate.time.step, prediction.time.step);
@@ -114,7 +114,8 @@ TEST(OneModel, SearchPredictOomAndValidateGiveTheSameSecondsAndBytes) {
     Record record;
     record.prediction = report_of(prediction, config, step_for(config));
     EXPECT_EQ(record.prediction->time.step, prediction.time.step);
-    const OomRow row = row_of({}, record, bounds->peak, std::nullopt, true);
+    EXPECT_EQ(candidate.fit.needed, prediction.fit.needed);
+    const OomRow row = row_of({}, record, Fit{}, std::nullopt, true);
     ASSERT_TRUE(row.predicted);
     EXPECT_EQ(row.predicted->peak, bounds->peak);
     EXPECT_EQ(row.predicted->status == Status::ok, bounds->fits);

@@ -14,7 +14,10 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string advice(const RunConfig& config) {
-  return what_would_fit(config, predict_memory(config, schedule_for(config)), config.machine.memory_budget);
+  const HardwareProfile hardware = load_hardware("h100-sxm-80gb");
+  const Schedule schedule = schedule_for(config);
+  return what_would_fit(config, hardware,
+                        fit_of(config, schedule, hardware, predict_memory(config, schedule)));
 }
 
 RunConfig config_of(const char* model, int world, int tensor, int pipeline, std::int64_t gib) {

@@ -55,6 +55,14 @@ Record record_with(Status status, std::int64_t predicted_peak, bool fits) {
   return record;
 }
 
+Fit budget_fit(std::int64_t tensors, std::int64_t budget) {
+  Fit fit;
+  fit.fits = tensors <= budget;
+  fit.tensors = fit.needed = {tensors};
+  fit.limit = fit.budget = {budget};
+  return fit;
+}
+
 TEST_F(Oom, PublishedOutcomesAndHypothesesAreRead) {
   const std::string path =
       write("m.yaml", std::string(kModel) +
@@ -119,7 +127,7 @@ TEST(OomTable, AKilledCellIsNotOutOfMemory) {
   record.reason = "rank 0 was killed by signal 9 from outside";
   MatrixCell cell;
   cell.id = "cell";
-  const OomRow row = row_of(cell, record, {120}, Status::ok, false);
+  const OomRow row = row_of(cell, record, budget_fit(100, 120), Status::ok, false);
   ASSERT_TRUE(row.measured);
   EXPECT_EQ(row.measured->status, Status::failed);
   EXPECT_EQ(row.predicted->category, Category::teacher);
@@ -134,12 +142,12 @@ TEST(OomTable, AKilledCellIsNotOutOfMemory) {
 
 TEST(OomTable, HypothesesAreCountedAndBounded) {
   HypothesisRow row;
-  count_cell(row, Status::ok, {100}, {150});
-  count_cell(row, Status::oom, {160}, {150});
+  count_cell(row, Status::ok, budget_fit(100, 150));
+  count_cell(row, Status::oom, budget_fit(160, 150));
   EXPECT_TRUE(row.explains());
   EXPECT_EQ(row.fitting->value, 100);
   EXPECT_EQ(row.missing->value, 160);
-  count_cell(row, Status::oom, {140}, {150});
+  count_cell(row, Status::oom, budget_fit(140, 150));
   EXPECT_FALSE(row.explains());
   EXPECT_EQ(row.missing->value, 140);
 }
@@ -162,7 +170,7 @@ TEST_F(Oom, TheKnifeEdgeIsTheLeastThatWasOutOfMemory) {
     const MatrixCell& cell = cells[rows.size()];
     records.push_back(record_with(Status::oom, peak, peak <= 90));
     records.back().id = cell.id;
-    rows.push_back(row_of(cell, records.back(), {90}, matrix.published_of(cell), true));
+    rows.push_back(row_of(cell, records.back(), budget_fit(peak, 90), matrix.published_of(cell), true));
   }
   const PeakOf peak_of = [](const auto& values, const Overrides& settings) -> Bytes {
     EXPECT_EQ(values.front().second, "2");

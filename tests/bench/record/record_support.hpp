@@ -42,8 +42,8 @@ inline Record sample_record(const std::string& id) {
   measured.losses = {9.75, 9.5};
   measured.module_losses = {10.5};
   measured.device_reserved = {40'000'000};
-  DeviceMemoryRow row{0, {36'000'000}, Bytes{40'000'000}, Bytes{400'000}, {30'000}, {2'000}, {100}, {}, {},
-                      2};
+  DeviceMemoryRow row{
+      0, {36'000'000}, Bytes{40'000'000}, Bytes{400'000}, {30'000}, {2'000}, {100}, {}, {}, {}, 2};
   row.total = row.sum();
   row.device_used = row.total * 2;
   measured.device_memory = DeviceMemoryReport{"nvml", {80'000'000}, {row, row}};
@@ -66,6 +66,7 @@ inline Record sample_record(const std::string& id) {
   PredictionReport predicted{true,    measured.memory,       sample_time(0.55), measured.throughput,
                              traffic, measured.device_memory};
   predicted.device_memory->ranks[0].reserved.reset();
+  predicted.device_memory->ranks[0].margin = Bytes{720'000};
   predicted.memory.peak.value += predicted.memory.peak.value / 100;
   predicted.time.bubble_fraction = 0.23;
   predicted.step_interval = StepInterval{{0.5}, {0.6}};

@@ -15,6 +15,7 @@ that begins with "$ " is a command, the lines below it are its standard output. 
     which rank ran out of memory first, and with what        -> WHO
     the unit of a table's step times, runs of blanks         -> one blank
     that a cell was disturbed, and what is known of speeds   -> nothing
+    that times are guesses: the page is made calibrated      -> nothing
 
 --update writes the present output into the page instead, with times predicted from the profile that `calibrate` left in
 the home folder: do it on a quiet machine. Exit code 0: all is as shown; 1: something differs.
@@ -33,6 +34,8 @@ SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".
 
 GONE = "\0"
 MASKS = [
+    (re.compile(r"^predicted times are a guess: .*$"), GONE),
+    (re.compile(r"\bguess (?=\S)|, a guess(?= \()"), ""),
     (re.compile(r"^((#\d+ )?disturbed: |(predicted|measured) step between |at current machine speed: |step time and bubble: ).*$"), GONE),
     (re.compile(r", (disturbed$|\d+ of them disturbed)| \(current machine speed\), \S+ %| \(calibrated\)"), ""),
     (re.compile(r"^(rank +\d+ )\S+ +[\d.]+ %$"), r"\1BARS"),

@@ -1,0 +1,65 @@
+#include "analysis/predict/fit.hpp"
+
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "core/config/context_ring.hpp"
+
+namespace plumbline {
+namespace {
+
+Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware) {
+  return config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
+}
+
+}  // namespace
+
+double allocator_share(const cluster::Software* framework) {
+  static const double kOwn = cluster::built_in_profiles().generation("plumbline").allocator_share;
+  return framework != nullptr ? framework->allocator_share : kOwn;
+}
+
+std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
+                                                       const HardwareProfile& hardware,
+                                                       const MemoryPrediction& memory,
+                                                       const cluster::Software* framework) {
+  return predict_device_memory(config.layout(), ends, hardware.overhead, memory, allocator_share(framework),
+                               context_ring(config.parallel));
+}
+
+Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const MemoryPrediction& memory,
+           const std::optional<DeviceMemoryPrediction>& device) {
+  Fit fit;
+  fit.by_device = config.machine.memory_budget.value == 0 && device.has_value();
+  if (fit.by_device) {
+    const RankDeviceMemory& rank = device->fullest();
+    fit.rank = rank.rank;
+    fit.tensors = rank.tensors;
+    fit.needed = rank.needed();
+    fit.limit = device->device;
+    fit.budget = device->budget();
+  } else {
+    fit.rank = memory.peak_rank;
+    fit.tensors = fit.needed = memory.peak;
+    fit.limit = fit.budget = bound_of_tensors(config, hardware);
+  }
+  fit.fits = fit.limit.value == 0 || fit.needed <= fit.limit;
+  return fit;
+}
+
+Fit fit_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+           const MemoryPrediction& memory) {
+  return fit_of(config, hardware, memory,
+                device_memory_of(config, channel_ends(schedule), hardware, memory, framework_of(config)));
+}
+
+Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+                    int rank) {
+  if (config.machine.memory_budget.value > 0 || !hardware.overhead.known())
+    return bound_of_tensors(config, hardware);
+  const Layout layout = config.layout();
+  const RankDeviceMemory process =
+      process_memory(layout, channel_ends(schedule), hardware.overhead, rank, context_ring(config.parallel));
+  return room_for_tensors(hardware.overhead.device, process, allocator_share(framework_of(config)));
+}
+
+}  // namespace plumbline

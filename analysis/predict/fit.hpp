@@ -1,0 +1,50 @@
+// Whether a step fits: the one verdict that predict, search, matrix, oom and every advice give.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
+#include "analysis/memory/device_memory.hpp"
+#include "analysis/memory/memory_model.hpp"
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+struct Fit {
+  bool fits = true;
+  /// The device decides: device memory and allocator margin are compared with its memory. Else tensors are compared with
+  /// memory_budget, or with the memory of a profile that does not say what a process takes besides.
+  bool by_device = false;
+  int rank = 0;   // world rank that needs most
+  Bytes tensors;  // of that rank, at their peak
+  Bytes needed;   // what is compared with `limit`
+  Bytes limit;    // memory_budget, else the device's memory; 0: no bound
+  Bytes budget;   // what `limit` leaves for tensors of that rank; 0: no bound
+};
+
+/// Share of a rank's tensors that the allocator of the configuration's software reserves besides. `framework`: nullptr for
+/// plumbline's own step.
+double allocator_share(const cluster::Software* framework);
+
+/// Device memory of every rank with the allocator's margin; nothing where the profile does not know the device. `ends`:
+/// channel_ends() of the schedule.
+std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
+                                                       const HardwareProfile& hardware,
+                                                       const MemoryPrediction& memory,
+                                                       const cluster::Software* framework);
+
+/// The verdict. `device`: as device_memory_of() says.
+Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const MemoryPrediction& memory,
+           const std::optional<DeviceMemoryPrediction>& device);
+/// Both in one.
+Fit fit_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+           const MemoryPrediction& memory);
+
+/// What the tensors of a world rank may take by the same rule; 0: no bound.
+Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+                    int rank);
+
+}  // namespace plumbline
