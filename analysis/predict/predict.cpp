@@ -166,6 +166,20 @@ std::optional<std::string> why_unpredictable(const RunConfig& config, const Hard
   const bool blocks = config.numerics.fp8.on() && config.numerics.fp8.recipe == Fp8Recipe::mxfp8;
   if (framework != nullptr) {
     if (auto reason = why_mixture_unlisted(config, *framework)) return reason;
+    // Their states, operators and kept activations are those of 16-bit storage and Adam.
+    if (config.numerics.precision == DType::fp32) {
+      return fmt::format(
+          "precision: found fp32 with software {}, whose step is predicted in 16 bits; expected bf16, fp16 "
+          "or "
+          "fp8, or software: plumbline",
+          config.machine.software);
+    }
+    if (config.optimizer.kind != Optimizer::adam) {
+      return fmt::format(
+          "optimizer: found sgd with software {}, whose states are predicted for adam; expected adam, or "
+          "software: plumbline",
+          config.machine.software);
+    }
   }
   if (config.offload.on() && hardware.processors == 0 && hardware.accelerator.empty()) {
     return fmt::format(

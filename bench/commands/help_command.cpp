@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/evaluate/keys_without_effect.hpp"
 #include "bench/help/config_notes.hpp"
 #include "bench/help/glossary.hpp"
 #include "bench/help/man_page.hpp"
@@ -63,6 +64,7 @@ std::string key_text(const ConfigKey& key, const TextStyle& style) {
   add("Values: " + key.expected + ".");
   add("Default: " + (otherwise.empty() ? "none" : otherwise) + ".");
   if (key.only_with_teacher) add("Only where there is a teacher.");
+  for (const std::string& line : when_without_effect(key.name)) add(line);
   add(fmt::format("As an option: --{}{}; in a file: {}: VALUE; anywhere: --set {}=VALUE.", key.flag(),
                   key.alias.empty() ? "" : " or --" + key.alias, key.name, key.name));
   return text;

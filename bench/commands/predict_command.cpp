@@ -14,6 +14,7 @@
 #include "bench/commands/config_options.hpp"
 #include "bench/commands/predict_files.hpp"
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/evaluate/keys_without_effect.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
@@ -28,7 +29,6 @@
 #include "core/base/output_json.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config_text/idle_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -121,7 +121,7 @@ int predict_one(const PredictOptions& options) {
   for (const std::string& simplified : notes_about(config)) say(fmt::format("note: {}\n", simplified));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
     say(fmt::format("note: {}\n", doubt));
-  for (const std::string& idle : idle_keys(config)) say(fmt::format("note: {}\n", idle));
+  for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
   std::optional<RoutingInterval> routings;
   if (options.routings > 0) {
     working.now("drawing routings");

@@ -13,6 +13,7 @@
 #include "bench/evaluate/cell_duration.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/host_memory_check.hpp"
+#include "bench/evaluate/keys_without_effect.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
@@ -44,7 +45,6 @@
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"
-#include "core/config_text/idle_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -183,7 +183,7 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
     say(fmt::format("note: {}\n", doubt));
-  for (const std::string& idle : idle_keys(config)) say(fmt::format("note: {}\n", idle));
+  for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
   const bool widened = config.machine.backend == Backend::cpu && config.numerics.precision == DType::bf16 &&
                        !multiplies_bf16();
   if (widened) say(fmt::format("note: {}\n", kNoBf16Products));

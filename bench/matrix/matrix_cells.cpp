@@ -12,6 +12,7 @@
 #include "bench/evaluate/cell_duration.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/host_memory_check.hpp"
+#include "bench/evaluate/keys_without_effect.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
@@ -26,7 +27,6 @@
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
 #include "core/base/standard_streams.hpp"
-#include "core/config_text/idle_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -178,7 +178,7 @@ std::vector<std::string> idle_keys(const std::vector<MatrixCell>& cells) {
   for (const MatrixCell& cell : cells) {
     if (!cell.invalid.empty()) continue;
     ++valid;
-    for (const std::string& line : idle_keys(cell.config)) ++counts[line];
+    for (const std::string& line : keys_without_effect(cell.config)) ++counts[line];
   }
   std::vector<std::string> lines;
   for (const auto& [line, count] : counts) {

@@ -296,6 +296,20 @@ TEST_F(Cli, WithoutAGlobalBatchEveryReplicaHasAMicroBatch) {
   EXPECT_THAT(given.err, HasSubstr("global_batch_size: found 1"));
 }
 
+TEST_F(Cli, KeysThatOtherSoftwareIgnoresAreNamed) {
+  const std::string question = "predict gpt2-124m --hardware h100-sxm-80gb --gpus 8 ";
+  EXPECT_THAT(
+      plumbline(question + "--software torchtitan --zero-stage 1").err,
+      HasSubstr("note: zero_stage: found 1, without effect with software torchtitan (sharded: FSDP2"));
+  EXPECT_EQ(plumbline(question + "--zero-stage 1").err.find("without effect"), std::string::npos);
+  EXPECT_THAT(plumbline("help zero_stage").out, HasSubstr("FSDP2"));
+  for (const char* option : {"precision fp32", "optimizer sgd"}) {
+    const Said refused = plumbline(question + "--software megatron-core --" + option);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("with software megatron-core, whose"));
+  }
+}
+
 // ZeRO's worked example and GLM-130B in fp32, decimal GB.
 TEST_F(Cli, PredictPrintsModelStatesOfANumberOfParameters) {
   const Said zero = plumbline("predict --parameters 7.5e9 --dp 64 --grad-dtype same");
