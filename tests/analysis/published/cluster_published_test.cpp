@@ -11,17 +11,20 @@
 
 #include "analysis/hardware/embedded.hpp"
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/predict/predict.hpp"
 #include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/published/known_errors.hpp"
 #include "analysis/published/predict_run.hpp"
 #include "analysis/published/published.hpp"
 #include "analysis/published/published_formulas.hpp"
 #include "analysis/published/run_changes.hpp"
+#include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/schedule_makers.hpp"
 #include "bench/views/published_errors.hpp"
 #include "bench/views/validate_report.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
+#include "core/config_text/load_config.hpp"
 
 namespace plumbline::cluster {
 namespace {
@@ -109,9 +112,36 @@ TEST(Published, TheVerdictOnRunsThatRan) {
   RecordProperty("tensors_alone", tensors_alone);
   RecordProperty("without_margin", without_margin);
   EXPECT_GT(ran, 800);
-  EXPECT_LE(refused, 127) << "of " << ran << lines;
+  // 98 by tensors alone; five more of 405B, within 1.3 GiB, by communicators, whose memory is known to a factor of two.
+  EXPECT_LE(refused, 103) << "of " << ran << lines;
   EXPECT_LE(tensors_alone, without_margin);
-  EXPECT_LE(without_margin, refused);
+  EXPECT_EQ(without_margin, refused) << "the margin, a guess, refuses runs that ran" << lines;
+}
+
+// arXiv:2504.14960 table 3: Llama3-8x70B with tensor, expert and data parallelism (ZeRO-1) ran out of memory on 256 H100. Sizes
+// are not printed; these are those of its other rows.
+TEST(Published, TheVerdictOnARunThatRanOutOfMemory) {
+  const std::string model =
+      R"({"model_type": "mixtral", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64,
+      "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256, "max_position_embeddings": 8192,
+      "rms_norm_eps": 1e-5, "num_local_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": false})";
+  for (const char* slices : {"0", "1"}) {
+    RunConfig config = load_run_config("", {{"model", model, ""},
+                                            {"hardware", "h100-sxm-80gb", ""},
+                                            {"software", "megatron-core-2025", ""},
+                                            {"world_size", "256", ""},
+                                            {"tensor_model_parallel_size", "8", ""},
+                                            {"expert_model_parallel_size", "8", ""},
+                                            {"expert_tensor_parallel_size", slices, ""},
+                                            {"sequence_parallel", "true", ""},
+                                            {"zero_stage", "1", ""},
+                                            {"global_batch_size", "256", ""},
+                                            {"seq_length", "4096", ""},
+                                            {"precision", "bf16", ""}});
+    const Fit fit = predict(config, step_for(config), load_hardware("h100-sxm-80gb")).fit;
+    EXPECT_TRUE(fit.by_device);
+    EXPECT_FALSE(fit.fits) << slices << ": " << brief_bytes(fit.needed) << " of " << brief_bytes(fit.limit);
+  }
 }
 
 bool shares_sequences(const ComparedRow& row) {
