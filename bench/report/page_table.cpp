@@ -85,9 +85,9 @@ std::string row_html(const Record& record, std::size_t index, const std::vector<
       row += "<td class=\"num none\">\xe2\x80\x93</td>";
       continue;
     }
-    row += fmt::format("<td class=\"num{}\" data-v=\"{}\">{}</td>",
+    row += fmt::format("<td class=\"num{}\" data-v=\"{}\">{}{}</td>",
                        column->side == ColumnSide::error ? fmt::format(" e{}", severity(value)) : "", value,
-                       page.units.text(*column, value));
+                       is_guess(*column, record) ? "guess " : "", page.units.text(*column, value));
   }
   return row + "</tr>\n";
 }
@@ -140,7 +140,9 @@ std::string table_html(const std::vector<Record>& records) {
       ". A heading sorts; a number opens the cell.</caption><thead>" + header_html(keys, page) +
       "</thead><tbody>\n";
   for (std::size_t i = 0; i < records.size(); ++i) html += row_html(records[i], i, keys, page);
-  return html + "</tbody></table></div>";
+  html += "</tbody></table></div>";
+  const std::string_view note = guess_note(records);
+  return note.empty() ? html : html + fmt::format("<p class=\"note\">{}</p>", html_escaped(note));
 }
 
 }  // namespace plumbline

@@ -133,6 +133,24 @@ std::string_view speed_suffix(AtSpeed speed) {
   return kSuffixes[static_cast<std::size_t>(speed)];
 }
 
+bool is_guess(const CellColumn& column, const Record& record) {
+  const bool of_time = column.quantity == CellQuantity::step_time ||
+                       column.quantity == CellQuantity::bubble ||
+                       column.quantity == CellQuantity::predicted_throughput;
+  return of_time && column.side == ColumnSide::predicted && record.prediction &&
+         record.prediction->times_guessed;
+}
+
+std::string_view guess_note(const std::vector<Record>& records) {
+  const bool any = std::any_of(records.begin(), records.end(), [](const Record& record) {
+    return record.prediction && record.prediction->times_guessed;
+  });
+  return any ? "guess: the machine was not calibrated and no accelerator was named; `plumbline calibrate` "
+               "measures "
+               "its rates"
+             : "";
+}
+
 std::string CellColumn::label() const {
   return fmt::format("{}{}", title, speed_suffix(speed));
 }

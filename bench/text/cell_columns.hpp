@@ -42,6 +42,11 @@ struct CellColumn {
 /// In the order in which tables show them.
 std::span<const CellColumn> cell_columns();
 
+/// Whether a column has a predicted time or bubble of a record whose rates are guesses (times_guessed).
+bool is_guess(const CellColumn& column, const Record& record);
+/// What stands below a table with such figures; empty without any.
+std::string_view guess_note(const std::vector<Record>& records);
+
 /// " (calibrated)", " (current machine speed)", or nothing.
 std::string_view speed_suffix(AtSpeed speed);
 

@@ -126,7 +126,8 @@ Column figures(const CellColumn& from, int importance, const CellUnits& units,
   for (const Record& record : records) {
     const bool unprobed = from.speed == AtSpeed::current && !record.probed;
     const double value = (unprobed ? calibrated(from) : from).of(record);
-    column.cells.push_back(std::isfinite(value) ? units.text(from, value) : std::string(kUnknown));
+    const std::string text = std::isfinite(value) ? units.text(from, value) : std::string(kUnknown);
+    column.cells.push_back(text != kUnknown && is_guess(from, record) ? "guess " + text : text);
   }
   return column;
 }
@@ -216,6 +217,8 @@ std::string group_line(const std::vector<Column>& columns, const std::vector<std
 std::string speed_line(const std::vector<Record>& records) {
   const auto any = [&](auto says) { return std::any_of(records.begin(), records.end(), says); };
   if (!any([](const Record& r) { return r.error.has_value(); })) return "";
+  const bool all_guessed = !any([](const Record& r) { return r.prediction && !r.prediction->times_guessed; });
+  if (all_guessed) return "";
   const AtSpeed speed = speed_of(records);
   std::string line = fmt::format("step time and bubble: predicted{}", speed_suffix(speed));
   if (speed == AtSpeed::calibrated) return line + "\n";
@@ -257,6 +260,7 @@ std::string to_table(const std::vector<Record>& records, const TableStyle& style
         style.color ? fmt::format("{}{}\033[0m\n", color_of(records[row].status), status) : status + "\n";
   }
   table += speed_line(records);
+  if (const std::string_view note = guess_note(records); !note.empty()) table += fmt::format("{}\n", note);
   for (std::size_t row = 0; row < records.size(); ++row) {
     if (records[row].disturbed()) {
       table +=

@@ -71,7 +71,8 @@ function compareTable(cell) {
     row("waited for", "lane_" + name + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
   }
   for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
-  const heads = anyMeasured ? ["", "predicted (calibrated)", "measured", "difference"] : ["", "predicted"];
+  const guessed = p?.times_guessed ? "predicted (times: guess)" : null;
+  const heads = anyMeasured ? ["", guessed || "predicted (calibrated)", "measured", "difference"] : ["", guessed || "predicted"];
   const head = heads.map((text, i) => el("th", {scope: "col", class: i ? "num" : null}, text));
   return el("div", {class: "scroll compare", tabindex: "0", role: "region", "aria-label": "Predicted and measured figures"},
     el("table", {id: "compare"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)));
@@ -93,7 +94,7 @@ const sum = (values) => values.reduce((total, value) => total + (value || 0), 0)
 function timeBars(cell) {
   const parts = ["compute_s", "exposed_tensor_s", "exposed_pipeline_s", "exposed_data_s", "optimizer_s"];
   const words = ["compute", "tensor messages", "pipeline wait", "data reduction", "optimizer"];
-  const runs = [["predicted", cell.prediction], ["measured", cell.measurement]].filter(([, part]) => part)
+  const runs = [[cell.prediction?.times_guessed ? "guess" : "predicted", cell.prediction], ["measured", cell.measurement]].filter(([, part]) => part)
     .map(([run, part]) => [run, parts.map((key) => part.time[key]), part.time.step_s]);
   const most = Math.max(...runs.map(([, values, whole]) => Math.max(sum(values), whole || 0)));
   if (!(most > 0)) return [];

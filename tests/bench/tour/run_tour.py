@@ -34,7 +34,7 @@ SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".
 
 GONE = "\0"
 MASKS = [
-    (re.compile(r"^predicted times are a guess: .*$"), GONE),
+    (re.compile(r"^(predicted times are a guess|guess): .*$"), GONE),
     (re.compile(r"\bguess (?=\S)|, a guess(?= \()"), ""),
     (re.compile(r"^((#\d+ )?disturbed: |(predicted|measured) step between |at current machine speed: |step time and bubble: ).*$"), GONE),
     (re.compile(r", (disturbed$|\d+ of them disturbed)| \(current machine speed\), \S+ %| \(calibrated\)"), ""),
