@@ -118,6 +118,24 @@ std::vector<std::string> keys_without_effect(const RunConfig& config) {
   return lines;
 }
 
+std::optional<std::string> why_receives_change_nothing(const RunConfig& config, const RepeatedSchedule& step,
+                                                       const MemoryPrediction& memory) {
+  const bool own = config.machine.software == "plumbline";
+  const bool even = config.mixture.routing == MixtureConfig().routing;
+  if (!own || !even || config.parallel.pipeline == 1 || !config.parallel.effective_overlap_p2p_comm())
+    return std::nullopt;
+  RunConfig in_turn = config;
+  in_turn.parallel.overlap_p2p_comm = false;
+  const MemoryPrediction without = predict_memory(in_turn, step);
+  const bool same = std::ranges::equal(
+      memory.ranks, without.ranks,
+      [](const RankMemory& a, const RankMemory& b) { return a.peak == b.peak && a.at == b.at; });
+  if (!same) return std::nullopt;
+  return "overlap_p2p_comm: found true, without effect on this prediction: no peak of memory holds a receive "
+         "that is "
+         "posted ahead, and times are those of true either way";
+}
+
 std::vector<std::string> when_without_effect(std::string_view key) {
   std::vector<std::string> lines;
   for (const IgnoredKey& rule : kIgnored) {

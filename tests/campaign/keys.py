@@ -35,11 +35,9 @@ PREDICTED = {
     "ddp_bucket_size": "1000000000", "memory_budget": "1MiB", "nccl_ub": "true", "emulated_time_factor": "0.5",
     "emulated_clock": "virtual", "mtp_num_layers": "1", "mtp_loss_scaling_factor": "0.5",
     "distillation_temperature": "2"}
-# Where a prediction need not change: what auto means there, clocks of runs, and formats of equal size and speed. To be
-# explained: zero-bubble steps are predicted alike with and without overlap_p2p_comm.
+# Where a prediction need not change: what auto means there, clocks of runs, and formats of equal size and speed.
 EXPECTED = {("overlap_param_gather", "zero_stage", "3"), ("emulated_time_factor", "backend", "emulated"),
-            ("emulated_clock", "backend", "emulated"), ("fp8_format", "precision", "fp8"),
-            ("overlap_p2p_comm", "pipeline_schedule", "zb-auto")}
+            ("emulated_clock", "backend", "emulated"), ("fp8_format", "precision", "fp8")}
 EXECUTED = {"seed": "5", "learning_rate": "0.5", "weight_decay": "90", "clip_grad": "0.01", "hidden_dropout": "0.2",
             "attention_dropout": "0.2", "steps": "5", "warmup_steps": "3", "precision": "bf16", "fp8_format": "e4m3",
             "moe_aux_loss_coeff": "5", "moe_z_loss_coeff": "5", "fp8_margin": "9", "optimizer": "sgd"}
