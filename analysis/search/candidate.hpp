@@ -54,8 +54,8 @@ struct Candidate {
   Bytes peak;
   StepTime time;  // as predict() gives it
   Fit fit;        // likewise
-  Bytes
-      device;  // device memory of the fullest rank, without the allocator's margin; 0: the profile does not know
+  Bytes device;   // of the fullest rank, without the allocator's margin; 0: the profile does not know
+  Throughput throughput{};
 };
 
 }  // namespace plumbline

@@ -117,8 +117,12 @@ Candidate Evaluator::predicted(const SearchKeys& keys) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(keys);
   const Prediction prediction = predict(config_, entry->step, hardware_, framework_);
-  return {keys, prediction.memory.peak, prediction.time, prediction.fit,
-          prediction.device ? prediction.device->fullest().total() : Bytes{}};
+  return {keys,
+          prediction.memory.peak,
+          prediction.time,
+          prediction.fit,
+          prediction.device ? prediction.device->fullest().total() : Bytes{},
+          prediction.throughput};
 }
 
 }  // namespace plumbline

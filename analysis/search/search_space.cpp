@@ -126,9 +126,12 @@ class RegionVisit {
       return;
     }
     const int groups = keys.recompute == Recompute::full ? most_layers : 1;
+    // What the software decides by itself is not varied: layouts would be listed several times.
+    const bool one_sharding = framework_ != nullptr && framework_->sharded;
+    const bool one_gradient = framework_ != nullptr && framework_->gradient_bytes <= 2;
     for (int group = 1; group <= groups; ++group) {
       keys.recompute_layers = group;
-      for (int zero = 0; zero <= (keys.data * keys.context > 1 ? 3 : 0); ++zero) {
+      for (int zero = 0; zero <= (keys.data * keys.context > 1 && !one_sharding ? 3 : 0); ++zero) {
         keys.zero = zero;
         if (zero > 0 && config_.model.mixture) {
           set_keys(keys, config_);
@@ -136,6 +139,7 @@ class RegionVisit {
             continue;
         }
         for (const bool half_gradients : {false, true}) {
+          if (half_gradients && one_gradient) continue;
           keys.half_gradients = half_gradients;
           visit_(keys);
         }
@@ -185,10 +189,18 @@ void add_expert_splits(const RunConfig& config, SearchRegion region, int most,
 
 }  // namespace
 
+int context_for_sequence(std::int64_t seq_length) {
+  constexpr std::int64_t kTokensOfRank = 8192;
+  constexpr std::int64_t kMost = 32;
+  return static_cast<int>(std::clamp<std::int64_t>(seq_length / kTokensOfRank, 1, kMost));
+}
+
 std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLimits& limits) {
   const std::vector<TokenDispatcher> dispatchers = dispatchers_of(config);
   std::vector<SearchRegion> regions;
   const int world = config.parallel.world_size;
+  const int most_context =
+      limits.context > 0 ? limits.context : context_for_sequence(config.batch.seq_length);
   const auto batch = static_cast<int>(config.batch.global_batch_size);
   constexpr int kMostStages = 256;
   for (const int tensor : divisors(world)) {
@@ -196,7 +208,7 @@ std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLi
     for (const int pipeline : divisors(world / tensor)) {
       if (pipeline > config.model.layers || pipeline > kMostStages) continue;
       for (const int context : divisors(world / tensor / pipeline)) {
-        if (context > limits.context) break;
+        if (context > most_context) break;
         const int data = world / tensor / pipeline / context;
         if (batch % data != 0) continue;
         for (const int micro_batch : divisors(batch / data)) {

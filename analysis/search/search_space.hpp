@@ -1,6 +1,7 @@
 // Every combination of the searched keys that a model, a batch and a number of accelerators allow.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,9 +24,12 @@ struct SearchRegion {
 
 /// How far a search goes where more ranks of one kind are seldom better.
 struct SearchLimits {
-  int context = 1;  // largest context parallel size, with every cp_comm_type
+  int context = 0;  // largest context parallel size, with every cp_comm_type; 0: context_for_sequence()
   int expert = 0;   // largest expert parallel size; 0: as many as there are experts
 };
+
+/// Largest context parallel size that a sequence asks for: every rank keeps at least 8192 tokens; at most 32.
+int context_for_sequence(std::int64_t seq_length);
 
 /// The layouts of `config` (its world_size, model and batch). Where experts are spread, expert tensor sizes that divide
 /// the tensor size, and the dispatchers of the software unless `config` names one.

@@ -231,7 +231,9 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
     }
   }
   std::stable_sort(limits.changes.begin(), limits.changes.end(),
-                   [](const ChangedKey& a, const ChangedKey& b) { return a.step < b.step; });
+                   [](const ChangedKey& a, const ChangedKey& b) {
+                     return a.fit.fits != b.fit.fits ? a.fit.fits : a.step < b.step;
+                   });
   return limits;
 }
 

@@ -29,7 +29,8 @@ struct Limits {
   Bytes peak;
   Fit fit;
   std::vector<Elasticity> hardware;  // largest effect first
-  std::vector<ChangedKey> changes;   // fastest first; only what why_invalid does not refuse
+  std::vector<ChangedKey>
+      changes;  // those that fit, then the others, fastest first; only what why_invalid does not refuse
 };
 
 /// Every figure is a prediction of its own. `hardware` is an accelerator of clusters.json. Throws InputError

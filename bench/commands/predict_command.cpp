@@ -21,6 +21,7 @@
 #include "bench/evaluate/what_would_fit.hpp"
 #include "bench/text/still_working.hpp"
 #include "bench/views/predict_formulas.hpp"
+#include "bench/views/prediction_summary.hpp"
 #include "bench/views/prediction_trust.hpp"
 #include "bench/views/routing_report.hpp"
 #include "bench/views/sensitivity_report.hpp"
@@ -122,6 +123,8 @@ int predict_one(const PredictOptions& options) {
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
     say(fmt::format("note: {}\n", doubt));
   for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
+  if (const auto idle = why_receives_change_nothing(config, step, prediction.memory))
+    say(fmt::format("note: {}\n", *idle));
   std::optional<RoutingInterval> routings;
   if (options.routings > 0) {
     working.now("drawing routings");
@@ -140,7 +143,8 @@ int predict_one(const PredictOptions& options) {
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", output_json(json, 2));
   } else {
-    fmt::print("{}{}", side_by_side(record), trust_text(config, hardware, prediction));
+    fmt::print("{}{}{}", prediction_summary(config, record, prediction), side_by_side(record),
+               trust_text(config, hardware, prediction));
     if (!options.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
     if (routings) fmt::print("{}", describe(*routings, config, prediction.fit.budget));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));

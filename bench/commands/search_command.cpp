@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <thread>
 
 #include "analysis/hardware/hardware.hpp"
@@ -13,11 +16,13 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/launch/launch_agent.hpp"
 #include "bench/text/progress.hpp"
 #include "bench/views/search_report.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
 namespace {
@@ -27,6 +32,7 @@ struct SearchOptions {
   int top = 10;
   int threads = 0;
   SearchLimits limits;
+  std::optional<int> most_context;  // nothing: as the sequence asks for
   bool json = false;
   bool quiet = false;
 };
@@ -57,6 +63,36 @@ std::string ways_of_best(RunConfig config, const Candidate& best, const Hardware
   return context_report(config, schedule, predict(config, schedule, hardware), hardware);
 }
 
+/// The word as a shell takes it, in quotes where it needs them.
+std::string pasted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,/:=+@%";
+  return !word.empty() && word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
+}
+
+/// `predict` of one candidate: what was asked, and the candidate's keys where they are not those of the question.
+std::string command_of(const ConfigOptions& asked, const RunConfig& config, const Candidate& candidate) {
+  const auto settings = settings_of(candidate);
+  std::string command = "plumbline predict";
+  if (!asked.source.empty()) command += " " + pasted(asked.source);
+  const auto add = [&](const ConfigKey& key, const std::string& value) {
+    command += fmt::format(" --{} {}", key.alias.empty() ? key.flag() : key.alias, pasted(value));
+  };
+  for (const Override& given : asked.overrides()) {
+    const ConfigKey& key = get_config_key(given.key, "search");
+    const bool searched =
+        std::ranges::any_of(settings, [&](const auto& each) { return each.first == key.name; });
+    if (!searched) add(key, given.value);
+  }
+  if (!asked.gives("world_size"))
+    add(*find_config_key("world_size"), std::to_string(config.parallel.world_size));
+  for (const auto& [name, value] : settings) {
+    const ConfigKey& key = *find_config_key(name);
+    if (name == "data_parallel_size" || asked.gives(name) || key.print(config) != value) add(key, value);
+  }
+  return command;
+}
+
 double in_gib(Bytes bytes) {
   return static_cast<double>(bytes.value) / kBytesPerGiB;
 }
@@ -65,8 +101,8 @@ int run_search(const SearchOptions& options) {
   if (options.top < 1 || options.top > 10000) {
     throw InputError(fmt::format("search: --top {}: expected 1 to 10000", options.top));
   }
-  if (options.limits.context < 1 || options.limits.context > 4096) {
-    throw InputError(fmt::format("search: --max-cp {}: expected 1 to 4096", options.limits.context));
+  if (options.most_context && (*options.most_context < 1 || *options.most_context > 4096)) {
+    throw InputError(fmt::format("search: --max-cp {}: expected 1 to 4096", *options.most_context));
   }
   if (options.limits.expert < 0 || options.limits.expert > 4096) {
     throw InputError(
@@ -118,6 +154,7 @@ int run_search(const SearchOptions& options) {
   request.config = config;
   request.top = options.top;
   request.limits = options.limits;
+  request.limits.context = options.most_context.value_or(context_for_sequence(config.batch.seq_length));
   request.threads = options.threads > 0 ? std::min(options.threads, 256)
                                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
@@ -140,8 +177,14 @@ int run_search(const SearchOptions& options) {
         fmt::format("search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}",
                     result.configurations, in_gib(limit.limit), smallest, what_would_fit(request, hardware)));
   }
-  SearchContext context{config.machine.hardware, limit.limit, limit.by_device, seconds, options.limits, ""};
-  context.ways = ways_of_best(config, result.best.front(), hardware);
+  SearchContext context{config.machine.hardware,
+                        limit.limit,
+                        limit.by_device,
+                        seconds,
+                        request.limits.context,
+                        request.limits.expert,
+                        ways_of_best(config, result.best.front(), hardware),
+                        [&](const Candidate& c) { return command_of(options.config, config, c); }};
   fmt::print("{}", options.json ? search_json(result, context) : search_text(result, context));
   return static_cast<int>(ExitCode::done);
 }
@@ -156,9 +199,11 @@ void add_search_command(CLI::App& app, CommandAction& action) {
   command->add_option("--top", options->top, "Configurations to print, best first")->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: one per processor")->capture_default_str();
   command
-      ->add_option("--max-cp", options->limits.context,
-                   "Try context parallel sizes up to this one, with every cp_comm_type")
-      ->capture_default_str();
+      ->add_option(
+          "--max-cp", options->most_context,
+          "Try context parallel sizes up to this one, with every cp_comm_type; default: as long as a "
+          "rank keeps 8192 tokens of a sequence, at most 32")
+      ->type_name("INT");
   command
       ->add_option("--max-ep", options->limits.expert,
                    "Of a mixture, try expert parallel sizes up to this one, with every expert tensor size "

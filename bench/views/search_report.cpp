@@ -17,8 +17,8 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 std::vector<std::string> not_searched(const SearchContext& context) {
   std::vector<std::string> keys;
-  if (context.limits.context == 1) keys.emplace_back("context_parallel_size");
-  if (context.limits.expert == 1) keys.emplace_back("expert_model_parallel_size");
+  if (context.context == 1) keys.emplace_back("context_parallel_size");
+  if (context.expert == 1) keys.emplace_back("expert_model_parallel_size");
   keys.emplace_back("fp8_format");
   return keys;
 }
@@ -35,7 +35,8 @@ std::string_view granularity_of(Recompute recompute) {
   return "none";
 }
 
-/// The configuration keys of a candidate, as a run's file would set them.
+}  // namespace
+
 Settings settings_of(const Candidate& c) {
   const SearchKeys& keys = c.keys;
   const HierarchicalContext sizes = hierarchical_of(keys);
@@ -64,7 +65,9 @@ Settings settings_of(const Candidate& c) {
   };
 }
 
-nlohmann::ordered_json json_of(const Candidate& c) {
+namespace {
+
+nlohmann::ordered_json json_of(const Candidate& c, const SearchContext& context) {
   nlohmann::ordered_json config;
   for (const auto& [key, value] : settings_of(c)) {
     const bool number = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
@@ -86,7 +89,12 @@ nlohmann::ordered_json json_of(const Candidate& c) {
           {"exposed_tensor_s", c.time.exposed_tensor.value},
           {"exposed_pipeline_s", c.time.exposed_pipeline.value},
           {"exposed_data_s", c.time.exposed_data.value},
-          {"optimizer_s", c.time.optimizer.value}};
+          {"optimizer_s", c.time.optimizer.value},
+          {"tokens_per_s", c.throughput.tokens_per_s},
+          {"tokens_per_s_per_gpu", c.throughput.tokens_per_s_per_gpu},
+          {"model_tflops_per_gpu", c.throughput.model_tflops_per_gpu},
+          {"mfu", c.throughput.mfu},
+          {"command", context.command(c)}};
 }
 
 double gib(Bytes bytes) {
@@ -96,15 +104,25 @@ double gib(Bytes bytes) {
 std::string table_of(const std::vector<Candidate>& list) {
   const auto cell = [](bool known, Bytes bytes) { return known ? fmt::format(" {:>8.2f}", gib(bytes)) : ""; };
   const bool known = !list.empty() && list.front().device.value > 0;
-  std::string text = fmt::format("{:>9} {:>8}{} {:>8} {:>7} {:>7} {:>6} {:>6}  {}\n", "step s", "GiB",
-                                 known ? "   device   needed" : "", "compute", "tensor", "pipe", "data",
-                                 "optim", "configuration");
+  std::string text = fmt::format("{:>3} {:>9} {:>10} {:>6} {:>8}{} {:>8} {:>7} {:>7} {:>6} {:>6}  {}\n", "#",
+                                 "step s", "tokens/s", "MFU %", "GiB", known ? "   device   needed" : "",
+                                 "compute", "tensor", "pipe", "data", "optim", "configuration");
+  int number = 0;
   for (const Candidate& c : list) {
-    text += fmt::format("{:>9.4f} {:>8.2f}{}{} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}\n",
-                        c.time.step.value, gib(c.peak), cell(known, c.device), cell(known, c.fit.needed),
-                        c.time.compute.value, c.time.exposed_tensor.value, c.time.exposed_pipeline.value,
-                        c.time.exposed_data.value, c.time.optimizer.value, describe_candidate(c));
+    text += fmt::format(
+        "{:>3} {:>9.4f} {:>10.0f} {:>6.1f} {:>8.2f}{}{} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}{}\n",
+        ++number, c.time.step.value, c.throughput.tokens_per_s, 100 * c.throughput.mfu, gib(c.peak),
+        cell(known, c.device), cell(known, c.fit.needed), c.time.compute.value, c.time.exposed_tensor.value,
+        c.time.exposed_pipeline.value, c.time.exposed_data.value, c.time.optimizer.value,
+        describe_candidate(c), c.fit.fits ? "" : " (does not fit)");
   }
+  return text;
+}
+
+std::string commands_of(const std::vector<Candidate>& list, const SearchContext& context) {
+  std::string text;
+  int number = 0;
+  for (const Candidate& c : list) text += fmt::format("{:>3} {}\n", ++number, context.command(c));
   return text;
 }
 
@@ -171,6 +189,7 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   text += table_of(result.best);
   if (context.by_device)
     text += "GiB: tensors; device: device memory; needed: with the allocator's margin, which must fit\n";
+  text += "\nas commands:\n" + commands_of(result.best, context);
   if (result.best.size() > 1) {
     text += fmt::format("\nwhy not the second: {}\n", why_second(result.best[0], result.best[1]));
   }
@@ -179,7 +198,7 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   for (const Candidate& c : result.front) {
     if (shown.empty() || c.time.step.value < 0.97 * shown.back().time.step.value) shown.push_back(c);
   }
-  text += "\nless memory against less time (no other is both smaller and faster):\n";
+  text += "\nless memory against less time (no other is both smaller and faster; commands: --json):\n";
   text += table_of(shown);
   if (!context.ways.empty()) text += fmt::format("\nof the best, by {}", context.ways);
   text += fmt::format("\nnot searched: {} (ask `predict` about one configuration)\n",
@@ -197,10 +216,10 @@ std::string search_json(const SearchResult& result, const SearchContext& context
   json["seconds"] = context.seconds;
   json["not_searched"] = not_searched(context);
   auto& best = json["best"] = nlohmann::ordered_json::array();
-  for (const Candidate& c : result.best) best.push_back(json_of(c));
+  for (const Candidate& c : result.best) best.push_back(json_of(c, context));
   if (result.best.size() > 1) json["why_not_second"] = why_second(result.best[0], result.best[1]);
   auto& front = json["front"] = nlohmann::ordered_json::array();
-  for (const Candidate& c : result.front) front.push_back(json_of(c));
+  for (const Candidate& c : result.front) front.push_back(json_of(c, context));
   return output_json(json, 2) + "\n";
 }
 

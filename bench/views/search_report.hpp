@@ -1,7 +1,10 @@
 // What a search found, as text and JSON.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "analysis/search/search.hpp"
 
@@ -12,9 +15,15 @@ struct SearchContext {
   Bytes limit;             // of the memory of a rank, see Fit
   bool by_device = false;  // likewise
   double seconds = 0;      // the search took
-  SearchLimits limits;
-  std::string ways;  // of the best with context parallelism: context_report()'s lines
+  int context = 1;         // largest context parallel size that was tried
+  int expert = 0;          // likewise; 0: as many as there are experts
+  std::string ways;        // of the best with context parallelism: context_report()'s lines
+  /// The command line that predicts a candidate alone.
+  std::function<std::string(const Candidate&)> command;
 };
+
+/// The configuration keys of a candidate, as a run's file would set them.
+std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate);
 
 /// "tp 2, pp 16, dp 2, v-half, ...": only what is not the default.
 std::string describe_candidate(const Candidate& candidate);

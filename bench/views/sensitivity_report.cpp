@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "analysis/hardware/hardware.hpp"
@@ -24,17 +26,26 @@ double gib_of(Bytes bytes) {
 
 std::string what_limits_text(const RunConfig& config) {
   const Limits limits = limits_of(config);
-  std::string text = fmt::format(
-      "what limits it (step {:.4f} s)\n\none percent more of a constant of {} changes the step by\n",
-      limits.step.value, config.machine.hardware);
+  std::string text = fmt::format("what limits it (step {:.4f} s)\n", limits.step.value);
+  for (const bool fits : {true, false}) {
+    const auto line =
+        std::ranges::find_if(limits.changes, [&](const ChangedKey& c) { return c.fit.fits == fits; });
+    if (line == limits.changes.end()) {
+      if (fits) text += "\nno single change of the configuration fits\n";
+      continue;
+    }
+    text += fits ? "\none change of the configuration, of those that fit\n" : "\nof those that do not fit\n";
+    for (const ChangedKey& change : limits.changes) {
+      if (change.fit.fits != fits) continue;
+      text += fmt::format("  {:>+8.2f} %  {:>8.2f} GiB  {}\n", 100 * (change.step / limits.step - 1),
+                          gib_of(change.peak), change.what);
+    }
+  }
+  text +=
+      fmt::format("\none percent more of a constant of {} changes the step by\n", config.machine.hardware);
   for (const Elasticity& e : limits.hardware) {
     if (std::abs(e.elasticity) < 5e-4) continue;
     text += fmt::format("  {:>+8.3f} %  {} ({:g})\n", e.elasticity, e.constant, e.value);
-  }
-  text += "\none change of the configuration\n";
-  for (const ChangedKey& change : limits.changes) {
-    text += fmt::format("  {:>+8.2f} %  {:>8.2f} GiB  {}{}\n", 100 * (change.step / limits.step - 1),
-                        gib_of(change.peak), change.what, change.fit.fits ? "" : " (does not fit)");
   }
   return text;
 }

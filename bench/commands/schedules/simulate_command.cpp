@@ -129,6 +129,12 @@ int simulate_schedule(SimulateOptions options) {
   options.source.name_or_file = options.file.empty() ? options.name : options.file;
   const std::string text = read_text_file(options.costs, kMaxCostsBytes);
   if (!options.compare.empty()) {
+    for (const auto& [name, given] : {std::pair{"--svg", !options.svg.empty()},
+                                      {"--trace", !options.trace.empty()},
+                                      {"--timeline", options.timeline}}) {
+      if (given)
+        throw InputError(fmt::format("{}: found with --compare, expected one schedule; remove one", name));
+    }
     std::vector<std::string> names = {options.source.name_or_file};
     names.insert(names.end(), options.compare.begin(), options.compare.end());
     fmt::print("{}", compare_schedules(options.source, names, &text,

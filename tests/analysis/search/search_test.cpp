@@ -52,7 +52,8 @@ std::vector<Candidate> all_candidates(const SearchRequest& request, bool selecti
       try {
         const Prediction prediction = predict(config, step_for(config), hardware());
         all.push_back({keys, prediction.memory.peak, prediction.time, prediction.fit,
-                       prediction.device ? prediction.device->fullest().total() : Bytes{}});
+                       prediction.device ? prediction.device->fullest().total() : Bytes{},
+                       prediction.throughput});
       } catch (const InputError&) {
         // The schedule does not allow the sizes.
       }
@@ -134,6 +135,8 @@ TEST(Search, SharesSequencesWhereOneIsTooLong) {
   request.config.batch = {.seq_length = 65536, .micro_batch_size = 1, .global_batch_size = 1};
   request.config.machine.memory_budget = {std::int64_t{9} << 30U};
   request.top = 5;
+  EXPECT_GT(searched(request).best.front().keys.context, 1) << "65536 tokens ask for it";
+  request.limits.context = 1;
   EXPECT_TRUE(searched(request).best.empty() || searched(request).best.front().keys.context == 1);
   request.limits.context = 4;
   const SearchResult result = searched(request);

@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
@@ -109,6 +112,71 @@ TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
   EXPECT_THAT(shared.out, ContainsRegex("dp 1 cp [248] (p2p|a2a|all_gather) mbs 1"));
   EXPECT_THAT(shared.out, HasSubstr("of the best, by cp_comm_type: seconds per step"));
   EXPECT_THAT(shared.out, HasSubstr("not searched: fp8_format"));
+}
+
+/// A proposal's command predicts the proposal; none is there twice, and what does not fit says so.
+TEST_F(ValidateSearch, ProposalsAreCommandsThatPredictThem) {
+  write("odd name.yaml", "model: llama-3.1-8b\nhardware: h100-sxm-80gb\nseq_length: 8192\n");
+  for (const char* request : {"search llama-3.1-70b --gpus 64 --gbs 64 --seq-length 8192 --hardware "
+                              "h100-sxm-80gb --precision bf16 --software "
+                              "torchtitan --tp 2",
+                              "search 'odd name.yaml' --gpus 16 --set global_batch_size=16 --mbs 1",
+                              "search llama-3.1-8b --gpus 16 --gbs 2 --seq-length 65536 --hardware "
+                              "h100-sxm-80gb --precision bf16 --software "
+                              "megatron-core"}) {
+    SCOPED_TRACE(request);
+    const Said outcome = plumbline(std::string(request) + " --top 6 --json");
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const nlohmann::json json = nlohmann::json::parse(outcome.out);
+    const auto figures = [](const nlohmann::json& c) {
+      return c["step_s"].dump() + c["peak_bytes"].dump() + c["config"]["tensor_model_parallel_size"].dump() +
+             c["config"]["pipeline_model_parallel_size"].dump();
+    };
+    std::set<std::string> seen;
+    for (const nlohmann::json& best : json["best"])
+      EXPECT_TRUE(seen.insert(figures(best)).second) << best.dump();
+    for (const nlohmann::json& proposed : {json["best"][0], json["best"][5], json["front"].back()}) {
+      const std::string command = proposed["command"];
+      ASSERT_EQ(command.rfind("plumbline ", 0), 0U);
+      const Said said = plumbline(command.substr(10) + " --json");
+      EXPECT_EQ(said.exit_code, proposed["fits"] ? 0 : 3) << command << said.err;
+      const nlohmann::json prediction = nlohmann::json::parse(said.out)["prediction"];
+      EXPECT_EQ(prediction["time"]["step_s"], proposed["step_s"]) << command;
+      EXPECT_EQ(prediction["memory"]["peak_bytes"], proposed["peak_bytes"]) << command;
+      for (const char* rate : {"tokens_per_s", "mfu"})
+        EXPECT_EQ(prediction["throughput"][rate], proposed[rate]);
+    }
+    const Said text = plumbline(std::string(request) + " --top 3");
+    EXPECT_THAT(text.out, HasSubstr("tokens/s"));
+    EXPECT_THAT(text.out, HasSubstr("\n  1 plumbline predict "));
+    const bool some_do_not =
+        std::ranges::any_of(json["front"], [](const auto& each) { return !each["fits"]; });
+    EXPECT_EQ(text.out.find("(does not fit)") != std::string::npos, some_do_not);
+    EXPECT_EQ(some_do_not, std::string_view(request).find("70b") != std::string_view::npos);
+  }
+}
+
+/// What fits comes first, whatever is fastest.
+TEST_F(ValidateSearch, WhatLimitsLeadsWithWhatFits) {
+  const Said outcome = plumbline(
+      "predict llama-3.1-8b --gpus 8 --gbs 64 --tp 2 --seq-length 8192 --hardware h100-sxm-80gb --precision "
+      "bf16 "
+      "--what-limits --json");
+  const nlohmann::json changes = nlohmann::json::parse(outcome.out)["what_limits"]["changes"];
+  bool fits = true;
+  double before = 0;
+  int kinds = 1;
+  for (const nlohmann::json& change : changes) {
+    if (change["fits"] != fits) {
+      ++kinds;
+      before = 0;
+    }
+    fits = change["fits"];
+    EXPECT_LE(before, change["step_s"]);
+    before = change["step_s"];
+  }
+  EXPECT_EQ(kinds, 2) << changes.dump();
+  EXPECT_FALSE(fits);
 }
 
 /// Everything that is proposed can be predicted: what the search knows of legality is what `predict` is asked.

@@ -1,0 +1,16 @@
+// First lines of `predict`: the question, the verdict, and memory by pipeline rank.
+#pragma once
+
+#include <string>
+
+#include "analysis/predict/predict.hpp"
+#include "bench/record/record.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// Model, accelerators, parallel sizes, batch, precision, sharding, recomputation and software; "fits: 50.1 of 79.2 GiB
+/// (63 %), largest: activations"; and a line per pipeline rank, equal neighbours in one. `record` is the prediction's.
+std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction);
+
+}  // namespace plumbline
