@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "analysis/simulate/costs_json.hpp"
 #include "analysis/simulate/critical_path.hpp"
