@@ -10,6 +10,7 @@
 #include "analysis/memory/device_memory.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/fit.hpp"
+#include "analysis/predict/prediction_rows.hpp"
 #include "analysis/time/time_model.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
@@ -31,9 +32,6 @@ struct Prediction {
   VocabularyOverlap vocabulary{};
   std::vector<CostLine> lines;  // where the time of each stage comes from
 };
-
-/// What of the configuration the hardware cannot do, in one line: what was found, what to change.
-std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
 
 /// Throws InputError when why_unpredictable has a reason.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware);

@@ -113,12 +113,11 @@ class RegionVisit {
     const ScheduleTraits& traits = search_traits(keys.schedule);
     if (traits.any_chunks() ? keys.chunks < 2 : keys.chunks != traits.parts()) return;
     if (keys.pipeline == 1 && keys.schedule != 0) return;
-    const ScheduleTraits* with_passes = find_with_passes(traits.name, keys.vocabulary);
-    if (with_passes == nullptr) return;
-    if (framework_ != nullptr && keys.pipeline > 1 && !framework_->runs(with_passes->name)) return;
+    if (find_with_passes(traits.name, keys.vocabulary) == nullptr) return;
     if (traits.whole_groups && microbatches_ % keys.pipeline != 0) return;
     // What else is varied below is always possible.
     set_keys(keys, config_);
+    if (why_unsearched(config_)) return;
     auto reason = why_invalid(config_);
     if (!reason && (keys.context > 1 || config_.spreads_experts())) reason = why_unpredictable(config_);
     if (reason) {

@@ -57,10 +57,7 @@ struct Variant {
 class Variants {
  public:
   explicit Variants(const RunConfig& config)
-      : config_(config),
-        framework_(framework_of(config)),
-        keys_(keys_of(config)),
-        batch_(config.batch.global_batch_size) {
+      : config_(config), keys_(keys_of(config)), batch_(config.batch.global_batch_size) {
     layouts();
     sizes();
     switches();
@@ -74,10 +71,6 @@ class Variants {
     if (per_step < 1 || batch_ % per_step != 0) return;
     if (std::int64_t{keys.pipeline} * keys.chunks > config_.model.layers) return;
     if (keys.pipeline == 1 && (keys.chunks > 1 || keys.vocabulary != VocabPasses::none)) return;
-    const ScheduleTraits* schedule = find_with_passes(search_traits(keys.schedule).name, keys.vocabulary);
-    if (framework_ != nullptr && keys.pipeline > 1 && schedule != nullptr &&
-        !framework_->runs(schedule->name))
-      return;
     list.push_back({what, keys});
   }
 
@@ -165,7 +158,6 @@ class Variants {
   }
 
   const RunConfig& config_;
-  const cluster::Software* framework_;
   SearchKeys keys_;
   std::int64_t batch_;
 };
@@ -222,7 +214,7 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
   RunConfig other = config;
   for (const Variant& variant : variants.list) {
     set_keys(variant.keys, other);
-    if (why_invalid(other)) continue;
+    if (why_invalid(other) || why_unsearched(other)) continue;
     try {
       const Prediction then = predict(other, make(other), hardware);
       limits.changes.push_back({variant.what, then.time.step, then.memory.peak, then.fit});

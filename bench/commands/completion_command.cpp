@@ -68,7 +68,7 @@ Completions values_of(const CLI::App& app, const CLI::App& command, const CLI::O
       return values_of_key(*key);
   }
   if (name == "help") {
-    Completions topics = names(std::vector<std::string>{"configuration", "glossary"}, {});
+    Completions topics = names(std::vector<std::string>{"configuration", "compatibility", "glossary"}, {});
     for (const ConfigKey& key : config_keys()) topics.candidates.push_back({key.name, "configuration key"});
     for (const CLI::App* each :
          app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); }))

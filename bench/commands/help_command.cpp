@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/commands/compatibility_page.hpp"
 #include "bench/evaluate/keys_without_effect.hpp"
 #include "bench/help/config_notes.hpp"
 #include "bench/help/glossary.hpp"
@@ -72,7 +73,7 @@ std::string key_text(const ConfigKey& key, const TextStyle& style) {
 
 /// The command, key or term whose name is most like it.
 std::string nearest_topic(const CLI::App& app, const std::string& topic) {
-  std::vector<std::string> names = {"configuration", "glossary"};
+  std::vector<std::string> names = {"configuration", "compatibility", "glossary"};
   for (const CLI::App* command :
        app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
     names.push_back(command->get_name());
@@ -95,13 +96,17 @@ int print_help(const CLI::App& app, const HelpOptions& options) {
        app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); })) {
     if (command->get_name() == topic) return print(page_of(*command));
   }
+  if (topic == "compatibility" && options.format == "text") {
+    fmt::print("{}", compatibility_page(style));
+    return static_cast<int>(ExitCode::done);
+  }
   const ConfigKey* key = key_of_topic(topic);
   std::vector<Term> terms = topic == "glossary" ? glossary() : find_terms(topic);
   if (key != nullptr && terms.size() > 1) terms.clear();  // not the topic, but terms with the word in them
   if (key == nullptr && terms.empty()) {
     throw InputError(fmt::format(
         "help: nothing about \"{}\", did you mean {}? Expected a command, configuration, one of its "
-        "keys, glossary, or a term of the glossary",
+        "keys, compatibility, glossary, or a term of the glossary",
         printable(topic), nearest_topic(app, topic)));
   }
   if (options.format == "man")
@@ -122,8 +127,9 @@ void add_help_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("help", "Print the manual of the program, a command or a term");
   const auto options = std::make_shared<HelpOptions>();
   command
-      ->add_option("topic", options->topic,
-                   "A command, configuration, one of its keys, glossary, or a term of the glossary")
+      ->add_option(
+          "topic", options->topic,
+          "A command, configuration, one of its keys, compatibility, glossary, or a term of the glossary")
       ->type_name("TOPIC");
   command->add_option("--format", options->format, "Text for the terminal, or a page for man(1)")
       ->check(CLI::IsMember(std::vector<std::string>{"text", "man"}));

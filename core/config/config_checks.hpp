@@ -1,4 +1,4 @@
-// Whether a configuration can be: sizes that divide, keys that go together, what this build executes.
+// Refusals of configurations, made by the table of what goes together (compatibility.hpp).
 #pragma once
 
 #include <optional>
@@ -10,9 +10,6 @@ namespace plumbline {
 
 /// Why a configuration cannot run (sizes that do not divide, …), or empty. One line: key, found, expected.
 std::optional<std::string> why_invalid(const RunConfig& config);
-
-/// The part of why_invalid about a teacher: why it contradicts the rest of the configuration, or empty.
-std::optional<std::string> why_distillation_invalid(const RunConfig& config);
 
 /// Why a valid configuration cannot be executed by this build (prediction may still know it), or empty. One
 /// line that names the key.

@@ -91,8 +91,6 @@ int ends_without_layers(const RunConfig& config) {
 std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config) {
   const std::string& text = config.parallel.layer_distribution;
   if (text == "even") return std::nullopt;
-  if (config.distillation.teacher)
-    return "layer_distribution: found another than even with a teacher, expected even";
   if (text == "balanced") return std::nullopt;
   const std::vector<int> layers = numbers(text);
   if (layers.empty()) {

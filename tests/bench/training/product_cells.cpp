@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "bench/evaluate/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/schedule/schedule_traits.hpp"
 #include "tests/bench/training/covering.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -15,25 +17,22 @@ namespace plumbline::training {
 namespace {
 
 struct Pipeline {
-  const char* schedule;
-  const char* vocabulary = "none";
+  std::string schedule;
+  VocabPasses vocabulary = VocabPasses::none;
 };
-constexpr Pipeline kSchedules[] = {{"gpipe"},
-                                   {"1f1b"},
-                                   {"interleaved"},
-                                   {"zb-h1"},
-                                   {"zb-h2"},
-                                   {"zb-auto"},
-                                   {"zb-v"},
-                                   {"v-half"},
-                                   {"v-min"},
-                                   {"dualpipe"},
-                                   {"dualpipev"},
-                                   {"1f1b", "vocab-1"},
-                                   {"1f1b", "vocab-2"},
-                                   {"1f1b", "interlaced"},
-                                   {"v-half", "vocab-1"},
-                                   {"v-half", "vocab-2"}};
+/// Every schedule that is built in but those with a teacher; vocabulary passes stand with the schedule that
+/// they are added to.
+const std::vector<Pipeline>& pipelines() {
+  static const std::vector<Pipeline> kPipelines = [] {
+    std::vector<Pipeline> list;
+    for (const ScheduleTraits& traits : known_schedules()) {
+      if (!traits.teacher)
+        list.push_back({std::string(traits.base.empty() ? traits.name : traits.base), traits.vocab});
+    }
+    return list;
+  }();
+  return kPipelines;
+}
 constexpr std::size_t k1F1B = 1;
 constexpr std::size_t kZeroStages = 4;
 constexpr std::size_t kSequences = 3;  // off, on, on with overlapped collectives
@@ -128,9 +127,7 @@ void set_groups(ModelConfig& model) {
 }
 constexpr Switches kMixtures[] = {
     {" mixture", set_mixture}, {" shared expert", set_shared_expert}, {" groups of experts", set_groups}};
-constexpr std::size_t kSharedNorm = 3;
 constexpr std::size_t kFirstGlm = 4;
-constexpr std::size_t kNormedOutput = 5;
 
 /// How ranks share sequences, and what linear layers work in then.
 struct Sharing {
@@ -146,15 +143,9 @@ constexpr std::size_t kSharingsOfExperts = 2;
 /// How tokens get to experts, and how many of them.
 enum Dispatching : std::size_t { kSent, kGathered, kDropped, kPadded, kDispatches };
 
-/// Where ranks share sequences, kLinear is one of kSharings; with experts, one of the first of them with one kind of dispatch.
+/// Where ranks share sequences, kLinear is one of kSharings; with experts, one of the first of them with one
+/// kind of dispatch.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
-
-/// What the switches do not go together with.
-bool switches_allow(const Row& row) {
-  if (row[kModel] == kFirstGlm) return row[kLinear] == 0;
-  return (row[kModel] != kNormedOutput && row[kModel] != kSharedNorm) ||
-         std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
-}
 
 std::vector<Layout> product_layouts(int ranks) {
   std::vector<Layout> layouts;
@@ -193,8 +184,8 @@ Dispatching dispatch_of(const Row& row) {
   return static_cast<Dispatching>(row[kLinear] / kSharingsOfExperts);
 }
 
-/// Half of the cells drop rows by their weight, half by their place. Ranks that share a sequence have a capacity each: what is
-/// padded has room for all tokens then, so that one rank has the same results.
+/// Half of the cells drop rows by their weight, half by their place. Ranks that share a sequence have a
+/// capacity each: what is padded has room for all tokens then, so that one rank has the same results.
 void set_mixture_keys(const Layout& layout, const Row& row, bool by_position, RunConfig& config) {
   const bool shared = layout.context > 1;
   config.mixture.aux_loss_coeff = shared ? 0 : 0.02;
@@ -221,8 +212,8 @@ bool has_schedule(const RunConfig& config) {
   }
 }
 
-/// In every third cell the global batch is balanced, where a copy's micro-batch has no capacity, and layers no second copy
-/// whose micro-batches are others.
+/// In every third cell the global batch is balanced, where a copy's micro-batch has no capacity, and layers
+/// no second copy whose micro-batches are others.
 void balance_global_batch(std::size_t sum, RunConfig& config) {
   if (sum % 3 != 0 || config.mixture.capacity_factor > 0) return;
   const MixtureConfig before = config.mixture;
@@ -231,8 +222,8 @@ void balance_global_batch(std::size_t sum, RunConfig& config) {
   if (!why_invalid(config) && !has_schedule(config)) config.mixture = before;
 }
 
-/// Exchanges of rows in overlapped pairs or alongside the shared expert's products, the one or the other first, whichever may be;
-/// returns how.
+/// Exchanges of rows in overlapped pairs or alongside the shared expert's products, the one or the other
+/// first, whichever may be; returns how.
 const char* hide_exchanges(bool pairs_first, RunConfig& config) {
   for (const bool in_pairs : {pairs_first, !pairs_first}) {
     bool& overlap = in_pairs ? config.parallel.overlap_moe_expert_parallel_comm
@@ -267,35 +258,39 @@ std::string later_work(const RunConfig& config) {
          (config.offload.on() ? fmt::format(" {} offloaded", config.offload.num_layers) : "");
 }
 
-ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
-  constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
+/// What linear layers of a cell work in.
+const LinearLayers& linear_layers(const Layout& layout, const Row& row, std::size_t sum, bool experts) {
+  return kLinearLayers[experts              ? sum % std::size(kLinearLayers)
+                       : layout.context > 1 ? kSharings[row[kLinear]].linear
+                                            : row[kLinear]];
+}
+
+std::size_t sum_of(const Row& row) {
+  return std::accumulate(row.begin(), row.end(), std::size_t{0});
+}
+
+/// The choices of a row, and nothing else.
+RunConfig config_of(const Layout& layout, const Row& row, bool experts) {
   const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
-  const bool shared = layout.context > 1;
-  const Recomputation& recomputation = kRecomputations[row[kRecompute]];
-  const Pipeline& pipeline = kSchedules[row[kSchedule]];
-  ProductCell cell;
-  RunConfig& config = cell.config;
+  const Pipeline& pipeline = pipelines()[row[kSchedule]];
+  const std::size_t sum = sum_of(row);
+  RunConfig config;
   config.model = small_qwen2();
   config.model.layers = 9;  // stages of different lengths
   switches.set(config.model);
   config.parallel.expert = layout.expert;
   config.parallel.expert_tensor = layout.expert_tensor;
-  // Every other cell one way, and every other two the other way: any setting meets all four.
-  std::size_t sum = 0;
-  for (const std::size_t choice : row) sum += choice;
   if (!experts && row[kModel] == kFirstGlm) config.batch.prefix_length = 5;
   set_layout(config, layout);
   config.numerics.precision = DType::fp32;
   set_dropout(config, kDropouts[row[kDropout]]);
   if (experts) set_mixture_keys(layout, row, sum % 2 == 0, config);
-  if (shared) {
+  if (layout.context > 1) {
     config.parallel.context = layout.context;
     config.parallel.cp_comm_type = kSharings[experts ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
     if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
   }
-  const LinearLayers& linear = kLinearLayers[experts  ? sum % std::size(kLinearLayers)
-                                             : shared ? kSharings[row[kLinear]].linear
-                                                      : row[kLinear]];
+  const LinearLayers& linear = linear_layers(layout, row, sum, experts);
   config.numerics.fp8.format = linear.format;
   config.numerics.fp8.recipe = linear.recipe;
   // A multiple of 16 for FP8, and a feed-forward layer that four tensor ranks split into such.
@@ -307,15 +302,34 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
-  config.parallel.schedule = cell.schedule = pipeline.schedule;
-  config.parallel.vocab_parallel = parse_vocab_parallel(pipeline.vocabulary);
-  if (config.parallel.splits_vocabulary()) cell.schedule += fmt::format(" {}", pipeline.vocabulary);
+  config.parallel.schedule = pipeline.schedule;
+  config.parallel.vocab_parallel = pipeline.vocabulary;
   config.parallel.sequence_parallel = row[kSequence] > 0 || (layout.folds_experts() && layout.tensor > 1);
   config.parallel.tp_comm_overlap = row[kSequence] == 2;
   config.parallel.zero_stage = static_cast<int>(row[kZero]);
-  set_recomputation(config, recomputation);
+  set_recomputation(config, kRecomputations[row[kRecompute]]);
   // Experts are in FP8 in every cell of a third, by one recipe and the other, that may be.
   if (experts && config.numerics.fp8.on() && why_invalid(config)) config.numerics.fp8 = {};
+  return config;
+}
+
+/// The table of what goes together has nothing against the choices of a row.
+bool may_be(const Layout& layout, const Row& row, bool experts = false) {
+  const RunConfig config = config_of(layout, row, experts);
+  return !why_invalid(config) && !why_unsupported(config);
+}
+
+ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) {
+  constexpr const char* kDispatchNames[] = {"", " gathered", " dropped", " padded"};
+  const Switches& switches = experts ? kMixtures[row[kModel]] : kSwitches[row[kModel]];
+  const bool shared = layout.context > 1;
+  // Every other cell one way, and every other two the other way: any setting meets all four.
+  const std::size_t sum = sum_of(row);
+  ProductCell cell;
+  RunConfig& config = cell.config = config_of(layout, row, experts);
+  cell.schedule = config.parallel.schedule;
+  if (config.parallel.splits_vocabulary())
+    cell.schedule += fmt::format(" {}", vocab_parallel_name(config.parallel.vocab_parallel));
   if (experts) balance_global_batch(sum, config);
   const bool reduces = sum % 2 == 0;
   const bool gathers = sum / 2 % 2 == 0;
@@ -342,8 +356,9 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   if (why_invalid(config)) config.parallel.defer_embedding_wgrad_compute = false;
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
-                  layout.pipeline, layout.data / layout.context, row[kSequence], recomputation.name,
-                  row[kZero], kDropouts[row[kDropout]].name, config.numerics.fp8.on() ? linear.name : "") +
+                  layout.pipeline, layout.data / layout.context, row[kSequence],
+                  kRecomputations[row[kRecompute]].name, row[kZero], kDropouts[row[kDropout]].name,
+                  config.numerics.fp8.on() ? linear_layers(layout, row, sum, experts).name : "") +
       (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
               : "") +
       (experts ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(),
@@ -410,15 +425,10 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
   if (covering) {
     std::vector<std::pair<std::size_t, std::size_t>> given;
     for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
-      for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
+      for (std::size_t schedule = 0; schedule < pipelines().size(); ++schedule)
         given.emplace_back(layout, schedule);
     }
-    const auto allowed = [&](const Row& row) {
-      // FP8 products of a quarter of the rows would be of eight.
-      if (row[kSequence] == 2 && row[kLinear] > 0 && layouts[row[kLayout]].tensor > 2) return false;
-      return switches_allow(row) &&
-             (row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none");
-    };
+    const auto allowed = [&](const Row& row) { return may_be(layouts[row[kLayout]], row); };
     rows = covering_rows(given,
                          {kSequences, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
                           std::size(kLinearLayers), std::size(kSwitches)},
@@ -426,7 +436,7 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
   } else {
     Row row{};
     for (row[kLayout] = 0; row[kLayout] < layouts.size(); ++row[kLayout])
-      for (row[kSchedule] = 0; row[kSchedule] < std::size(kSchedules); ++row[kSchedule])
+      for (row[kSchedule] = 0; row[kSchedule] < pipelines().size(); ++row[kSchedule])
         for (row[kSequence] = 0; row[kSequence] < kSequences; ++row[kSequence])
           for (row[kRecompute] = 0; row[kRecompute] < std::size(kRecomputations); ++row[kRecompute])
             for (row[kZero] = 0; row[kZero] < kZeroStages; ++row[kZero]) {
@@ -437,7 +447,7 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
               // Every third cell works in FP8, by one recipe and the other in turn.
               row[kLinear] = rows.size() % 3 == 2 ? 1 + rows.size() / 3 % 2 : 0;
               row[kModel] = rows.size() / 2 % std::size(kSwitches);
-              if (!switches_allow(row)) row[kModel] = rows.size() % 2;
+              if (!may_be(layouts[row[kLayout]], row)) row[kModel] = rows.size() % 2;
               rows.push_back(row);
             }
   }
@@ -451,24 +461,10 @@ std::vector<ProductCell> context_cells(int ranks) {
   const std::vector<Layout> layouts = shared_layouts(ranks);
   std::vector<std::pair<std::size_t, std::size_t>> given;
   for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
-    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule)
+    for (std::size_t schedule = 0; schedule < pipelines().size(); ++schedule)
       given.emplace_back(layout, schedule);
   }
-  const auto allowed = [&](const Row& row) {
-    const bool whole = std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
-    const Sharing& sharing = kSharings[row[kLinear]];
-    const bool exchanges = sharing.type == CpCommType::a2a;
-    const bool rings = sharing.type == CpCommType::a2a_p2p;
-    const Layout& layout = layouts[row[kLayout]];
-    // FP8 products are of sixteen rows at least, also of a tensor rank's where collectives overlap.
-    if (sharing.linear > 0 && (layout.context > 2 || (row[kSequence] == 2 && layout.tensor > 1)))
-      return false;
-    if ((exchanges || rings) && (rings == (layout.context == 2) || layout.tensor > 1 ||
-                                 std::string(kSwitches[row[kModel]].name) == " alibi and norms"))
-      return false;  // two key/value heads, and two groups at least; norms of queries and keys
-    return row[kModel] != kFirstGlm && (row[kModel] != kSharedNorm || whole) &&
-           (row[kModel] != kNormedOutput || whole) && (row[kSequence] == 0 || whole);
-  };
+  const auto allowed = [&](const Row& row) { return may_be(layouts[row[kLayout]], row); };
   std::vector<ProductCell> cells;
   for (const Row& row : covering_rows(given,
                                       {kSequences, std::size(kRecomputations), kZeroStages,
@@ -482,18 +478,13 @@ std::vector<ProductCell> expert_cells(int ranks) {
   const std::vector<Layout> layouts = expert_layouts(ranks);
   std::vector<std::pair<std::size_t, std::size_t>> given;
   for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
-    const bool sequences = layouts[layout].folds_experts() && layouts[layout].tensor > 1;
-    for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule) {
-      if (sequences && std::string(kSchedules[schedule].vocabulary) != "none") continue;
+    for (std::size_t schedule = 0; schedule < pipelines().size(); ++schedule)
       given.emplace_back(layout, schedule);
-    }
   }
   const auto allowed = [&](const Row& row) {
-    const Layout& layout = layouts[row[kLayout]];
-    const Dispatching dispatch = dispatch_of(row);
-    if (dispatch == kGathered && !layout.spreads_experts()) return false;
-    if ((dispatch == kDropped || dispatch == kPadded) && layout.folds_experts()) return false;
-    return row[kSequence] == 0 || std::string(kSchedules[row[kSchedule]].vocabulary) == "none";
+    // Without ranks to gather from it is another name for the same cell.
+    if (dispatch_of(row) == kGathered && !layouts[row[kLayout]].spreads_experts()) return false;
+    return may_be(layouts[row[kLayout]], row, true);
   };
   std::vector<ProductCell> cells;
   for (const Row& row :
@@ -508,16 +499,20 @@ std::vector<ProductCell> expert_cells(int ranks) {
       taught.emplace_back(layout, schedule);
   }
   constexpr std::size_t kKinds = std::size(kMixtures);
+  // The row of the cell that gets a teacher: 1F1B, with the first mixture.
+  const auto plain_row = [&](Row row) {
+    row[kModel] %= kKinds;
+    row[kSchedule] = k1F1B;
+    return row;
+  };
   for (const Row& row :
        covering_rows(taught,
                      {kSequences - 1, std::size(kRecomputations), kZeroStages, std::size(kDropouts),
                       kDispatches * kSharingsOfExperts, kKinds * kDistilleds},
-                     allowed)) {
+                     [&](const Row& row) { return allowed(plain_row(row)); })) {
     Row of_cell = row;
     of_cell[kModel] = row[kModel] % kKinds;
-    Row plain = of_cell;
-    plain[kSchedule] = k1F1B;
-    cells.push_back(cell_of(layouts[row[kLayout]], plain, true));
+    cells.push_back(cell_of(layouts[row[kLayout]], plain_row(row), true));
     distil(static_cast<Distilled>(row[kModel] / kKinds), of_cell, kMixtures[(of_cell[kModel] + 1) % kKinds],
            cells.back());
   }

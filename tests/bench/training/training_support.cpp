@@ -7,7 +7,6 @@
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weights.hpp"
-#include "core/config/recompute_checks.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::training {

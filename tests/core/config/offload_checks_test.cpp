@@ -1,6 +1,4 @@
 // Activations on the host: what they do not go together with, one line each.
-#include "core/config/offload_checks.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +58,7 @@ TEST(OffloadChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
   for (const Case& c : cases) {
     RunConfig config = run_of(c.model);
     c.change(config);
-    const std::string reason = why_offload_does_not_fit(config).value_or("accepted");
+    const std::string reason = why_invalid(config).value_or("accepted");
     EXPECT_THAT(reason, HasSubstr(c.reason == nullptr ? "accepted" : c.reason)) << c.name;
     EXPECT_THAT(reason, Not(HasSubstr("\n"))) << c.name;
   }

@@ -1,6 +1,4 @@
 // Recomputed modules: what they do not go together with, one line each.
-#include "core/config/recompute_checks.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

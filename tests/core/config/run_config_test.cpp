@@ -454,8 +454,8 @@ TEST_F(ConfigFolder, ATeacherMustFitTheStudent) {
       {teacher + "vocab_parallel: vocab-1\n", "vocab_parallel: found vocab-1 with a teacher"},
       {teacher + "tp: 2\ndistillation_loss: unfused\n", "distillation_loss: found unfused with tensor_model"},
       {teacher + "distillation_kl: reverse\ndistillation_loss: unfused\n", "distillation_kl reverse"},
-      {teacher + "loss_mask: m.bin\n", "loss_mask: found without data"},
-      {"loss_mask: m.bin\n", "loss_mask: found without data"},
+      {teacher + "loss_mask: m.bin\n", "loss_mask: found a path without data"},
+      {"loss_mask: m.bin\n", "loss_mask: found a path without data"},
       {"pipeline_schedule: bubble-fill\n", "pipeline_schedule: found bubble-fill, which orders a teacher"},
   };
   for (const Case& c : cases) {
@@ -514,11 +514,11 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
   EXPECT_EQ(why_unpredictable(load(shared + "software: s\n")), std::nullopt);
   const std::string adapted = kTiny + std::string("frozen: lora\n");
   EXPECT_THAT(why_unpredictable(load(adapted)).value_or(""),
-              HasSubstr("frozen: found lora, this build executes none only"));
+              HasSubstr("frozen: found lora with software plumbline, whose step trains all parameters"));
   EXPECT_EQ(why_unpredictable(load(adapted + "software: s\n")), std::nullopt);
   EXPECT_EQ(why_unsupported(load(shared + "cp_comm_type: all_gather\nbackend: cuda\n")), std::nullopt);
   EXPECT_THAT(why_unsupported(load(shared + "attention_backend: unfused\n")).value_or(""),
-              HasSubstr("attention_backend: found unfused, this build executes fused on cpu and cuda"));
+              HasSubstr("attention_backend: found unfused with backend cpu, expected fused"));
   EXPECT_EQ(why_unsupported(load(shared + "attention_backend: unfused\nbackend: emulated\n"
                                           "hardware: h100-sxm-80gb\n")),
             std::nullopt);
@@ -529,7 +529,8 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
                                                      "hierarchical_context_parallel_sizes: 2,2\n"))),
             std::nullopt);
   exchanged.model.qk_norm = true;
-  EXPECT_THAT(why_unsupported(exchanged).value_or(""), HasSubstr("found a2a and norms of queries and keys"));
+  EXPECT_THAT(why_unsupported(exchanged).value_or(""),
+              HasSubstr("found a2a with norms of queries and keys, expected p2p or all_gather"));
 }
 
 TEST_F(ConfigFolder, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {

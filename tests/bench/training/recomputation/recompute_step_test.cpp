@@ -17,7 +17,6 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/config/recompute_checks.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 #include "tests/bench/training/training_support.hpp"
 

@@ -1,0 +1,188 @@
+#include "analysis/predict/prediction_rows.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "core/schedule/schedule_traits.hpp"
+
+namespace plumbline {
+namespace {
+
+using C = RunConfig;
+using S = cluster::Software;
+using H = HardwareProfile;
+using Refusal = std::optional<std::string>;
+
+Refusal listed_mixture(const C& c, const S* software, const H* /*hardware*/) {
+  return software != nullptr ? why_mixture_unlisted(c, *software) : std::nullopt;
+}
+
+/// States, operators and kept activations of other software are those of 16-bit storage and Adam.
+Refusal single_precision(const C& c, const S* software, const H* /*hardware*/) {
+  if (software == nullptr || c.numerics.precision != DType::fp32) return std::nullopt;
+  return fmt::format(
+      "precision: found fp32 with software {}, whose step is predicted in 16 bits; expected bf16, fp16 or "
+      "fp8, "
+      "or software: plumbline",
+      c.machine.software);
+}
+
+Refusal optimizer_of_software(const C& c, const S* software, const H* /*hardware*/) {
+  if (software == nullptr || c.optimizer.kind == Optimizer::adam) return std::nullopt;
+  return fmt::format(
+      "optimizer: found sgd with software {}, whose states are predicted for adam; expected adam, or "
+      "software: "
+      "plumbline",
+      c.machine.software);
+}
+
+Refusal host_copies(const C& c, const S* /*software*/, const H* h) {
+  if (!c.offload.on() || h->processors > 0 || !h->accelerator.empty()) return std::nullopt;
+  return fmt::format(
+      "cpu_offloading_num_layers: found {} with {}, which has no measured copies to the host; expected 0, or "
+      "an "
+      "accelerator by name such as hardware: h100-sxm-80gb",
+      c.offload.num_layers, h->name);
+}
+
+/// The recipe of a job that a framework does not have, and what to ask it for.
+std::string why_recipe_missing(const RunConfig& config, const cluster::Software& framework) {
+  const std::string& software = config.machine.software;
+  constexpr std::pair<Fp8Recipe, const char*> kRecipes[] = {{Fp8Recipe::delayed, "delayed"},
+                                                            {Fp8Recipe::tensorwise, "tensorwise"},
+                                                            {Fp8Recipe::blockwise, "blockwise"},
+                                                            {Fp8Recipe::mxfp8, "mxfp8"}};
+  std::string known, found;
+  for (const auto& [recipe, name] : kRecipes) {
+    if (recipe == config.numerics.fp8.recipe) found = name;
+    if (takes_recipe(framework, recipe)) known += (known.empty() ? "" : " or ") + std::string(name);
+  }
+  if (!known.empty()) return fmt::format("fp8_recipe: found {} with {}, expected {}", found, software, known);
+  const bool sibling = cluster::built_in_profiles().software.contains(software + "-float8");
+  return fmt::format(
+      "fp8_format: found a format (precision fp8 sets one) with {}, which has no recipe; expected none, or "
+      "software: {}",
+      software, sibling ? software + "-float8" : "megatron-core");
+}
+
+Refusal fp8_recipe(const C& c, const S* software, const H* /*hardware*/) {
+  if (software == nullptr || !c.numerics.fp8.on() || takes_recipe(*software, c.numerics.fp8.recipe))
+    return std::nullopt;
+  return why_recipe_missing(c, *software);
+}
+
+Refusal graphs(const C& c, const S* software, const H* /*hardware*/) {
+  if (software == nullptr || c.machine.cuda_graph_impl == CudaGraphImpl::none ||
+      software->graph_operator_s != 0)
+    return std::nullopt;
+  return fmt::format(
+      "cuda_graph_impl: found {} with {}, which captures none; expected none, or software: megatron-core",
+      cuda_graph_impl_name(c.machine.cuda_graph_impl), c.machine.software);
+}
+
+Refusal four_bit_software(const C& c, const S* software, const H* /*hardware*/) {
+  if (c.numerics.fp4_format == Fp4Format::none || software == nullptr || software->nvfp4_scaling)
+    return std::nullopt;
+  return fmt::format(
+      "fp4_format: found e2m1 with {}, which has none; expected none, or software: megatron-core",
+      c.machine.software);
+}
+
+Refusal four_bit_hardware(const C& c, const S* /*software*/, const H* h) {
+  if (c.numerics.fp4_format == Fp4Format::none ||
+      (!h->accelerator.empty() && h->constants.device.peak_4bit > 0))
+    return std::nullopt;
+  return fmt::format(
+      "fp4_format: found e2m1 on {}, which has no products of 4 bits; expected none, or hardware: "
+      "b200-sxm-180gb",
+      h->name);
+}
+
+Refusal block_scales(const C& c, const S* /*software*/, const H* h) {
+  const bool blocks = c.numerics.fp8.on() && c.numerics.fp8.recipe == Fp8Recipe::mxfp8;
+  if (!blocks || h->accelerator.empty() || h->constants.device.peak_mx8 > 0) return std::nullopt;
+  return fmt::format(
+      "fp8_recipe: found mxfp8 on {}, whose products have no block scales; expected delayed or tensorwise, "
+      "or "
+      "hardware: b200-sxm-180gb",
+      h->accelerator);
+}
+
+/// "h100-sxm-80gb, h200-…": accelerators with FP8 products.
+std::string with_fp8() {
+  std::vector<std::string> able;
+  for (const std::string& name : hardware_preset_names()) {
+    if (find_hardware_preset(name)->multiplies_fp8()) able.push_back(name);
+  }
+  return fmt::format("{}", fmt::join(able, ", "));
+}
+
+Refusal fp8_format(const C& c, const S* /*software*/, const H* h) {
+  if (!c.numerics.fp8.on() || h->multiplies_fp8()) return std::nullopt;
+  return fmt::format("fp8_format: found {} on {}, which has no FP8 products; expected none, or hardware: {}",
+                     c.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", h->accelerator,
+                     with_fp8());
+}
+
+Refusal fp8_software(const C& c, const S* software, const H* h) {
+  if (software == nullptr || !software->fp8 || h->multiplies_fp8()) return std::nullopt;
+  return fmt::format("software: found {} on {}, which has no FP8 products; expected another, or hardware: {}",
+                     c.machine.software, h->accelerator, with_fp8());
+}
+
+Refusal schedule_of_software(const C& c, const S* software, const H* /*hardware*/) {
+  if (software == nullptr || c.parallel.pipeline == 1) return std::nullopt;
+  const ScheduleTraits* traits = find_with_passes(c.parallel.schedule, c.parallel.vocab_parallel);
+  if (traits == nullptr || software->runs(traits->name)) return std::nullopt;
+  return fmt::format("pipeline_schedule: found {} with {}, expected one of {}", traits->name,
+                     c.machine.software, fmt::join(software->schedules, ", "));
+}
+
+constexpr PredictionRow kRows[] = {
+    {"software", "other than plumbline, with a mixture of experts", "a software that describes mixtures",
+     false, listed_mixture},
+    {"precision", "fp32", "software: plumbline", false, single_precision},
+    {"optimizer", "sgd", "software: plumbline", false, optimizer_of_software},
+    {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false,
+     host_copies},
+    {"fp8_recipe", "any", "a software with this recipe", false, fp8_recipe},
+    {"cuda_graph_impl", "local, transformer_engine, full_iteration", "a software that captures graphs", false,
+     graphs},
+    {"fp4_format", "e2m1", "a software with NVFP4", false, four_bit_software},
+    {"fp4_format", "e2m1", "hardware with products of 4 bits", false, four_bit_hardware},
+    {"fp8_recipe", "mxfp8", "hardware with block scales", false, block_scales},
+    {"fp8_format", "e4m3, hybrid", "hardware with FP8 products", false, fp8_format},
+    {"software", "one in FP8", "hardware with FP8 products", false, fp8_software},
+    {"pipeline_schedule", "any", "a software that has the schedule", true, schedule_of_software},
+};
+
+Refusal first_refusal(const C& config, const H* hardware) {
+  const S* const software = framework_of(config);
+  for (const PredictionRow& row : kRows) {
+    if (row.searches != (hardware == nullptr)) continue;
+    if (auto refusal = row.refusal(config, software, hardware)) return refusal;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const PredictionRow> prediction_rows() {
+  return kRows;
+}
+
+std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware) {
+  return first_refusal(config, &hardware);
+}
+
+std::optional<std::string> why_unsearched(const RunConfig& config) {
+  return first_refusal(config, nullptr);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,36 @@
+// Rows of the table of what goes together that need the traits of software or hardware
+// (core/config/compatibility.hpp has all others).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/software.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+struct PredictionRow {
+  std::string_view key;
+  std::string_view values;  // of the key, that need something
+  std::string_view needed;
+  bool searches = false;  // refused by searches alone
+  /// "KEY: found X with Y, expected Z", or nothing. `software`: null for plumbline's own step. `hardware` is
+  /// given unless `searches`.
+  std::optional<std::string> (*refusal)(const RunConfig& config, const cluster::Software* software,
+                                        const HardwareProfile* hardware) = nullptr;
+};
+
+/// In the order in which they are asked.
+std::span<const PredictionRow> prediction_rows();
+
+/// What the software or the hardware of the configuration cannot do, in one line: what was found, what to
+/// change.
+std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
+/// The same of searches alone, in which software tries no schedule that it does not have.
+std::optional<std::string> why_unsearched(const RunConfig& config);
+
+}  // namespace plumbline

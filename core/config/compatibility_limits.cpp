@@ -1,0 +1,282 @@
+#include "core/config/compatibility_limits.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/base/one_line.hpp"
+#include "core/config/compatibility_features.hpp"
+#include "core/config/layer_distribution.hpp"
+
+namespace plumbline::features {
+namespace {
+
+constexpr std::int64_t kMostMicrobatches = 1'000'000;  // a schedule lists every one
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+
+std::int64_t tokens_per_rank(const C& c) {
+  return c.batch.micro_batch_size * c.batch.seq_length / c.parallel.context;
+}
+
+/// Sizes of products that are no multiple of 16, the matrix units' condition for both extents.
+std::optional<std::string> why_not_sixteens(const C& c, const std::string& found) {
+  const ModelConfig& model = c.model;
+  const std::int64_t t = c.parallel.tensor;
+  const std::int64_t query = model.heads / t * model.head_dim;
+  const std::int64_t key = std::max<std::int64_t>(1, model.kv_heads / t) * model.head_dim;
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {c.parallel.context > 1 ? "micro_batch_size x seq_length / context_parallel_size"
+                              : "micro_batch_size x seq_length",
+       tokens_per_rank(c)},
+      // Overlapped products are of a tensor rank's rows each.
+      {"micro_batch_size x seq_length per tensor rank",
+       tokens_per_rank(c) / (c.parallel.effective_tp_comm_overlap() ? t : 1)},
+      {"hidden columns", model.hidden},
+      {"query, key and value columns per tensor rank", query + 2 * key},
+      {"query columns per tensor rank", query},
+      {"feed-forward columns per tensor rank", model.ffn / t},
+  };
+  for (const auto& [what, size] : sizes) {
+    if (size % 16 != 0) return fmt::format("{} with {} = {}, expected a multiple of 16", found, what, size);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> world_size_limit(const C& c) {
+  const ParallelConfig& p = c.parallel;
+  if (p.world_size % p.model_ranks() == 0) return std::nullopt;
+  return fmt::format(
+      "world_size: found {}, expected a multiple of tensor x pipeline x context parallel size = {} x {} x {}",
+      p.world_size, p.tensor, p.pipeline, p.context);
+}
+
+std::optional<std::string> tensor_limit(const C& c) {
+  return why_tensor_split_invalid(c.model, c.parallel.tensor);
+}
+
+std::optional<std::string> stages_limit(const C& c) {
+  const std::int64_t stages = std::int64_t{c.parallel.pipeline} * c.parallel.virtual_chunks;
+  if (c.model.layers >= stages - ends_without_layers(c)) return std::nullopt;
+  return fmt::format(
+      "pipeline_model_parallel_size: {} stages, expected at most the {} layers of {}: every stage holds one",
+      stages, c.model.layers, c.model.name);
+}
+
+std::optional<std::string> chunks_limit(const C& c) {
+  const std::int64_t ranks = c.parallel.context;
+  if (ranks == 1 || c.batch.seq_length % (2 * ranks) == 0) return std::nullopt;
+  return fmt::format(
+      "context_parallel_size: found {} with seq_length {}, expected a seq_length that is a multiple of 2 x "
+      "context_parallel_size = {}: every rank has two chunks of a sequence",
+      ranks, c.batch.seq_length, 2 * ranks);
+}
+
+std::optional<std::string> hierarchical_limit(const C& c) {
+  const ParallelConfig& p = c.parallel;
+  const HierarchicalContext& sizes = p.hierarchical_context;
+  if (!p.hierarchical() && sizes.given()) {
+    return fmt::format(
+        "hierarchical_context_parallel_sizes: found {},{} with cp_comm_type {} and context_parallel_size {}, "
+        "expected none: they are those of a2a+p2p",
+        sizes.heads, sizes.ring, cp_comm_type_name(p.cp_comm_type), p.context);
+  }
+  const bool multiply =
+      std::int64_t{sizes.heads} * sizes.ring == p.context && sizes.heads > 1 && sizes.ring > 1;
+  if (!p.hierarchical() || multiply) return std::nullopt;
+  return fmt::format(
+      "hierarchical_context_parallel_sizes: found {} with cp_comm_type a2a+p2p, expected two sizes of at "
+      "least 2 "
+      "that multiply to context_parallel_size {}; with one alone it is a2a or p2p",
+      sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none", p.context);
+}
+
+std::optional<std::string> exchanged_heads_limit(const C& c) {
+  const std::int64_t t = c.parallel.tensor;
+  std::int64_t key_heads = std::max<std::int64_t>(1, c.model.kv_heads / t);
+  if (const auto& teacher = c.distillation.teacher)
+    key_heads = std::gcd(key_heads, std::max<std::int64_t>(1, teacher->kv_heads / t));
+  const std::int64_t ranks = c.parallel.head_ranks();
+  if (key_heads % ranks == 0) return std::nullopt;
+  const bool whole = ranks == c.parallel.context;
+  return fmt::format(
+      "cp_comm_type: found {} with {} {} and {} key/value heads per tensor rank, expected a multiple of {}; "
+      "p2p and "
+      "all_gather take any",
+      cp_comm_type_name(c.parallel.cp_comm_type),
+      whole ? "context_parallel_size" : "an exchange of heads over", ranks, key_heads,
+      whole ? "context_parallel_size" : "the first of hierarchical_context_parallel_sizes");
+}
+
+std::optional<std::string> sequence_limit(const C& c) {
+  const std::int64_t ranks = c.parallel.context;
+  if (!c.parallel.effective_sequence_parallel() || c.batch.seq_length / ranks % c.parallel.tensor == 0)
+    return std::nullopt;
+  return fmt::format(
+      "sequence_parallel: found true with seq_length {}{}, expected one that {} tensor ranks divide",
+      c.batch.seq_length, ranks > 1 ? fmt::format(" over {} context ranks", ranks) : "", c.parallel.tensor);
+}
+
+std::optional<std::string> positions_limit(const C& c) {
+  // The first of a block's positions is that of what is no part of it.
+  const std::int64_t positions = c.model.max_positions - (c.model.block_positions ? 1 : 0);
+  if (c.model.positions != Positions::learned || c.batch.seq_length <= positions) return std::nullopt;
+  return fmt::format("seq_length: found {}, expected at most the {} learned positions of {}",
+                     c.batch.seq_length, positions, c.model.name);
+}
+
+std::optional<std::string> batch_limit(const C& c) {
+  const std::int64_t samples = c.batch.micro_batch_size * c.parallel.data();
+  const std::int64_t batch = c.batch.global_batch_size;
+  if (batch % samples != 0) {
+    return fmt::format(
+        "global_batch_size: found {}, expected a multiple of micro_batch_size x data parallel size = {} x {}",
+        batch, c.batch.micro_batch_size, c.parallel.data());
+  }
+  if (batch / samples <= kMostMicrobatches) return std::nullopt;
+  return fmt::format("global_batch_size: found {}, which makes {} micro-batches; expected at most {}", batch,
+                     batch / samples, kMostMicrobatches);
+}
+
+std::optional<std::string> tokens_limit(const C& c) {
+  if (c.batch.micro_batch_size <= kMostTokens / c.batch.seq_length) return std::nullopt;
+  return fmt::format("micro_batch_size: found {} with seq_length {}, expected at most {} tokens together",
+                     c.batch.micro_batch_size, c.batch.seq_length, kMostTokens);
+}
+
+std::optional<std::string> fp8_limit(const C& c) {
+  return kFp8.on(c) ? why_not_sixteens(c, "fp8_format: found " + kFp8.found(c)) : std::nullopt;
+}
+std::optional<std::string> fp4_limit(const C& c) {
+  return kFp4.on(c) ? why_not_sixteens(c, "fp4_format: found e2m1") : std::nullopt;
+}
+
+std::optional<std::string> graph_modules_limit(const C& c) {
+  constexpr std::string_view kParts[] = {"attn", "mlp", "moe_router", "moe_preprocess"};
+  const std::string& modules = c.machine.cuda_graph_modules;
+  for (std::size_t begin = 0; modules != "all" && begin <= modules.size();) {
+    const std::size_t end = std::min(modules.find(',', begin), modules.size());
+    const std::string_view name = std::string_view(modules).substr(begin, end - begin);
+    if (std::find(std::begin(kParts), std::end(kParts), name) == std::end(kParts)) {
+      return fmt::format("cuda_graph_modules: found {}, expected all or some of {}", printable(modules),
+                         fmt::join(kParts, ","));
+    }
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> instances_limit(const C& c) {
+  const int instances = c.parallel.num_distributed_optimizer_instances;
+  if (c.parallel.copies() % instances == 0) return std::nullopt;
+  return fmt::format(
+      "num_distributed_optimizer_instances: found {} with {} ranks that hold the same parameters, expected a "
+      "divisor",
+      instances, c.parallel.copies());
+}
+
+std::optional<std::string> expert_instances_limit(const C& c) {
+  const int instances = c.parallel.num_distributed_optimizer_instances;
+  if (!c.model.mixture || c.parallel.expert_copies() % instances == 0) return std::nullopt;
+  return fmt::format(
+      "num_distributed_optimizer_instances: found {} with {} ranks that hold the same experts, expected a "
+      "divisor",
+      instances, c.parallel.expert_copies());
+}
+
+std::optional<std::string> secondary_limit(const C& c) {
+  const int ranks = c.parallel.zero_hpz_partition_size;
+  if (ranks == 1 || (c.parallel.copies() % ranks == 0 && c.parallel.copies() != ranks)) return std::nullopt;
+  return fmt::format(
+      "zero_hpz_partition_size: found {} with {} ranks that hold the same parameters, expected a divisor "
+      "that is "
+      "less: ranks that gather among fewer",
+      ranks, c.parallel.copies());
+}
+
+std::optional<std::string> prefix_limit(const C& c) {
+  if (c.batch.prefix_length <= c.batch.seq_length) return std::nullopt;
+  return fmt::format("prefix_length: found {}, expected at most the seq_length {}", c.batch.prefix_length,
+                     c.batch.seq_length);
+}
+
+std::optional<std::string> adapter_limit(const C& c) {
+  if (!c.finetune.lora() || c.finetune.lora_rank <= c.model.hidden) return std::nullopt;
+  return fmt::format("lora_rank: found {}, expected at most the hidden size {}", c.finetune.lora_rank,
+                     c.model.hidden);
+}
+
+std::optional<std::string> slow_ranks_limit(const C& c) {
+  const std::vector<SlowedRank>& ranks = c.measure.slow_ranks;
+  for (auto at = ranks.begin(); at != ranks.end(); ++at) {
+    if (at->rank >= c.parallel.world_size)
+      return fmt::format("slow_ranks: found rank {} of {}, expected one of them", at->rank,
+                         c.parallel.world_size);
+    if (std::any_of(ranks.begin(), at, [&](const SlowedRank& before) { return before.rank == at->rank; }))
+      return fmt::format("slow_ranks: found rank {} twice, expected each once", at->rank);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> distribution_limit(const C& c) {
+  return why_layer_distribution_invalid(c);
+}
+
+std::optional<std::string> passes_limit(const C& c) {
+  const ScheduleTraits traits = schedule_traits(c.parallel.schedule);
+  if (traits.base.empty()) return std::nullopt;
+  return fmt::format("pipeline_schedule: found {}, expected {} with vocab_parallel: {}", c.parallel.schedule,
+                     traits.base, vocab_parallel_name(traits.vocab));
+}
+
+std::optional<std::string> passes_of_schedule_limit(const C& c) {
+  if (find_with_passes(c.parallel.schedule, c.parallel.vocab_parallel) != nullptr || !kVocabulary.on(c))
+    return std::nullopt;
+  std::vector<std::string_view> bases;
+  for (const ScheduleTraits& traits : known_schedules()) {
+    if (traits.vocab == c.parallel.vocab_parallel) bases.push_back(traits.base);
+  }
+  return fmt::format("vocab_parallel: found {} with pipeline_schedule {}, expected {}", kVocabulary.found(c),
+                     printable(c.parallel.schedule), fmt::join(bases, " or "));
+}
+
+std::optional<std::string> vocabulary_limit(const C& c) {
+  if (!c.parallel.splits_vocabulary() || c.model.vocab >= c.parallel.vocab_shards()) return std::nullopt;
+  return fmt::format(
+      "vocab_parallel: found {} with a vocabulary of {}, expected at least one token id for each of the {} "
+      "ranks it "
+      "is split over (pipeline x tensor)",
+      vocab_parallel_name(c.parallel.vocab_parallel), c.model.vocab, c.parallel.vocab_shards());
+}
+
+std::optional<std::string> offload_limit(const C& c) {
+  if (c.offload.num_layers < c.model.layers || !c.offload.on()) return std::nullopt;
+  return fmt::format(
+      "cpu_offloading_num_layers: found {} with the {} layers of {}, expected fewer: the last layer of a "
+      "stage stays, "
+      "since its backward comes next",
+      c.offload.num_layers, c.model.layers, c.model.name);
+}
+
+std::optional<std::string> emulated_hardware_limit(const C& c) {
+  if (!c.machine.hardware.empty()) return std::nullopt;
+  return "hardware: missing, the emulated backend needs a preset such as h100-sxm-80gb or a profile file";
+}
+
+std::optional<std::string> own_software_limit(const C& c) {
+  if (is_own(c)) return std::nullopt;
+  return fmt::format("software: found {}, expected plumbline: only its own training step is executed",
+                     c.machine.software);
+}
+
+std::optional<std::string> no_backend_limit(const C& c) {
+  if (c.machine.backend == Backend::cpu) return std::nullopt;
+  return fmt::format("backend: found one with {}, expected none: other software is only predicted",
+                     "software " + c.machine.software);
+}
+
+}  // namespace plumbline::features

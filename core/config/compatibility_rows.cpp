@@ -1,0 +1,238 @@
+// The rows, in the order in which they are asked: sizes before what needs them.
+#include "core/config/compatibility_features.hpp"
+#include "core/config/compatibility_limits.hpp"
+
+namespace plumbline {
+namespace features {
+namespace {
+
+constexpr CompatibilityRow excludes(const Feature& feature, const Feature& other, std::string_view why,
+                                    std::string_view expected, unsigned refusers = kEverybody) {
+  return {feature.key, Relation::excludes, feature, other, why, expected, refusers};
+}
+constexpr CompatibilityRow needs(const Feature& feature, const Feature& other, std::string_view why,
+                                 std::string_view expected, unsigned refusers = kEverybody) {
+  return {feature.key, Relation::needs, feature, other, why, expected, refusers};
+}
+constexpr CompatibilityRow limits(std::string_view key, std::string_view limit, Limit* refusal,
+                                  unsigned refusers = kEverybody) {
+  return {key, Relation::limits, {}, {"", limit}, {}, {}, refusers, refusal};
+}
+constexpr CompatibilityRow of_teachers(CompatibilityRow row) {
+  row.of_teachers = true;
+  return row;
+}
+
+constexpr CompatibilityRow kRows[] = {
+    limits("world_size", "a multiple of tensor x pipeline x context parallel size", world_size_limit),
+    limits("tensor_model_parallel_size", "a divisor of heads and feed-forward columns", tensor_limit),
+    limits("pipeline_model_parallel_size", "a layer for every stage", stages_limit),
+    needs(kTensorOverlap, kSequence, "", "sequence_parallel true, whose collectives are cut into pieces"),
+    // Sequences that ranks share.
+    excludes(kContext, kPrefix, "chunks are of causal sequences with plain positions", "1"),
+    excludes(kContext, kBlockPositions, "chunks are of causal sequences with plain positions", "1"),
+    excludes(kUnbalanced, kOther, "it balances by itself", "true", kOtherSoftware),
+    limits("context_parallel_size", "two chunks of a sequence for every rank", chunks_limit),
+    limits("hierarchical_context_parallel_sizes", "two sizes, with cp_comm_type a2a+p2p alone",
+           hierarchical_limit),
+    limits("cp_comm_type", "key/value heads that an exchange of heads divides", exchanged_heads_limit),
+    limits("sequence_parallel", "a sequence that tensor ranks divide", sequence_limit),
+    limits("seq_length", "at most the model's learned positions", positions_limit),
+    // Batches.
+    limits("global_batch_size", "a multiple of micro_batch_size x data parallel size", batch_limit),
+    limits("micro_batch_size", "2^30 tokens at most", tokens_limit),
+    // Eight and four bits.
+    excludes(kFp4, kFp8, "", "one of them"),
+    excludes(kFp4, kOwn, "which has no products of 4 bits", "none", kOwnStep),
+    limits("fp8_format", "multiples of 16 on both sides of every product", fp8_limit),
+    limits("fp4_format", "multiples of 16 on both sides of every product", fp4_limit),
+    excludes(kGraphs, kOwn, "which captures none", "none", kOwnStep),
+    needs(kGraphModules, kLayerGraphs, "",
+          "all, or local or transformer_engine, which capture parts of layers"),
+    limits("cuda_graph_modules", "all, or names of modules", graph_modules_limit),
+    // Exchanges of experts behind another micro-batch's computation.
+    needs(kPairs, kExpertRanks, "", "experts that are spread over ranks", kOtherSoftware),
+    needs(kPairs, kSpreadRanks, "", "experts that are spread over ranks", kOwnStep),
+    excludes(kPairs, kTeacher, "whose schedules have no pairs", "false, or none", kOwnStep),
+    excludes(kPairs, kGathered, "whose exchanges are awaited", "alltoall", kOwnStep),
+    excludes(kPairs, kFull, "", "selective or none", kOwnStep),
+    excludes(kPairs, kZero3OnRanks, "whose gathers of two actions would mix", "zero_stage 0, 1 or 2",
+             kOwnStep),
+    excludes(kPairs, kVocabulary, "", "none", kOwnStep),
+    excludes(kPairs, kFp8, "", "none", kOwnStep),
+    excludes(kPairs, kModules, "", "0", kOwnStep),
+    excludes(kPairs, kUnpaired, "", "one with overlapped pairs of a forward and a backward, such as 1f1b",
+             kOwnStep),
+    // States that are sharded.
+    needs(kInstances, kSharded, "which cuts nothing", "zero_stage 1, 2 or 3"),
+    limits("num_distributed_optimizer_instances", "a divisor of the ranks that hold the same parameters",
+           instances_limit),
+    excludes(kInstances, kSecondary, "an instance gathers among its ranks alone", "1", kOwnStep),
+    excludes(kInstances, kSpread, "", "expert_model_parallel_size 1", kOwnStep),
+    limits("num_distributed_optimizer_instances", "a divisor of the ranks that hold the same experts",
+           expert_instances_limit, kOtherSoftware),
+    needs(kGather, kSharded, "", "zero_stage 1, 2 or 3, which gather parameters", kOwnStep),
+    excludes(kGather, kVocabularyBelow3, "the vocabulary's shards are used before the first forward",
+             "zero_stage 3, or false", kOwnStep),
+    excludes(kGather, kFp8Below3, "weights are quantized whole after the update", "zero_stage 3, or false",
+             kOwnStep),
+    excludes(kSecondary, kOther, "", "1, or plumbline", kOtherSoftware),
+    needs(kSecondary, kZero3, "which keeps parameters whole", "zero_stage 3", kOwnStep),
+    limits("zero_hpz_partition_size", "a divisor of the ranks that hold the same parameters, less than all",
+           secondary_limit, kOwnStep),
+    excludes(kSecondary, kVocabulary, "the vocabulary's shards are used before the first forward", "none",
+             kOwnStep),
+    excludes(kSecondary, kSpread, "", "expert_model_parallel_size 1", kOwnStep),
+    // Prefixes, and switches of models.
+    limits("prefix_length", "at most seq_length", prefix_limit),
+    excludes(kPrefixLength, kAlibi, "which has ALiBi", "0"),
+    excludes(kPrefixLength, kWindow, "which has a sliding window", "0"),
+    excludes(kPrefixLength, kOther, "", "0", kOtherSoftware),
+    excludes(kFp8, kNormedResidual, "whose residual is the output of its norms", "none"),
+    excludes(kVocabulary, kOutputBias, "whose output layer has biases", "none"),
+    excludes(kVocabulary, kNormedOutput, "whose output layer has normalised rows", "none"),
+    excludes(kDeterministic, kOther, "whose deterministic kernels are not predicted", "false",
+             kOtherSoftware),
+    // Mixtures of experts.
+    needs(kBiasRate, kBiasedExperts, "whose experts have no bias", "no such key"),
+    needs(kPadded, kCapacity, "so that nothing is dropped", "false"),
+    needs(kDropLast, kCapacity, "so that nothing is dropped", "probs"),
+    needs(kCapacityFactor, kHasExperts, "which has no experts", "none"),
+    excludes(kCapacityFactor, kOtherUnfilled, "whose dropped rows are not predicted",
+             "none, 1 with moe_pad_expert_input_to_capacity, or plumbline", kOtherSoftware),
+    excludes(kCapacityFactor, kGatheredSpread, "", "alltoall, which sends rows and no tokens", kOwnStep),
+    excludes(kCapacityFactor, kFolded, "which choose for a part of the tokens each",
+             "expert_tensor_parallel_size as tensor_model_parallel_size", kOwnStep),
+    limits("moe_expert_capacity_factor", "at most the tokens of a micro-batch", capacity_limit, kOwnStep),
+    needs(kRouting, kHasExperts, "which has no experts", "balanced"),
+    excludes(kRouting, kOther, "", "balanced", kOtherSoftware),
+    limits("moe_routing", "balanced, worst, zipf:S or a .csv", routing_limit, kOwnStep),
+    excludes(kOverlapShared, kOther, "whose overlap is not predicted", "false, or plumbline", kOtherSoftware),
+    needs(kOverlapShared, kSharedExpert, "which has no shared expert", "false", kOwnStep),
+    needs(kOverlapShared, kSpreadRanks, "", "experts that are spread over ranks", kOwnStep),
+    excludes(kOverlapShared, kGathered, "", "alltoall", kOwnStep),
+    excludes(kOverlapShared, kPairs, "which hides the same exchanges", "one of both", kOwnStep),
+    excludes(kOverlapShared, kRecomputedShared, "which has no exchange alongside", "moe, or none of it",
+             kOwnStep),
+    excludes(kAnyTeacher, kOtherDistilling, "which distils no mixtures of experts", "none, or plumbline",
+             kOtherSoftware),
+    limits("teacher", "queries that are compressed, of a mixture with latent attention",
+           teacher_queries_limit, kOwnStep),
+    needs(kBalancingType, kAnyBalance, "so that nothing is balanced", "a coefficient, or aux_loss"),
+    needs(kAuxLoss, kHasExperts, "which has no experts", "0"),
+    needs(kZLoss, kHasExperts, "which has no experts", "0"),
+    needs(kSaveRouting, kHasExperts, "which has no experts", "none"),
+    of_teachers(excludes(kFlex, kOwn, "which has no kernels of DeepEP or HybridEP",
+                         "allgather, alltoall or auto", kOwnStep)),
+    of_teachers(limits("expert_model_parallel_size",
+                       "a divisor of the experts, and of the ranks that can have them", experts_limit)),
+    of_teachers(excludes(kWholeTokens, kCutExperts, "every rank sends its own tokens to experts", "true")),
+    excludes(kLora, kExperts, "", "none", kOtherSoftware),
+    excludes(kGather, kSpreadBelow3, "", "false, or zero_stage 3", kOwnStep),
+    of_teachers(excludes(kTensorOverlapOn, kExperts, "the products of experts are not cut into pieces",
+                         "false", kOwnStep)),
+    of_teachers(excludes(kContext, kLatentExperts, "its attention is latent", "1", kOwnStep)),
+    excludes(kFp8, kGatheredMixture, "", "alltoall, which sends rows and no tokens", kOwnStep),
+    excludes(kFp8, kFoldedMixture, "", "expert_tensor_parallel_size as tensor_model_parallel_size", kOwnStep),
+    limits("fp8_format", "multiples of 16 on both sides of a mixture's products", fp8_experts_limit,
+           kOwnStep),
+    excludes(kSequenceLoss, kExperts, "the load is that of whole sequences",
+             "0 with context_parallel_size > 1, or moe_router_load_balancing_type global_aux_loss", kOwnStep),
+    // Memory that is saved.
+    needs(kRecomputed, kSelective, "", "selective, or no such key"),
+    excludes(kRecomputed, kOther, "whose modules are not predicted", "core_attn", kOtherSoftware),
+    limits("recompute_modules", "modules that the model has", modules_limit, kOwnStep),
+    excludes(kRecomputed, kFp8, "what would be computed again is kept in FP8", "core_attn", kOwnStep),
+    excludes(kOffload, kOther, "whose copies to the host are not predicted", "0", kOtherSoftware),
+    limits("cpu_offloading_num_layers", "fewer than the model's layers", offload_limit, kOwnStep),
+    excludes(kOffload, kFull, "which keeps inputs of layers alone", "selective or none", kOwnStep),
+    excludes(kOffload, kPairs, "whose actions run in turns", "0", kOwnStep),
+    excludes(kOffload, kTeacher, "no test has offloaded beside one", "0", kOwnStep),
+    excludes(kOffload, kFp8, "what is kept in FP8 stays with its scale on the device", "0", kOwnStep),
+    excludes(kOffload, kLora, "what adapters keep is not offloaded", "0", kOwnStep),
+    excludes(kOffload, kRoutedRows, "", "0", kOwnStep),
+    // Weight gradients of the output layer at the end.
+    excludes(kDeferral, kOther, "whose step is predicted without", "false", kOtherSoftware),
+    excludes(kDeferral, kOneStage, "which has no bubble to compute them in", "false", kOwnStep),
+    excludes(kDeferral, kSplit, "", "false, or one whose backwards are whole, such as 1f1b", kOwnStep),
+    excludes(kDeferral, kVocabulary, "whose passes are spread over all ranks", "false", kOwnStep),
+    excludes(kDeferral, kTeacher, "whose outputs last stages keep", "false", kOwnStep),
+    excludes(kDeferral, kModules, "whose modules share the output layer", "false", kOwnStep),
+    excludes(kDeferral, kPairs, "whose pairs have whole backwards", "false", kOwnStep),
+    // Modules that predict further tokens.
+    needs(kModuleLoss, kAnyModules, "", "modules that it is for"),
+    limits("mtp_num_layers", "a model of RMSNorm, sequential blocks and rotary positions, without biases",
+           foreign_model_limit, kOwnStep),
+    limits("mtp_num_layers", "fewer modules than tokens", module_tokens_limit, kOwnStep),
+    excludes(kModules, kShortWindow, "a module's attention has none", "0", kOwnStep),
+    excludes(kModules, kPrefix, "modules are causal", "0", kOwnStep),
+    excludes(kModules, kPacked, "tokens ahead are those of one sequence", "0", kOwnStep),
+    excludes(kModules, kTeacher, "", "0, or none", kOwnStep),
+    excludes(kModules, kLora, "", "0, or none", kOwnStep),
+    excludes(kModules, kVocabulary, "modules stand on the last stage", "0, or none", kOwnStep),
+    excludes(kModules, kContext, "a rank has whole sequences", "0, or 1", kOwnStep),
+    excludes(kModules, kTensorOverlapOn, "", "0, or false", kOwnStep),
+    excludes(kModules, kFp8, "", "0, or none", kOwnStep),
+    excludes(kModules, kDropout, "", "0, or none", kOwnStep),
+    excludes(kModules, kRecomputedOthers, "", "0, or core_attn", kOwnStep),
+    limits("mtp_num_layers", "a tensor size that divides the hidden size, at most the key/value heads",
+           module_tensor_limit, kOwnStep),
+    excludes(kModules, kRouting, "", "0, or balanced", kOwnStep),
+    // Adapters, and the rest.
+    excludes(kLora, kTeacher, "", "none"),
+    excludes(kLora, kVocabulary, "", "none"),
+    limits("lora_rank", "at most the hidden size", adapter_limit),
+    limits("slow_ranks", "each rank once, of those there are", slow_ranks_limit),
+    excludes(kTimeFactor, kVirtualClock, "", "1"),
+    excludes(kUneven, kTeacher, "", "even"),
+    limits("layer_distribution", "as many layers as the model has, one at least on every stage",
+           distribution_limit),
+    limits("pipeline_schedule", "a schedule without passes of a vocabulary; vocab_parallel adds them",
+           passes_limit),
+    limits("vocab_parallel", "a schedule that has these passes", passes_of_schedule_limit),
+    excludes(kVocabulary, kSequenceOnRanks, "", "it off"),
+    limits("vocab_parallel", "a token id at least for each rank", vocabulary_limit),
+    needs(kLossMask, kData, "", "the token ids that it belongs to"),
+    // Distillation.
+    limits("teacher", "a vocabulary that is the student's, but for padding", teacher_vocabulary_limit),
+    limits("pipeline_model_parallel_size", "a layer of the teacher for every stage", teacher_stages_limit),
+    limits("pipeline_schedule", "with a teacher: 1f1b; without: none that orders one",
+           teacher_schedule_limit),
+    excludes(kUnfusedEntropy, kTeacher, "distillation_loss: unfused is what eager code does there", "true"),
+    excludes(kVocabulary, kTeacher, "", "none"),
+    limits("tensor_model_parallel_size", "a divisor of the teacher's heads and columns",
+           teacher_tensor_limit),
+    limits("seq_length", "at most the teacher's learned positions", teacher_positions_limit),
+    excludes(kUnfusedLoss, kTensor, "the separate tensors are those of one rank", "fused"),
+    excludes(kUnfusedLoss, kReverse, "", "fused or forward"),
+    // What is predicted and not executed, in whole or on some backends.
+    limits("backend", "none, with software other than plumbline", no_backend_limit, kPredictOther),
+    limits("hardware", "a preset or profile, with backend emulated", emulated_hardware_limit,
+           kRunEmulated | kPredictHere),
+    limits("software", "plumbline", own_software_limit, kRun),
+    excludes(kLora, kOwn, "whose step trains all parameters",
+             "none, or software: megatron-core to predict it", kRun | kPredictOwn),
+    excludes(kBlockScales, kOwn, "whose products have one scale a tensor", "delayed or tensorwise",
+             kRun | kPredictOwn),
+    excludes(kFp8Gather, kOwn, "whose weights are gathered in the precision of the run", "false",
+             kRun | kPredictOwn),
+    excludes(kHeads, kNormedQueries, "", "p2p or all_gather", kRun | kPredictOwn),
+    excludes(kSlowRanks, kDevice, "", "none, or backend cpu or emulated", kRunCuda | kPredictHere),
+    excludes(kOtherRope, kDevice, "", "rope_type default or llama3, or backend emulated", kRunCpu | kRunCuda),
+    excludes(kPlainQueries, kOwn, "whose queries are compressed", "a q_lora_rank; predictions need none",
+             kRun),
+    needs(kExpertRanks, kAnyExperts, "", "1", kRun | kPredictOwn | kPredictOther),
+    needs(kFolded, kAnyExperts, "", "tensor_model_parallel_size", kRun | kPredictOwn | kPredictOther),
+    needs(kDispatcher, kAnyExperts, "", "auto", kRun | kPredictOwn | kPredictOther),
+    excludes(kUnfusedAttention, kDevice, "", "fused, or backend emulated", kRunCpu | kRunCuda | kPredictHere),
+    excludes(kFp16, kDevice, "", "fp32 or bf16, or backend emulated", kRunCpu | kRunCuda | kPredictHere),
+};
+
+}  // namespace
+}  // namespace features
+
+std::span<const CompatibilityRow> compatibility_rows() {
+  return features::kRows;
+}
+
+}  // namespace plumbline
