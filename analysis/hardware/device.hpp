@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "analysis/hardware/kernel_rates.hpp"
+#include "analysis/silicon/measured_products.hpp"
 
 namespace plumbline::cluster {
 
@@ -46,6 +47,8 @@ struct Device {
   double cudnn_backward_speedup = 1;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none where nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
+  /// Measured times of products; none where they come from the constants.
+  std::shared_ptr<const silicon::MeasuredProducts> products;
 };
 
 /// Reads or writes of `bytes` in one kernel.

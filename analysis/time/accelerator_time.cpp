@@ -9,6 +9,18 @@ namespace {
 
 using cluster::RatedKernel;
 
+/// A single bf16 product by the accelerator's measured times.
+std::optional<double> measured_product(const OperatorCall& call, const cluster::Device& device) {
+  if (device.products == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
+  if (call.batch != 1 || call.grouped) return std::nullopt;
+  const auto rows = static_cast<double>(call.tokens), out = static_cast<double>(call.out),
+             in = static_cast<double>(call.in);
+  if (call.pass == GemmPass::forward) return device.products->seconds(rows, out, in);
+  if (call.pass == GemmPass::input_gradient) return device.products->seconds(rows, in, out);
+  const bool narrow = call.result_bytes > 0 && call.result_bytes <= 4;  // read and written in 16 bit
+  return narrow ? device.products->seconds(out, in, rows) : device.products->adding_seconds(out, in, rows);
+}
+
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing where it has none that is near.
 std::optional<double> tabled_product(const OperatorCall& call, const cluster::Device& device) {
   if (device.rates == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
@@ -57,6 +69,7 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
       call.fp4   ? device.peak_4bit * device.gemm_share_4bit
       : call.fp8 ? (call.block_scaled ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit
                  : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
+  if (const auto measured = measured_product(call, device)) return *measured;
   if (const auto measured = tabled_product(call, device)) return *measured;
   const auto product = [&](double m, double n, double k, double output_bytes) {
     return cluster::product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),

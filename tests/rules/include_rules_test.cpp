@@ -29,12 +29,13 @@ struct Room {
 
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
-    {"analysis/hardware", "core/base core/run core/schedule core/tensor"},
+    {"analysis/hardware", "analysis/silicon core/base core/run core/schedule core/tensor"},
     {"analysis/memory",
      "analysis/hardware analysis/memory/stage analysis/work analysis/work/routing core/base core/config "
      "core/parallel "
      "core/schedule core/tensor"},
     {"analysis/memory/stage", "analysis/work core/schedule core/tensor"},
+    {"analysis/operators", "analysis/hardware analysis/silicon core/base"},
     {"analysis/predict",
      "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work analysis/work/routing "
      "core/base core/config "
@@ -48,7 +49,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work "
      "core/base "
      "core/config core/schedule core/trace"},
-    {"analysis/silicon", "analysis/hardware core/base"},
+    {"analysis/silicon", "core/base"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/work analysis/work/routing core/base "
@@ -76,7 +77,8 @@ constexpr Room kRooms[] = {
      "core/base core/config core/config_text core/run schedules <onednn>"},
     {"bench/commands/listing",
      "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
-    {"bench/commands/operators", "analysis/hardware analysis/silicon bench/commands bench/text core/base"},
+    {"bench/commands/operators",
+     "analysis/hardware analysis/operators analysis/silicon bench/commands bench/text core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/commands bench/report bench/text core/base core/schedule core/schedule_text "
      "core/trace core/validate schedules"},

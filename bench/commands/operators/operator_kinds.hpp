@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/silicon/operator_lookup.hpp"
+#include "analysis/operators/operator_lookup.hpp"
 
 namespace plumbline {
 

@@ -1,10 +1,10 @@
-#include "analysis/silicon/operator_lookup.hpp"
+#include "analysis/operators/operator_lookup.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 
-#include "analysis/silicon/constants_times.hpp"
+#include "analysis/operators/constants_times.hpp"
 #include "analysis/silicon/embedded.hpp"
 #include "core/base/error.hpp"
 

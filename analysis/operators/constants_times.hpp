@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analysis/hardware/machine.hpp"
-#include "analysis/silicon/operator_shapes.hpp"
+#include "analysis/operators/operator_shapes.hpp"
 
 namespace plumbline::silicon {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "analysis/hardware/machine.hpp"
+#include "analysis/operators/operator_shapes.hpp"
 #include "analysis/silicon/measured_table.hpp"
-#include "analysis/silicon/operator_shapes.hpp"
 
 namespace plumbline::silicon {
 

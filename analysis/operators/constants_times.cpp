@@ -1,4 +1,4 @@
-#include "analysis/silicon/constants_times.hpp"
+#include "analysis/operators/constants_times.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "analysis/silicon/operator_lookup.hpp"
+#include "analysis/operators/operator_lookup.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
