@@ -31,7 +31,8 @@ pack() {
   mkdir build/gpu-bundle/gpu
   cp tests/gpu/*.py build/gpu-bundle/gpu/
   cp tests/gpu/start.sh build/gpu-bundle/gpu-slot
-  tar -C build -cf - gpu-bundle | xz -T0 -6 >"$packed"
+  # Every program has the kernels; a dictionary as large as all of them finds the copies: 21 MiB instead of 48.
+  tar -C build -cf - gpu-bundle | xz -T1 --lzma2=preset=4,dict=192MiB >"$packed"
   local bytes room
   bytes=$(stat -c %s "$packed")
   room=$(python3 tests/gpu/bundle.py room)
