@@ -4,7 +4,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "analysis/simulate/costs_json.hpp"
 #include "analysis/simulate/critical_path.hpp"
@@ -130,12 +129,6 @@ int simulate_schedule(SimulateOptions options) {
   options.source.name_or_file = options.file.empty() ? options.name : options.file;
   const std::string text = read_text_file(options.costs, kMaxCostsBytes);
   if (!options.compare.empty()) {
-    for (const auto& [name, given] : {std::pair{"--svg", !options.svg.empty()},
-                                      {"--trace", !options.trace.empty()},
-                                      {"--timeline", options.timeline}}) {
-      if (given)
-        throw InputError(fmt::format("{}: found with --compare, expected one schedule; remove one", name));
-    }
     std::vector<std::string> names = {options.source.name_or_file};
     names.insert(names.end(), options.compare.begin(), options.compare.end());
     fmt::print("{}", compare_schedules(options.source, names, &text,
@@ -175,17 +168,24 @@ void add_simulate_command(CLI::App& app, CommandAction& action) {
       ->type_name("NAME");
   options->source.add_options(*command);
   command->add_option("--costs", options->costs, "Times of the actions")->required()->type_name("COSTS.json");
-  command->add_option("--svg", options->svg, "Also write a picture to this file")->type_name("FILE.svg");
-  command
-      ->add_option("--trace", options->trace,
-                   "Also write a trace for ui.perfetto.dev: Perfetto's protobuf when FILE ends in .pftrace, "
-                   "Chrome's JSON otherwise")
-      ->type_name("FILE");
+  auto* svg =
+      command->add_option("--svg", options->svg, "Also write a picture to this file")->type_name("FILE.svg");
+  auto* trace =
+      command
+          ->add_option(
+              "--trace", options->trace,
+              "Also write a trace for ui.perfetto.dev: Perfetto's protobuf when FILE ends in .pftrace, "
+              "Chrome's JSON otherwise")
+          ->type_name("FILE");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
-  command->add_flag("--timeline", options->timeline, "Also draw the timeline")->excludes(json);
+  auto* timeline =
+      command->add_flag("--timeline", options->timeline, "Also draw the timeline")->excludes(json);
   command->add_option("--compare", options->compare, "Compare with further schedules")
       ->delimiter(',')
-      ->type_name("NAME,...");
+      ->type_name("NAME,...")
+      ->excludes(svg)
+      ->excludes(trace)
+      ->excludes(timeline);
   command->callback([&app, &action, options] {
     options->quiet = is_quiet(app);
     action = [options] { return simulate_schedule(*options); };

@@ -84,6 +84,20 @@ TEST_F(ScheduleCommands, ComparesSchedules) {
       HasSubstr("zb-v"));
 }
 
+/// A comparison is a table, CSV or JSON; a picture, trace or timeline is not left out without a word.
+TEST_F(ScheduleCommands, ComparisonsRefusePictures) {
+  const std::string simulated =
+      "simulate --schedule 1f1b --pp 4 --microbatches 5 --compare zb-h1 --costs " + path("costs.json");
+  EXPECT_EQ(nlohmann::json::parse(run(simulated + " --json")).size(), 2U);
+  for (const std::string& refused :
+       {std::string("schedule 1f1b --pp 4 --microbatches 5 --compare zb-h1 --format svg"),
+        simulated + " --svg " + path("x.svg"), simulated + " --trace " + path("x.json"),
+        simulated + " --timeline"}) {
+    EXPECT_ANY_THROW(run(refused)) << refused;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("x.svg")) || std::filesystem::exists(path("x.json")));
+}
+
 /// `key` of what simulate prints for these arguments.
 double simulated(const std::string& arguments, const char* key) {
   return nlohmann::json::parse(run("simulate " + arguments + " --json"))[key].get<double>();
