@@ -57,7 +57,9 @@ void let_the_last_win(CLI::App& app) {
 }  // namespace
 
 std::vector<std::string> with_switches_set(std::vector<std::string> arguments) {
-  constexpr std::string_view kValues[] = {"true", "false", "auto"};
+  // Those that are none are refused as values of the switch, not as arguments too many.
+  constexpr std::string_view kValues[] = {"true", "false", "auto", "yes",   "no",   "on",   "off",
+                                          "1",    "0",     "True", "False", "TRUE", "FALSE"};
   for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
     if (!arguments[i].starts_with("--") || arguments[i].find('=') != std::string::npos) continue;
     const ConfigKey* key = find_config_key(std::string_view(arguments[i]).substr(2));

@@ -1,6 +1,7 @@
 #include "bench/commands/usage_errors.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
@@ -32,8 +33,18 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-std::string_view nearest(const std::string& name, const std::vector<std::string>& known) {
-  return nearest_name(name, {known.begin(), known.end()});
+/// Up to three names that continue this one (--recompute: --recompute-granularity and others), else the nearest.
+std::string nearest(const std::string& name, const std::vector<std::string>& known) {
+  constexpr std::size_t kLeast = 4;
+  constexpr std::size_t kMost = 3;
+  if (name == "--vpp") return "--virtual-pipeline-chunks";  // Megatron's own short name
+  std::vector<std::string> continued;
+  for (const std::string& each : known) {
+    if (name.size() >= kLeast && each.starts_with(name) && continued.size() < kMost)
+      continued.push_back(each);
+  }
+  if (!continued.empty()) return fmt::format("{}", fmt::join(continued, " or "));
+  return std::string(nearest_name(name, {known.begin(), known.end()}));
 }
 
 }  // namespace
@@ -61,6 +72,12 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const std::string bare = option->substr(0, option->find('='));
     return fmt::format("{}unknown option {}, did you mean {}? `{}` lists all", where, printable(bare),
                        nearest(bare, option_names(command)), page);
+  }
+  if (const auto setting = std::find_if(
+          left.begin(), left.end(), [](const std::string& word) { return word.find('=') < word.size() - 1; });
+      setting != left.end()) {
+    return fmt::format("{}found the argument \"{}\", expected an option; write --set {}", where,
+                       printable(*setting), printable(*setting));
   }
   if (!left.empty()) {
     return fmt::format("{}found one argument more than expected: \"{}\"; see `{}`", where,

@@ -224,6 +224,12 @@ std::vector<Record> load_records(const std::string& folder_or_file) {
                     "(--out), or a .jsonl file",
                     printable(path)));
   }
+  if (path.ends_with(".yaml") || path.ends_with(".yml")) {
+    throw InputError(
+        fmt::format("{}: found a configuration, expected records: a folder that `matrix` or `oom` wrote, or "
+                    "a .jsonl file",
+                    printable(path)));
+  }
   // O_NONBLOCK: a pipe is refused, and does not wait for somebody who writes.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw InputError(path + ": not a regular file; expected records");

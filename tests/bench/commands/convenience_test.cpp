@@ -84,6 +84,7 @@ TEST_F(Convenience, ShortNamesOfAcceleratorsResolveWithANote) {
 }
 
 TEST_F(Convenience, RefusalsSayWhatToChange) {
+  write("run.yaml", "model: gpt2-124m\n");
   struct Case {
     const char* arguments;
     std::vector<const char*> says;
@@ -98,6 +99,11 @@ TEST_F(Convenience, RefusalsSayWhatToChange) {
        "--fp8-recipe "
        "mxfp8",
        {"fp8_recipe: found mxfp8 with megatron-core-2024, expected delayed"}},
+      {"predict llama-3.1-8b --recompute full", {"did you mean --recompute-", "--recompute-granularity"}},
+      {"predict llama-3.1-8b --vpp 2", {"did you mean --virtual-pipeline-chunks?"}},
+      {"predict llama-3.1-8b tp=2", {"found the argument \"tp=2\"", "write --set tp=2"}},
+      {"predict llama-3.1-8b --tp 2 --sequence-parallel yes", {"found \"yes\", expected true or false"}},
+      {"compare run.yaml", {"run.yaml: found a configuration, expected records"}},
       {"compare nofolder", {"nofolder: found no such file or folder", "`matrix`", ".jsonl"}},
       {"schedule 1f1b --pp 2 --microbatches 4 --compare gpipe --format svg",
        {"--compare with --format svg", "text, csv or json"}},
