@@ -1,22 +1,24 @@
 #!/usr/bin/env bash
-# Packs the built program as a folder that runs on another Linux host of the same processor family, without a package
-# manager, network or root: the program, Open MPI with its launcher and plugins, and every library they need but the C
-# library's own (the host's glibc must not be older than the one here).
+# Packs the built program as a folder that runs on another Linux host of the same processor family, without a
+# package manager, network or root. The folder has the program, Open MPI with its launcher and plugins, and
+# every library they need except the C library's own (the host's glibc must not be older than the one here).
 #
 #   ./bench/bundle.sh OUT_FOLDER [--build FOLDER] [--program=FILE]... [--cuda-libraries] [--tar FILE.tar.gz]
 #
 # --build           where the program was built (default: build/release)
 # --program=FILE    also pack this program of the build, named below its folder
 # --cuda-libraries  also pack cuBLASLt, cuDNN, NCCL and CUPTI (some 1.5 GB). Without, the bundle looks for
-#                   them on the host: in $PLUMBLINE_CUDA_LIBRARIES (folders separated by colons), where the loader
-#                   finds them, in /usr/local/cuda, and in the packages of the host's python3 (nvidia-*).
+#                   them on the host: in $PLUMBLINE_CUDA_LIBRARIES (folders separated by colons), where the
+#                   loader finds them, in /usr/local/cuda, and in the packages of the host's python3
+#                   (nvidia-*).
 # --tar             also write the folder as an archive
 #
-# On the host: OUT_FOLDER/plumbline doctor; OUT_FOLDER/plumbline matrix OUT_FOLDER/matrices/demo.yaml --out results
+# On the host: OUT_FOLDER/plumbline doctor
+#              OUT_FOLDER/plumbline matrix OUT_FOLDER/matrices/demo.yaml --out results
 set -euo pipefail
 
 usage() {
-  sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" >&2
   exit 2
 }
 
@@ -84,8 +86,8 @@ if $cuda_libraries && [ -x "$build/bench/plumbline-cuda" ]; then
   done
 fi
 
-# Open MPI: the launcher under both its names, the daemon, the texts of its messages, and those plugins that do not
-# drag in a network's own libraries (the program asks for shared memory and sockets).
+# Open MPI: the launcher under both its names, the daemon, the texts of its messages, and plugins. Only those
+# that need no network's libraries: the program asks for shared memory and sockets.
 launcher=$(readlink -f "$(command -v mpirun)")
 cp "$launcher" "$out/bin/orterun"
 ln -s orterun "$out/bin/mpirun"

@@ -50,7 +50,7 @@ int execute(const CommandAction& action) {
   }
 }
 
-/// What printing threw in the middle of a command is told apart from the command's own failures.
+/// Tells failures of printing in the middle of a command apart from the command's own.
 int execute_and_print(const CommandAction& action) {
   return execute([&] {
     try {
@@ -58,7 +58,7 @@ int execute_and_print(const CommandAction& action) {
     } catch (const std::system_error& error) {
       if (std::ferror(stdout) == 0) throw;
       finish_standard_output(error.code().value());
-      return static_cast<int>(ExitCode::done);  // whoever read has had enough
+      return static_cast<int>(ExitCode::done);  // the reader has had enough
     }
   });
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets up, builds, calibrates this machine once, runs the demo matrix and prints the table; then, without a matrix
-# given, which batch sizes of a distillation fit their memory. Behind the build that takes 5 minutes at most.
+# Sets up, builds, calibrates this machine once, runs the demo matrix and prints the table. Without a matrix
+# given, it then finds the batch sizes of a distillation that fit their memory. After the build that takes 5
+# minutes at most.
 #   ./bench/run.sh [MATRIX.yaml]      default: bench/matrices/demo.yaml
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what plumbline builds with, where it is missing. Sourced by run.sh and tests/run.sh; needs no network when
-# everything is there. On a system without apt it prints the list and continues.
-# libdnnl-dev finds its OpenCL only with ocl-icd-opencl-dev, which Debian merely recommends with it.
+# Installs missing build dependencies of plumbline. Sourced by run.sh and tests/run.sh; needs no network when
+# everything is there. On a system without apt it prints the list and continues. libdnnl-dev finds its OpenCL
+# only with ocl-icd-opencl-dev, which Debian merely recommends with it.
 plumbline_packages=(
   g++ cmake ninja-build ccache
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
@@ -40,9 +40,9 @@ plumbline_setup() {
     >/dev/null
 }
 
-# The headers of NVIDIA's cudnn-frontend, which no Debian package has, into build/third_party: only where a CUDA toolkit
-# brings cudnn.h, and without them attention on a GPU is left to own kernels. One wheel of PyPI, whatever the host's
-# Python is, for it is the headers in it that count.
+# The headers of NVIDIA's cudnn-frontend, which no Debian package has, into build/third_party. Only where a
+# CUDA toolkit brings cudnn.h; without them attention on a GPU is left to own kernels. One wheel of PyPI for
+# any host Python: only the headers in it count.
 plumbline_cudnn_frontend() {
   local version=1.32.0 folder=build/third_party/cudnn-frontend wheel nvcc
   local hash=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
@@ -63,8 +63,8 @@ plumbline_cudnn_frontend() {
   rm -rf "$wheel"
 }
 
-# Ninja's lines "[n/m] what" (stdin) as progress with the time left: one line that is drawn anew on a terminal, else
-# one every 20 s (plumbline_seconds_between). What a compiler says is passed on.
+# Ninja's lines "[n/m] what" (stdin) as progress with the time left: one line that is redrawn on a terminal,
+# else one every 20 s (plumbline_seconds_between). Output of the compiler is passed on.
 plumbline_build_progress() {
   local line rest left begin=$SECONDS drawn=$SECONDS terminal=
   [ -t 2 ] && terminal=yes

@@ -2,15 +2,16 @@
 # Runs a command as if this machine were several hosts:
 #   bench/several_hosts.sh [-s SLOTS] N COMMAND [ARGUMENT ...]
 #
-# A host is a network, a UTS and a mount namespace: a name of its own (host1, host2, ...), an address of its own
-# (10.77.0.1, ...) that a bridge joins with the others, a loopback of its own. Processors, memory and files are of one machine.
-# The command runs on host1. It finds the hosts with SLOTS ranks each (default 1) in the file $PLUMBLINE_HOSTFILE, and
-# $PLUMBLINE_LAUNCH_AGENT enters them. `$PLUMBLINE_LAUNCH_AGENT` with host2 for {host} and a command runs that there.
-# Ends with the command's exit code, and with 77 where this user may not make namespaces.
+# A host is a network, a UTS and a mount namespace. It has a name of its own (host1, host2, ...), an address
+# of its own (10.77.0.1, ...) that a bridge joins with the others, and a loopback of its own. Processors,
+# memory and files are of one machine. The command runs on host1. It finds the hosts with SLOTS ranks each
+# (default 1) in the file $PLUMBLINE_HOSTFILE, and $PLUMBLINE_LAUNCH_AGENT enters them.
+# `$PLUMBLINE_LAUNCH_AGENT` with host2 for {host} and a command runs that there. Ends with the command's exit
+# code, and with 77 where this user may not make namespaces.
 set -euo pipefail
 slots=1
 if [ "${1:-}" = -s ]; then slots=$2; shift 2; fi
-[ $# -ge 2 ] || { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0" >&2; exit 2; }
 count=$1
 shift
 

@@ -1,12 +1,14 @@
-# Data files become part of a library, so that the program works from any folder.
+# Embeds data files into a library, so that the program works from any folder.
 #
 #   plumbline_embed(library function FILES a.md pages/b.md all.css=first.css,second.css ...)
 #
-# gives the library `std::span<const plumbline::EmbeddedFile> plumbline::function()` (core/base/embedded_file.hpp), which
-# a header of the library declares: the files in this order, each with its name (without its folder), its bytes and their
-# SHA-256. `name=a,b` joins files into one. A file that changes is embedded anew.
+# gives the library `std::span<const plumbline::EmbeddedFile> plumbline::function()`
+# (core/base/embedded_file.hpp), which a header of the library declares. The span has the files in this order,
+# each with its name (without its folder), its bytes and their SHA-256. `name=a,b` joins files into one. A
+# file that changes is embedded anew.
 #
-# The same file is the script that writes the source: cmake -DOUT=x.cpp -DFUNCTION=x "-DFILES=..." -DFOLDER=... -P embed.cmake
+# The same file is the script that writes the source:
+#   cmake -DOUT=x.cpp -DFUNCTION=x "-DFILES=..." -DFOLDER=... -P embed.cmake
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(PLUMBLINE_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
   function(plumbline_embed library function)

@@ -1,12 +1,13 @@
-# `cmake --install`: the program with its manual pages (component `program`), and the library that predicts (component
-# `library`), which other projects find with find_package(plumbline). cmake/README.md shows a consumer.
+# `cmake --install`: the program with its manual pages (component `program`), and the prediction library
+# (component `library`). Other projects find it with find_package(plumbline). cmake/README.md shows a
+# consumer.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(header_folder ${CMAKE_INSTALL_INCLUDEDIR}/plumbline)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plumbline)
 
-# What predicts, and nothing that measures: no MPI, no operators, no CUDA.
+# Libraries for predictions only: no MPI, no operators, no CUDA.
 set(libraries core schedules analysis cluster plan)
 list(TRANSFORM libraries PREPEND plumbline_ OUTPUT_VARIABLE targets)
 foreach(library IN LISTS libraries)

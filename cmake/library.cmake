@@ -1,8 +1,9 @@
-# plumbline_add_library(name [HOT] [BATCHES n] [SOURCES a.cpp ...] [TEXT b.cpp ...] [DEPENDS plumbline::core ...])
-# SOURCES run within a measured step or a prediction: full optimisation. TEXT reads, checks, writes or prints: -O1.
-# DEPENDS holds the arrows between folders: what is not listed cannot be linked.
-# HOT: where tests spend their time; optimised a little under sanitizers too.
-# BATCHES: how many batches SOURCES (without any: TEXT) are compiled in; without it, their length decides.
+# plumbline_add_library(name [HOT] [BATCHES n] [SOURCES a.cpp ...] [TEXT b.cpp ...]
+#                       [DEPENDS plumbline::core ...])
+# SOURCES run within a measured step or a prediction: full optimisation. TEXT reads, checks, writes or prints:
+# -O1. DEPENDS holds the arrows between folders: other libraries cannot be linked. HOT: for code that tests
+# spend their time in; optimised a little under sanitizers too. BATCHES: number of batches that SOURCES
+# (without any: TEXT) are compiled in; by default their length decides.
 function(plumbline_add_library name)
   cmake_parse_arguments(ARG "HOT" "BATCHES" "SOURCES;TEXT;DEPENDS" ${ARGN})
   set(library plumbline_${name})
@@ -26,9 +27,9 @@ function(plumbline_add_library name)
   endif()
 endfunction()
 
-# Options, precompiled headers and batches of a target. Kind: `timed` or `text`.
-# No less than -O1: of templates that several libraries instantiate (JSON, strings) the linker takes any copy, and a step or
-# a prediction may get that of a text.
+# Options, precompiled headers and batches of a target. Kind: `timed` or `text`. At least -O1. The linker
+# takes any copy of a template that several libraries instantiate (JSON, strings), and a step or a prediction
+# may get that of a text library.
 function(plumbline_compile_as target kind)
   if(kind STREQUAL text)
     target_compile_options(${target} PRIVATE $<$<NOT:$<CONFIG:Debug>>:-O1>)
@@ -65,7 +66,7 @@ function(plumbline_batches target)
   endforeach()
 endfunction()
 
-# What most sources include, parsed once per kind.
+# Headers that most sources include, parsed once per kind.
 foreach(kind IN ITEMS timed text)
   if(PLUMBLINE_UNITY AND NOT PLUMBLINE_SANITIZE)
     add_library(plumbline_${kind}_headers OBJECT cmake/precompiled.cpp)

@@ -1,5 +1,5 @@
-// What most sources include, parsed once per kind of library (cmake/library.cmake). A source includes what it uses all the
-// same: preset `single` compiles without this.
+// Headers that most sources include, parsed once per kind of library (cmake/library.cmake). A source still
+// includes the headers it uses: preset `single` compiles without this one.
 #pragma once
 
 #include <fmt/format.h>

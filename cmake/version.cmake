@@ -1,10 +1,12 @@
-# The version of the program and of its package: what `git describe` says of the last tag v1.2.3 ("1.2.3", or
+# Version of the program and of its package: `git describe` relative to the last tag v1.2.3 ("1.2.3", or
 # "1.2.3-4-gabcdef0" four commits later); without git or such a tag the project's version.
 #
-#   plumbline_version(out)                  -> out: "1.2.3-4-gabcdef0"
-#   plumbline_add_version_library(name)     -> plumbline_name, which defines plumbline_version() and follows commits and tags
+#   plumbline_version(out)               -> out: "1.2.3-4-gabcdef0"
+#   plumbline_add_version_library(name)  -> plumbline_name, which defines plumbline_version() and follows
+#                                           commits and tags
 #
-# The same file is the script that writes that source: cmake -DOUT=x.cpp -DSOURCE=... -DFALLBACK=0.1.0 -P version.cmake
+# The same file is the script that writes that source:
+#   cmake -DOUT=x.cpp -DSOURCE=... -DFALLBACK=0.1.0 -P version.cmake
 function(plumbline_describe source fallback out)
   set(${out} ${fallback} PARENT_SCOPE)
   if(EXISTS ${source}/.git)  # not the repository of somebody who has these sources within theirs

@@ -1,5 +1,5 @@
-// The one definition of ALiBi's slopes, on the host and in kernels (Press et al. 2022, arXiv:2108.12409; for head counts
-// that are no powers of two as in its authors' code).
+// The one definition of ALiBi's slopes, on the host and in kernels (Press et al. 2022, arXiv:2108.12409). For
+// head counts that are no powers of two it follows its authors' code.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,9 @@
 
 namespace plumbline {
 
-/// Slope of a head of a model with `heads` query heads: 2^(-8(i+1)/p) for the first p, the largest power of two up to
-/// `heads`; the rest take every other one of a model with 2p heads, 2^(-8/(2p)), 2^(-24/(2p)), …
+/// Slope of a head of a model with `heads` query heads: 2^(-8(i+1)/p) for the first p, the largest power of
+/// two up to `heads`. The rest take every other slope of a model with 2p heads, 2^(-8/(2p)), 2^(-24/(2p)),
+/// …
 inline double alibi_slope(std::int64_t head, std::int64_t heads) {
   const auto power = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
   const auto p = static_cast<double>(power);
@@ -19,7 +20,7 @@ inline double alibi_slope(std::int64_t head, std::int64_t heads) {
   return std::exp2(-4 * static_cast<double>(2 * (head - power) + 1) / p);
 }
 
-/// What a score of query head `head` of `shape` loses per key that is further back; 0 without ALiBi.
+/// Amount subtracted from a score of query head `head` of `shape` per key of distance; 0 without ALiBi.
 inline double slope_of(const AttentionShape& shape, std::int64_t head) {
   if (shape.alibi.heads == 0) return 0;
   return shape.alibi.factor * alibi_slope(shape.first_head + head, shape.alibi.heads);

@@ -1,4 +1,4 @@
-// Arguments that do not fit together: how they are told, and the checks that all backends share.
+// Argument errors: their messages, and the checks that all backends share.
 #include "kernels/checks.hpp"
 
 #include <fmt/format.h>

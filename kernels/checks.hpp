@@ -1,5 +1,5 @@
-// Checks of an operator's arguments, before anything is written: what every backend requires of shapes and
-// types.
+// Checks of an operator's arguments, before anything is written: shapes and types that every backend
+// requires.
 #pragma once
 
 #include <cstdint>
@@ -48,14 +48,14 @@ inline bool alike(const Matrix& x, const Matrix& y) {
 inline bool is_row(const Matrix& x, const Matrix& of, DType type) {
   return has_shape(x, 1, of.rows, type);
 }
-/// Of a storage type: not ids, not masks, not quantized.
+/// True for a storage type: not ids, not masks, not quantized.
 inline bool is_storage(const Matrix& x) {
   return x.dtype == DType::fp32 || x.dtype == DType::bf16 || x.dtype == DType::fp16;
 }
 
-// What all backends require of an operator's arguments; a backend may lack a type or size besides.
+// Requirements of all backends on an operator's arguments; a backend may also lack a type or size.
 void require_product(const Gemm& gemm);
-/// Of add_rmsnorm_forward and add_layernorm_forward: w, and b; rstd, and mean.
+/// add_rmsnorm_forward and add_layernorm_forward. `parameters`: w, and b; `statistics`: rstd, and mean.
 void require_added_norm(const char* op, const ResidualSum& added, const Matrix& y,
                         std::initializer_list<Matrix> parameters, std::initializer_list<Matrix> statistics);
 void require_head_norm(const char* op, const Matrix& x, const Matrix& w, const Matrix& y, const Matrix& rstd);
@@ -71,17 +71,17 @@ void require_arrange(const Router& router, const Matrix& logits, const Matrix& c
                      const Matrix& tokens, const Matrix& weights);
 void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
                             const Matrix& places, const Matrix& dweights, const Matrix& dlogits);
-/// Of join_heads and split_heads, whose shared part may be empty, or of fp32.
+/// join_heads and split_heads, whose shared part may be empty, or of fp32.
 void require_heads(const char* op, const Matrix& shared, const Matrix& own, std::int64_t heads,
                    const Matrix& whole);
-/// Of join_heads, whose shared part is given.
+/// join_heads with a shared part.
 void require_joined_heads(const Matrix& shared, const Matrix& own, std::int64_t heads, const Matrix& whole);
 void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx);
 void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y);
 void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y);
 void require_attention_merge(const Matrix& out, const Matrix& lse, const Matrix& part,
                              const Matrix& part_lse);
-/// Which keys a query sees.
+/// Keys that a query sees.
 void require_mask(const char* op, const AttentionShape& shape);
 void require_fp8_amax(const Matrix& x, const Matrix& amax);
 void require_fp8_scales(const Matrix& amaxes, double largest, int margin, const Matrix& scales);

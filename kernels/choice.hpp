@@ -1,4 +1,4 @@
-// Which of several kernels computed a call: what a record tells beside the versions of libraries.
+// Kernel chosen for a call among several: recorded beside the versions of libraries.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// What dropout drops, for every backend, on the host and on a device: which random number decides about an
-// element (bench/training/dropout.md). The generator is counter-based, so nothing is kept between calls and
-// every element can be asked for alone.
+// Dropout for every backend, on the host and on a device: the random number that decides about an element
+// (bench/training/dropout.md). The generator is counter-based, so nothing is kept between calls and every
+// element can be computed alone.
 #pragma once
 
 #include <Random123/philox.h>
@@ -23,11 +23,11 @@ struct DropoutWords {
   std::uint32_t word[4];
 };
 
-/// What decides about columns [4·column_block, 4·column_block + 4) of token row `row` of the matrix (counted
+/// Random words for columns [4·column_block, 4·column_block + 4) of token row `row` of the matrix (counted
 /// from its own first row): Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-/// SC'11, doi:10.1145/2063384.2063405) with key (seed, step) and counter (column_block, row modulo 2³², site,
-/// head). `head` is 0 for hidden columns and 1 + query head of the model for attention, where a column is a
-/// key's position in its sequence.
+/// SC'11, doi:10.1145/2063384.2063405) with key (seed, step) and counter (column_block, row modulo 2³²,
+/// site, head). `head` is 0 for hidden columns and 1 + query head of the model for attention, where a column
+/// is a key's position in its sequence.
 PLUMBLINE_HOST_DEVICE inline DropoutWords dropout_words(const Dropout& dropout, std::uint32_t column_block,
                                                         std::int64_t row, std::uint32_t head) {
   const philox4x32_ctr_t counter = {
@@ -42,7 +42,7 @@ PLUMBLINE_HOST_DEVICE inline std::uint32_t dropout_threshold(double probability)
   return static_cast<std::uint32_t>(probability * 4294967296.0);
 }
 
-/// What elements that stay are multiplied with, 1/(1 − p).
+/// Factor of the kept elements, 1/(1 − p).
 PLUMBLINE_HOST_DEVICE inline float dropout_scale(double probability) {
   return static_cast<float>(1 / (1 - probability));
 }

@@ -1,4 +1,4 @@
-// Numbers that operators compute, and sums of them, which are read later than they are asked for.
+// Numbers that operators compute, and sums of them, which are read after their submission.
 #pragma once
 
 #include <memory>
@@ -7,13 +7,13 @@
 
 namespace plumbline {
 
-/// A number that an operator computes. On a device it comes later: value() is right once the operators' synchronize() has
-/// been called after it. So a step waits once, however many numbers it makes.
+/// A number that an operator computes. On a device it comes later: value() is right once the operators'
+/// synchronize() has been called after it. So a step waits once, for any count of numbers.
 class Number {
  public:
   Number() = default;
-  Number(double value) : value_(value) {}  // NOLINT: what is there already is a number as well
-  /// Of host memory that a device writes.
+  Number(double value) : value_(value) {}  // NOLINT: an existing value is a number as well
+  /// A number in host memory that a device writes.
   explicit Number(std::shared_ptr<const double> later) : later_(std::move(later)) {}
   double value() const { return later_ ? *later_ : value_; }
 

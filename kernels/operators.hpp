@@ -2,9 +2,10 @@
 // (cpu/, cuda/, emulated/); the training code is written once over it.
 //
 // Conventions. Matrices are row-major; T = batch × sequence token rows, batch-major. "Storage type" is the
-// type of the activations and weights, fp32, bf16 or fp16; sums inside an operator are always fp32.
-// "Overwrites" and "accumulates into" are said for every output. Shapes or types that disagree throw Error
-// naming the operator. A Number that is returned is there once synchronize() has been called. Results are the same bit for bit on every call with the same inputs.
+// type of the activations and weights, fp32, bf16 or fp16; sums inside an operator are always fp32. Every
+// output is documented as "overwrites" or "accumulates into". Shapes or types that disagree throw Error
+// naming the operator. A returned Number is valid once synchronize() has been called. Results are the same
+// bit for bit on every call with the same inputs.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,11 @@ namespace plumbline {
 
 /// C = op(A)·op(B) [+ C] [+ bias], op(X) = X or Xᵀ. A and B have one storage type; C has it too, or fp32.
 ///
-/// A and B may instead be of 8-bit floating point types, not both E5M2: then C = A·Bᵀ·a_inverse_scale·
-/// b_inverse_scale [+ C] [+ bias], A as it is and B transposed, both contiguous along what is summed over
-/// (the only form that matrix units take before Blackwell; NVIDIA's cuBLASLt documentation), C of any storage
-/// type, rounded once. CUDA needs m, n and k to be multiples of 16, and operands without gaps.
+/// A and B may instead be of 8-bit floating point types, not both E5M2: then C =
+/// A·Bᵀ·a_inverse_scale·b_inverse_scale [+ C] [+ bias], A as it is and B transposed, both contiguous
+/// along the summed dimension (the only form that matrix units take before Blackwell; NVIDIA's cuBLASLt
+/// documentation), C of any storage type, rounded once. CUDA needs m, n and k to be multiples of 16, and
+/// operands without gaps.
 struct Gemm {
   Matrix a;  // (m, k), or (k, m) when a_transposed
   Matrix b;  // (k, n), or (n, k) when b_transposed
@@ -28,17 +30,20 @@ struct Gemm {
   bool b_transposed = false;
   bool accumulate = false;  // C is added to instead of overwritten
   Matrix bias{};            // (1, n) of the storage type, or empty
-  /// (1, m) of any floating point type, or empty: it += column sums of A, as bias_backward has them, where A is transposed and
-  /// not 8-bit. C is the gradient of a weight then, A that of the layer's output, and this of its bias.
+  /// (1, m) of any floating point type, or empty: it += column sums of A, as in bias_backward, where A is
+  /// transposed and not 8-bit. C is then the gradient of a weight, A that of the layer's output, and this
+  /// that of its bias.
   Matrix bias_gradient{};
-  Matrix a_inverse_scale{};  // (1, 1) fp32, given exactly when A and B are 8-bit: what makes A of its codes
+  Matrix a_inverse_scale{};  // (1, 1) fp32, given exactly when A and B are 8-bit: factor from A's codes to
+                             // numbers
   Matrix b_inverse_scale{};  // likewise
-  /// A's rows, what C or, where A is transposed, the sum is long of, are another number in every call (those of an expert): a
-  /// backend must not search for what is fastest anew for each.
+  /// A's rows, the length of C or, where A is transposed, of the sum, vary from call to call (those of an
+  /// expert): a backend must not search for the fastest algorithm anew for each.
   bool rows_vary = false;
 };
 
-/// What a block adds to the residual stream: sum = a + factor·b [+ bias], as add_multiple has it; sum may be a or b.
+/// Sum that a block adds to the residual stream: sum = a + factor·b [+ bias], as in add_multiple; sum may be
+/// a or b.
 struct ResidualSum {
   Matrix a;  // (T, h)
   Matrix b;
@@ -47,8 +52,8 @@ struct ResidualSum {
   Matrix sum;
 };
 
-/// Where elements are dropped: which random numbers decide (dropout.hpp), the same ones whenever the same
-/// element is asked for, in the forward, in the backward, on whichever rank.
+/// Dropout of elements. The random numbers (dropout.hpp) of an element are always the same: in the forward,
+/// in the backward, on any rank.
 struct Dropout {
   double probability = 0;      // 0: nothing is dropped
   std::uint32_t seed = 0;      // of the run
@@ -57,21 +62,22 @@ struct Dropout {
   std::int64_t first_row = 0;  // token row 0 of the matrix, counted over the whole batch
 };
 
-/// What attention subtracts from scores by distance (alibi.hpp): slope·(i - j) for the query at position i and the key
-/// at j.
+/// ALiBi: amount subtracted from scores by distance (alibi.hpp), slope·(i - j) for the query at position i
+/// and the key at j.
 struct Alibi {
   std::int64_t heads = 0;  // query heads of the model, which slopes depend on; 0: nothing is subtracted
   double factor = 1;       // of all slopes
 };
 
-/// Element-wise functions of a feed-forward layer: x·Φ(x) with the normal distribution's Φ (Hendrycks & Gimpel,
-/// arXiv:1606.08415), max(x, 0), and its square (So et al. 2021, arXiv:2109.08668).
+/// Element-wise functions of a feed-forward layer: x·Φ(x) with the normal distribution's Φ (Hendrycks &
+/// Gimpel, arXiv:1606.08415), max(x, 0), and its square (So et al. 2021, arXiv:2109.08668).
 enum class Pointwise { gelu_erf, relu, squared_relu };
 
 /// Causal grouped-query attention of `batch` sequences. Query head i reads key/value head i / (heads /
-/// kv_heads). Every sequence has keys() keys and values, batch-major as queries are, and the first query is at position
-/// `past`. With a window W the query at position i sees the keys j with i - W < j <= i, with a prefix p also those with
-/// j < p. The result of a query that sees none of the keys that are given is 0, its log-sum-exp -inf.
+/// kv_heads). Every sequence has keys() keys and values, batch-major as queries are, and the first query is
+/// at position `past`. With a window W the query at position i sees the keys j with i - W < j <= i, with a
+/// prefix p also those with j < p. A query that sees none of the given keys has result 0 and log-sum-exp
+/// -inf.
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t seq = 1;
@@ -80,43 +86,44 @@ struct AttentionShape {
   std::int64_t head_dim = 1;
   std::int64_t window = 0;      // W, not negative; 0: a query sees all keys up to itself
   Dropout dropout{};            // of the probabilities, after the softmax
-  std::int64_t first_head = 0;  // of the model's query heads; decides what is dropped, and slopes
+  std::int64_t first_head = 0;  // of the model's query heads; decides dropped elements, and slopes
   Alibi alibi{};
-  /// The keys before it are seen by every query; at most seq, 0: none besides those up to the query. Without window and
-  /// ALiBi only.
+  /// Keys before this position are seen by every query; at most seq, 0: only those up to the query. Without
+  /// window and ALiBi only.
   std::int64_t prefix = 0;
   std::int64_t past = 0;       // keys in front of the first query's own
   std::int64_t key_start = 0;  // position of the first key that is given
   std::int64_t key_count =
-      0;  // of those that are; 0: up to the last query's own. Of a part, without prefix only
+      0;  // number of given keys; 0: up to the last query's own. Parts of the keys without prefix only
   std::int64_t value_dim = 0;  // elements of a head of values and of the result; 0: head_dim
 
   std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
   std::int64_t keys() const { return key_count > 0 ? key_count : past + seq - key_start; }  // of a sequence
 };
 
-/// The router of a mixture of experts (Shazeer et al. 2017, arXiv:1701.06538) and the losses that keep its load even.
+/// The router of an MoE layer (Shazeer et al. 2017, arXiv:1701.06538) and its load-balancing losses.
 struct Router {
   std::int64_t top_k = 1;  // experts of a token
   bool normalized = true;  // a token's weights are divided by their sum
   bool sigmoid = false;    // scores are 1/(1 + e^-logit) instead of a softmax of the logits
-  /// As many experts stand in each group; a token's are in the chosen_groups whose two best have the largest sum.
+  /// Number of equal groups of experts; a token's experts are in the chosen_groups whose two best have the
+  /// largest sum.
   std::int64_t groups = 1;
   std::int64_t chosen_groups = 1;
   double scale = 1;  // of a token's weights
   Matrix bias{};     // (1, E) fp32, added to scores for the choice alone; or empty
   /// Rows of an expert at most (Megatron-LM, apply_router_token_dropping); 0: any number.
   std::int64_t capacity = 0;
-  bool by_position = false;   // what is over is dropped from the end, not from the smallest weight
-  bool padded = false;        // every expert has as many as that
+  bool by_position = false;   // the excess is dropped from the end, not from the smallest weight
+  bool padded = false;        // every expert is padded to it
   std::int64_t multiple = 1;  // of the rows of an expert: it is filled up to one
-  double balance = 0;  // route_backward: what p_te·n_e, summed over tokens and experts, counts in the loss
-  /// The n_e of a token are those of so many neighbours, a sequence; 0: of all tokens.
+  double balance = 0;  // route_backward: weight of p_te·n_e, summed over tokens and experts, in the loss
+  /// The n_e of a token are those of this many neighbours, a sequence; 0: of all tokens.
   std::int64_t balanced_tokens = 0;
   Matrix load{};  // (1, E) fp32: the n_e of every token, where they are not those of `chosen`; or empty
   double z = 0;   // likewise logsumexp², summed over tokens
 
-  /// Rows of an expert that so many tokens have chosen.
+  /// Rows of an expert that `tokens` tokens have chosen.
   std::int64_t rows_of(std::int64_t tokens) const {
     const bool bound = capacity > 0 && (padded || tokens > capacity);
     return ((bound ? capacity : tokens) + multiple - 1) / multiple * multiple;
@@ -133,8 +140,8 @@ struct AdamStep {
   std::int64_t step = 1;      // 1 for the first step: bias correction
 };
 
-/// The loss of distillation (Hinton et al. 2015, arXiv:1503.02531): of every token (1-λ)·KL + λ·CE, where KL
-/// compares p = softmax(teacher/τ) and s = softmax(student/τ) and CE is the student's cross-entropy with its
+/// The loss of distillation (Hinton et al. 2015, arXiv:1503.02531): (1-λ)·KL + λ·CE of every token. KL
+/// compares p = softmax(teacher/τ) and s = softmax(student/τ); CE is the student's cross-entropy with its
 /// target.
 struct Distillation {
   double temperature = 1;  // τ

@@ -1,4 +1,4 @@
-// What all backends require of the operators of a mixture of experts.
+// Requirements of all backends on MoE operators.
 #include "kernels/checks.hpp"
 
 namespace plumbline {
@@ -17,7 +17,8 @@ bool of_choices(const Matrix& x, const Router& router, const Matrix& logits, DTy
   return has_shape(x, 1, logits.rows * router.top_k, type);
 }
 
-/// One number for every row that experts work on: how many follows from the choices where there is a capacity or a multiple.
+/// One number for every row that experts work on: their count follows from the choices with a capacity or a
+/// multiple.
 bool of_rows(const Matrix& x, const Router& router, const Matrix& logits, DType type) {
   const std::int64_t choices = logits.rows * router.top_k;
   if (router.capacity == 0 && router.multiple == 1) return has_shape(x, 1, choices, type);

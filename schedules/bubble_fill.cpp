@@ -1,17 +1,18 @@
-// bubble-fill: distillation under 1F1B whose teacher runs ahead where a rank would wait, with at most K
-// teacher outputs kept on the last stage, and whose backwards are split: gradients of inputs (I) go up the
-// pipeline first, weight gradients (W) fill what is left of its bubbles (Qi et al. 2023, arXiv:2401.10241).
+// bubble-fill: distillation under 1F1B. The teacher runs ahead where a rank would wait, with at most K
+// teacher outputs kept on the last stage. Backwards are split: input gradients (I) go up the pipeline first,
+// weight gradients (W) fill the rest of its bubbles (Qi et al. 2023, arXiv:2401.10241).
 //
-// The order is that of the shortest of several steps, played with the given times (teacher_ahead.hpp): greedy
-// ones, with teachers that run ahead by 1, 2, 4, … K outputs, ranks more or less ready to wait for something
-// urgent, backwards split or whole; abeja's; and with room for all outputs nemo-2504's. So it is never slower
-// than these two. A rank holds what `room` allows, from F until W.
+// The order is that of the shortest of several steps, simulated with the given times (teacher_ahead.hpp).
+// Candidates are greedy orders, abeja's, and, with room for all outputs, nemo-2504's; so it is never slower
+// than these two. Greedy orders vary the teacher's lead (1, 2, 4, … K outputs), the ranks' readiness to
+// wait for something urgent, and backwards split or whole. A rank holds at most the activations that `room`
+// allows, from F until W.
 //
 // With equal stages, messages that take no time, M large enough and P activations per rank, the makespan is
 //   M(f_T + f_S + b + w) + (P-1)(max(f_T, f_S) + b - w)   for b >= w,
-// where nemo-2504 needs (P-1)(max(f_T, f_S) + b + w) besides the work of its M micro-batches; with
-// 1F1B's P-r activations on rank r it is (P-1)(max(f_T, f_S) + b). Without a split backward nemo-2504's time
-// is the least possible when every rank holds its first activation until its first B.
+// where nemo-2504 needs (P-1)(max(f_T, f_S) + b + w) besides the work of its M micro-batches; with 1F1B's P-r
+// activations on rank r it is (P-1)(max(f_T, f_S) + b). Without a split backward nemo-2504's time is the
+// least possible when every rank holds its first activation until its first B.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +30,8 @@ namespace {
 constexpr const char* kName = "bubble-fill";
 constexpr double kPatience[] = {0, 0.3, 1};
 
-/// How far the teacher may run ahead: powers of two and the most that is allowed, which is rarely worth more
-/// than two per rank. Larger ones first: equally long steps are then those with the most slack.
+/// Lead of the teacher to try: powers of two and the allowed maximum, of which more than two per rank is
+/// rarely useful. Larger ones first: equally long steps are then those with the most slack.
 std::vector<std::int64_t> distances(int ranks, int microbatches, std::int64_t cached) {
   const std::int64_t most = std::min({cached, std::int64_t{microbatches}, std::int64_t{2} * ranks});
   std::vector<std::int64_t> list = {most};

@@ -1,12 +1,9 @@
-// Knowledge distillation under 1F1B: a teacher of the same number of stages runs forward only (TF) and the
-// student's last stage needs its output for the loss. Three orders:
-//   nemo-2504 (NeMo, April 2025): a teacher sweep over all micro-batches, then the student's 1F1B. The last
-//   stage keeps
-//     M teacher outputs. Makespan M(f_T + f_S + B_S) + (P-1)(max(f_T, f_S) + B_S).
-//   abeja (ABEJA and NVIDIA 2025): teacher and student forward per micro-batch, messages apart. One teacher
-//   output. nemo-13065 (NeMo pull request 13065, May 2025): the same in one forward step and one message per
-//   hop.
-//     Makespan M(f_T + f_S + B_S) + (P-1)(f_T + f_S + B_S).
+// Knowledge distillation under 1F1B. A teacher with the same number of stages runs forward only (TF), and the
+// student's last stage needs its output for the loss. Three orders: nemo-2504 (NeMo, April 2025): a teacher
+// sweep over all micro-batches, then the student's 1F1B. The last stage keeps M teacher outputs. Makespan
+// M(f_T + f_S + B_S) + (P-1)(max(f_T, f_S) + B_S). abeja (ABEJA and NVIDIA 2025): teacher and student forward
+// per micro-batch, messages apart. One teacher output. nemo-13065 (NeMo pull request 13065, May 2025): the
+// same in one forward step and one message per hop. Makespan M(f_T + f_S + B_S) + (P-1)(f_T + f_S + B_S).
 #include "schedules/generators.hpp"
 #include "schedules/layouts.hpp"
 

@@ -13,14 +13,16 @@ namespace plumbline {
 
 Schedule gpipe(int ranks, int microbatches);
 Schedule one_f_one_b(int ranks, int microbatches);
-/// 1F1B whose ranks do `ahead` more forwards before their first backward: time for what the last stage's
-/// backward waits for (vocabulary passes). Rank r holds min(P-r+ahead, M) activations.
+/// 1F1B whose ranks do `ahead` more forwards before their first backward: time for the dependencies of the
+/// last stage's backward (vocabulary passes). Rank r holds min(P-r+ahead, M) activations.
 Schedule one_f_one_b_ahead(int ranks, int microbatches, int ahead);
-/// 1F1B in which every forward overlaps with the backward behind it, of an earlier micro-batch than any whose result that
-/// needs: twice as many forwards before the first backward, and one more. Rank r holds min(2(P-r), M) activations.
+/// 1F1B in which every forward overlaps with the backward behind it, of an earlier micro-batch than any whose
+/// result that needs. Twice as many forwards come before the first backward, and one more. Rank r holds
+/// min(2(P-r), M) activations.
 Schedule one_f_one_b_pairs(int ranks, int microbatches);
 /// `pairs`: a steady forward and the backward behind it overlap, after one more forward (Megatron-Core's
-/// overlap_moe_expert_parallel_comm). Micro-batches in groups of `group`, ranks <= group <= microbatches; the usual choice is group = ranks.
+/// overlap_moe_expert_parallel_comm). Micro-batches in groups of `group`, ranks <= group <= microbatches; the
+/// usual choice is group = ranks.
 Schedule interleaved(int ranks, int microbatches, int chunks, int group, bool pairs = false);
 Schedule zb_h1(int ranks, int microbatches);
 Schedule zb_h2(int ranks, int microbatches);
@@ -29,8 +31,7 @@ Schedule v_half(int ranks, int microbatches);
 Schedule v_half_ahead(int ranks, int microbatches, int blocks);
 Schedule v_min(int ranks, int microbatches);
 
-/// What the automatic zero-bubble scheduler is told: times per rank and micro-batch, and the memory of a
-/// rank.
+/// Input of the automatic zero-bubble scheduler: times per rank and micro-batch, and the memory of a rank.
 struct ZeroBubbleCosts {
   std::vector<Seconds> forward;
   std::vector<Seconds> backward_input;
@@ -55,11 +56,11 @@ struct DistillationTimes {
   Seconds transfer{};                      // of a message of the student between ranks
   Seconds teacher_transfer{};              // of the teacher
 };
-/// What a rank may hold of the student, per rank.
+/// Room for the student's activations, per rank.
 struct DistillationRoom {
   std::vector<double> activations;  // in micro-batches of the rank's stage; at least 1F1B's P-r
   std::vector<double> deferred;     // part of one that is still held between I and W
-  std::vector<bool> may_split;      // whether its backward may be split
+  std::vector<bool> may_split;      // true if its backward may be split
 };
 /// 1F1B's P-r activations on rank r, all of each kept until W.
 DistillationRoom room_of_one_f_one_b(int ranks);

@@ -1,4 +1,4 @@
-// What generators share: empty schedules with their stages placed on ranks, and a writer for a rank's list.
+// Helpers of generators: empty schedules with their stages placed on ranks, and a writer for a rank's list.
 #pragma once
 
 #include <string>

@@ -129,7 +129,7 @@ constexpr auto kTraitsOfAll = [] {
   return traits;
 }();
 
-/// What has vocabulary passes has a name of its own.
+/// Schedules with vocabulary passes have a name of their own.
 std::string with_vocab(const ScheduleRequest& request) {
   if (request.vocab == VocabPasses::none) return request.name;
   if (const ScheduleTraits* traits = find_with_passes(request.name, request.vocab)) {

@@ -12,7 +12,7 @@
 
 namespace plumbline {
 
-/// What a schedule may need besides its name. What it has no use for is ignored, unless noted.
+/// Inputs of a schedule besides its name. Inputs that it does not use are ignored, unless noted.
 struct ScheduleRequest {
   std::string name;
   int ranks = 1;
@@ -28,8 +28,8 @@ struct ScheduleRequest {
   VocabTimes vocab_times;
   /// zb-auto: measured times; without, equal ones. memory_limit 0 means that of 1F1B, P activations.
   std::optional<ZeroBubbleCosts> zero_bubble;
-  /// bubble-fill: times; without, TF = F = I = W = 1 and B = 2. What ranks may hold; without, as 1F1B.
-  /// Cached teacher outputs at most; 0 means one per rank.
+  /// bubble-fill: times; without, TF = F = I = W = 1 and B = 2. Room for activations; without, as 1F1B. Limit
+  /// for cached teacher outputs; 0 means one per rank.
   std::optional<DistillationTimes> distillation;
   std::optional<DistillationRoom> distillation_room;
   std::int64_t cached_outputs = 0;

@@ -1,4 +1,4 @@
-// What follows the last backward: reductions and the optimizer.
+// Actions after the last backward: reductions and the optimizer.
 #include "schedules/passes.hpp"
 
 namespace plumbline {

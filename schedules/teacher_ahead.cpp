@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kRoomTolerance = 1e-9;  // of an activation, for sums of fractions
 
-/// Of the `index`-th in order, infinity while it is to come, the step's start before the first.
+/// Time of the `index`-th in order; infinity while it is to come; the step's start before the first.
 double time_of(const std::vector<double>& times, int index) {
   if (index < 0) return 0;
   return index < static_cast<int>(times.size()) ? times[static_cast<std::size_t>(index)]
@@ -55,7 +55,7 @@ double TeacherAhead::teacher_ready(int rank) const {
 
 bool TeacherAhead::has_room(int rank) const {
   const auto r = static_cast<std::size_t>(rank);
-  // Where I leaves more behind than F did, there must also be room for the next I.
+  // If I leaves more behind than F did, there must also be room for the next I.
   const double growth = at(rank).split ? std::max(0.0, room_.deferred[r] - 1) : 0;
   return at(rank).held + 1 + growth <= room_.activations[r] + kRoomTolerance;
 }

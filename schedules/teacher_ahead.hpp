@@ -1,4 +1,4 @@
-// A distillation step played in time while its order is being decided: which rank does what next.
+// A distillation step simulated while its order is being decided: the next action of each rank.
 #pragma once
 
 #include <array>
@@ -11,14 +11,14 @@
 
 namespace plumbline {
 
-/// How one greedy order differs from another.
+/// Parameters of a greedy order.
 struct AheadPolicy {
-  /// The teacher stops on the last stage while so many of its outputs wait for their loss.
+  /// The teacher stops on the last stage while this many of its outputs wait for their loss.
   std::int64_t ahead = 1;
   /// Backwards in two parts on the ranks that may.
   bool split = true;
-  /// A rank that could start something less urgent waits for the more urgent if that is there before this
-  /// part of the former would have passed.
+  /// A rank that could start a less urgent action waits for a more urgent one that is ready before this share
+  /// of the former's time has passed.
   double patience = 0;
 };
 
@@ -31,17 +31,15 @@ class TeacherAhead {
   TeacherAhead(int ranks, int microbatches, const DistillationTimes& times, const DistillationRoom& room,
                const AheadPolicy& policy);
 
-  /// Every rank does, when it is free, what can start first; of several the first of
-  ///   B or I, as soon as the next stage's is done;
-  ///   F of the next micro-batch, if its TF is done here and its activation has room;
-  ///   TF of the next micro-batch;
-  ///   W of the oldest I.
-  /// Returns the step's length, infinity where the room does not let it end.
+  /// A free rank does the action that can start first. Of several it takes the first of this list: B or I, as
+  /// soon as the next stage's is done; F of the next micro-batch, if its TF is done here and its activation
+  /// has room; TF of the next micro-batch; W of the oldest I. Returns the step's length, infinity if the room
+  /// does not let it end.
   double play();
   /// In the order of `schedule`, which has TF, F and B only. Room and policy do not count.
   double play(const Schedule& schedule);
 
-  /// What was played.
+  /// Result of play().
   Schedule take(const char* name);
 
  private:

@@ -1,6 +1,6 @@
 // The pass that inserts transfers. It runs the schedule with every transfer as a meeting of two ranks, and
-// writes down on both sides the order in which the meetings happen: a program in that order cannot deadlock,
-// whether the transfers block one by one or in groups, since one order of meetings serves all ranks.
+// records on both sides the order of the meetings. A program in that order cannot deadlock, whether the
+// transfers block one by one or in groups, since one order of meetings serves all ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 namespace plumbline {
 namespace {
 
-/// Appends what `action` receives before it runs, or sends after.
+/// Appends the receives of `action` before it, or its sends after it.
 class Inserter {
  public:
   explicit Inserter(const Schedule& schedule) : schedule_(schedule) {
@@ -79,7 +79,7 @@ std::vector<Action> with_transfers(const Inserter& inserter, const std::vector<A
   return out;
 }
 
-/// Writes down what happens in a walk in which neighbouring transfers form groups: computing when it is done,
+/// Records the events of a walk in which neighbouring transfers form groups: computing when it is done,
 /// transfers when both sides have reached them.
 class Recorder {
  public:
@@ -194,7 +194,7 @@ std::vector<std::size_t> channels_of(const Schedule& schedule, std::size_t& coun
   return channels;
 }
 
-/// Whether posted sends, each in the order of its channel, bring the schedule to its end as it stands.
+/// True if posted sends, each in the order of its channel, bring the schedule to its end as it stands.
 bool runs_posted(const Schedule& schedule) {
   std::size_t count = 0;
   const std::vector<std::size_t> channels = channels_of(schedule, count);

@@ -1,10 +1,9 @@
-// V-Half and V-Min (Qi et al. 2024, arXiv:2405.15362 §3 and appendix): schedules grown from a building block.
-// Two chunks per rank in a V, stages r and 2P-1-r on rank r. Slots are one pass long; micro-batch m starts
-// its four passes on rank r at slots start + 6m, so two slots of six stay free for the two W's.
+// V-Half and V-Min (Qi et al. 2024, arXiv:2405.15362 §3 and appendix): schedules grown from a building
+// block. Two chunks per rank in a V, stages r and 2P-1-r on rank r. Slots are one pass long; micro-batch m
+// starts its four passes on rank r at slots start + 6m, so two slots of six stay free for the two W's.
 //   V-Half starts (F0, F1, I1, I0): (2r, 3P-r-2, 3P+e+2r-1, 6P+e-r-2), e = 3 for even P, else 0; peak P/2+1
-//   V-Min  starts:                  (r, 2P-1-r, 2P+e+r, 4P+e-1-r), e = 2 if 3 divides P, else 0;  peak about
-//   P/3+1
-// Then the block is repeated, W's fill free slots, and the passes of the warm-up and of the cool-down move to
+//   V-Min starts: (r, 2P-1-r, 2P+e+r, 4P+e-1-r), e = 2 if 3 divides P, else 0; peak about P/3+1
+// Then the block is repeated and W's fill free slots. The passes of the warm-up and of the cool-down move to
 // earlier free slots, one by one in order of time, as long as no rank's peak rises. Bubbles: about 1/2 and
 // 2/3 of 1F1B.
 #include <algorithm>
@@ -43,7 +42,7 @@ class Slots {
     for (Row& row : rows_) row.of[kWeight].clear();
   }
 
-  /// Moves passes of the cool-down while W's take whatever slot is free.
+  /// Moves passes of the cool-down while W's take any free slot.
   void reorder_cooldown() {
     reorder(false);
     for (Row& row : rows_) fill_weights(row);
@@ -140,7 +139,7 @@ class Slots {
     return rows_[static_cast<std::size_t>(rank)].of[kind][static_cast<std::size_t>(m)];
   }
 
-  /// Latest slot of what the pass waits for, -1 for nothing; of W's also the backward it belongs to.
+  /// Latest slot of the pass's dependencies, -1 for none; for W's including their backward.
   int after(const Pass& pass, const std::vector<int>& inputs) const {
     int latest = -1;
     const auto consider = [&](int rank, std::size_t kind, int m) {
@@ -236,7 +235,7 @@ class Slots {
     return slot;
   }
 
-  /// Every pass as early as the order on its rank and what it waits for allow.
+  /// Moves every pass as early as the order on its rank and its dependencies allow.
   void squeeze(std::size_t kinds) {
     const std::vector<Pass> passes = in_order(kinds);
     std::vector<int> next(rows_.size(), 0);

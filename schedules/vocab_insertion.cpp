@@ -101,9 +101,9 @@ class Insertion {
     std::array<std::uint32_t, kSides> next{};  // micro-batch of the next side pass of each kind
     int lowest = 0;                            // stage that side passes carry
     int held = 0;                              // activations of its stages
-    std::vector<Action> weights;               // W's of the I's so far, where they move
+    std::vector<Action> weights;               // W's of the I's so far, if they move
     std::size_t weights_done = 0;
-    Choice choice;          // what it does next
+    Choice choice;          // its next action
     bool undecided = true;  // something has happened since that it may wait for
     bool pending() const { return weights_done < weights.size(); }
   };
@@ -120,7 +120,7 @@ class Insertion {
     return source_.crosses_ranks(stage, other) ? times_.transfer.value : 0;
   }
 
-  /// When what the action needs from other actions is there.
+  /// Time at which the action's inputs from other actions exist.
   double ready(const Action& action) const {
     const int stage = action.stage;
     const std::uint32_t m = action.microbatch;
@@ -166,7 +166,7 @@ class Insertion {
     return end_of_others(side, m - back);
   }
 
-  /// F's wait for W's where these move.
+  /// F's wait for W's if these move.
   bool has_room(const Rank& rank, const Action& action) const {
     return action.type != ActionType::forward || !rank.pending() || rank.held + 1 <= room_;
   }
@@ -203,7 +203,7 @@ class Insertion {
       next_of_schedule(r, choice.start);
     }
     rank.undecided = true;
-    // Where it waits decides when the others meet it.
+    // The rank's waiting point decides when the others meet it.
     if (const std::size_t* meeting = meeting_of(r); meeting != nullptr && *meeting == ranks_.size())
       wake_all();
   }
@@ -252,7 +252,8 @@ class Insertion {
     for (Rank& rank : ranks_) rank.undecided = true;
   }
 
-  /// How many ranks have reached the interlaced pass that a rank does next; null when it does something else.
+  /// Number of ranks that have reached the interlaced pass that a rank does next; null when it does something
+  /// else.
   std::size_t* meeting_of(std::size_t r) {
     const auto& actions = source_.actions[r];
     const std::size_t at = ranks_[r].cursor;
@@ -318,7 +319,7 @@ class Insertion {
   bool input_layer_;
   VocabTimes times_;
   InsertionRules rules_;
-  double room_ = 0;  // activations of single stages a rank may hold where W's move
+  double room_ = 0;  // activations of single stages a rank may hold if W's move
   std::vector<Rank> ranks_;
   std::vector<double> forward_end_;
   std::vector<double> gradient_end_;
@@ -327,7 +328,7 @@ class Insertion {
   std::array<std::vector<int>, kSides> done_;        // by micro-batch: ranks that have done it
   std::array<std::vector<double>, kSides> end_;      // by micro-batch: the latest end so far
   std::array<std::vector<std::size_t>, 2>
-      reached_;  // by micro-batch: ranks that have come to its S and its T
+      reached_;  // by micro-batch: ranks that have reached its S and its T
 };
 
 }  // namespace

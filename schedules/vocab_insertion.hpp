@@ -6,9 +6,9 @@
 
 namespace plumbline {
 
-/// What may move besides the passes.
+/// Freedoms of the insertion besides the passes.
 struct InsertionRules {
-  /// W's leave their places: a rank does the oldest when it would wait for something else, or when the next F
+  /// W's leave their places. A rank does the oldest when it would wait for something else, or when the next F
   /// would exceed the schedule's own peak. F, B and I keep their order.
   bool weights_move = false;
   /// A W is not begun when something else can start before this part of it would have passed.

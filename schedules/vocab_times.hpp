@@ -13,7 +13,7 @@ struct VocabTimes {
   Seconds vocab_backward{0.25};  // T
   Seconds input_forward{0.05};   // IF
   Seconds input_backward{0.05};  // IB
-  /// What the collectives between them take: from one pass that starts one to the next that needs it, on
+  /// Times of the collectives between passes: from one pass that starts one to the next that needs it, on
   /// other ranks. Where they are hidden the order leaves room for other passes.
   Seconds hidden{};              // last stage's F to S
   Seconds statistics{};          // S to T

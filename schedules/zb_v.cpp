@@ -1,6 +1,6 @@
-// ZB-V (Qi et al. 2024, arXiv:2405.15362 §4): two chunks per rank in a V, stages r and 2P-1-r on rank r. Rank
-// r: 2(P-r)-1 F0; r times (F1, F0); P-r times (F1, I1, W1); then {F0, I0, W0, F1, I1, W1}; r times (I0, I1);
-// P-r times (I0, W0); what is left of W1, then of W0. No idle time when f = b = w; the ranks end (P-1)f/2
+// ZB-V (Qi et al. 2024, arXiv:2405.15362 §4): two chunks per rank in a V, stages r and 2P-1-r on rank r.
+// Rank r: 2(P-r)-1 F0; r times (F1, F0); P-r times (F1, I1, W1); then {F0, I0, W0, F1, I1, W1}; r times (I0,
+// I1); P-r times (I0, W0); the remaining W1, then W0. No idle time when f = b = w; the ranks end (P-1)f/2
 // apart, which a barrier turns into a bubble. At most P full-stage activations.
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ Schedule zb_v(int ranks, int microbatches) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::array<int, 2> stages = {rank, 2 * ranks - 1 - rank};
     ActionList list(schedule, rank, 6 * static_cast<std::size_t>(microbatches));
-    // How many of each kind have been placed, by chunk. A pass that has no micro-batch left is left out.
+    // Number of placed passes of each kind, by chunk. A pass that has no micro-batch left is left out.
     std::array<int, 2> forwards{};
     std::array<int, 2> inputs{};
     std::array<int, 2> weights{};

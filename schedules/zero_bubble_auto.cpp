@@ -1,9 +1,10 @@
 // The automatic zero-bubble scheduler (Qi et al. 2023, arXiv:2401.10241 §3.1): a greedy order for measured
 // times and a memory limit. Warm-up: as many forwards as memory allows before the first backward arrives.
-// Then one F and one I in turn, where W's fill the waiting before either, are forced in when memory runs out,
-// and may stretch a wait as long as no rank's waiting exceeds the worst one so far. Ranks keep ahead of the
-// next one by at least one forward; whether they may get further ahead, whether warm-up forwards may delay
-// the first backward and whether short waits are filled are tried both ways, and the shortest step wins.
+// Then F and I alternate. W's fill the waiting before either, are forced in when memory runs out, and may
+// stretch a wait as long as no rank's waiting exceeds the worst one so far. Ranks keep ahead of the next one
+// by at least one forward. Three choices are tried both ways, and the shortest step wins: whether ranks may
+// get further ahead, whether warm-up forwards may delay the first backward, and whether short waits are
+// filled.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -159,7 +160,7 @@ class Greedy {
 
   void warm_up() {
     for (int rank = 0; rank < ranks_; ++rank) forward(rank);
-    // How many further forwards fit before the first gradient arrives, from the last rank back.
+    // Number of further forwards that fit before the first gradient arrives, from the last rank back.
     std::vector<int> more(static_cast<std::size_t>(ranks_), 0);
     double first_input_end = at(ranks_ - 1).clock + input_cost(ranks_ - 1);
     for (int rank = ranks_ - 2; rank >= 0; --rank) {

@@ -1,11 +1,12 @@
-// The handcrafted zero-bubble schedules ZB-H1 and ZB-H2 (Qi et al. 2023, arXiv:2401.10241 §2.1, §2.2): the
+// The handcrafted zero-bubble schedules ZB-H1 and ZB-H2 (Qi et al. 2023, arXiv:2401.10241 §2.1, §2.2). The
 // backward is split into I (input gradient, on the critical path) and W (weight gradient, which fills gaps).
-// ZB-H1: 1F1B's order; rank r lets its first r I's go without a W, then follows every I with the oldest
-// pending W.
-//   Bubble (P-1)(f+b-w); at most P activations.
+//
+// ZB-H1: 1F1B's order; rank r runs its first r I's without a W, then follows every I with the oldest pending
+// W. Bubble (P-1)(f+b-w); at most P activations.
+//
 // ZB-H2: 2(P-r)-1 warm-up forwards, then I, W (from the 2r-th I on), F; at most 2P-1 activations. Idle time
-// within a
-//   rank (P-1)(f+b-2w); the ranks end (P-1)f apart, which a barrier turns into a bubble too. M >= 2P-1.
+// within a rank (P-1)(f+b-2w); the ranks end (P-1)f apart, which a barrier turns into a bubble too. Needs M
+// >= 2P-1.
 #include <fmt/format.h>
 
 #include <algorithm>

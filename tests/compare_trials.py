@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Does `compare` see a regression where there is none, and one where there is?
+"""Does `compare` see a regression where there is none, and one where there is one?
 
-    tests/compare_trials.py PROFILE.json [PROGRAM] [--matrix FILE] [--repeats N] [--slowed N] [--slowdown FACTOR]
+    tests/compare_trials.py PROFILE.json [PROGRAM] [--matrix FILE] [--repeats N] [--slowed N]
+                            [--slowdown FACTOR]
 
-Runs the same matrix again and again and compares every store with the one before: each cell that `compare` calls a loss or a
-gain is a false one. Then, as often as --slowed says, runs it with every rank of every cell computing FACTOR times as long
-(`slow_ranks`), compares with the last store of before, and counts the cells that are called a loss. PROFILE.json is what
-`plumbline calibrate --out` wrote on this machine; nothing else should run meanwhile.
+Runs the same matrix again and again and compares every store with the one before. Each cell that `compare`
+calls a loss or a gain is a false positive. Then, as often as --slowed gives, runs it with every rank of every
+cell computing FACTOR times as long (`slow_ranks`). Compares with the last store of before, and counts the
+cells called a loss. PROFILE.json is written by `plumbline calibrate --out` on this machine; nothing else
+should run meanwhile.
 """
 import argparse
 import json
@@ -32,7 +34,7 @@ def marked(folder):
 
 
 def with_ids_of(base, folder):
-    """The records of a folder under the ids of the same cells in another, which are of the whole configuration."""
+    """Records of a folder under the ids of the same cells in another; ids are of the whole configuration."""
     ids = [json.loads(line)["id"] for line in (base / "results.jsonl").read_text().splitlines()]
     records = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     if len(ids) != len(records):

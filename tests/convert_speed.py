@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""How fast `plumbline convert` is, and what memory it takes, against `cp` and a script with torch on the same disk.
+"""Measures time and memory of `plumbline convert` against `cp` and a script with torch on the same disk.
 
-    python3 convert_speed.py PROGRAM FOLDER [--hidden 2048] [--layers 16] [--rounds 3] [--python /usr/bin/python3]
-    python3 convert_speed.py PROGRAM FOLDER --hidden 4096 --layers 32 --kv-heads 32 --there    # 7B, 13.5 GB and as much again
+    python3 convert_speed.py PROGRAM FOLDER [--hidden 2048] [--layers 16] [--rounds 3]
+                             [--python /usr/bin/python3]
+    python3 convert_speed.py PROGRAM FOLDER --hidden 4096 --layers 32 --kv-heads 32 --there
+                             # 7B: 13.5 GB and as much again
 
-Makes a llama of random bf16 weights in FOLDER (about 1.9 GiB by default) and converts it for two tensor and two pipeline ranks and
-back; each round runs everything once, in turn, and ends with the disk synchronised. With --there it is converted for two tensor
-ranks alone and every result is removed at once, so that the disk has to hold two copies, not six. Prints medians. Peak memory is
-the largest resident set, in which pages of files that are mapped count.
+Makes a llama of random bf16 weights in FOLDER (about 1.9 GiB by default). Converts it for two tensor and two
+pipeline ranks, and back. Each round runs everything once, one after the other, and ends with the disk
+synchronised. --there converts it for two tensor ranks only and removes every result at once, so that the disk
+holds two copies instead of six. Prints medians. Peak memory is the largest resident set, including pages of
+mapped files.
 """
 import argparse
 import json

@@ -1,27 +1,30 @@
 #!/usr/bin/env python3
 """Does anything get lost, and does anything stay behind? Injects faults into the program from outside.
 
-    tests/fault_campaign.py [PROGRAM] [--signals N] [--environment N] [--files N] [--flags N] [--conversions N]
-                            [--links N] [--clients N] [--keys N] [--seed S] [--seconds LIMIT] [--short]
+    tests/fault_campaign.py [PROGRAM] [--signals N] [--environment N] [--files N] [--flags N]
+                            [--conversions N] [--links N] [--clients N] [--keys N] [--seed S]
+                            [--seconds LIMIT] [--short]
 
-PROGRAM is build/release/bench/plumbline unless given. A full campaign, hours on two processors, is
-    tests/fault_campaign.py --signals 500 --environment 500 --files 9000 --flags 3000 --conversions 1000 --links 500 \\
-                            --clients 200 --keys 3000
---short is a minute of everything. No injection starts after LIMIT seconds. The same seed makes the same injections,
-though a signal never comes at the same instant twice. What is injected:
-  signals      five kinds of targets at a random moment of a small matrix: plumbline, its supervisor, mpirun, a rank,
-               all of them at once
-  environment  full disks, limits, descriptors that are closed or break, a results folder that goes away, a terminal that
-               goes away, variables that a shell may hold
+PROGRAM defaults to build/release/bench/plumbline. A full campaign, hours on two processors, is
+    tests/fault_campaign.py --signals 500 --environment 500 --files 9000 --flags 3000 --conversions 1000 \\
+                            --links 500 --clients 200 --keys 3000
+--short is a minute of everything. No injection starts after LIMIT seconds. The same seed makes the same
+injections, though a signal never comes at the same instant twice. Injected are:
+  signals      five kinds of targets at a random moment of a small matrix: plumbline, its supervisor, mpirun,
+               a rank, all of them at once
+  environment  full disks, limits, descriptors that are closed or break, a results folder that goes away,
+               a terminal that goes away, variables that a shell may hold
   files        damaged configurations, matrices, profiles, records, costs, schedules, models and weights
   flags        random combinations of options
-  conversions  conversions of checkpoints: kills at any instant, disks that are full, files that are damaged or missing
+  conversions  conversions of checkpoints: kills at any instant, full disks, damaged or missing files
   links        symbolic links and pipes in a results folder, as another user could put them there
   clients      hostile clients of the store by which tasks of torchrun meet
-  keys         a key in a random configuration: it changes the result, is refused, or is named as without effect
-After each: no finished row is lost, nothing hangs, no process and no folder stays behind once the next command has run,
-nothing ends by a signal but what was sent one, a refusal is one line, and a terminal obeys nothing of the output. Prints
-a table; findings follow, one line each, and make the exit status 1. Everything happens in a temporary folder.
+  keys         a key in a random configuration: it changes the result, is refused, or is named as without
+               effect
+After each: no finished row is lost, nothing hangs, and no process or folder stays behind once the next
+command has run. Nothing ends by a signal except its target, a refusal is one line, and the output has no
+terminal escapes. Prints a table; findings follow, one line each, and make the exit status 1. Everything
+happens in a temporary folder.
 """
 import argparse
 import random

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Every combination of schedule, sequence parallelism, recomputation, ZeRO stage and split of up to 8 ranks: gradients,
-# memory to the byte on both backends, and traffic. Prints a table per number of ranks; ends with 1 if a cell fails.
+# Every combination of schedule, sequence parallelism, recomputation, ZeRO stage and split of up to 8 ranks.
+# Checks gradients, memory to the byte on both backends, and traffic. Prints a table per number of ranks; ends
+# with 1 if a cell fails.
 #   ./tests/full_product.sh [--cover]     (a covering selection instead of everything)
-#   ./tests/full_product.sh --context     (one of what goes with ranks that share sequences, two, four or eight of them)
-#   ./tests/full_product.sh --experts     (one of mixtures, with all experts on every rank and spread over two, four or eight)
+#   ./tests/full_product.sh --context     (one of settings that context parallelism supports, on two, four or
+#                                         eight ranks)
+#   ./tests/full_product.sh --experts     (one of MoE models, with all experts on every rank and spread over
+#                                         two, four or eight)
 #   ./tests/full_product.sh --experts --part 2/4     (every fourth cell from the second on)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in parts that fit a slot of half an hour on one card (tests/gpu/steps.py says what they do).
-#   tests/gpu.sh [--part N]... [--out DIR]  runs parts 1 to 3, or those that are named, with what was packed or is built here
-#   tests/gpu.sh --pack                     makes build/gpu-bundle.tar.xz for a GPU machine without packages or network: every
-#                                           small library is in it; cuBLASLt, cuDNN, NCCL, CUPTI are looked for over there
-#   tests/gpu.sh --dry-run [--part N]...    without a GPU: everything that comes before the first kernel, from the packed
-#                                           bundle, in an empty root; prints the time each part takes by the estimates
+# Everything that needs a GPU, in parts that fit half an hour on one card (tests/gpu/steps.py lists them).
+#   tests/gpu.sh [--part N]... [--out DIR]  runs parts 1 to 3, or those named, with the packed or local build
+#   tests/gpu.sh --pack                     makes build/gpu-bundle.tar.xz with every small library, for a GPU
+#                                           machine without packages or network
+#   tests/gpu.sh --dry-run [--part N]...    without a GPU: all before the first kernel, from the packed
+#                                           bundle, in an empty root; prints each part's estimated time
 # On the GPU machine, which needs Python and the C library, in calls that may end before the slot does:
 #   python3 tests/gpu/bundle.py unpack build/gpu-bundle.tar.xz /tmp
 #   /tmp/gpu-bundle/gpu-slot --start --out RESULTS [--part N]... [--seconds S]
 #   /tmp/gpu-bundle/gpu-slot --wait SECONDS --out RESULTS --to FOLDER
-# PLUMBLINE_GPU_ARCHITECTURE (90-real) is the one that --pack builds for, PLUMBLINE_GPU_BUILD (build/gpu) where.
+# cuBLASLt, cuDNN, NCCL and CUPTI are looked for over there. --pack builds for the architecture in
+# PLUMBLINE_GPU_ARCHITECTURE (90-real), in the folder PLUMBLINE_GPU_BUILD (build/gpu).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +32,8 @@ pack() {
   mkdir build/gpu-bundle/gpu
   cp tests/gpu/*.py build/gpu-bundle/gpu/
   cp tests/gpu/start.sh build/gpu-bundle/gpu-slot
-  # Every program has the kernels; a dictionary as large as all of them finds the copies: 21 MiB instead of 48.
+  # Every program contains the kernels. A dictionary as large as all of them finds the copies: 21 MiB instead
+  # of 48.
   tar -C build -cf - gpu-bundle | xz -T1 --lzma2=preset=4,dict=192MiB >"$packed"
   local bytes room
   bytes=$(stat -c %s "$packed")
@@ -50,7 +52,7 @@ while [ $# -gt 0 ]; do
     --dry-run) dry=yes && shift ;;
     --part) arguments+=(--part "${2:?}") && shift 2 ;;
     --out) out=${2:?} && shift 2 ;;
-    *) sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
 done
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long does a matrix of a hundred thousand cells take to be opened, shown and exported, and in how much memory?
+"""Measures opening, showing and exporting a matrix of a hundred thousand cells: time and memory.
 
     tests/large_store.py [PROGRAM] [--cells N] [--records FILE.jsonl]
 
-PROGRAM is build/release/bench/plumbline unless given. Writes a store of N records, those of FILE (the recorded demo matrix
-unless given) over and over with other ids, seeds and sequence lengths, then asks `compare` for every format. Prints processor
-seconds, peak memory and the size of the output.
+PROGRAM defaults to build/release/bench/plumbline. Writes a store of N records: those of FILE (default: the
+recorded demo matrix) over and over with other ids, seeds and sequence lengths. Then asks `compare` for every
+format. Prints processor seconds, peak memory and the size of the output.
 """
 import argparse
 import json
@@ -18,7 +18,8 @@ FORMATS = ["table", "csv", "json", "megatron-bridge", "google-benchmark", "html"
 
 
 def peak_of(command, out):
-    """Exit status, processor seconds and MiB of a command, measured by a process of which it is the only child."""
+    """Exit status, processor seconds and MiB of a command. It is the only child of the process that
+    measures."""
     code = ("import resource, subprocess, sys; "
             "done = subprocess.run(sys.argv[2:], stdout=open(sys.argv[1], 'w')); "
             "used = resource.getrusage(resource.RUSAGE_CHILDREN); "

@@ -1,14 +1,17 @@
-# One test program per folder, one CTest test per file of it, so that `ctest -R validate_test` runs validate_test.cpp.
+# One test program per folder, one CTest test per file of it, so that `ctest -R validate_test` runs
+# validate_test.cpp.
 
-# Everything that runs without mpirun and without the whole program: what the sanitizers build.
+# Everything that runs without mpirun and without the whole program: the sanitizers' target.
 add_custom_target(unit_tests)
 
-# What nearly every test includes, parsed once. Tests are compiled without optimisation: most run for milliseconds.
+# Headers that nearly every test includes, parsed once. Tests are compiled without optimisation: most run for
+# milliseconds.
 add_library(plumbline_test_headers OBJECT ${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp)
 target_link_libraries(plumbline_test_headers PRIVATE plumbline_options fmt::fmt GTest::gmock nlohmann_json::nlohmann_json)
 target_precompile_headers(plumbline_test_headers PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/precompiled.hpp)
 target_compile_options(plumbline_test_headers PRIVATE -O0)
-# plumbline_test_options(target [level]): the level, -O2, is for tests that compute much; -O1 under sanitizers.
+# plumbline_test_options(target [level]): the level, -O2, is for tests that compute much; -O1 under
+# sanitizers.
 function(plumbline_test_options target)
   if(ARGN AND PLUMBLINE_SANITIZE)
     set_target_properties(${target} PROPERTIES PLUMBLINE_HOT ON)
@@ -20,10 +23,11 @@ function(plumbline_test_options target)
   endif()
 endfunction()
 
-# plumbline_test_program(name [MPI] SOURCES a_test.cpp support.cpp ... [DEPENDS ...] [DEFINITIONS ...] [OPTIMIZE level]
-#                        [RANKS 1 2 4] [LABELS ...] [WHOLE])
-# Registers a test for every source that is called ..._test.cpp. `a_test.cpp:2:4` runs on other rank counts than RANKS says.
-# With RANKS the program is an MPI program and each test runs under mpirun once per rank count, as name.Nranks.
+# plumbline_test_program(name [MPI] SOURCES a_test.cpp support.cpp ... [DEPENDS ...] [DEFINITIONS ...]
+#                        [OPTIMIZE level] [RANKS 1 2 4] [LABELS ...] [WHOLE])
+# Registers a test for every source that is called ..._test.cpp. `a_test.cpp:2:4` runs on other rank counts
+# than those of RANKS. With RANKS the program is an MPI program and each test runs under mpirun once per rank
+# count, as name.Nranks.
 # WHOLE: one test named like the program, whatever its files.
 # OPTIMIZE: for tests that compute much.
 function(plumbline_test_program program)
@@ -58,8 +62,8 @@ function(plumbline_test_program program)
   endforeach()
 endfunction()
 
-# plumbline_test(program a_test.cpp [RANKS 1 2 4] [LABELS ...]): the suites that the file defines, run by the program.
-# A file without any is refused.
+# plumbline_test(program a_test.cpp [RANKS 1 2 4] [LABELS ...]): the suites that the file defines, run by the
+# program. A file without any is refused.
 function(plumbline_test program source)
   cmake_parse_arguments(ARG "" "" "RANKS;LABELS" ${ARGN})
   cmake_path(GET source STEM name)

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""How far off are step times over random configurations? Draws them by seed, predicts and measures each.
+"""Errors of predicted step times over random configurations. Draws them by seed, predicts and measures each.
 
-    tests/random_sweep.py PROFILE.json [PROGRAM] [--seed S] [--configurations N] [--out FILE.jsonl] [--seconds LIMIT]
+    tests/random_sweep.py PROFILE.json [PROGRAM] [--seed S] [--configurations N] [--out FILE.jsonl]
+                          [--seconds LIMIT]
 
-PROFILE.json is what `plumbline calibrate --out` wrote on this machine; PROGRAM is build/release/bench/plumbline unless
-given. Drawn are family (llama, mistral, qwen2, gpt2), layers, hidden size 16 to 1024, sequence 16 to 2048, every split of 1, 2
-and 4 ranks, sequence parallelism, ZeRO, recomputation, schedule, vocabulary modes and precision; what the program
-refuses is drawn again. Of each as many steps are timed as are predicted to take half a second (--measure), at least
-five: fewer of a millisecond would be a sample of the scheduler. The same seed draws the same configurations. No
-configuration starts after LIMIT seconds. Every record goes to FILE.jsonl as it comes, and what is there is not measured
-again.
+PROFILE.json is written by `plumbline calibrate --out` on this machine; PROGRAM defaults to
+build/release/bench/plumbline. Drawn are family (llama, mistral, qwen2, gpt2), layers, hidden size 16 to 1024,
+sequence 16 to 2048, every split of 1, 2 and 4 ranks, sequence parallelism, ZeRO, recomputation, schedule,
+vocabulary modes and precision. A refused configuration is drawn again. For each, as many steps are timed as
+are predicted to take half a second (--measure), at least five: fewer of a millisecond would be a sample of
+the scheduler. The same seed draws the same configurations. No configuration starts after LIMIT seconds. Every
+record goes to FILE.jsonl as it comes; those already there are not measured again.
 
-Prints a line per configuration, then median, ninetieth percentile and worst of the step-time error at current machine speed over
-the cells that nothing disturbed (and of all), then the residuals by what they have in common, furthest off first.
+Prints a line per configuration, then median, ninetieth percentile and worst of the step-time error at current
+machine speed over undisturbed cells (and over all). Then the residuals by common settings, largest first.
 """
 import argparse
 import json
@@ -90,7 +91,7 @@ def text_of(model, keys, profile, steps):
 
 
 def ask(program, command, text):
-    """What the program says of a configuration, or None when it is refused or does not end well."""
+    """The program's answer for a configuration, or None when it is refused or the program fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "configuration.json"
         path.write_text(text)
@@ -105,7 +106,7 @@ def ask(program, command, text):
 
 
 def steps_for(program, model, keys, profile, options):
-    """How many steps are timed; None when the configuration is refused."""
+    """Number of timed steps; None when the configuration is refused."""
     record = ask(program, "predict", text_of(model, keys, profile, options.steps))
     if record is None or record.get("prediction") is None:
         return None

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests. What needs a GPU or published tables that are not here is skipped with a message.
+# Sets up, builds and runs all tests. Tests that need a GPU or published tables that are not here are skipped
+# with a message.
 #   ./tests/run.sh [ctest options]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

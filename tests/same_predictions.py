@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Whether two builds of plumbline predict the same: every number and every key, character by character.
+"""Compares the predictions of two builds of plumbline: every number and every key, character by character.
 
-    tests/same_predictions.py PROGRAM OUT            writes what the program predicts into the folder OUT
+    tests/same_predictions.py PROGRAM OUT            writes the program's predictions into the folder OUT
     tests/same_predictions.py PROGRAM OUT --like DIR and compares it with a folder that another build wrote
-    … --like DIR --within 1e-9                       where numbers may differ by that part of themselves, of 1 if that is more
+    … --like DIR --within 1e-9                       numbers may differ by this share of themselves, or of
+                                                     1 if that is more
 
-Run from the root of the sources. Asked are the predictions of all shipped matrices (records, tables, CSV and the
-report page), `predict` with explanations and sensitivities, `validate`, `search`, `schedule` and `simulate` in all
-formats, `oom`, and the trace that the emulated backend leaves. What depends on the moment (times of day, seconds that a
-search took, this machine) is left out before comparing.
+Run from the root of the sources. Asked are the predictions of all shipped matrices (records, tables, CSV and
+the report page), `predict` with explanations and sensitivities, `validate`, `search`, `schedule` and
+`simulate` in all formats, `oom`, and the trace of the emulated backend. Figures of the moment (times of day,
+seconds of a search, this machine) are left out before comparing.
 """
 import json
 import os
@@ -57,7 +58,7 @@ def stable_text(text):
 class Snapshot:
     def __init__(self, program, out):
         self.program, self.out = os.path.abspath(program), Path(out)
-        self.out.mkdir(parents=True)  # a matrix would go on where an earlier one stopped
+        self.out.mkdir(parents=True)  # a matrix would continue where an earlier one stopped
 
     def ask(self, name, *arguments):
         """One file with what the command prints and how it ends."""

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Are the tests awake? Puts one fault at a time into the code and asks the tests of that folder.
+"""Are the tests awake? Puts one fault at a time into the code and runs the tests of that folder.
 
     tests/seeded_faults.py [--only NAME]      from the root of the sources; writes build/seeded-faults
 
-The sources are copied, every fault of the table below is put in behind a switch, and everything is built once. A test
-that passes with all switches off and fails with one on has caught that fault; a fault that nothing caught is printed
-and makes the exit status 1. Takes as long as a build and some minutes.
+The sources are copied, every fault of the table below is put in behind a switch, and everything is built
+once. A test that passes with all switches off and fails with one on has caught that fault. A fault that no
+test caught is printed and makes the exit status 1. Takes as long as a build and some minutes.
 """
 import os
 import re

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Is a slow rank named, and is nobody named where there is none?
 
-    tests/slow_ranks_trials.py [PROGRAM] [--backend emulated|cpu] [--ranks N] [--trials N] [--factor F] [--steps N] [--seed S] [--out FILE]
+    tests/slow_ranks_trials.py [PROGRAM] [--backend emulated|cpu] [--ranks N] [--trials N] [--factor F]
+                               [--steps N] [--seed S] [--out FILE]
 
-PROGRAM is build/release/bench/plumbline unless given. Every trial is two runs of N replicas of a small model, in turn: one
-in which one rank, another one each time, computes F times as long (slow_ranks), and one in which none does. Each run's
-record goes through `plumbline stragglers --record`. Prints a line per trial and at the end how often the slow rank was named,
-alone, and how often anybody was named in runs without one. The exit status is 1 when fewer than 95 % were named, or anybody
-wrongly. 40 trials of 8 emulated ranks, and 40 of 4 real ones on two processors, take minutes.
+PROGRAM defaults to build/release/bench/plumbline. Every trial is two runs of N replicas of a small model. In
+one of them one rank, another one each time, computes F times as long (slow_ranks); in the other none does.
+Each run's record goes through `plumbline stragglers --record`. Prints a line per trial. At the end: how often
+the slow rank was named, alone, and how often anybody was named in runs without one. The exit status is 1 when
+fewer than 95 % were named, or anybody wrongly. 40 trials of 8 emulated ranks, and 40 of 4 real ones on two
+processors, take minutes.
 """
 import argparse
 import json

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compare plumbline's training step with PyTorch eager's: same model, micro-batches and optimizer, one thread.
+"""Compares plumbline's training step with PyTorch eager's: same model, micro-batches, optimizer.
 
   tests/torch_step.py PLUMBLINE CONFIG.yaml [--precision fp32|bf16] [--times N]
 
-CONFIG is a plumbline configuration of one rank with a qwen2 model written out in it. Both programs run alternately, N times, each
-with one step of warm-up; prints the seconds of every step, both medians, and PyTorch's divided by plumbline's. In bf16 PyTorch
-keeps fp32 master weights, as plumbline does. Needs torch, transformers and yaml; says so and ends with 0 where one is missing.
-Run it on an idle machine.
+Both use one thread. CONFIG is a plumbline configuration of one rank with a qwen2 model written out in it.
+Both programs run alternately, N times, each with one step of warm-up. Prints the seconds of every step, both
+medians, and PyTorch's divided by plumbline's. In bf16 PyTorch keeps fp32 master weights, as plumbline does.
+Needs torch, transformers and yaml; says so and ends with 0 if one is missing. Run it on an idle machine.
 """
 import argparse
 import json

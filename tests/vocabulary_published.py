@@ -3,9 +3,9 @@
 
     vocabulary_published.py RECORDS.jsonl TABLE.csv
 
-For every row and vocabulary: the iteration time over the baseline's and the peak memory, published, predicted and
-measured (emulated), and the largest errors. The published MFU is FLOPs over time x 320 TFLOP/s with equal FLOPs for all
-methods of a row, so the ratio of times is the inverse ratio of MFUs; peaks are GiB.
+For every row and vocabulary prints the iteration time over the baseline's and the peak memory: published,
+predicted, measured (emulated), and the largest errors. The published MFU is FLOPs over time x 320 TFLOP/s
+with equal FLOPs for all methods of a row. So the ratio of times is the inverse ratio of MFUs; peaks are GiB.
 """
 import csv
 import json

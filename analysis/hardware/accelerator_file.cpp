@@ -19,11 +19,11 @@ namespace {
 using cluster::Machine;
 using cluster::MachineConstant;
 
-constexpr std::string_view kModel = "h100-sxm-80gb";  // of what nothing is said about
+constexpr std::string_view kModel = "h100-sxm-80gb";  // for constants that the file leaves out
 constexpr std::array<std::string_view, 3> kNeeded = {"memory_bytes", "bandwidth", "peak_16bit"};
 constexpr std::array<std::string_view, 4> kNarrow = {"peak_8bit", "peak_mx8", "peak_4bit", "gemm_share_4bit"};
 
-/// What a constant can be, by how its name ends or begins.
+/// Unit and range of a constant, by how its name ends or begins.
 struct Unit {
   double least, most;
   const char* words;
@@ -42,7 +42,7 @@ Unit unit_of(std::string_view name) {
   return {0.01, 1, "a share of the peak, from 0.01 to 1"};
 }
 
-/// The file with what messages need.
+/// The file, with its place in error messages.
 struct Source {
   std::string_view text;
   std::string origin;
@@ -66,8 +66,8 @@ const MachineConstant* find_constant(std::string_view name) {
   return nullptr;
 }
 
-/// Datasheets print what the units do when half of the operands are zero: twice a known dense peak, unless that
-/// is a dense peak as well.
+/// Datasheets print rates for operands that are half zero: twice a known dense peak, unless that is a dense
+/// peak as well.
 void refuse_sparse(const Source& source, const MachineConstant& constant, double value) {
   const auto near = [](double a, double b) { return std::abs(a / b - 1) < 0.01; };
   const auto& machines = cluster::built_in_profiles().machines;
@@ -84,7 +84,7 @@ void refuse_sparse(const Source& source, const MachineConstant& constant, double
   }
 }
 
-/// Whether the narrower types are in proportion: twice as fast at half the width, three times at most.
+/// Checks the ratio of narrower types: twice as fast at half the width, three times at most.
 void check_ratios(const Source& source, Machine& machine, const std::vector<std::string_view>& given) {
   constexpr std::array<std::pair<const char*, const char*>, 3> kWider = {
       {{"peak_8bit", "peak_16bit"}, {"peak_mx8", "peak_16bit"}, {"peak_4bit", "peak_8bit"}}};
@@ -120,7 +120,7 @@ std::string joined_names() {
   return names;
 }
 
-/// The accelerator that the file goes on from, and whether it says so.
+/// The accelerator that the file is based on, and whether it names one.
 Machine base_of(const JsonKeys& file) {
   const auto& machines = cluster::built_in_profiles().machines;
   if (file.find("like") != nullptr) {

@@ -1,4 +1,4 @@
-// Where a constant of the data files of this folder comes from.
+// Source of a constant in the data files of this folder.
 #pragma once
 
 #include <string>
@@ -6,7 +6,8 @@
 
 namespace plumbline::cluster {
 
-/// The source of a constant of a generation of software, its own or the one that it continues; empty: nothing gives it.
+/// Source of a constant of a software generation, its own or that of the generation it is based on; empty:
+/// none given.
 std::string source_of_software_constant(std::string_view software, std::string_view constant);
 
 }  // namespace plumbline::cluster

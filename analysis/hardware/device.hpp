@@ -1,5 +1,5 @@
-// One accelerator: what a matrix product, an attention call or a memory-bound operator takes on it, from a
-// few physical constants.
+// One accelerator: times of a matrix product, an attention call or a memory-bound operator on it, from a few
+// physical constants.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct Device {
   double flash_backward = 0;
   double cudnn_forward_speedup = 1;  // of cuDNN's attention over those
   double cudnn_backward_speedup = 1;
-  /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none where nothing is tabled.
+  /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
   /// Measured times of products; none where they come from the constants.
   std::shared_ptr<const silicon::MeasuredProducts> products;
@@ -57,10 +57,10 @@ inline double stream_seconds(const Device& d, double bytes) {
 }
 
 /// `batch` products m×n×k: the best of four tile shapes. A wave of tiles takes a main loop over k and an
-/// epilogue that writes the tile; a last wave that fills only part of the processors takes as long as a full
-/// one (NVIDIA, "Matrix Multiplication Background User's Guide"). Never faster than the memory.
-/// `flops_per_s`: of the large tile's main loop on all processors; `operand_bytes` per element of both
-/// operands; `output_bytes` per element: its size, or twice that where the result is added to what is there.
+/// epilogue that writes the tile. A partly filled last wave takes as long as a full one (NVIDIA, "Matrix
+/// Multiplication Background User's Guide"). Never faster than the memory. `flops_per_s`: of the large tile's
+/// main loop on all processors. `operand_bytes`: per element of both operands. `output_bytes`: per element,
+/// twice its size if the result is accumulated.
 inline double product_seconds(const Device& d, double flops_per_s, double operand_bytes, double m, double n,
                               double k, double batch, double output_bytes) {
   struct Tile {
@@ -92,10 +92,10 @@ inline double gemm_seconds(const Device& d, double m, double n, double k, double
   return product_seconds(d, flops_per_s, fp8 ? 1.0 : 2.0, m, n, k, batch, output_bytes);
 }
 
-/// Flash attention over `batch` sequences × heads, causal; `window`: keys that a query sees, itself included,
-/// 0 for all before it. Blocks on the diagonal are computed whole, and so are those on a window's other edge,
-/// which is as much shorter as the window is wide. The softmax between the two products weighs more the
-/// smaller the head.
+/// Flash attention over `batch` sequences × heads, causal; `window`: keys that a query sees, itself
+/// included, 0 for all before it. Blocks on the diagonal are computed whole, and so are those on a window's
+/// other edge, which is shorter by the window's width. The smaller the head, the larger the share of the
+/// softmax between the two products.
 inline double flash_seconds(const Device& d, double batch, double sequence, double head, bool backward,
                             bool dropout, double window, double prefix = 0) {
   const double causal = 0.5 * (1 + 256 / sequence);  // of all pairs

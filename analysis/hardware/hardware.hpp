@@ -1,4 +1,4 @@
-// What the time model knows about a machine: the constants of an accelerator and its network, or the times
+// Machine profile of the time model: the constants of an accelerator and its network, or the times that
 // `calibrate` measured.
 #pragma once
 
@@ -20,14 +20,14 @@ namespace plumbline {
 enum class GemmPass { forward, input_gradient, weight_gradient };
 std::string_view name_of(GemmPass pass);
 
-/// Times of single operators by size, of one process that touches `working_set` bytes before it comes back to
-/// the same weights: what is in which cache decides as much as the arithmetic. What no table has falls back
-/// to the accelerator's constants, or else to the roofline.
+/// Times of single operators by size, in one process. It touches `working_set` bytes before it reuses the
+/// same weights: caches matter as much as the arithmetic. Sizes without a table fall back to the
+/// accelerator's constants, or else to the roofline.
 struct OperatorTimes {
   Bytes working_set;
   /// Keyed "<pass>.<dtype>"; axes: token rows, output width, input width. "forward.fp8": products of FP8
-  /// operands, of which all three passes have the form of a forward, so that the axes are m, n and k of
-  /// C (m × n) = A·Bᵀ (missing: as in the storage type).
+  /// operands (missing: as in the storage type). All three passes have the form of a forward, so the axes are
+  /// m, n and k of C (m × n) = A·Bᵀ.
   std::map<std::string, Grid> gemm;
   /// Keyed "forward.<dtype>", "backward.<dtype>", and with dropout "forward_dropout.<dtype>",
   /// "backward_dropout.<dtype>" (missing: as without); time of one query head of one sequence; axes: sequence
@@ -35,16 +35,18 @@ struct OperatorTimes {
   std::map<std::string, Grid> attention;
   /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
   /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,
-  /// dropout_backward, scale, head_norm_forward, head_norm_backward, row_products, scale_columns, remove_row_parts, route, arrange, route_backward, scale_rows, combine_rows, sigmoid_forward, sigmoid_backward, fp8_quantize, fp8_quantize_transpose, fp8_amax, fp8_transpose.fp8, fp8_scales: an `add` of as many bytes.
-  /// Missing distillation_sums, distillation_divergence, distillation_gradient, softmax, divergence_terms, log_softmax_backward:
-  /// passes of a cross-entropy.
+  /// dropout_backward, scale, head_norm_forward, head_norm_backward, row_products, scale_columns,
+  /// remove_row_parts, route, arrange, route_backward, scale_rows, combine_rows, sigmoid_forward,
+  /// sigmoid_backward, fp8_quantize, fp8_quantize_transpose, fp8_amax, fp8_transpose.fp8, fp8_scales: an
+  /// `add` of as many bytes. Missing distillation_sums, distillation_divergence, distillation_gradient,
+  /// softmax, divergence_terms, log_softmax_backward: passes of a cross-entropy.
   std::map<std::string, Curve> memory_bound;
-  /// The same of operators that begin anew with every row (norms) or head (rope); axes: elements, elements of a row or
-  /// head, 1. Missing, as in older profiles: in memory_bound.
+  /// The same for operators that start anew with every row (norms) or head (rope); axes: elements, elements
+  /// of a row or head, 1. Missing, as in older profiles: in memory_bound.
   std::map<std::string, Grid> by_row;
 };
 
-/// What profiles have times of.
+/// Collectives that profiles have times of.
 inline constexpr CollectiveKind kTimedCollectives[] = {CollectiveKind::all_reduce, CollectiveKind::all_gather,
                                                        CollectiveKind::reduce_scatter};
 
@@ -65,8 +67,8 @@ struct MessageTime {
   Curve seconds;  // size: bytes
 };
 
-/// Device memory that a CUDA process uses besides tensors: `calibrate --backend cuda` measures it, the
-/// accelerators of clusters.json have estimates. device_memory.hpp says how often each counts.
+/// Device memory that a CUDA process uses besides tensors. `calibrate --backend cuda` measures it; the
+/// accelerators of clusters.json have estimates. device_memory.hpp defines how often each counts.
 struct DeviceOverhead {
   Bytes device;        // memory of the device, all of it; 0: nothing is known
   Bytes context;       // an empty CUDA context
@@ -82,7 +84,7 @@ struct DeviceOverhead {
 
 struct HardwareProfile {
   std::string name;
-  std::string machine;  // what was calibrated, for people
+  std::string machine;  // the calibrated machine, for people
   Calibration calibration;
   /// Processors that the ranks share; 0: every rank has its own (GPUs).
   int processors = 0;
@@ -96,22 +98,22 @@ struct HardwareProfile {
   /// they mean nothing.
   std::string accelerator;
   cluster::Machine constants;
-  /// Constants that such a file leaves out, with what is taken for them: lines for people.
+  /// Constants that such a file leaves out, with their assumed values: lines for people.
   std::vector<std::string> defaults;
 
   // Roofline, used where a table has no entry and there is no accelerator.
   double gemm_efficiency = 0.75;       // share of the peak that a large GEMM reaches
   double attention_efficiency = 0.4;   // the same for attention
   double bandwidth_efficiency = 0.85;  // share of the bandwidth that a memory-bound operator reaches
-  /// Of every operator. With measured times: what the host takes from one operator to the next.
+  /// Launch overhead of every operator. With measured times: host time from one operator to the next.
   Seconds launch_overhead;
 
-  // Links, used where there are no measured messages or collectives and no accelerator.
+  // Links, used if there are no measured messages or collectives and no accelerator.
   Seconds link_latency;
   BytesPerSecond link_bandwidth;  // one direction, one rank
 
-  // Ascending working sets, of which the levels say how operands of another come from them; no levels, as in older profiles:
-  // in proportion to the logarithm of the working set.
+  // Ascending working sets. The cache levels interpolate between them for operands with other working sets;
+  // without levels, as in older profiles, by the logarithm of the working set.
   std::vector<OperatorTimes> alone;  // nothing else runs
   std::vector<OperatorTimes> busy;   // every processor runs the same operator; empty: as alone
   CacheLevels alone_levels;
@@ -122,7 +124,7 @@ struct HardwareProfile {
   Seconds action_overhead;  // host, per action
   Seconds step_overhead;    // host, per step
 
-  /// Constants of no accelerator, and no operator was measured: every time is a guess.
+  /// Constants of no accelerator, and no measured operator: every time is a guess.
   bool guessed() const { return accelerator.empty() && alone.empty(); }
   FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
   /// False: an accelerator whose matrix units have no FP8 types. Everything else can compute with them.
@@ -137,8 +139,8 @@ HardwareProfile accelerator_profile(const std::string& name, const cluster::Mach
 const HardwareProfile* find_hardware_preset(std::string_view name);
 std::vector<std::string> hardware_preset_names();
 
-/// A preset, a profile file written by `calibrate`, or an accelerator's own file (accelerator_file.hpp). Throws
-/// InputError: file, key, what was expected.
+/// A preset, a profile file written by `calibrate`, or an accelerator's own file (accelerator_file.hpp).
+/// Throws InputError: file, key, what was expected.
 HardwareProfile load_hardware(const std::string& preset_or_path);
 /// Parses a profile as untrusted input: types, sizes, order, sign and range of every number are checked.
 HardwareProfile parse_hardware(std::string_view json, const std::string& origin);

@@ -11,7 +11,7 @@
 namespace plumbline {
 namespace {
 
-/// Of each generation with several cards the one that large clusters have.
+/// Usual card of each generation with several: the one in large clusters.
 constexpr std::pair<std::string_view, std::string_view> kUsual[] = {{"v100", "v100-sxm-32gb"},
                                                                     {"a100", "a100-sxm-80gb"},
                                                                     {"h100", "h100-sxm-80gb"},
@@ -29,7 +29,7 @@ std::vector<std::string> words_of_name(std::string_view name) {
   return words;
 }
 
-/// "mi300" of "mi300x", not "h20" of "h200".
+/// "mi300" matches "mi300x", but "h20" does not match "h200".
 bool begins(const std::string& word, const std::string& asked) {
   return word.starts_with(asked) &&
          (word.size() == asked.size() || std::isdigit(static_cast<unsigned char>(word[asked.size()])) == 0);

@@ -11,8 +11,8 @@ struct HardwareNickname {
   std::vector<std::string> others;  // further presets that the name fits
 };
 
-/// Presets whose words ("h100", "sxm", "80gb") include those of `name`, whatever their case. Of several the usual one, where
-/// there is one: h100 is the SXM card. A preset's own name is no nickname.
+/// Presets whose words ("h100", "sxm", "80gb") include those of `name`, in any case. Of several the usual
+/// one, if there is one: h100 is the SXM card. A preset's own name is no nickname.
 HardwareNickname hardware_nickname(const std::string& name);
 
 }  // namespace plumbline

@@ -11,8 +11,9 @@
 
 namespace plumbline::cluster {
 
-/// What a row of analysis/hardware/kernel_rates.csv was measured of. Products have the sizes m, n and k of an
-/// m×n result; attention the number of heads of all sequences, the sequence length and the head size.
+/// Kernel that a row of analysis/hardware/kernel_rates.csv was measured with. Products have the sizes m, n
+/// and k of an m×n result; attention the number of heads of all sequences, the sequence length and the head
+/// size.
 enum class RatedKernel : std::uint8_t {
   forward,                  // rows × out, over in
   input_gradient,           // rows × in, over out
@@ -28,8 +29,8 @@ enum class RatedKernel : std::uint8_t {
 class KernelRates {
  public:
   void add(RatedKernel kernel, const std::array<double, 3>& sizes, double share);
-  /// Share of the 16-bit peak: of the shape itself, or the mean of the four nearest ones by the inverse square
-  /// of their distance in doublings of the sizes. Empty where none is within one doubling.
+  /// Share of the 16-bit peak: of the shape itself, or the mean of the four nearest ones. These are weighted
+  /// by the inverse square of their distance in doublings of the sizes. Empty if none is within one doubling.
   std::optional<double> share(RatedKernel kernel, const std::array<double, 3>& sizes) const;
 
  private:
@@ -40,8 +41,8 @@ class KernelRates {
   std::array<std::vector<Shape>, 9> shapes_;
 };
 
-/// The tables of a file by accelerator. Throws InputError with its line: a name that is not known, a size below
-/// 1, a share that is not between 0 and 2 (attention that skips half of the pairs may exceed 1).
+/// The tables of a file by accelerator. Throws InputError with its line for an unknown name, a size below 1,
+/// or a share that is not between 0 and 2 (attention that skips half of the pairs may exceed 1).
 std::map<std::string, KernelRates> parse_kernel_rates(std::string_view csv, const std::string& origin);
 
 }  // namespace plumbline::cluster

@@ -7,7 +7,7 @@
 namespace plumbline {
 namespace {
 
-/// Where a size lies on an axis: between points `low` and `high`, `weight` of the way in the logarithm.
+/// Position of a size on an axis: between points `low` and `high`, at fraction `weight` in the logarithm.
 struct Place {
   std::size_t low = 0;
   std::size_t high = 0;

@@ -1,4 +1,4 @@
-// Links between accelerators and what a collective or a message takes on them.
+// Links between accelerators, and times of collectives and messages on them.
 #pragma once
 
 #include <algorithm>
@@ -6,13 +6,13 @@
 
 namespace plumbline::cluster {
 
-/// Nodes of `gpus_per_node`, a fast link within a node and network cards between nodes. A node is what the fast
-/// link reaches: the 8 GPUs of a host, or the 72 of a rack of 18 hosts. Every GPU has a rail of its own, the
-/// share of the cards that `nic_bandwidth` is.
+/// Nodes of `gpus_per_node`, a fast link within a node and NICs between nodes. A node is the reach of the
+/// fast link: the 8 GPUs of a host, or the 72 of a rack of 18 hosts. Every GPU has a rail of its own, the
+/// share `nic_bandwidth` of the NICs.
 struct Network {
   int gpus_per_node = 8;
   double node_bandwidth = 0;  // bus bandwidth (nccl-tests) of one GPU within a node, large messages, bytes/s
-  double exchange_bandwidth = 0;  // the same of an all-to-all; 0: as node_bandwidth
+  double exchange_bandwidth = 0;  // the same for an all-to-all; 0: as node_bandwidth
   double message_bandwidth = 0;   // of one point-to-point message within a node, bytes/s
   double node_base_s = 0;         // of any collective or message within a node: launch and protocol
   double node_step_s = 0;         // per ring step within a node
@@ -28,7 +28,7 @@ struct Span {
   int stride = 1;
 };
 
-/// How many of a group's ranks share a node, in Megatron's rank order (tensor, then data, then pipeline).
+/// Number of a group's ranks on one node, in Megatron's rank order (tensor, then data, then pipeline).
 inline int ranks_per_node(const Network& net, Span group) {
   return std::clamp(net.gpus_per_node / std::max(group.stride, 1), 1, group.size);
 }
@@ -37,8 +37,8 @@ struct RingRate {
   double base, step, bandwidth, steps;
 };
 
-/// A ring through all ranks: within the node over the fast link; between nodes every group gets the cards of
-/// its own GPUs, all groups of the same kind run at once.
+/// A ring through all ranks. Within the node it uses the fast link. Between nodes every group has the NICs of
+/// its own GPUs; all groups of the same kind run at once.
 inline RingRate ring(const Network& net, Span group) {
   const int local = ranks_per_node(net, group);
   if (local >= group.size) return {net.node_base_s, net.node_step_s, net.node_bandwidth, group.size - 1.0};
@@ -69,8 +69,9 @@ inline double scatter_seconds(const Network& net, Span group, double bytes) {
   return r.base + r.steps * r.step + (n - 1) / n * bytes / r.bandwidth;
 }
 
-/// All-to-all: of `bytes` every rank sends one n-th to each. To its node over the fast link, alongside that to others over
-/// its own card: who sends to whom directly has no use of other ranks' cards (nccl-tests issues 130 and 267).
+/// All-to-all: every rank sends one n-th of `bytes` to each rank. Messages within the node use the fast link,
+/// alongside those to other nodes over the rank's own NIC. Direct sends cannot use other ranks' NICs
+/// (nccl-tests issues 130 and 267).
 inline double all_to_all_seconds(const Network& net, Span group, double bytes) {
   if (group.size < 2) return 0;
   const int local = ranks_per_node(net, group);
@@ -81,14 +82,14 @@ inline double all_to_all_seconds(const Network& net, Span group, double bytes) {
   return (local < group.size ? net.nic_base_s : net.node_base_s) + std::max(inside, outside);
 }
 
-/// Of so many places, how many different ones a token's `choices` fall on when each is as likely.
+/// Expected number of distinct places, out of `places`, that a token's equally likely `choices` fall on.
 inline double places_chosen(double places, double choices) {
   return places * (1 - std::pow(1 - 1 / places, choices));
 }
 
-/// Tokens of `bytes` in all, each given to the ranks of its `choices` experts as DeepEP and HybridEP do it: one copy over
-/// the network to every node that has one of them (`most_nodes` at most; 0: any number), from there one over the fast
-/// link to every rank (DeepSeek-AI 2024, arXiv:2412.19437 §3.2.2).
+/// Dispatch of tokens of `bytes` in all to the ranks of their `choices` experts, as in DeepEP and HybridEP.
+/// One copy goes over the network to every node with a chosen expert (`most_nodes` at most; 0: any number),
+/// from there one over the fast link to every rank (DeepSeek-AI 2024, arXiv:2412.19437 §3.2.2).
 inline double dispatch_seconds(const Network& net, Span group, double bytes, double choices,
                                double most_nodes) {
   if (group.size < 2) return 0;
@@ -103,8 +104,8 @@ inline double dispatch_seconds(const Network& net, Span group, double bytes, dou
   return net.nic_base_s + std::max(inside, outside);
 }
 
-/// Every rank stores `bytes` into its neighbour's memory, as Transformer Engine's userbuffers do: no protocol, no
-/// other launch than that of a small kernel on both sides.
+/// Every rank stores `bytes` into its neighbour's memory, as Transformer Engine's userbuffers do. There is no
+/// protocol, and the only launch is that of a small kernel on both sides.
 inline double shift_seconds(const Network& net, Span group, double bytes) {
   const bool local = ranks_per_node(net, group) >= group.size;
   return local ? net.node_step_s + bytes / net.node_bandwidth : net.nic_step_s + bytes / net.nic_bandwidth;

@@ -8,8 +8,8 @@
 namespace plumbline {
 namespace {
 
-/// What an operator takes of `seconds` with its operands in caches, `cached`, follows the speed of its class; what it takes
-/// longer for where they come from, that of the memory.
+/// An operator's time with operands in caches, `cached`, scales with the speed of its class. The rest of
+/// `seconds`, caused by slower operands, scales with that of the memory.
 double stretched(double seconds, double cached, double longer, double bandwidth) {
   const double inside = std::min(seconds, cached);
   return inside * longer + (seconds - inside) * bandwidth;

@@ -5,8 +5,9 @@
 
 namespace plumbline {
 
-/// The profile of the same machine while everything takes `longer` times as long: its tables and overheads, scaled by
-/// class; of a table's time, what it is above that of the smallest working set by `bandwidth`. An accelerator's constants stay.
+/// The profile of the same machine while everything takes `longer` times as long. Tables and overheads scale
+/// by class; the part of a table's time above that of the smallest working set scales by `bandwidth`. An
+/// accelerator's constants stay.
 HardwareProfile at_speed(const HardwareProfile& profile, const ByClass& longer);
 
 }  // namespace plumbline

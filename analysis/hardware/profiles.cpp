@@ -139,7 +139,7 @@ bool set(const Field<Target, Member> (&fields)[N], Target& target, const std::st
 }
 
 /// The profiles of one kind. One may continue another of its kind: `like` names it. Every constant is
-/// {"value": …, "source": "…"}. `begin`: what an entry says besides, before its constants.
+/// {"value": …, "source": "…"}. `begin`: reads the other keys of an entry, before its constants.
 template <class T, class Begin, class Set>
 void read(const JsonKeys& file, const char* kind, std::map<std::string, T, std::less<>>& into, Begin&& begin,
           Set&& set_one) {

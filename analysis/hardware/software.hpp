@@ -1,4 +1,4 @@
-// A generation of training software: which kernels it fuses, what it keeps, which communication it overlaps.
+// A generation of training software: its fused kernels, kept activations and overlapped communication.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@ namespace plumbline::cluster {
 /// Described in analysis/hardware/clusters.json and software.json, with the source of every number.
 struct Software {
   bool flash_attention = false;
-  bool dropout = true;        // hidden and attention dropout are on, whatever the job says
+  bool dropout = true;        // hidden and attention dropout are on, regardless of the job
   bool fused_dropout = true;  // bias, dropout and residual in one kernel
   bool compiled = false;      // torch.compile: chains of pointwise operators are one kernel
   bool fused_weight_gradient =
       false;                         // the weight-gradient product accumulates into the fp32 gradient itself
-  bool fused_bias_gradient = false;  // it sums the rows of what it reads on the way: the bias's gradient
+  bool fused_bias_gradient = false;  // it sums the rows of its operand on the way: the bias's gradient
   bool fused_residual_norm =
       false;  // attention's sum is normed by the kernel that makes it, where nothing drops
   bool overlapped_messages = false;     // pipeline messages overlap with compute
@@ -28,7 +28,7 @@ struct Software {
   bool async_tensor = false;          // tensor-parallel communication split into pieces and hidden
   bool selective_operators =
       false;                 // selective recomputation keeps every second product's result, not the rest
-  bool fp8 = false;          // linear layers of the transformer in FP8, whatever the job says
+  bool fp8 = false;          // linear layers of the transformer in FP8, regardless of the job
   bool fused_casts = false;  // operands are quantized by the kernel that makes them, and transposed apart
   bool fp8_gather = false;   // their parameters are gathered in FP8
   // Recipes of FP8 that a job may ask for (Fp8Recipe).
@@ -39,7 +39,7 @@ struct Software {
   bool mxfp8_scaling = false;
   bool nvfp4_scaling = false;
   bool overlapped_gather = false;  // ZeRO 1: parameters are gathered alongside the next step's first forward
-  // Selective recomputation by name: a layer runs again from its input, but for the results that are kept.
+  // Selective recomputation by name: a layer runs again from its input, except for the results that are kept.
   bool saves_by_name = false;
   bool recomputes_attention = false;
   bool recomputes_projection = false;
@@ -52,7 +52,7 @@ struct Software {
   double allocator_share = 0;          // reserved besides the tensors, as a share of their peak
   double workspace_bytes = 0;          // of its products, in the same allocator, from the first step on
   double host_operator_s = 0;          // processor time to launch one operator
-  double graph_operator_s = 0;         // the same of a layer captured as a CUDA graph; 0: it captures none
+  double graph_operator_s = 0;         // the same for a layer captured as a CUDA graph; 0: it captures none
   double layer_forward_operators = 0;  // launched by one layer's forward
   double layer_backward_operators = 0;
   double norm_passes = 2;  // passes over an activation of one norm's forward
@@ -61,12 +61,12 @@ struct Software {
   double logit_bytes = 0;           // held per logit while the loss is computed
   double kept_logit_bytes = 0;      // of it, until the backward
   double logit_gradient_bytes = 0;  // held besides in the backward
-  // Mixtures of experts: what a layer's router, and its dispatch with the experts, launch in one direction; 0: their
-  // mixtures are not described.
+  // MoE: operators that a layer's router, and its dispatch with the experts, launch in one direction; 0: the
+  // software's MoE layers are not described.
   double router_operators = 0;
   double dispatch_operators = 0;
   bool alltoall_dispatch =
-      false;  // where the job does not say: tokens are sent to their experts, else all gathered
+      false;  // default without a setting of the job: tokens are sent to their experts, else all gathered
   bool weighted_results =
       false;  // experts' results are multiplied with the token's weights, else their activations
   bool flex_dispatch = false;      // by kernels such as DeepEP's, which also sort them
@@ -81,7 +81,7 @@ struct Software {
   std::vector<std::string> schedules{};
 
   bool mixtures() const { return router_operators > 0; }
-  /// Whether it has the schedule of this name, as far as it is known.
+  /// True if it is known to have the schedule of this name.
   bool runs(std::string_view schedule) const {
     return schedules.empty() || std::find(schedules.begin(), schedules.end(), schedule) != schedules.end();
   }

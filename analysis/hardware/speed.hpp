@@ -1,4 +1,4 @@
-// How fast and how steady a machine is, by what it does.
+// Speed and steadiness of a machine, by class of work.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ struct Calibration {
   double seconds = 0;       // how long it took
   std::string host;
   std::string cpu;
-  /// By what share a class as a whole moved between the rounds of calibration: what no number of figures averages out.
+  /// Drift of a class as a whole between the rounds of calibration, as a share, which averaging over figures
+  /// does not remove.
   ByClass noise;
   std::int64_t figures = 0;  // measured
   std::int64_t seen_once =

@@ -1,4 +1,4 @@
-// What every action of a schedule allocates and frees on its stage, from bench/training/README.md.
+// Memory that every action of a schedule allocates and frees on its stage, from bench/training/README.md.
 #pragma once
 
 #include <array>
@@ -13,14 +13,15 @@
 namespace plumbline {
 
 /// The profile of `type` on this stage, as long as no gradient becomes final in it or ZeRO is not at stage 1.
-/// `shape` is the teacher's stage for TF, SEND_TF and RECV_TF. `with_extra`: whether it does what only some
-/// actions of its type do: with a teacher, F or TF of the last stage computes the loss (the later one of its
-/// micro-batch); IF gets ready for the scores of the first micro-batch (its own), S for those of the next
-/// (all but the last). Throws InputError for an action that the description does not cover.
+/// `shape` is the teacher's stage for TF, SEND_TF and RECV_TF. `with_extra`: the action does the extra work
+/// that only some actions of its type do. With a teacher, the later of F and TF of a micro-batch on the last
+/// stage computes the loss. IF of the first micro-batch prepares its own scores; S prepares those of the next
+/// micro-batch (all but the last S). Throws InputError for an action that the description does not cover.
 ActionProfile action_profile(const StageShape& shape, ActionType type, bool with_extra = true);
 
-/// The same with ZeRO 1, where every unit that becomes final starts its reduce-scatter. `under_way` is that
-/// of the rank: what earlier actions started, and afterwards what is left for later ones. ARG finishes it.
+/// The same with ZeRO 1, where every unit that becomes final starts its reduce-scatter. `under_way` belongs
+/// to the rank: the reductions started by earlier actions, updated to those left for later ones. ARG finishes
+/// it.
 ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                              ReductionUnderWay& under_way);
 
@@ -32,11 +33,11 @@ struct PairMember {
   FinalUnits final_units{};
 };
 
-/// Both actions of an overlapped pair that runs together (bench/training/overlap.md): each goes on until it waits for rows of
-/// experts or ends; then it is the other one's turn, unless that has ended.
+/// Both actions of an overlapped pair that runs together (bench/training/overlap.md). Each runs until it
+/// waits for expert rows or ends; then the other continues, unless it has ended.
 ActionProfile pair_profile(const PairMember& first, const PairMember& second, ReductionUnderWay& under_way);
 
-/// ARG with ZeRO 1 and without overlap_grad_reduce: one unit's piece after another, of which the largest has
+/// ARG with ZeRO 1 and without overlap_grad_reduce: one unit's piece after another, the largest of
 /// `largest_piece` bytes.
 ActionProfile reductions_at_the_end(std::int64_t largest_piece);
 
@@ -50,8 +51,8 @@ class StageProfiles {
     std::int64_t peak_total = 0;
     std::int64_t net_total = 0;
   };
-  /// Of a stage that must always be the same, but for a teacher's actions, whose stage is the teacher's. Until the
-  /// next call.
+  /// Profile of an action of one stage, which must be the same in every call; a teacher's actions use the
+  /// teacher's stage. Valid until the next call.
   const Entry& of(const StageShape& shape, ActionType type, bool with_extra) {
     std::uint8_t& at = at_[2 * static_cast<std::size_t>(type) + (with_extra ? 1 : 0)];
     if (at == 0) {

@@ -8,8 +8,8 @@
 namespace plumbline {
 namespace {
 
-/// Groups with the same members share a communicator, but for those of vocabulary parallelism and between instances of the
-/// optimizer, which keep orders of their own.
+/// Groups with the same members share a communicator, except those of vocabulary parallelism and between
+/// optimizer instances, which keep orders of their own.
 int group_communicators(const Layout& layout, int rank) {
   std::vector<GroupExtent> shared;
   int own = 0;

@@ -36,28 +36,28 @@ struct DeviceMemoryPrediction {
   int ranks_alike = 1;                  // world ranks of each: its tensor and data ranks
   double allocator_share = 0;           // margin of a rank as a share of its tensors
 
-  /// The first rank that needs most.
+  /// The first rank with the largest need.
   const RankDeviceMemory& fullest() const;
-  /// What the device has left for tensors of that rank.
+  /// Memory that the device has left for tensors of that rank.
   Bytes budget() const;
 };
 
 /// By pipeline rank: ends of channels, a channel being all messages from one rank to another.
 std::vector<int> channel_ends(const Schedule& schedule);
 
-/// What the process of a world rank takes besides tensors, which are 0. `ends` and `context_ring` as below.
+/// Memory of a world rank's process besides tensors, which are 0. `ends` and `context_ring` as below.
 RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& ends,
                                 const DeviceOverhead& overhead, int rank, int context_ring);
 
-/// Most bytes of tensors that fit a device alongside a process and the allocator's margin; at least 1, for 0 means no bound
-/// elsewhere.
+/// Most bytes of tensors that fit a device alongside a process and the allocator's margin. At least 1, since
+/// 0 means no bound elsewhere.
 Bytes room_for_tensors(Bytes device, const RankDeviceMemory& process, double allocator_share);
 
-/// The sum of a rank's tensors and of what the profile says about a process, with one communicator for every
-/// group of two or more members and one per direction for every pair of pipeline ranks that the schedule's
-/// transfers connect, and for the neighbours in a ring of `context_ring` ranks of a sequence (1: there is none), as
-/// core/backends/nccl/nccl_communicator.hpp describes it; and the margin of an allocator that reserves `allocator_share` of
-/// the tensors besides. `ends`: channel_ends(). Nothing when the profile knows no device. A device holds one rank.
+/// Sum of a rank's tensors, the profile's memory of a process, and the margin of an allocator that reserves a
+/// further `allocator_share` of the tensors. Communicators, as in core/backends/nccl/nccl_communicator.hpp:
+/// one for every group of two or more members; one per direction for every pair of pipeline ranks that
+/// exchange messages; those of a CP ring of `context_ring` ranks (1: no ring). `ends`: channel_ends().
+/// Nothing when the profile knows no device. A device holds one rank.
 std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout,
                                                             const std::vector<int>& ends,
                                                             const DeviceOverhead& overhead,

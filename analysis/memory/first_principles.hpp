@@ -26,8 +26,8 @@ struct ModelStates {
   double optimizer = 0;
   double total() const { return parameters + gradients + optimizer; }
 };
-/// Model states of `count` parameters under ZeRO (Rajbhandari et al., arXiv:1910.02054, §5): optimizer states
-/// are sharded over `data_parallel` ranks from stage 1 on, gradients from 2, parameters from 3.
+/// Model states of `count` parameters under ZeRO (Rajbhandari et al., arXiv:1910.02054, §5). Optimizer
+/// states are sharded over `data_parallel` ranks from stage 1 on, gradients from 2, parameters from 3.
 ModelStates zero_model_states(double count, int zero_stage, double data_parallel, const StateBytes& bytes);
 /// The same per parameter.
 double zero_bytes_per_parameter(int zero_stage, double data_parallel, const StateBytes& bytes = {});
@@ -49,8 +49,8 @@ double classic_activation_bytes(const ClassicLayer& layer, Recompute recompute);
 
 /// Parameters of the layers of a GPT: 12·L·h², without biases, norms and vocabulary.
 double classic_parameters(double layers, double hidden);
-/// Layers' worth of activations that the first stage of interleaved 1F1B keeps, for each layer of the model:
-/// 1 + (P-1)/(P·V) (arXiv:2205.05198, §4.2.3; 1F1B is V = 1, and one stage keeps 1).
+/// Activations kept by the first stage of interleaved 1F1B, in layers per layer of the model: 1 +
+/// (P-1)/(P·V) (arXiv:2205.05198, §4.2.3; 1F1B is V = 1, and one stage keeps 1).
 double first_stage_in_flight(double pipeline, double chunks);
 
 /// Sizes of the modern layer: RMSNorm, grouped-query attention without stored scores, SwiGLU.
@@ -67,12 +67,12 @@ struct ModernLayer {
   bool hidden_dropout = false;
   bool fp8 = false;
 };
-/// Bytes one modern layer keeps, derived from bench/training/README.md for a layer that owns its output: with
-/// 16-bit storage 8h + 4·a·d + 4·k·d + 6F + 4a + 8 per token, 8 being the two fp32 norm statistics, and with
-/// dropout 2h for its masks. 8h, 8 and the masks are split over tensor ranks by sequence parallelism, the
-/// rest by tensor parallelism. Selective recomputation drops the attention's output and its log-sum-exp, full
-/// keeps the input. With fp8 the norms' and the activation's outputs have one byte per element: 6h + … + 5F
-/// (bench/training/fp8.md; the 36 bytes of tensorwise scales are left out).
+/// Bytes one modern layer keeps, derived from bench/training/README.md for a layer that owns its output. With
+/// 16-bit storage: 8h + 4·a·d + 4·k·d + 6F + 4a + 8 per token, where 8 are the two fp32 norm statistics;
+/// dropout adds 2h for its masks. Sequence parallelism splits 8h, 8 and the masks over tensor ranks; tensor
+/// parallelism splits the rest. Selective recomputation drops the attention's output and its log-sum-exp;
+/// full keeps the input. With fp8 the outputs of norms and activation have one byte per element: 6h + … +
+/// 5F (bench/training/fp8.md; the 36 bytes of tensorwise scales are left out).
 double modern_activation_bytes(const ModernLayer& layer, Recompute recompute);
 
 }  // namespace plumbline

@@ -30,13 +30,13 @@ double formula_bytes(const RunConfig& config, const ActivationComparison& techni
   return modern_activation_bytes(layer, technique.recompute);
 }
 
-/// What a forward keeps more with another group of recomputed layers, per layer.
+/// Bytes per layer that a forward keeps for one more recomputed group of layers.
 double exact_bytes(RunConfig config, const ActivationComparison& technique) {
   config.parallel.sequence_parallel = technique.sequence_parallel;
   config.recompute.granularity = technique.recompute;
   config.recompute.modules = kCoreAttention;  // as the formulas have it
   StageShape shape = stage_shapes(config, 1).front();
-  shape.dense_layers = 0;  // of a mixture: layers with experts
+  shape.dense_layers = 0;  // in MoE models: layers with experts
   const std::int64_t group = technique.recompute == Recompute::full ? shape.recompute_layers : 1;
   const auto kept = [&](std::int64_t layers) {
     shape.layers = layers;

@@ -1,4 +1,4 @@
-// The literature's formulas for a configuration, next to what the exact memory model says.
+// The literature's formulas for a configuration, next to the result of the exact memory model.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct StateComparison {
 struct ActivationComparison {
   bool sequence_parallel = false;
   Recompute recompute = Recompute::none;
-  bool configured = false;     // what this configuration does
+  bool configured = false;     // the technique of this configuration
   double formula = 0;          // bytes
   double formula_percent = 0;  // of tensor parallelism alone
   double exact = 0;            // bytes; with groups of recomputed layers the mean of a group

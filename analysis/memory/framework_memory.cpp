@@ -9,11 +9,12 @@
 namespace plumbline {
 namespace {
 
-/// What the weight gradients of a layer need after its input gradients are done: the inputs of the four
-/// products and the gradients of their outputs, bytes per token ÷ hidden (dropout masks and scores are gone).
+/// Bytes per token ÷ hidden that a layer's weight gradients need after its input gradients are done: inputs
+/// of the four products and gradients of their outputs (dropout masks and scores are freed).
 constexpr std::int64_t kHeldForWeights = 32;
 
-/// Recomputed from its input but for what is kept by name: query, key and value, and results of the others.
+/// Recomputed from its input, except for results kept by name: query, key and value, and results of the
+/// others.
 std::int64_t kept_by_name(const StageShape& s) {
   const cluster::Software& sw = *s.framework;
   std::int64_t bytes = 2 * s.rows * s.hidden + 2 * s.tokens * (s.q + 2 * s.k);
@@ -29,7 +30,7 @@ std::int64_t kept_by_name(const StageShape& s) {
 bool quantizes(const StageShape& s) {
   return s.framework_fp8 && !s.framework->fp8;
 }
-/// Of so many elements as products read them.
+/// Bytes of `elements` elements in the form that products read.
 std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
   return quantizes(s) ? static_cast<std::int64_t>(s.operand_bytes * static_cast<double>(elements))
                       : 2 * elements;
@@ -43,8 +44,8 @@ std::int64_t latent_attention_bytes(const StageShape& s) {
          (quantizes(s) ? operand_bytes(s, attended) : 0) + 4 * s.tokens * s.heads;
 }
 
-/// Of a mixture: the rows of experts, fc1's result and the activation's, results that are weighted afterwards; scores of
-/// all experts in fp32, twice; the shared expert's.
+/// Kept bytes of an MoE layer: expert rows, outputs of fc1 and the activation, outputs weighted afterwards,
+/// fp32 scores of all experts (twice), the shared expert's tensors.
 std::int64_t mixture_bytes(const StageShape& s) {
   const ExpertShape& e = s.expert;
   std::int64_t bytes =
@@ -58,8 +59,9 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.rows * s.hidden;
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
-  // What products read is kept as it is read: quantized a form of the norms' and the activation's results, and one
-  // of the attention's besides its own (Transformer Engine saves the columns of its quantized inputs).
+  // Operands are kept in the form that products read. Quantized: one form of the norms' and the activation's
+  // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
+  // inputs).
   const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
   const std::int64_t attention = quantizes(s) ? operand(s.tokens * s.q) : 0;
   if (s.latent() || s.mixture()) {
@@ -71,9 +73,9 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     return stream * (4 + mask) + operand(2 * stream) + scores +
            (s.latent() ? latent_attention_bytes(s) : own) + (s.mixture() ? mixture_bytes(s) : feed_forward);
   }
-  // Only weights that train need their product's input again: of frozen ones those with an adapter, whose own narrow
-  // results are kept, too. The projection's is attention's result, which its backward reads. A parallel block's norms
-  // read the same.
+  // Only trained weights need their product's input again; of frozen ones those with an adapter, whose own
+  // narrow results are kept, too. The projection's input is attention's result, which its backward reads. A
+  // parallel block's norms read the same.
   const bool mlp_inputs = !s.frozen() || s.adapted == LoraTargets::all;
   const std::int64_t norms = stream * ((s.parallel() ? 2 : 4) + mask) +
                              operand(stream * (mlp_inputs ? s.layer_norms() : std::int64_t{1}));
@@ -99,8 +101,8 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   return bytes;
 }
 
-/// What is alive while a layer's backward runs: gradients of its widest activations and of the scores where
-/// they exist, what is recomputed, and with ZeRO 3 two layers' gathered parameters and gradients.
+/// Memory in use while a layer's backward runs: gradients of its widest activations and of scores if they
+/// exist, recomputed activations. With ZeRO 3 also two layers' gathered parameters and gradients.
 std::int64_t passing_bytes(const StageShape& s) {
   std::int64_t bytes = 4 * s.tokens * s.ffn + 4 * s.rows * s.hidden;
   if (s.mixture()) bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.hidden) + 4 * s.rows * s.hidden;
@@ -120,7 +122,7 @@ std::int64_t per_logit(const StageShape& s, double bytes) {
 std::int64_t loss_bytes(const StageShape& s) {
   return per_logit(s, s.framework->logit_bytes) + 4 * s.tokens * s.hidden;
 }
-/// What its backward needs.
+/// Bytes that the loss's backward needs.
 std::int64_t softmax_bytes(const StageShape& s) {
   return (1 + s.prediction_modules) * per_logit(s, s.framework->kept_logit_bytes);
 }
@@ -138,13 +140,13 @@ std::int64_t stage_bytes(const StageShape& s) {
     return kept * group * framework_layer_bytes(alike);
   };
   const std::int64_t dense = s.dense_layers > 0 ? of_layers(s.like_layer(0), s.dense_layers) : 0;
-  // A module that predicts a further token keeps its two inputs, normed and side by side, too.
+  // An MTP module keeps its two inputs, normed and side by side, too.
   const std::int64_t modules = s.prediction_modules * (framework_layer_bytes(s) + 4 * s.rows * s.hidden +
                                                        operand_bytes(s, 2 * s.rows * s.hidden));
   return dense + of_layers(s, s.layers - s.dense_layers) + modules + embedding_bytes(s);
 }
 
-/// Of a stage's activations, what W still needs.
+/// Share of a stage's activations that W still needs.
 std::int64_t held_for_weights(const StageShape& s) {
   const std::int64_t needed = kHeldForWeights * s.tokens * s.hidden / s.tensor * s.layers;
   return std::min(stage_bytes(s), needed);
@@ -240,8 +242,8 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   const cluster::Software& sw = *any.framework;
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
   held[Category::parameters] = bytes(elements, weights, any.zero >= 3);
-  // Weights of layers in the forms that FP8 products read, from one step to the next: besides those in 16 bit, or
-  // instead of them.
+  // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
+  // bit, or instead of them.
   if (any.framework_fp8 && !sw.fp8 && any.zero < 3) {
     const double each = any.fp8_forms * any.operand_bytes - (any.fp8_weights ? weights : 0);
     for (const StageShape& s : stages) {

@@ -1,6 +1,6 @@
-// What a training framework other than plumbline keeps and passes through memory, per action and for the whole
-// run. Activations: Korthikanti et al. (arXiv:2205.05198 §4.1, table 2) and the public sources of the
-// generation; states: ZeRO (arXiv:1910.02054) with the framework's bytes per parameter.
+// Memory that another training framework holds, per action and for the whole run. Activations: Korthikanti et
+// al. (arXiv:2205.05198 §4.1, table 2) and the frameworks' public sources. States: ZeRO (arXiv:1910.02054)
+// with the framework's bytes per parameter.
 #pragma once
 
 #include <span>
@@ -16,15 +16,15 @@ namespace plumbline {
 std::int64_t framework_layer_bytes(const StageShape& shape);
 
 /// The profile of an action on a stage whose `framework` is set. Transfers and the end of the step allocate
-/// nothing: what is received is part of what layers keep. Throws InputError for an action that frameworks
-/// do not have.
+/// nothing: received data is part of the layers' kept activations. Throws InputError for an action that
+/// frameworks do not have.
 ActionProfile framework_action_profile(const StageShape& shape, ActionType type);
 
-/// Bytes of a parameter's weight, gradient, master copy and moments on one of `replicas` ranks, for so many
-/// parameters (arXiv:1910.02054 figure 1).
+/// Bytes of a parameter's weight, gradient, master copy and moments on one of `replicas` ranks, for
+/// `parameters` parameters (arXiv:1910.02054 figure 1).
 double framework_state_bytes(const cluster::Software& software, double parameters, int replicas, int zero);
 
-/// What a rank with these stages holds for the whole run.
+/// Memory that a rank with these stages holds for the whole run.
 MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages);
 
 }  // namespace plumbline

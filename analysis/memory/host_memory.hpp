@@ -1,4 +1,4 @@
-// What is in the memory of the host between forward and backward (bench/training/offload.md).
+// Activations offloaded to host memory between forward and backward (bench/training/offload.md).
 #pragma once
 
 #include <vector>
@@ -9,7 +9,8 @@
 
 namespace plumbline {
 
-/// What each of a stage's offloaded layers keeps of a micro-batch from forward to backward, from the first layer on.
+/// Bytes per micro-batch that each of a stage's offloaded layers keeps from forward to backward, first layer
+/// first.
 std::vector<Bytes> offloaded_bytes(const StageShape& shape);
 
 /// The most that pipeline rank `rank` has on the host at a time; `shapes` by stage.

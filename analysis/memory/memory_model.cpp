@@ -25,7 +25,7 @@ void add(MemoryBreakdown& to, const MemoryBreakdown& what) {
 /// Profiles of all stages' actions.
 class Profiles {
  public:
-  /// `profiles`: of every kind of stage, or of every stage where there are `teachers`, by stage. References are kept.
+  /// `profiles`: by kind of stage, or, with `teachers`, by stage. References are kept.
   Profiles(const StageKinds& kinds, const std::vector<StageShape>& teachers,
            const std::vector<StageProfiles*>& profiles)
       : kinds_(kinds), teachers_(teachers), profiles_(profiles) {}
@@ -50,7 +50,7 @@ class Profiles {
   const std::vector<StageProfiles*>& profiles_;
 };
 
-/// What is found out about profiles in one prediction, as Profiles wants it.
+/// Profiles known so far within one prediction, in the form that Profiles needs.
 struct KnownProfiles {
   KnownProfiles(const StageKinds& kinds, const std::vector<StageShape>& teachers)
       : profiles(teachers.empty() ? kinds.first_stage.size() : kinds.shapes.size()) {
@@ -64,7 +64,7 @@ struct KnownProfiles {
   std::vector<StageProfiles*> all;
 };
 
-/// Rows of experts, where the routing is known.
+/// Rows of experts, if the routing is known.
 struct Routed {
   const RoutedRows* student = nullptr;
   const RoutedRows* teacher = nullptr;
@@ -87,8 +87,8 @@ class Walk {
         now_(memory.held),
         now_total_(now_.total().value),
         peak_total_(now_total_) {
-    // With ZeRO 1 a unit's reduction starts where its gradient becomes final, and the last one ends in ARG: the
-    // few actions whose memory depends on their place.
+    // With ZeRO 1 a unit's reduction starts where its gradient becomes final, and the last one ends in ARG:
+    // only these actions' memory depends on their place.
     if (!shapes.empty() && shapes.front().zero == 1) {
       if (shapes.front().overlap_grad_reduce || shapes.front().framework != nullptr) {
         final_ = final_actions(shapes, plan.last);
@@ -107,7 +107,7 @@ class Walk {
         walk(items, run, false);
         continue;
       }
-      // Where it leaves something behind the last time is the fullest, else the first.
+      // If the run leaves memory behind, its last repetition is the fullest, else its first.
       const bool grows = total_left_by(items) > 0;
       if (grows) leave_out(items, run.times - 1);
       walk(items, run, grows);
@@ -117,7 +117,7 @@ class Walk {
   }
 
  private:
-  /// Of the gradients of the rank's units, in bytes.
+  /// Largest piece of the gradients of the rank's units, in bytes.
   std::int64_t largest_piece() const {
     std::int64_t largest = 0;
     for (const StageShape& shape : shapes_) {
@@ -192,7 +192,7 @@ class Walk {
     pass(item, StageProfiles::Entry(pair_profile(first, second, under_way_)), run, last);
   }
 
-  /// Null where its routing is not known, or nothing of it.
+  /// Null if its routing is unknown.
   const RoutedRows* rows_of(const Action& action) const {
     if (action.type == ActionType::teacher_forward) return rows_.teacher;
     return is_compute(action.type) ? rows_.student : nullptr;

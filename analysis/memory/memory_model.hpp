@@ -1,4 +1,4 @@
-// How many bytes every rank allocates, by category, derived from the published description of a rank
+// Bytes that every rank allocates, by category, derived from the published description of a rank
 // (bench/training/README.md) and the schedule alone.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace plumbline {
 struct RankMemory {
   int rank = 0;           // the first world rank of that pipeline rank
   int pipeline_rank = 0;  // tensor and data ranks of it are alike
-  MemoryBreakdown held;   // what lives for the whole run
+  MemoryBreakdown held;   // persistent, for the whole run
   MemoryBreakdown peak;   // by category at the first moment the total is largest
   std::string at;         // the action of that moment, "3F7"; empty: nothing ever exceeds `held`
   Bytes host;             // at most on the host meanwhile, not part of `peak`
@@ -41,22 +41,22 @@ struct MemoryPrediction {
 
 enum class MemoryDetail { peaks, timeline };
 
-/// Exact allocated bytes (elements × size, no rounding) of every rank over one training step.
-/// Throws InputError when the schedule has an action whose memory the description does not cover. A timeline is
-/// of a schedule that is written down whole.
+/// Exact allocated bytes (elements × size, no rounding) of every rank over one training step. Throws
+/// InputError when the schedule has an action whose memory the description does not cover. Timelines need a
+/// schedule written out whole.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step,
                                 MemoryDetail detail = MemoryDetail::peaks);
-/// Of the ranks with one Layout::sender, where it is known which experts all tokens went to: `rows` of that. Of a mixture whose
-/// experts are spread over ranks, or drop rows; without it they have equally many rows. `teacher`: the same of evaluated_teacher(),
-/// whose rows are even without.
+/// Memory of the ranks with one Layout::sender under a known routing. `rows`: rows under that routing, for
+/// MoE layers whose experts are spread over ranks or drop rows. Without it every expert has equally many
+/// rows. `teacher`: the same for evaluated_teacher(); without it the teacher's rows are even.
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
                                 const RoutedRows& rows, const RoutedRows* teacher = nullptr);
 /// The memory of steps whose routing is known, one routing after the other; that of a teacher is even.
 class RoutedMemory {
  public:
   RoutedMemory(const RunConfig& config, const Schedule& schedule);
-  /// Of all ranks: those of a pipeline rank, which differ by Layout::sender, one after the other.
-  /// Throws InputError where `routing` lacks a copy, layer or micro-batch.
+  /// Prediction for all ranks: those of a pipeline rank, which differ by Layout::sender, one after the other.
+  /// Throws InputError if `routing` lacks a copy, layer or micro-batch.
   MemoryPrediction of(std::span<const RoutedTokens> routing) const;
 
  private:
@@ -69,8 +69,9 @@ class RoutedMemory {
 /// The same with a framework's traits instead of those that `software` names.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
                                 const cluster::Software* framework);
-/// The peaks of one of many configurations without a teacher that have this step. `plan`: memory_plan(step, false);
-/// `kinds`: of the shapes of this one's stages; `profiles`: by kind of stage, what is known of them.
+/// Peak memory of a configuration without a teacher, one of many that share this step. `plan`:
+/// memory_plan(step, false); `kinds`: those of the configuration's stages; `profiles`: known profiles by kind
+/// of stage.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
                                 const StageKinds& kinds, const std::vector<StageProfiles*>& profiles);
 

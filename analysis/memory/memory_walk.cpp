@@ -6,7 +6,7 @@
 namespace plumbline {
 namespace {
 
-/// Which actions do more than others of their type, as of action_profile.
+/// Marks actions that do more than others of their type (`with_extra` of action_profile).
 class Extras {
  public:
   Extras(const Schedule& schedule, bool teacher)
@@ -20,11 +20,11 @@ class Extras {
     if (action.type == ActionType::vocab_forward) return action.microbatch != last_microbatch_;
     return loss_in(action);
   }
-  /// Of a micro-batch that is neither the first nor the last.
+  /// True if the extra work falls on micro-batches that are neither the first nor the last.
   static bool in_the_middle(const Action& action) { return action.type != ActionType::input_forward; }
 
  private:
-  /// Of the two forwards of a micro-batch on the last stage the later one. Without a teacher F always
+  /// True for the later of a micro-batch's two forwards on the last stage. Without a teacher F always
   /// computes the loss.
   bool loss_in(const Action& action) {
     const bool student = action.type == ActionType::forward;
@@ -94,7 +94,7 @@ class RankPlan {
     for (std::size_t i = begin; i < end; ++i) {
       const Action& action = actions_[i];
       const std::uint32_t type = 2 * static_cast<std::uint32_t>(action.type) + (extra[i] ? 1 : 0);
-      // Where a gradient is final nothing else is alike.
+      // An action that makes a gradient final is like no other.
       codes_.push_back(final && has_last_[i]
                            ? kUnique + static_cast<std::uint32_t>(i)
                            : 64U * action.stage + type + (action.overlaps_next ? kPaired : 0));
@@ -125,7 +125,7 @@ class RankPlan {
     std::size_t length = 1;
     std::size_t times = 1;
   };
-  /// How often what begins at `i` is done, one after the other.
+  /// Consecutive repetitions of the sequence that begins at `i`.
   Repetition repetition(std::size_t i) const {
     Repetition best;
     const std::size_t end = codes_.size();

@@ -1,4 +1,4 @@
-// The actions of a step as a walk over its memory sees them: what a rank does again and again is written down once.
+// The actions of a step for a walk over its memory: repetitions of a rank are written down once.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct LastGradients {
   std::uint32_t input = 0;      // IB
 };
 
-/// What a step has of actions, whatever they allocate.
+/// Actions of a step, independent of the memory they allocate.
 struct MemoryPlan {
   struct Item {
     Action action;                      // when it is done first
@@ -45,10 +45,10 @@ struct MemoryPlan {
   std::vector<Rank> ranks;
 };
 
-/// The plan of a step. `teacher`: its last stages compute a loss of two models, in the later one's forward. Of the
-/// copies that are not written down one stands for all: it does all that is done for one micro-batch, though not for
-/// the same, and leaves nothing behind; the first of them may be the fullest moment.
-/// `by_action`: every run has one action, as a timeline wants.
+/// The plan of a step. `teacher`: its last stages compute a loss of two models, in the later one's forward.
+/// `by_action`: every run has one action, as a timeline needs. One copy stands for all copies of a period
+/// that are not written out. It does the work of one micro-batch, though not all for the same one, and leaves
+/// nothing behind. The first of them may hold the peak.
 MemoryPlan memory_plan(const RepeatedSchedule& step, bool teacher, bool by_action = false);
 
 /// An action after which gradients of its stage are complete.
@@ -58,9 +58,8 @@ struct FinalAction {
 };
 
 /// The final actions of one rank, by position. Weights of layers and the output layer get gradients in B and
-/// W, embedding and positions in B and I; an embedding that is also the output layer in both. A vocabulary
-/// that is split over all ranks: the output layer in T, the embedding in IB.
-/// `stages`: shapes of all stages of the schedule.
+/// W, embedding and positions in B and I. A tied embedding gets them in both. A vocabulary that is split over
+/// all ranks: the output layer in T, the embedding in IB. `stages`: shapes of all stages of the schedule.
 std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
                                        const std::vector<LastGradients>& last);
 

@@ -14,8 +14,8 @@ struct HeldQuantized {
   std::int64_t scales = 0;   // of all slots, with their largest values
 };
 
-/// Linear layers of a layer: two of attention, of latent attention four; two more, or with experts two of each and of a shared
-/// one.
+/// Number of a layer's linear layers: two of attention (latent attention four), and two of the feed-forward
+/// part (with experts two of each and of a shared one).
 std::int64_t linear_layer_count(const StageShape& s) {
   const std::int64_t attention = s.latent() ? 4 : 2;
   return attention + (s.mixture() ? 2 * s.local_experts() + (s.shared > 0 ? 2 : 0) : 2);
@@ -50,7 +50,7 @@ std::int64_t divisor_below(std::int64_t whole, std::int64_t bound) {
   return 1;
 }
 
-/// What cuDNN's backward works in, in bytes: kernels/cuda/README.md, "Attention".
+/// Workspace of cuDNN's backward, in bytes: kernels/cuda/README.md, "Attention".
 struct HeadsAtWork {
   const StageShape& s;
   std::int64_t shared_by;  // query heads of a key/value head
@@ -59,7 +59,7 @@ struct HeadsAtWork {
   static constexpr Bytes kAtOnce = kMiB * 256;
   static constexpr std::int64_t kRest = 2048;
 
-  /// Key/value heads of all sequences that work together, of so many bytes each.
+  /// Key/value heads of all sequences that fit one pass, of `each` bytes.
   std::int64_t at_once(std::int64_t each) const {
     const std::int64_t fit = kAtOnce.value / each;
     const std::int64_t of_sequence = divisor_below(kv_heads, fit);
@@ -90,8 +90,8 @@ struct HeadsAtWork {
   }
 };
 
-/// Scratch of the CUDA operators (kernels/cuda/README.md): of a chunk where ranks share sequences; of whole
-/// sequences and a part of the heads after heads are exchanged.
+/// Scratch of the CUDA operators (kernels/cuda/README.md): of one chunk with a CP ring; of whole sequences
+/// and a share of the heads after a head exchange.
 std::int64_t cuda_attention_scratch(const StageShape& s) {
   const std::int64_t heads = s.heads / s.head_ranks;
   const std::int64_t kv_heads = s.kv_heads / s.head_ranks;
@@ -104,7 +104,8 @@ std::int64_t cuda_attention_scratch(const StageShape& s) {
   return std::max(statistics, bytes / 4);
 }
 
-/// What the switches of the ends keep in fp32 and int32: sums of the output layer's rows, rows of both position tables.
+/// fp32 and int32 buffers of optional modules at the ends: row sums of the output layer, rows of both
+/// position tables.
 std::int64_t held_by_ends(const StageShape& s) {
   std::int64_t elements = 0;
   if (s.last && s.normed_output) elements += 2 * s.vocab;

@@ -8,12 +8,13 @@
 
 namespace plumbline {
 
-/// The step with every RECV in front of the action before it that is no transfer, where there is one: the order in which
-/// buffers are taken. `pairs`: overlapped pairs run together, and begin with the receives behind them. Of a step that repeats itself three copies, which hold at their peak what many do.
+/// The step with every RECV moved before the compute action that precedes it, if any: the order in which
+/// buffers are allocated. `pairs`: overlapped pairs run together, and begin with the receives behind them. A
+/// repeated step becomes three copies, whose peak equals that of many.
 RepeatedSchedule with_receives_ahead(const RepeatedSchedule& step, bool pairs);
 
-/// What every action of with_receives_ahead(actions) holds during and after it, as it is seen in the order of `actions`:
-/// a RECV that was posted ahead changes nothing any more.
+/// Memory of every action of with_receives_ahead(actions), during and after it, in the order of `actions`. A
+/// RECV posted ahead changes nothing at its original place.
 void in_order_of_actions(const std::vector<Action>& actions, bool pairs, std::vector<MemorySample>& timeline);
 
 }  // namespace plumbline

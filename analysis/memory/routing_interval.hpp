@@ -1,4 +1,5 @@
-// What steps will need whose routing is not known yet: how much memory, and how many of them more than there is.
+// Range of memory needed by steps whose routing is not known yet, and the share of steps that exceed the
+// budget.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace plumbline {
 
-/// Of the fullest rank in so many steps, each with a routing of its own.
+/// Memory of the fullest rank over `routings` steps, each with its own routing.
 struct RoutingInterval {
   int routings = 0;
   Bytes low;               // 2 of 1,000 steps need less
@@ -18,10 +19,11 @@ struct RoutingInterval {
   double over_budget = 0;  // share of those that need more than the budget
 };
 
-/// What the fullest rank needs in each of `routings` steps, ascending; drawn from `seed` as draw_routing() says.
+/// Memory needed by the fullest rank in each of `routings` steps, ascending; drawn from `seed` as
+/// draw_routing() says.
 std::vector<Bytes> needs_of_routings(const RunConfig& config, const Schedule& schedule, const MeanLoad& load,
                                      int routings, std::uint64_t seed);
-/// Of those; `budget` 0: no bound.
+/// Interval of these needs; `budget` 0: no bound.
 RoutingInterval interval_of(const std::vector<Bytes>& needs, Bytes budget);
 
 }  // namespace plumbline

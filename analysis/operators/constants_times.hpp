@@ -1,5 +1,5 @@
-// The same times from an accelerator's constants alone, in seconds: for sizes and accelerators without a table. Throw
-// InputError where the accelerator lacks the type.
+// The same times from an accelerator's constants alone, in seconds: for sizes and accelerators without a
+// table. Throw InputError if the accelerator lacks the type.
 #pragma once
 
 #include "analysis/hardware/machine.hpp"
@@ -14,7 +14,7 @@ double collective_by_constants(const cluster::Network& network, const Collective
 double cast_by_constants(const cluster::Device& device, const CastShape& shape);
 double exchange_by_constants(const cluster::Network& network, const ExchangeShape& shape);
 
-/// The slower of arithmetic and memory, both at what large operators reach.
+/// The slower of arithmetic and memory, both at the rates of large operators.
 double product_roofline(const cluster::Device& device, const ProductShape& shape);
 double experts_roofline(const cluster::Device& device, const ExpertsShape& shape);
 

@@ -62,11 +62,11 @@ OperatorTime OperatorLookup::product(const ProductShape& shape, Clock clock) {
   const std::vector<KeyAxis> along = {{"n", kLog}, {"k", kLog}};
   const TimeGrid* burst = grid(file, "burst", {}, along, kLog);
   const TimeGrid* sustained = clock == Clock::burst ? nullptr : grid(file, "sustained", {}, along, kLog);
-  // Wide results of few rows were measured; many rows of a narrow one are the same product the other way round.
+  // Wide results with few rows were measured. Many rows of a narrow one are the same product, transposed.
   double m = shape.m, n = shape.n;
   if (burst != nullptr && m > burst->axes()[2].values.back() && n < m) std::swap(m, n);
   const std::array<double, 3> size = {n, shape.k, m};
-  // Of some types sustained clocks were measured for narrow results only.
+  // For some types, sustained clocks were measured for narrow results only.
   const bool wide_too = sustained != nullptr && burst != nullptr &&
                         sustained->axes()[0].values.back() == burst->axes()[0].values.back();
   if (sustained != nullptr &&

@@ -1,4 +1,4 @@
-// The time of one operator or collective on an accelerator: measured, between measured sizes, or estimated from the
+// Time of one operator or collective on an accelerator: measured, interpolated, or estimated from the
 // accelerator's constants (analysis/silicon/README.md).
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace plumbline::silicon {
 
-/// Device clocks that a time holds for. A kernel of less than a millisecond runs at burst clocks when it runs alone;
-/// repeated for a second it meets the board's power limit.
+/// Device clocks that a time holds for. A kernel shorter than a millisecond runs at burst clocks when it runs
+/// alone. Repeated for a second it meets the board's power limit.
 enum class Clock : std::uint8_t {
   as_measured,
   burst,
@@ -27,14 +27,14 @@ struct OperatorTime {
   bool sustained = false;
 };
 
-/// Looks times up for one accelerator. Tables are read when first asked for; not for several threads at once.
+/// Looks up times for one accelerator. Tables are read at first use; not thread-safe.
 class OperatorLookup {
  public:
-  /// `accelerator`: name of the tables. `machine`: constants for sizes outside of them, and all sizes where there are none.
+  /// `accelerator`: name of the tables. `machine`: constants for sizes outside the tables, or without any.
   OperatorLookup(std::string accelerator, cluster::Machine machine)
       : accelerator_(std::move(accelerator)), machine_(std::move(machine)) {}
 
-  /// Throws InputError where the accelerator lacks the type, or sustained clocks were asked for and not measured.
+  /// Throws InputError if the accelerator lacks the type, or sustained clocks are asked for but not measured.
   OperatorTime product(const ProductShape& shape, Clock clock = Clock::as_measured);
   OperatorTime attention(const AttentionShape& shape);
   OperatorTime latent_attention(const LatentAttentionShape& shape);
@@ -45,8 +45,8 @@ class OperatorLookup {
 
  private:
   using Tables = std::map<std::string, MeasuredTable, std::less<>>;
-  /// `model`: seconds by the constants, of a size without a grid. `roofline` carries a time from the border of a grid to a
-  /// size outside: without steps, unlike a model that counts tiles.
+  /// `model`: seconds by the constants, for a size without a grid. `roofline` extrapolates a time from the
+  /// border of a grid: it has no steps, unlike a model that counts tiles.
   using SecondsOfSize = std::function<double(std::span<const double>)>;
   OperatorTime looked_up(const TimeGrid* grid, std::span<const double> size, const SecondsOfSize& model,
                          const SecondsOfSize& roofline) const;

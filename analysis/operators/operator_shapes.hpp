@@ -1,4 +1,4 @@
-// What describes one operator or collective. Sizes in elements unless they say otherwise.
+// Shapes of one operator or collective. Sizes in elements unless stated otherwise.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct ProductShape {
   std::string type;  // bf16, fp8, fp8_block, nvfp4
   double m = 1, n = 1, k = 1;
 };
-/// Causal, forward. `window`: keys that a query sees; 0: all before it.
+/// Causal, forward. `window`: keys that a query sees; 0: no window.
 struct AttentionShape {
   std::string type;  // bf16, fp8
   double batch = 1, sequence = 1, heads = 1, kv_heads = 1, head = 128, window = 0;
@@ -34,7 +34,7 @@ struct CastShape {
   std::string part;  // amax (the largest value), cast
   double m = 1, k = 1;
 };
-/// Tokens to and from the ranks of their experts with DeepEP; `tokens` per rank.
+/// Dispatch of tokens to the ranks of their experts, and combine, with DeepEP; `tokens` per rank.
 struct ExchangeShape {
   std::string part;   // dispatch (fp8), combine (bf16)
   std::string table;  // version, or empty: the newest that has the shape

@@ -11,7 +11,8 @@ constexpr CpCommType kContextWays[] = {CpCommType::p2p, CpCommType::all_gather, 
                                        CpCommType::a2a_p2p};
 constexpr std::int64_t kMostContextCells = 1024;
 
-/// The sizes of a2a+p2p that are given, else with as many ranks to exchange heads as can be; none where there are none.
+/// The given sizes of a2a+p2p, else those with as many ranks as possible in head exchange; none if none
+/// exists.
 HierarchicalContext sizes_of(const RunConfig& config) {
   RunConfig other = config;
   HierarchicalContext& sizes = other.parallel.hierarchical_context;

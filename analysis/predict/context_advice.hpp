@@ -1,4 +1,4 @@
-// What the ways in which ranks share a sequence would cost.
+// Cost of every way to split a sequence over context-parallel ranks.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace plumbline {
 
-/// Lines for people: the step with every cp_comm_type that can be predicted, how much of it the ranks of a tensor or
-/// context group wait for each other, the memory of the fullest rank, and why others cannot be. Empty where sequences are not shared, where there is
-/// nothing to choose, and for more than 1024 pipeline ranks × micro-batches.
+/// Report text: for every cp_comm_type its step time, exposed communication of tensor and context groups, and
+/// memory of the fullest rank, or why it cannot be predicted. Empty without context parallelism, without an
+/// alternative, and for more than 1024 pipeline ranks × micro-batches.
 std::string context_report(const RunConfig& config, const RepeatedSchedule& step,
                            const Prediction& prediction, const HardwareProfile& hardware);
 

@@ -1,4 +1,4 @@
-// Whether a step fits: the one verdict that predict, search, matrix, oom and every advice give.
+// Decides if a step fits: the one verdict that predict, search, matrix, oom and every advice give.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace plumbline {
 
 struct Fit {
   bool fits = true;
-  /// The device decides: device memory and allocator margin are compared with its memory. Else tensors are compared with
-  /// memory_budget, or with the memory of a profile that does not say what a process takes besides.
+  /// The device decides: device memory and allocator margin are compared with its memory. Otherwise tensors
+  /// are compared with memory_budget, or with the memory of a profile that lacks the memory of a process.
   bool by_device = false;
   int rank = 0;   // world rank that needs most
   Bytes tensors;  // of that rank, at their peak
@@ -25,12 +25,12 @@ struct Fit {
   Bytes budget;   // what `limit` leaves for tensors of that rank; 0: no bound
 };
 
-/// Share of a rank's tensors that the allocator of the configuration's software reserves besides. `framework`: nullptr for
-/// plumbline's own step.
+/// Share of a rank's tensors that the allocator of the configuration's software reserves besides.
+/// `framework`: nullptr for plumbline's own step.
 double allocator_share(const cluster::Software* framework);
 
-/// Device memory of every rank with the allocator's margin; nothing where the profile does not know the device. `ends`:
-/// channel_ends() of the schedule.
+/// Device memory of every rank with the allocator's margin; nothing if the profile does not know the device.
+/// `ends`: channel_ends() of the schedule.
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
                                                        const HardwareProfile& hardware,
                                                        const MemoryPrediction& memory,
@@ -43,7 +43,7 @@ Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const Memor
 Fit fit_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
            const MemoryPrediction& memory);
 
-/// What the tensors of a world rank may take by the same rule; 0: no bound.
+/// Limit for the tensors of a world rank by the same rule; 0: no bound.
 Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
                     int rank);
 

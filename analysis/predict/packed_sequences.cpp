@@ -33,7 +33,7 @@ void append_document(std::int64_t length, std::int64_t& room, PackedSequences& p
   packed.longest = std::max(packed.longest, length);
 }
 
-/// Pairs of tokens by what the ranks of a sequence have of it. A token counts half a pair with itself, as elsewhere.
+/// Pairs of tokens by the ranks' parts of a sequence. A token counts half a pair with itself, as elsewhere.
 class PairCounter {
  public:
   PairCounter(const PackedSequences& packed, int parts, bool balanced)
@@ -161,7 +161,7 @@ PackedWork packed_work(const PackedSequences& packed, const RunConfig& config) {
   }
   const auto length = static_cast<double>(packed.seq_length);
   const double whole = length * length / 2;  // pairs of a sequence without documents
-  // What a list of operators counts is the last rank's.
+  // Operator lists count the last rank's pairs.
   const double last =
       parallel.cp_load_balance ? 1.0 / parts : (2.0 * parts - 1) / (static_cast<double>(parts) * parts);
   const auto in_steps = static_cast<double>(steps * batch);

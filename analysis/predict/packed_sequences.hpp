@@ -1,5 +1,5 @@
-// Documents of given lengths, packed one after another into sequences: which pairs of tokens attention is left with, and how
-// unevenly ranks have them.
+// Documents of given lengths, packed one after another into sequences: the remaining token pairs of
+// attention, and their imbalance over ranks.
 #pragma once
 
 #include <cstddef>
@@ -20,24 +20,24 @@ struct PackedSequences {
   std::int64_t longest = 0;  // tokens of a document
 };
 
-/// Puts documents into sequences of seq_length tokens in their order: one that the rest of a sequence has no room for
-/// begins the next, and what is left is padding. `text` has a length per line, from 1 to seq_length; empty lines count for
-/// nothing. Throws InputError with `name` and the line.
+/// Packs documents into sequences of seq_length tokens in their order. A document that does not fit into the
+/// rest of a sequence begins the next one; the gap is padding. `text` has a length per line, from 1 to
+/// seq_length; empty lines are skipped. Throws InputError with `name` and the line.
 PackedSequences pack_sequences(std::string_view text, const std::string& name, std::int64_t seq_length);
-/// The same of a file. Throws InputError also where it cannot be read or is larger than 16 MiB.
+/// The same for a file. Throws InputError also if it cannot be read or is larger than 16 MiB.
 PackedSequences read_sequence_lengths(const std::string& path, std::int64_t seq_length);
 
 /// Attention among the tokens of one document each, padding not counted.
 struct PackedWork {
-  PackedAttention attention;  // what a prediction needs (BatchConfig::packed)
+  PackedAttention attention;  // input of a prediction (BatchConfig::packed)
   std::vector<double>
       by_context_rank;  // pairs of the ranks, or groups of a ring, of a sequence, over their mean
 };
 
-/// Sequences go to steps, micro-batches and replicas in the order of training data, from the first on again after the last.
-/// plumbline's ranks have chunks of whole sequences; other software cuts every document for its ranks, which then have as
-/// much each. Throws InputError with a window, a prefix or unfused attention, whose pairs do not follow from the lengths alone,
-/// and for more sequences than can be counted.
+/// Sequences go to steps, micro-batches and replicas in the order of training data, and start over after the
+/// last. plumbline's ranks have chunks of whole sequences; other software splits every document evenly over
+/// its ranks. Throws InputError with a window, a prefix or unfused attention, whose pairs do not follow from
+/// the lengths alone, and for more sequences than can be counted.
 PackedWork packed_work(const PackedSequences& packed, const RunConfig& config);
 
 /// For people, two lines.

@@ -15,7 +15,7 @@
 namespace plumbline {
 namespace {
 
-/// How much of the time in a step's actions is communication.
+/// Share of communication in the time of a step's actions.
 struct Shares {
   double tensor = 0;
   double data = 0;
@@ -55,7 +55,8 @@ Shares communication_shares(const RepeatedSchedule& step, const StageCostsPredic
   return shares;
 }
 
-/// Shares of communication are those of `predicted`. Adds to `vocabulary` what the actions themselves wait for its collectives.
+/// Shares of communication are those of `predicted`. Adds to `vocabulary` the actions' own waits for its
+/// collectives.
 StepTime step_time(const RepeatedSchedule& step, const StepSummary& summary,
                    const StageCostsPrediction& predicted, VocabularyOverlap& vocabulary) {
   StepTime time;
@@ -138,7 +139,7 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
 
 namespace {
 
-/// `longer`: empty, or as predict() says.
+/// `longer`: empty, or as in predict().
 Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
                         const HardwareProfile& hardware, const cluster::Software* framework,
                         const std::vector<double>& longer) {

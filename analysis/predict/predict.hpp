@@ -27,24 +27,25 @@ struct Prediction {
   Throughput throughput;
   bool guessed = false;  // times and rates: HardwareProfile::guessed()
   Costs costs;           // the simulator's input: simulate() gives the trace of every action
-  /// Of the collectives of vocabulary parallelism; what is waited is part of time.exposed_pipeline. Where
-  /// nothing overlaps with computation all of their time is exposed.
+  /// Collectives of vocabulary parallelism; their exposed time is part of time.exposed_pipeline. Without
+  /// overlap with computation all of their time is exposed.
   VocabularyOverlap vocabulary{};
   std::vector<CostLine> lines;  // where the time of each stage comes from
 };
 
 /// Throws InputError when why_unpredictable has a reason.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware);
-/// The same where what each pipeline rank does takes so many times longer, such as one whose processor others use too; messages,
-/// collectives between stages and memory are as before. Throws InputError unless there is one factor per pipeline rank.
+/// The same with a slowdown factor for the work of each pipeline rank, such as one whose processor others use
+/// too. Messages, collectives between stages and memory are as before. Throws InputError unless there is one
+/// factor per pipeline rank.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const std::vector<double>& longer);
 /// The same with a framework's traits instead of those that `software` names.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const cluster::Software* framework);
 
-/// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: in how
-/// many the model is split, which decides how many layers are recomputed together; 0: pipeline ranks ×
+/// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: number
+/// of stages of the model, which decides how many layers are recomputed together; 0: pipeline ranks ×
 /// chunks.
 Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardware, Seconds step,
                          int stages = 0);

@@ -1,5 +1,5 @@
-// Rows of the table of what goes together that need the traits of software or hardware
-// (core/config/compatibility.hpp has all others).
+// Rows of the compatibility table that need the traits of software or hardware (core/config/compatibility.hpp
+// has all others).
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct PredictionRow {
 /// In the order in which they are asked.
 std::span<const PredictionRow> prediction_rows();
 
-/// What the software or the hardware of the configuration cannot do, in one line: what was found, what to
+/// Part of the configuration that the software or hardware cannot do, in one line: what was found, what to
 /// change.
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
 /// The same of searches alone, in which software tries no schedule that it does not have.

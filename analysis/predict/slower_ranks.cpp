@@ -22,7 +22,7 @@ Costs with_slower_ranks(Costs costs, const Schedule& schedule, const std::vector
           &StageCosts::reduce_embedding, &StageCosts::optimizer}) {
       cost.*part = cost.*part * factor;
     }
-    // What all stages have in common, made longer on this one.
+    // The cost that all stages share, made longer on this one.
     cost.reduce_gradients += costs.reduce_gradients * (factor - 1);
     cost.reduce_embedding += costs.reduce_embedding * (factor - 1);
     cost.optimizer += costs.optimizer * (factor - 1);

@@ -8,8 +8,8 @@
 
 namespace plumbline {
 
-/// The costs where every action of pipeline rank r takes longer[r] times as long; messages and collectives between stages as
-/// before. Throws InputError unless there is one factor per rank.
+/// The costs with every action of pipeline rank r multiplied by longer[r]; messages and collectives between
+/// stages as before. Throws InputError unless there is one factor per rank.
 Costs with_slower_ranks(Costs costs, const Schedule& schedule, const std::vector<double>& longer);
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// Between what a run will probably end, by how far published runs like it were from their predictions.
+// Probable range of a run's result, by the errors of predictions for similar published runs.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,17 @@
 
 namespace plumbline::cluster {
 
-/// Of ten runs like these eight took (or held) between `low` and `high` times what is predicted.
+/// Interval that eight of ten similar runs fall into, as multiples `low` to `high` of the predicted value.
 struct ErrorInterval {
   double low = 0;   // published ÷ predicted
   double high = 0;  // published ÷ predicted
   int rows = 0;     // that it rests on
 };
 
-/// The central 80 % of published ÷ predicted over rows like the ones asked for: training runs of the same kind
-/// (dense, or mixtures of experts), of the same software where there are at least kEnoughRows of it, otherwise of
-/// any. Every table counts alike, however many rows it has: rows of one table err alike. Rows of the table
-/// `left_out` do not count. Empty without a row.
+/// The central 80 % of published ÷ predicted over comparable rows, which are training runs of the same kind
+/// (dense or MoE). They are of the same software if it has at least kEnoughRows of them, else of any. Every
+/// table has the same weight, however many rows it has, because rows of one table err alike. Rows of the
+/// table `left_out` do not count. Empty without a row.
 constexpr int kEnoughRows = 20;
 std::optional<ErrorInterval> interval_like(const std::vector<ComparedTable>& tables, const RunTraits& run,
                                            const std::string& quantity, const std::string& left_out = "");

@@ -20,7 +20,7 @@ std::optional<KnownError> error_in(const JsonKeys& runs, const char* quantity) {
                     {error.number("low", 0, 1e6), error.number("high", 0, 1e6), rows("interval_rows")}};
 }
 
-/// The software that an entry without constants of its own continues; empty: it has some.
+/// The software that an entry without constants of its own is based on; empty: it has some.
 std::string stands_for(const std::string& software) {
   for (const char* name : {"clusters.json", "software.json"}) {
     const Json root = parse_json_object(embedded_text(analysis_files(), name), name);

@@ -1,4 +1,4 @@
-// How far off predictions of a framework's runs were in the published tables that are part of the program.
+// Prediction errors of a framework's runs in the published tables that are part of the program.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace plumbline::cluster {
 
 struct KnownError {
   int rows = 0;
-  double mean = 0;           // absolute relative error, as a fraction of what was published
+  double mean = 0;           // absolute relative error, as a fraction of the published value
   ErrorInterval interval{};  // of runs like these
 };
 struct KnownErrors {
@@ -19,10 +19,10 @@ struct KnownErrors {
   std::optional<KnownError> peak;
 };
 
-/// Of the runs of one `software`, dense ones or mixtures of experts, as `validate --json` finds them under
-/// errors_by_software (results/published/errors_by_software.json, which a test holds against it); empty for
-/// software without such published runs. A name that stands for another, such as megatron-core for its newest
-/// generation, has the runs of that one.
+/// Errors of the published runs of one `software`, dense or MoE, as under errors_by_software in `validate
+/// --json` (results/published/errors_by_software.json, which a test compares). Empty for software without
+/// such published runs. A name that stands for another, such as megatron-core for its newest generation, has
+/// the runs of that one.
 KnownErrors known_errors(const std::string& software, bool mixture);
 
 }  // namespace plumbline::cluster

@@ -1,4 +1,4 @@
-// How much a table's error depends on having been seen: constants chosen without it, then held against it.
+// Leave-one-out errors: constants chosen without a table, then held against it.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,10 @@ struct LeftOut {
 /// Names of the constants that are chosen: shares and times of the accelerator that no datasheet prints.
 const std::vector<std::string>& calibratable_constants();
 
-/// For every table with step times: each constant's factor out of {0.90, 0.95, 1, 1.05, 1.10} that minimises
-/// the mean of the other tables' errors, one constant at a time around the shipped values; then the error of
-/// the table left out with all of them. Tables count the same, whatever their rows. `progress`, where given,
-/// is called with how many of the trials are done. Throws InputError when fewer than two tables have step times.
+/// Fits each constant's factor to all tables with step times but one: out of {0.90, 0.95, 1, 1.05, 1.10}, one
+/// constant at a time around the shipped values. Then gives the error of the left-out table with all factors.
+/// Tables have the same weight, whatever their rows. `progress`, if given, is called with the number of
+/// trials done. Throws InputError when fewer than two tables have step times.
 std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, const Profiles& profiles,
                                    const ScheduleMakers& make,
                                    const std::function<void(int done, int all)>& progress = {});

@@ -30,7 +30,7 @@ bool multiplies(const Device& device, Fp8Recipe recipe) {
   return (recipe == Fp8Recipe::mxfp8 ? device.peak_mx8 : device.peak_8bit) > 0;
 }
 
-/// What no prediction knows of a configuration that is valid.
+/// Parts of a valid configuration that predictions do not model.
 std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& profiles) {
   std::vector<std::string> features;
   const auto add = [&](std::string_view key, const std::string& value) {

@@ -1,4 +1,4 @@
-// What predict() says of a published run.
+// Result of predict() for a published run.
 #pragma once
 
 #include <string>

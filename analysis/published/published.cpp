@@ -70,8 +70,8 @@ void compare_formulas(const PublishedTable& table, FormulaReader formulas, const
   }
 }
 
-/// Mean over sweeps of at least three rows: how much slower the model's choice ran than the best row. A row that names
-/// no sweep is in that of the rows of its source that are other layouts of the same training.
+/// Mean over sweeps of at least three rows: slowdown of the model's choice relative to the best row. A row
+/// without a sweep belongs to the rows of its source that are other layouts of the same training.
 void set_regret(ComparedTable& table) {
   std::map<std::string, std::vector<const ComparedRow*>> sweeps;
   for (const ComparedRow& row : table.rows) {

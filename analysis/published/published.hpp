@@ -1,4 +1,4 @@
-// Published measurements and what the model predicts for them, row by row.
+// Published measurements and their predictions, row by row.
 #pragma once
 
 #include <map>
@@ -28,14 +28,14 @@ struct ComparedTable {
   std::string name;
   std::vector<ComparedRow> rows;
   std::vector<SkippedRow> skipped;
-  /// Published time of the configuration the model would pick ÷ the best published one − 1, mean over sweeps
-  /// of at least three rows.
+  /// Published time of the configuration the model would pick ÷ the best published one − 1, mean over
+  /// sweeps of at least three rows.
   std::optional<double> regret;
   int sweeps = 0;
 };
 
-/// Predicts every row of the table with `profiles`. A row that cannot be read or predicted is skipped with its
-/// reason; the others count.
+/// Predicts every row of the table with `profiles`. A row that cannot be read or predicted is skipped with
+/// its reason; the others count.
 ComparedTable compare_table(const PublishedTable& table, const Profiles& profiles,
                             const ScheduleMakers& make);
 
@@ -45,7 +45,7 @@ struct ComparedGroup {
   std::string quantity;
   Errors errors;
 };
-/// What rows can be grouped by: source, hardware, software, precision, parallelism.
+/// Traits that rows can be grouped by: source, hardware, software, precision, parallelism.
 const std::vector<std::string>& group_keys();
 /// In the order of their values. Throws InputError for a key that is none of group_keys.
 std::vector<ComparedGroup> compare_groups(const std::vector<ComparedTable>& tables, const std::string& key);

@@ -78,7 +78,8 @@ void activation_percent(const PublishedRow& row, const Profiles& profiles, const
   }
 }
 
-/// Figure 1: memory of the fullest rank in GiB, interleaved pipelines hold P·(1 + (P-1)/(P·V)) micro-batches.
+/// Figure 1: memory of the fullest rank in GiB, interleaved pipelines hold P·(1 + (P-1)/(P·V))
+/// micro-batches.
 void memory_gib(const PublishedRow& row, const Profiles& profiles, const ScheduleMakers&, Rows& rows) {
   const RunConfig config = korthikanti_model(row);
   const ParallelConfig& parallel = config.parallel;
@@ -205,7 +206,7 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
   Costs costs = stage_costs(config, make.of_run(config), hardware, &software).costs;
   costs.vocabulary = {};  // part of the measured times
   const bool split = need.vocabulary != VocabPasses::none;
-  // Of the three products of the output layer one is in S with two barriers, two with one barrier.
+  // S has one of the output layer's three products with two barriers, two with one barrier.
   const double scores = need.vocabulary == VocabPasses::one_barrier ? 2.0 / 3 : 1.0 / 3;
   for (std::size_t stage = 0; stage < stages; ++stage) {
     StageCosts& cost = costs.stages[stage];

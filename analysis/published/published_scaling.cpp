@@ -1,4 +1,4 @@
-// How the vocabulary layers scale when they are split over a pipeline (arXiv:2411.05288 table 3).
+// Scaling of the vocabulary layers when they are split over a pipeline (arXiv:2411.05288 table 3).
 #include <fmt/format.h>
 
 #include <array>

@@ -13,7 +13,7 @@ namespace {
 
 using Rows = std::vector<ComparedRow>;
 
-/// Where the published bubbles end: the longest rank, from its first action to its last.
+/// Makespan as the published bubbles count it: the longest rank, from its first action to its last.
 double longest_rank(const Schedule& schedule, const Costs& costs) {
   const Trace trace = simulate(schedule, costs);
   double longest = 0;
@@ -23,7 +23,7 @@ double longest_rank(const Schedule& schedule, const Costs& costs) {
   return longest;
 }
 
-/// Stages of which `shares` make up a rank.
+/// Stages, `shares` of which make up a rank.
 Costs equal_stages(const Schedule& schedule, const StageCosts& rank, int shares) {
   StageCosts stage = rank;
   for (Seconds* part : {&stage.forward, &stage.backward, &stage.backward_input, &stage.backward_weight}) {
@@ -121,7 +121,7 @@ void schedule_formulas(const PublishedRow& row, const Profiles&, const ScheduleM
   StageCosts rank{{1}, {2}, {1}, {1}, {}, {}, {}, {}, {}};
   double work = 3.0 * kMicrobatches;
   if (method->vocabulary != VocabPasses::none) {
-    // The formulas do not say how long vocabulary passes are: short ones.
+    // The formulas do not define the length of vocabulary passes: short ones.
     rank.vocab_forward = rank.vocab_backward = rank.input_forward = rank.input_backward = Seconds{0.01};
     work += 4 * 0.01 * kMicrobatches;
   }

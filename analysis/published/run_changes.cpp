@@ -13,12 +13,12 @@
 namespace plumbline::cluster {
 namespace {
 
-/// What is set in one respect.
+/// Settings of a run in one respect, as text.
 std::string respect_text(const Cells& settings, std::string_view respect) {
   return settings_text(settings, [&](std::string_view other) { return other == respect; });
 }
 
-/// Compares the rows of a table that are alike but for `respect` with the first of them.
+/// Compares the rows of a table that differ only in `respect` with the first of them.
 void add_changes(const ComparedTable& table, std::string_view respect, std::vector<RunChange>& changes) {
   std::map<std::tuple<std::string, std::string, std::string>, std::vector<const ComparedRow*>> alike;
   std::vector<decltype(alike)::key_type> order;

@@ -1,4 +1,4 @@
-// What a source changed between two of its runs, and whether predictions change alike.
+// Changes that a source made between two of its runs, and whether predictions change alike.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ struct RunChange {
   double error() const { return predicted / published - 1; }
 };
 
-/// The rows of each source that are alike but for one respect: each against the first of them, in the order of the
-/// tables (run_respects.hpp).
+/// The rows of each source that differ in one respect only: each against the first of them, in the order of
+/// the tables (run_respects.hpp).
 std::vector<RunChange> run_changes(const std::vector<ComparedTable>& tables);
 
 /// Changes of one respect and quantity together.
@@ -33,7 +33,7 @@ struct ChangeErrors {
   int right = 0;      // of these, predicted in the same direction
   double median = 0;  // of |error| over all changes
 };
-constexpr double kNoChange = 0.02;  // what published times of the same run differ by
+constexpr double kNoChange = 0.02;  // spread between published times of the same run
 std::vector<ChangeErrors> errors_of_changes(const std::vector<RunChange>& changes);
 
 }  // namespace plumbline::cluster

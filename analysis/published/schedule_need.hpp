@@ -1,4 +1,4 @@
-// Which schedule a table of schedules speaks of; `analysis` does not know how to make one.
+// The schedule that a table of schedules describes; `analysis` cannot make one itself.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,9 @@ struct ScheduleNeed {
   VocabPasses vocabulary = VocabPasses::none;
 };
 
-/// How schedules are made: `of_run` a configuration's whole step, `alone` the passes without transfers and the
-/// end of the step, where `costs` decide the order of vocabulary passes. Both throw InputError where there is
-/// none.
+/// Functions that make schedules. `of_run`: a configuration's whole step. `alone`: the passes without
+/// transfers and the end of the step; `costs` decide the order of vocabulary passes. Both throw InputError if
+/// there is none.
 struct ScheduleMakers {
   std::function<RepeatedSchedule(const RunConfig&)> of_run;
   std::function<Schedule(const ScheduleNeed& need, const Costs& costs)> alone;

@@ -18,8 +18,8 @@ Seconds whole_absence(const SavePlan& saves, const ElasticPlan& plan) {
   return plan.away + (saves.interval + saves.stall) / 2 + saves.durable;
 }
 
-/// One job from its start to the end of the horizon: what happens next is a failure, the return of a group or the end of
-/// a pause.
+/// One job from its start to the end of the horizon. The next event is a failure, the return of a group or
+/// the end of a pause.
 class ElasticTrial {
  public:
   ElasticTrial(const JobFailures& failures, const SavePlan& saves, const ElasticPlan& elastic,
@@ -82,7 +82,7 @@ class ElasticTrial {
     return (since_start_ - kept * cycle) * saves_.interval.value / cycle;
   }
 
-  /// Work that was done in vain; not more than there was.
+  /// Lost work; at most all of it.
   void lose(double seconds) {
     const double lost = std::min(seconds, times_.effective);
     times_.effective -= lost;
@@ -106,7 +106,7 @@ class ElasticTrial {
   void join() {
     back_.pop();
     if (elastic_.from_checkpoint) {
-      // It has waited for a checkpoint: what came while that was written is lost.
+      // It has waited for a checkpoint: work done while that was written is lost.
       lose(std::min(since_start_, saves_.durable.value) * live_ / elastic_.groups);
       since_start_ = 0;
     }

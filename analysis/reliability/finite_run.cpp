@@ -37,7 +37,7 @@ class RunReplay {
     next_ = left_ > 0 ? failures_() : std::nullopt;
     if (left_ > 0) --left_;
   }
-  /// What passes is none of the most.
+  /// Skips a failure that hits an absent rank; it does not count towards the limit.
   void pass() {
     ++left_;
     take_next();
@@ -70,7 +70,7 @@ class RunReplay {
   bool train() {
     const Seconds step = step_of(size_);
     const std::int64_t steps = run_.steps - done_;
-    // The save behind the last step is not waited for.
+    // The save after the last step is not waited for.
     const std::int64_t saves = run_.interval > 0 ? (steps - 1) / run_.interval : 0;
     const Seconds end = now_ + step * static_cast<double>(steps) + run_.stall * static_cast<double>(saves);
     const Seconds cycle = step * static_cast<double>(run_.interval) + run_.stall;
@@ -101,7 +101,7 @@ class RunReplay {
     return false;
   }
 
-  /// Of a stretch of work what came before its `saves`-th save.
+  /// Keeps the part of a stretch of work that came before its `saves`-th save.
   void keep(std::int64_t saves, Seconds ran) {
     const Seconds step = step_of(size_);
     const auto kept = static_cast<double>(saves * run_.interval);
@@ -150,12 +150,12 @@ class RunReplay {
   const FiniteRun& run_;
   const RunFailures& failures_;
   std::uint64_t left_;  // failures that are still to have an effect, apart from next_
-  const int all_;       // replicas; 1 where the run needs all of its ranks
+  const int all_;       // replicas; 1 if the run needs all of its ranks
   int size_ = all_;
   std::vector<Seconds> back_;  // when ranks are there for those that were lost, in this order
   std::optional<RunFailure> next_;
   Seconds now_;
-  std::int64_t done_ = 0;  // steps of the checkpoint that the run goes on from
+  std::int64_t done_ = 0;  // steps of the checkpoint that the run resumes from
   FiniteRunTimes times_;
 };
 

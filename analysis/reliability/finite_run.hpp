@@ -1,5 +1,5 @@
-// A run of some steps that starts again from its last checkpoint after every failure: where its time goes for given
-// failures, and what goodput to expect of a run so short that few of them come.
+// A run of some steps that restarts from its last checkpoint after every failure. Gives its time breakdown
+// for given failures, and the expected goodput of a run with few failures.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace plumbline {
 
-/// What one of each takes. A run ends with its last step: the save behind it is not counted.
+/// Duration of each part. A run ends with its last step: the save after it is not counted.
 struct FiniteRun {
   std::int64_t steps = 1;
   std::int64_t interval = 0;  // steps between two saves; 0: none before the end
   Seconds step;
   Seconds stall;          // that a save keeps the run from its next step
-  Seconds durable;        // from then until the run can go on from it; 0 when saves block
+  Seconds durable;        // from then until the run can resume from it; 0 when saves block
   Seconds restart;        // from the end of all ranks until the next step begins
   Seconds replacement{};  // from the end of all ranks until there is another one for the one that was lost
-  /// Elastic data parallelism: of a step with 1, 2, … replicas, fewer than all; 0: the batch cannot be dealt out to so many.
-  /// Empty: the run waits until everything is replaced.
+  /// Elastic data parallelism: step time with 1, 2, … replicas, fewer than all; 0: the batch cannot be
+  /// split over so many. Empty: the run waits until everything is replaced.
   std::vector<Seconds> reduced{};
 };
 
@@ -34,7 +34,7 @@ struct RunFailure {
 /// One failure after the other; nothing: there are no more.
 using RunFailures = std::function<std::optional<RunFailure>()>;
 
-/// Where the time of one run went: that of its steps with all replicas, steps·step, and the rest.
+/// Time breakdown of one run: its steps with all replicas, steps·step, and the rest.
 struct FiniteRunTimes {
   Seconds total;
   Seconds stalls;  // of saves that were kept
@@ -48,10 +48,10 @@ struct FiniteRunTimes {
   int returns = 0;   // starts with more replicas
 };
 
-/// A failure in a restart begins the recovery again; one in a detection, or of a rank that is not there, passes. With
-/// `reduced`, as many replicas start from the last save as there are ranks for and the batch can be dealt out to. Once more of them
-/// are possible, they start from the first save that can be read back after that. The run is given up after a million failures:
-/// then there is no progress, and `total` is infinite.
+/// A failure in a restart begins the recovery again; one in a detection, or of an absent rank, has no effect.
+/// With `reduced` the largest number of replicas that has ranks and can split the batch starts from the last
+/// save. Once more are possible, they start from the first save that can be read back after that. The run is
+/// given up after a million failures: then there is no progress, and `total` is infinite.
 FiniteRunTimes replay(const FiniteRun& run, const RunFailures& failures,
                       std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
@@ -68,8 +68,8 @@ struct FiniteGoodput {
   double high = 0;  // the ninety-fifth
 };
 
-/// Failures are independent and as likely at any time, `between` each other on average. `shares` of kinds sum to at most 1:
-/// the rest has no effect. Seeded trials.
+/// Failures are independent and equally likely at any time, `between` each other on average. `shares` of
+/// kinds sum to at most 1: the rest has no effect. Seeded trials.
 FiniteGoodput expected_goodput(const FiniteRun& run, Seconds between, const std::vector<DetectedKind>& kinds,
                                std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 

@@ -18,7 +18,7 @@ constexpr std::size_t kMostCauses = 1000;
 constexpr double kMostPerNodeDay = 1e4;    // one every nine seconds on a single node
 constexpr double kLeastPerNodeDay = 1e-9;  // one in three million years
 
-/// Interruptions per node and day, however the file says it.
+/// Interruptions per node and day, in any form of the file.
 double rate_of(const JsonKeys& cause, double node_days) {
   const bool counted = cause.find("count") != nullptr;
   const bool rated = cause.find("per_1000_node_days") != nullptr;

@@ -1,4 +1,4 @@
-// What fails in a cluster, and how often: published fleets, or one that a user describes.
+// Failure causes and rates of a cluster: published fleets, or one that a user describes.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct FailureCause {
   double per_node_day = 0;  // interruptions of the job, per node that it has
   /// The node leaves for repair, another one takes its place; else the job starts again on the same nodes.
   bool takes_node = true;
-  /// Until the failure is noticed; negative: as long as the plan says.
+  /// Until the failure is noticed; negative: the plan's value.
   Seconds detect{-1};
 };
 
@@ -33,10 +33,10 @@ struct Fleet {
   Seconds time_between_failures(double gpus) const;
 };
 
-/// Reads one fleet as untrusted input: {"source", "gpus_per_node", "observed": {"nodes", "days"}, "causes": [{"cause",
-/// "count" or "per_1000_node_days" or "mtbf_hours" with "per_node", "takes_node", "detect_s"}]}. `count` is of the time
-/// and nodes in `observed`; `mtbf_hours` is of one component, of which a node has `per_node`. Throws InputError naming
-/// `origin`, the key, what was found and what was expected.
+/// Reads one fleet as untrusted input: {"source", "gpus_per_node", "observed": {"nodes", "days"}, "causes":
+/// [{"cause", "count" or "per_1000_node_days" or "mtbf_hours" with "per_node", "takes_node", "detect_s"}]}.
+/// `count` refers to the time and nodes in `observed`; `mtbf_hours` to one component, of which a node has
+/// `per_node`. Throws InputError naming `origin`, the key, what was found and what was expected.
 Fleet parse_fleet(const Json& object, const std::string& name, const std::string& origin);
 
 /// The published fleets of fleets.json, by name.

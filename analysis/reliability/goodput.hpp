@@ -1,4 +1,4 @@
-// What a month of training brings: failures, recoveries and checkpoints of a job, expected and simulated.
+// Goodput of a month of training: failures, recoveries and checkpoints of a job, expected and simulated.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace plumbline {
 
-/// What a user pays; nothing: is not asked for.
+/// Prices that a user pays; empty: not asked for.
 struct GoodputPrices {
   std::optional<double> gpu_hour;       // of one GPU, in any currency
   std::optional<double> watts_per_gpu;  // with its share of host, network and cooling
@@ -29,19 +29,20 @@ struct GoodputRequest {
   std::optional<Seconds> interval;  // work between two saves; nothing: the best
   RecoveryPlan recovery;
   Seconds drop{};    // elastic: communicators without the group that failed
-  Seconds rejoin{};  // elastic: everybody, when a group comes back
+  Seconds rejoin{};  // elastic: all groups, when one comes back
   TrialPlan trials;
   GoodputPrices prices{};
 };
 
-/// A rule for the interval and what it gives.
+/// A rule for the interval and its result.
 struct IntervalRule {
   std::string name;
   Seconds interval;
   double effective = 0;  // expected, closed form
 };
 
-/// One change of the request and the expected effective share it gives, at its own best interval where none was given.
+/// One change of the request and the expected effective share it gives, at its own best interval if none was
+/// given.
 struct GoodputChange {
   std::string what;
   double effective = 0;
@@ -58,20 +59,22 @@ struct GoodputReport {
   std::vector<IntervalRule> intervals;
   Goodput simulated;
   std::vector<GoodputChange> changes;
-  std::optional<double> nodes_in_repair;  // mean, where repairs take a time
+  std::optional<double> nodes_in_repair;  // mean, if repairs take a time
   int spares_for_99 = 0;                  // spare nodes that are enough 99 % of the time
 
   double tokens_per_day = 0;  // mean of the trials
-  double gpu_hours = 0;       // of the horizon, spare nodes that stand by included
+  double gpu_hours = 0;       // of the horizon, spare nodes on standby included
   std::optional<double> kwh;
   std::optional<double> cost;              // of the horizon: GPU-hours and energy
   std::optional<double> cost_per_million;  // tokens that were kept
 };
 
-/// Throws InputError when the trials would see more failures than can be simulated, or a request contradicts itself.
+/// Throws InputError when the trials would see more failures than can be simulated, or a request contradicts
+/// itself.
 GoodputReport plan_goodput(const GoodputRequest& request);
 
-/// The request with one thing changed, and what that is: failures, detection, restart, bandwidth, how it saves.
+/// The request with one thing changed, and the name of the change: failures, detection, restart, bandwidth,
+/// form of saves.
 std::vector<std::pair<std::string, GoodputRequest>> changed_requests(const GoodputRequest& request);
 
 /// The expected effective share alone, at the request's interval or the best one.

@@ -62,7 +62,7 @@ class RestartTrial {
     now_ += passed;
   }
 
-  /// Recovers until a recovery comes to its end before the next failure. A job that waits for a node does not fail.
+  /// Recovers until a recovery completes before the next failure. A job that waits for a node does not fail.
   void recover() {
     while (now_ < end_) {
       times_.failures += 1;

@@ -6,8 +6,8 @@
 
 namespace plumbline {
 
-/// Every trial begins with a job that has just started, fails as `failures` says and starts again from the last checkpoint
-/// that was written. Seeded per trial.
+/// Every trial begins with a job that has just started, fails by `failures` and restarts from the last
+/// written checkpoint. Seeded per trial.
 Goodput simulate_goodput(const JobFailures& failures, const SavePlan& saves, const TrialPlan& plan);
 
 }  // namespace plumbline

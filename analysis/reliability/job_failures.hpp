@@ -1,4 +1,4 @@
-// What a job does when something fails: the quantities that closed forms and simulation both start from.
+// Failures and recovery of a job: the inputs of closed forms and simulation.
 #pragma once
 
 #include <optional>
@@ -9,34 +9,34 @@
 
 namespace plumbline {
 
-/// Bytes of a full checkpoint per parameter: 16-bit weights, fp32 master weights and both moments of Adam. The published
-/// torch_dist sizes of five models are this (results/published/reliability.csv).
+/// Bytes of a full checkpoint per parameter: 16-bit weights, fp32 master weights and both moments of Adam.
+/// The published torch_dist sizes of five models are this (results/published/reliability.csv).
 inline constexpr std::int64_t kCheckpointBytesPerParameter = 14;
 
-/// What a checkpoint costs.
+/// Cost of a checkpoint.
 struct CheckpointPlan {
   Bytes size;
   BytesPerSecond write;  // of the whole job to its storage
   BytesPerSecond read;
-  /// What a save that goes on alongside the training keeps the job from working; nothing: a save blocks until it is
+  /// Training time lost to a save that runs alongside the training; nothing: a save blocks until it is
   /// written.
   std::optional<Seconds> stall;
 };
 
-/// What happens between a failure and the next step.
+/// Delays between a failure and the next step.
 struct RecoveryPlan {
-  Seconds detect;   // until the failure is noticed, where a cause says nothing else
-  Seconds restart;  // until all ranks could go on, the reading of the checkpoint apart
-  /// The same where a node with the program running stands by for the one that failed.
+  Seconds detect;   // until the failure is noticed, unless a cause says otherwise
+  Seconds restart;  // until all ranks could continue, the reading of the checkpoint apart
+  /// The same with a hot spare: a node on which the program already runs.
   std::optional<Seconds> hot_swap;
-  /// Data-parallel groups that hold all states: one that fails drops out and the others go on. Nothing: everybody starts
-  /// again from the last checkpoint.
+  /// Data-parallel groups that hold all states: a failed one drops out and the others continue. Nothing: all
+  /// restart from the last checkpoint.
   std::optional<int> elastic_groups;
   /// Groups leave and come back by a start of all from the last checkpoint.
   bool elastic_restarts = false;
 };
 
-/// Failures of one kind: what they cost.
+/// Failures of one kind: their cost.
 struct FailureKind {
   double share = 0;  // of all failures; they sum to 1
   Seconds recovery;  // from the failure to the next step
@@ -48,7 +48,7 @@ struct JobFailures {
   Seconds between;  // mean time between failures
   std::vector<FailureKind> kinds;
 
-  /// Of all kinds, when nothing interrupts them.
+  /// Mean over all kinds, when nothing interrupts them.
   Seconds mean_recovery() const;
   /// Share of failures that take a node.
   double node_share() const;
@@ -61,11 +61,11 @@ struct SavePlan {
   Seconds durable{};  // from then until the checkpoint can be read back
 };
 
-/// How the saves of a plan look at this interval.
+/// Save plan of a checkpoint plan at this interval.
 SavePlan saves_of(const CheckpointPlan& plan, Seconds interval);
 
-/// The failures of a job of `gpus`: causes with the same recovery count as one kind. The whole job starts again; see
-/// elastic.hpp for the other way.
+/// The failures of a job of `gpus`: causes with the same recovery count as one kind. The whole job starts
+/// again; see elastic.hpp for the other way.
 JobFailures job_failures(const Fleet& fleet, double gpus, const RecoveryPlan& recovery,
                          const CheckpointPlan& checkpoint);
 

@@ -12,10 +12,10 @@ struct PublishedCheck {
   std::string unit;
   std::string source;
   double printed = 0;
-  std::optional<double> computed;  // nothing: `why` says what is missing
+  std::optional<double> computed;  // nothing: `why` names the missing input
   std::string why;
   bool measured = false;  // an outcome that the law need not meet
-  bool within = false;    // the rounding of what is printed, and of what was put in
+  bool within = false;    // the rounding of the printed results and inputs
 };
 
 /// Every check of published_checks.json, computed with the laws of this folder.

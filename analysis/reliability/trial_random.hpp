@@ -1,4 +1,4 @@
-// Random numbers of a trial: the same for a seed and a trial, whatever thread draws them and whatever library.
+// Random numbers of a trial: the same for a seed and a trial, independent of thread and library.
 #pragma once
 
 #include <cmath>

@@ -12,7 +12,7 @@
 
 namespace plumbline {
 
-/// Nodes that stand by.
+/// Spare nodes on standby.
 struct SpareNodes {
   static constexpr int kAlways = std::numeric_limits<int>::max();
   int nodes = kAlways;  // kAlways: there is always one
@@ -27,7 +27,7 @@ struct TrialPlan {
   SpareNodes spares{};
 };
 
-/// Where the wall time of a trial went, in shares that sum to 1.
+/// Wall time of a trial, in shares that sum to 1.
 struct TimeShares {
   double effective = 0;   // work that was kept, or was not lost yet at the end
   double recomputed = 0;  // work that a failure lost
@@ -59,8 +59,8 @@ Goodput run_trials(const TrialPlan& plan, const std::function<TrialTimes(TrialRa
 class SparePool {
  public:
   explicit SparePool(const SpareNodes& spares) : spares_(spares) {}
-  /// A node failed at `now`, not before the ones that failed earlier, and another one takes its place: how long that one
-  /// is waited for.
+  /// A node failed at `now`, not before the ones that failed earlier, and another one takes its place: the
+  /// wait for that one.
   double replace(double now);
 
  private:

@@ -1,4 +1,4 @@
-// One point of a search: the keys that are varied, and what the prediction says about it.
+// One point of a search: the varied keys, and their prediction.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ void set_keys(const SearchKeys& keys, RunConfig& config);
 /// search tries.
 SearchKeys keys_of(const RunConfig& config);
 
-/// The schedules that are tried (ScheduleTraits::searched), the default first: it stands for all on one rank.
+/// The schedules that are tried (ScheduleTraits::searched), the default first: on one rank only that one.
 const std::vector<ScheduleTraits>& search_schedules();
 const ScheduleTraits& search_traits(std::size_t schedule);
 

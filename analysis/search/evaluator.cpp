@@ -77,7 +77,7 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   return Bounds{memory.peak, entry->bound.of(costs), fit_of(config_, hardware_, memory, device).fits};
 }
 
-/// Costs of which none is larger than those that predict() simulates.
+/// Costs none of which exceeds those that predict() simulates.
 Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const StageKinds& kinds,
                                 const std::vector<StageMemo::Stage*>& stages) {
   Load load;

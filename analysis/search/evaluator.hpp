@@ -1,4 +1,4 @@
-// What a search asks of one candidate: the exact prediction, and before it bounds that cost little.
+// Evaluation of one search candidate: cheap lower bounds first, then the exact prediction.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,10 @@
 
 namespace plumbline {
 
-/// Makes a configuration's step; `analysis` does not know how. Throws InputError where there is none.
+/// Makes a configuration's step; `analysis` does not know how. Throws InputError if there is none.
 using StepFor = std::function<RepeatedSchedule(const RunConfig&)>;
 
-/// Schedules of a search by what they depend on, each made once, for all threads.
+/// Schedules of a search by their inputs, each made once, for all threads.
 class SearchSchedules {
  public:
   explicit SearchSchedules(StepFor make) : make_(std::move(make)) {}
@@ -37,8 +37,8 @@ class SearchSchedules {
     ActionTypes present;
     std::vector<int> channels;  // channel_ends()
   };
-  /// nullptr when the schedule does not allow the sizes. `config` has the keys. Threads that want the same one wait
-  /// for whoever makes it, others do not.
+  /// nullptr when the schedule does not allow the sizes. `config` has the keys. Threads that want the same
+  /// one wait for its maker, others do not.
   const Entry* find(const SearchKeys& keys, const RunConfig& config);
   /// Why one configuration has no schedule; empty: every one has.
   std::string refused() const;
@@ -50,14 +50,14 @@ class SearchSchedules {
     std::unique_ptr<const Entry> entry;
   };
   StepFor make_;
-  mutable std::mutex mutex_;  // of what follows, but not of the slots
+  mutable std::mutex mutex_;  // of the following members, but not of the slots
   std::map<Key, Slot> slots_;
   std::string refused_;
 };
 
 class Evaluator {
  public:
-  /// `config`: what of the candidates is not searched. References are kept.
+  /// `config`: the fixed part of the candidates. References are kept.
   Evaluator(const RunConfig& config, const HardwareProfile& hardware, SearchSchedules& schedules)
       : config_(config),
         hardware_(hardware),

@@ -43,7 +43,7 @@ double cost_of(const Costs& costs, std::uint32_t stage, ActionType type) {
     case ActionType::optimizer:
       return (costs.optimizer + c.optimizer).value;
     default:
-      return 0;  // transfers: what they take depends on what else runs
+      return 0;  // transfers: their time depends on other traffic
   }
 }
 

@@ -1,4 +1,4 @@
-// A bound on how long a schedule takes, without a simulation: what need not be looked at is skipped by it.
+// A lower bound of a schedule's time without a simulation, for skipping candidates.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace plumbline {
 
-/// What of a schedule its bound needs: how often each action is on a rank's way, and where it starts and ends.
+/// Terms of a schedule for a lower bound: counts of each action on a rank's path, and where the path starts
+/// and ends.
 ///
-/// A rank runs its actions in order, so it ends no earlier than the chain of forwards that reaches it plus
-/// all that it does from its first forward on; and the chain of backwards that follows its last one still
-/// comes after that. For 1F1B and GPipe with equal stages and free messages the bound is their exact length.
+/// A rank runs its actions in order. It ends no earlier than the chain of forwards that reaches it plus all
+/// of its work from its first forward on. The chain of backwards that follows its last one still comes after
+/// that. For 1F1B and GPipe with equal stages and free messages the bound is their exact length.
 class LowerBound {
  public:
   explicit LowerBound(const RepeatedSchedule& step);
@@ -31,7 +32,7 @@ class LowerBound {
     int head = -1;            // stage of its first forward
     int tail = -1;            // stage of its last backward
     std::vector<Term> until;  // from the first forward to the last backward
-    std::vector<Term> after;  // what is left then
+    std::vector<Term> after;  // terms that remain then
   };
   std::vector<Rank> ranks_;
   std::vector<std::vector<Term>> end_of_step_;  // by rank: ARG, ARE, OPT

@@ -52,7 +52,7 @@ bool faster(const Found& a, const Found& b) {
   return a.order < b.order;
 }
 
-/// Candidates of which no other is both faster and smaller: ascending memory, descending time.
+/// Candidates that no other beats in both time and memory: ascending memory, descending time.
 class Front {
  public:
   void offer(const Found& found) {
@@ -69,7 +69,8 @@ class Front {
     at = list_.erase(at, end);
     list_.insert(at, found);
   }
-  /// Whether something is as small and faster than `at_least`: then it is no matter how much longer it takes.
+  /// True if a candidate of at most this peak is faster than `at_least`, so that the exact time does not
+  /// matter.
   bool beats(Bytes peak, Seconds at_least) const {
     auto at = std::upper_bound(list_.begin(), list_.end(), peak,
                                [](Bytes bytes, const Found& a) { return bytes < a.candidate.peak; });
@@ -133,7 +134,7 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   std::vector<Evaluator> evaluators;
   evaluators.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, schedules);
-  // Fused attention recomputes the scores by itself: nothing is selected where the request names no other modules.
+  // Fused attention recomputes the scores itself: nothing is selected unless the request names other modules.
   const cluster::Software* framework = framework_of(request.config);
   const bool selective = framework != nullptr
                              ? !framework->flash_attention || framework->selective_operators

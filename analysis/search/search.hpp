@@ -12,7 +12,7 @@
 namespace plumbline {
 
 struct SearchRequest {
-  /// What is not searched; world_size accelerators, the model, the batch, the memory budget.
+  /// Fixed part of the search: world_size accelerators, the model, the batch, the memory budget.
   RunConfig config;
   int top = 10;
   int threads = 1;
@@ -24,14 +24,14 @@ struct SearchResult {
   std::vector<Candidate> front;  // no other is both faster and smaller; smallest memory first, budget ignored
   std::uint64_t configurations = 0;  // all legal ones
   std::uint64_t fitting = 0;
-  std::uint64_t simulated = 0;  // the rest cannot be among the best or on the front: their bounds say so
+  std::uint64_t simulated = 0;  // the rest cannot be among the best or on the front, by their bounds
   std::string refused;          // why one configuration that is none was refused; empty: none was
 };
 
-/// The result of predicting every candidate: of those with equal times and bytes the first in the order of
-/// the search. The memory of each is predicted; its time where a lower bound does not rule it out. Calls
+/// The result of predicting every candidate; of those with equal times and bytes the first in the order of
+/// the search. The memory of each is predicted, its time where a lower bound does not rule it out. Calls
 /// `progress(done, all)` now and then from one thread. Throws InputError when the request allows no layout at
-/// all, saying what would have to change.
+/// all, with the necessary change.
 SearchResult search(const SearchRequest& request, const HardwareProfile& hardware, const StepFor& make,
                     const std::function<void(int, int)>& progress = {});
 

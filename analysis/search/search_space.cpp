@@ -94,7 +94,7 @@ class RegionVisit {
     return layers_per_stage(config_, keys.pipeline * keys.chunks);
   }
 
-  /// Layers evenly, and with fewer on the last stage where that is another placement.
+  /// Layers evenly, and with fewer on the last stage if that is another placement.
   void placements(SearchKeys keys) {
     keys.balanced = false;
     const std::vector<int> even = layers_of(keys);
@@ -115,7 +115,7 @@ class RegionVisit {
     if (keys.pipeline == 1 && keys.schedule != 0) return;
     if (find_with_passes(traits.name, keys.vocabulary) == nullptr) return;
     if (traits.whole_groups && microbatches_ % keys.pipeline != 0) return;
-    // What else is varied below is always possible.
+    // Everything varied below is always possible.
     set_keys(keys, config_);
     if (why_unsearched(config_)) return;
     auto reason = why_invalid(config_);
@@ -125,7 +125,7 @@ class RegionVisit {
       return;
     }
     const int groups = keys.recompute == Recompute::full ? most_layers : 1;
-    // What the software decides by itself is not varied: layouts would be listed several times.
+    // Choices that the software makes itself are not varied: layouts would be listed several times.
     const bool one_sharding = framework_ != nullptr && framework_->sharded;
     const bool one_gradient = framework_ != nullptr && framework_->gradient_bytes <= 2;
     for (int group = 1; group <= groups; ++group) {
@@ -164,7 +164,7 @@ std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
   return list;
 }
 
-/// `region` with every way to spread the experts of a mixture over its ranks, and with none.
+/// `region` with every way to spread the MoE experts over its ranks, and with none.
 void add_expert_splits(const RunConfig& config, SearchRegion region, int most,
                        const std::vector<TokenDispatcher>& dispatchers, std::vector<SearchRegion>& regions) {
   region.dispatcher = config.parallel.token_dispatcher;

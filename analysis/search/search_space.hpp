@@ -22,21 +22,22 @@ struct SearchRegion {
   TokenDispatcher dispatcher = TokenDispatcher::automatic;
 };
 
-/// How far a search goes where more ranks of one kind are seldom better.
+/// Limits of a search where more ranks of one kind rarely help.
 struct SearchLimits {
   int context = 0;  // largest context parallel size, with every cp_comm_type; 0: context_for_sequence()
-  int expert = 0;   // largest expert parallel size; 0: as many as there are experts
+  int expert = 0;   // largest expert parallel size; 0: the number of experts
 };
 
 /// Largest context parallel size that a sequence asks for: every rank keeps at least 8192 tokens; at most 32.
 int context_for_sequence(std::int64_t seq_length);
 
-/// The layouts of `config` (its world_size, model and batch). Where experts are spread, expert tensor sizes that divide
-/// the tensor size, and the dispatchers of the software unless `config` names one.
+/// The layouts of `config` (its world_size, model and batch). With experts spread over ranks also the expert
+/// tensor sizes that divide the tensor size, and the software's dispatchers unless `config` names one.
 std::vector<SearchRegion> search_regions(const RunConfig& config, const SearchLimits& limits = {});
 
 /// Calls `visit(keys)` for every candidate of a region that why_invalid does not refuse, in a fixed order.
-/// `selective`: whether selective recomputation differs from none. Returns why one was refused, or empty.
+/// `selective`: true if selective recomputation differs from none. Returns the reason of one refusal, or
+/// empty.
 std::string visit_region(const RunConfig& config, const SearchRegion& region, bool selective,
                          const std::function<void(const SearchKeys&)>& visit);
 

@@ -1,5 +1,5 @@
-// What limits a configuration: how much its step time follows each hardware constant, and what every single
-// change of the configuration would do.
+// Sensitivity of a configuration: how its step time follows each hardware constant, and the effect of every
+// single change of the configuration.
 #pragma once
 
 #include <string>

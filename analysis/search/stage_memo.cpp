@@ -10,7 +10,7 @@
 namespace plumbline {
 namespace {
 
-/// Where a stage stands changes nothing of what it computes.
+/// The shape without its place: a stage's position changes nothing in what it computes.
 StageShape placeless(StageShape shape) {
   shape.stage = shape.route = 0;
   return shape;

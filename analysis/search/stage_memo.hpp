@@ -1,4 +1,4 @@
-// What stages take and hold, remembered: the candidates of a search share most of theirs.
+// Cache of stage times and memory: the candidates of a search share most of their stages.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace plumbline {
 
-/// Lower bounds of action times and profiles of their memory by stage shape, for one layout of ranks at a time, on a
-/// device for every rank.
+/// Lower bounds of action times and profiles of their memory by stage shape, for one layout of ranks at a
+/// time, on a device for every rank.
 class StageMemo {
  public:
   explicit StageMemo(const HardwareProfile& hardware) : hardware_(hardware) {}
 
-  /// What is known of a stage, wherever it stands.
+  /// Known figures of a stage, independent of its position.
   struct Stage {
     StageProfiles memory;
     StageCosts costs;       // no action takes less; the end of the step is not in it
@@ -37,9 +37,9 @@ class StageMemo {
   /// `stage.costs` with all actions of `present` that the shape has.
   const StageCosts& passes(Stage& stage, const StageShape& shape, const ActionTypes& present,
                            const Load& load);
-  /// OPT, and of ARG and ARE what cannot overlap with the last backwards, on a rank that holds these stages.
-  /// `known`: what stage() gave for them; `routes`: of the schedule, some of these stages are copies with two; `held` makes the
-  /// rank when it is a new one.
+  /// OPT, and the parts of ARG and ARE that cannot overlap with the last backwards, on a rank that holds
+  /// these stages. `known`: results of stage() for them; `routes`: of the schedule (with two, some of these
+  /// stages are copies); `held` makes the rank when it is a new one.
   const StageCosts& step_end(std::vector<const Stage*> known, int routes,
                              const std::function<HeldStages()>& held, const RunConfig& config,
                              const Load& load);

@@ -16,8 +16,8 @@ class MeasuredProducts {
 
   /// Seconds of m x k by k x n, result in bf16. Larger than the table: in proportion to its FLOPs.
   double seconds(double m, double n, double k) const;
-  /// The same, added to an fp32 result: 1/0.93 of a 16-bit result's time, as SimuMax measured weight gradients on B200
-  /// (results/published/2026/simumax_kernel_efficiency.csv, layout NT).
+  /// The same, added to an fp32 result: 1/0.93 of a 16-bit result's time, measured by SimuMax for weight
+  /// gradients on B200 (results/published/2026/simumax_kernel_efficiency.csv, layout NT).
   double adding_seconds(double m, double n, double k) const;
 
  private:

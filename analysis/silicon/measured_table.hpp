@@ -24,7 +24,7 @@ struct MeasuredTable {
   std::vector<Line> lines;
 };
 
-/// The sections of a file by name; views into `text`. Throws InputError with the line for what is not in this form.
+/// The sections of a file by name; views into `text`. Throws InputError with the line for any other form.
 std::map<std::string, MeasuredTable, std::less<>> parse_measured_tables(std::string_view text,
                                                                         const std::string& origin);
 
@@ -33,7 +33,8 @@ using KeyAxis = std::pair<std::string_view, Spacing>;
 /// Keys that must be equal.
 using Keys = std::vector<std::pair<std::string_view, std::string>>;
 
-/// The filled grid of the lines with these keys, over the axes `along` and then the last one; none where no line has them.
+/// The filled grid of the lines with these keys, over the axes `along` and then the last one; none without
+/// such lines.
 std::optional<TimeGrid> grid_of(const MeasuredTable& table, const Keys& keys,
                                 const std::vector<KeyAxis>& along, Spacing last);
 

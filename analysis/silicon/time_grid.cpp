@@ -68,8 +68,8 @@ void TimeGrid::set(std::span<const std::size_t> point, double seconds) {
   basis_[index] = Basis::measured;
 }
 
-/// The logarithm of the time at `value` on the line through two points of an axis. Beyond them a line in time could reach
-/// zero: there logarithms are used.
+/// Logarithm of the time at `value` on the line through two points of an axis. Linear extrapolation could
+/// reach zero, so beyond the points logarithms are used.
 double TimeGrid::between(const Axis& axis, std::size_t low, std::size_t high, double value, double low_log,
                          double high_log) const {
   const double from = axis.values[low], to = axis.values[high];
@@ -81,7 +81,8 @@ double TimeGrid::between(const Axis& axis, std::size_t low, std::size_t high, do
   return std::log((1 - x) * std::exp(low_log) + x * std::exp(high_log));
 }
 
-/// Sets next_ from what is known along each axis; false where nothing is. `beyond`: also past the last known point.
+/// Sets next_ from the known points along each axis; false if there are none. `beyond`: also past the last
+/// known point.
 bool TimeGrid::estimate(std::size_t index, bool beyond) {
   double sum = 0, weights = 0;
   bool inside = false;
@@ -138,7 +139,8 @@ void TimeGrid::fill() {
     if (!found && beyond) break;
     if (!found) beyond = true;
   }
-  // What is in line with nothing (an axis of one known point) is as its nearest known point in memory order.
+  // Points without a neighbour along any axis (an axis of one known point) take their nearest known point in
+  // memory order.
   double last = kUnknown;
   for (double& value : logs_) {
     if (std::isnan(value)) value = last;

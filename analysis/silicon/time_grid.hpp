@@ -1,4 +1,4 @@
-// Times of one operator over a grid of sizes, and the time of a size between them.
+// Times of one operator over a grid of sizes, interpolated between them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace plumbline::silicon {
 
-/// What a time rests on.
+/// Basis of a time.
 enum class Basis : std::uint8_t {
   measured,      // this size was measured
   interpolated,  // measured sizes lie on both sides
@@ -17,7 +17,7 @@ enum class Basis : std::uint8_t {
 };
 std::string_view name_of(Basis basis);
 
-/// How a time goes on between two values of an axis.
+/// Interpolation between two values of an axis.
 enum class Spacing : std::uint8_t {
   logarithmic,  // a straight line between logarithms: products, attention
   linear,       // a fixed part and one in proportion: bytes of a collective, tokens of experts
@@ -29,8 +29,9 @@ struct Axis {
   Spacing spacing = Spacing::logarithmic;
 };
 
-/// Seconds at the points of a grid with up to six axes. Points that were not measured take the mean of the straight lines
-/// through their neighbours along each axis, weighted by the inverse square of the distance between these neighbours.
+/// Seconds at the points of a grid with up to six axes. Points that were not measured are interpolated
+/// linearly along each axis. Their mean is weighted by the inverse square of the distance between the
+/// neighbours.
 class TimeGrid {
  public:
   struct At {
@@ -44,7 +45,8 @@ class TimeGrid {
 
   /// `point` has an index per axis.
   void set(std::span<const std::size_t> point, double seconds);
-  /// Estimates all points that were not set; to be called once, after the last set(). A grid without points stays so.
+  /// Estimates all points that were not set; to be called once, after the last set(). A grid without points
+  /// stays so.
   void fill();
   /// Empty for a grid without points.
   std::optional<At> at(std::span<const double> point) const;

@@ -23,7 +23,7 @@ struct ClosedForm {
   double peak_activations;  // of any rank, in full-stage micro-batches
 };
 
-/// Formula of the schedule with equal stages and free transfers, or nothing where the papers give none or the
+/// Formula of the schedule with equal stages and free transfers, or nothing if the papers give none or the
 /// sizes are outside its range: GPipe (arXiv:1811.06965), 1F1B and interleaved 1F1B (arXiv:2104.04473), ZB-H1
 /// and ZB-H2 (arXiv:2401.10241), ZB-V (arXiv:2405.15362, for f = b = w), DualPipe and DualPipeV
 /// (arXiv:2412.19437), and the distillation orders nemo-2504 and nemo-13065. `chunks` is read for interleaved

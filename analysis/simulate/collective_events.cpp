@@ -26,7 +26,7 @@ class RankCollectives {
     done_[static_cast<std::size_t>(&event - events_.data())] = true;
   }
 
-  /// What the rank comes to with this action.
+  /// Records the rank's arrival at the collectives of this action.
   void came(const Event& event) {
     const std::uint32_t m = event.action.microbatch;
     switch (event.action.type) {

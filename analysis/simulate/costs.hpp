@@ -1,4 +1,4 @@
-// What each action of a schedule costs: the simulator's input besides the schedule.
+// Costs of each action of a schedule: the simulator's input besides the schedule.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct StageCosts {
   Seconds input_backward{};
   /// On top of the first F of the step on this stage: waiting for parameters that are gathered once per step.
   Seconds first_forward{};
-  /// On top of the last B or W of the step on this stage: what is done once when its gradients are final.
+  /// On top of the last B or W of the step on this stage: work done once when its gradients are final.
   Seconds last_backward{};
   /// On top of the times of Costs, for the ARG, ARE and OPT that name this stage.
   Seconds reduce_gradients{};
@@ -32,7 +32,7 @@ struct StageCosts {
   Seconds optimizer{};
 };
 
-/// What an overlapped pair of these actions takes, relative to the sum of the two.
+/// Time of an overlapped pair of these actions, relative to the sum of the two.
 struct PairCosts {
   ActionType first = ActionType::forward;
   int first_stage = 0;
@@ -50,8 +50,8 @@ struct LinkCosts {
   std::optional<Seconds> teacher_transfer{};
 };
 
-/// What the collectives of vocabulary parallelism take during the computation, each on a lane of its own
-/// (arXiv:2411.05288; bench/training/vocabulary.md). In the order in which a micro-batch meets them, but for
+/// Times of the collectives of vocabulary parallelism during the computation, each on a lane of its own
+/// (arXiv:2411.05288; bench/training/vocabulary.md). In the order in which a micro-batch meets them, except
 /// the embedding's.
 struct VocabularyCollectiveTimes {
   Seconds hidden{};      // C0: from the last stage's F to S on all other ranks
@@ -70,7 +70,7 @@ struct Costs : LinkCosts {
   /// Neighbouring pipeline ranks that share a node; 0: all of them. Between nodes `between_nodes` holds.
   int ranks_per_node = 0;
   LinkCosts between_nodes{};
-  /// How many times as long messages of each pipeline rank are on their link; empty: once.
+  /// Slowdown factor of each pipeline rank's messages on their link; empty: 1.
   std::vector<double> slow_links{};
   /// Part of a transfer that also occupies the receiving rank's processor (a CPU copies; a GPU does not).
   Seconds receive_busy{};
@@ -87,8 +87,9 @@ struct Costs : LinkCosts {
   /// A stage's next result waits until the receiver has taken the previous one (core/run/executor.hpp). Only
   /// for schedules with explicit transfers.
   bool one_send_buffer = false;
-  /// Processors shared by all ranks, 0 = one each. Ranks are bound to them in turn, and the busy ones of a
-  /// processor run slower in proportion. `processes_per_rank` busy processes stand behind every pipeline rank (tensor × data ranks).
+  /// Processors shared by all ranks, 0 = one each. Ranks are bound to them round robin, and the busy ones of
+  /// a processor run slower in proportion. `processes_per_rank` busy processes stand behind every pipeline
+  /// rank (tensor × data ranks).
   int processors = 0;
   int processes_per_rank = 1;
 };

@@ -37,7 +37,7 @@ constexpr StageKey kStageKeys[] = {
     {"input_backward_us", ActionType::input_backward, &StageCosts::input_backward},
 };
 
-/// A whole backward says what its two parts take, and the two parts what it takes.
+/// A whole backward gives the times of its two parts, and the two parts that of the whole.
 StageCosts read_stage(const JsonKeys& keys, const std::set<ActionType>& used) {
   StageCosts costs;
   for (const StageKey& each : kStageKeys)

@@ -13,7 +13,7 @@ namespace {
 
 using Node = SimulationPlan::Node;
 
-/// What a node stands for.
+/// Labels of a node.
 struct Labels {
   std::vector<std::string> of_node;
 
@@ -48,7 +48,7 @@ Costs balanced(const Costs& costs) {
     mean.first_forward += stage.first_forward * share;
   }
   for (StageCosts& stage : result.stages) {
-    mean.reduce_gradients = stage.reduce_gradients;  // the end of the step stays as it is
+    mean.reduce_gradients = stage.reduce_gradients;  // the end of the step is not averaged
     mean.reduce_embedding = stage.reduce_embedding;
     mean.optimizer = stage.optimizer;
     stage = mean;

@@ -1,5 +1,4 @@
-// Why a step takes as long as it does: the chain of work without a gap from start to end, and what would
-// change without transfers or with equal stages.
+// Reasons for a step's length: the critical path, and the effect of free transfers or of equal stages.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 namespace plumbline {
 
 struct CriticalPath {
-  /// Time on the chain by what took it, largest first.
+  /// Time on the chain by cause, largest first.
   struct Share {
     std::string what;  // "stage 3 F", "transfer 2 -> 3"
     Seconds time;
@@ -25,8 +24,8 @@ struct CriticalPath {
   int slowest_stage = 0;  // the stage with the most work per micro-batch
 };
 
-/// The chain of actions and transfers, each waiting for the one before it, that ends last. Where two chains
-/// are equally long, the one along a rank is taken. Processors are taken as unshared. Throws InputError like
+/// The chain of actions and transfers, each waiting for the one before it, that ends last. Of two equally
+/// long chains the one along a rank is taken. Processors count as unshared. Throws InputError like
 /// simulate().
 CriticalPath critical_path(const Schedule& schedule, const Costs& costs);
 

@@ -7,10 +7,10 @@
 
 namespace plumbline {
 
-// Price layout: two fixed entries, per stage one entry per action type, per stage one for its last backward
-// if asked for, per stage one for its first F if asked for, then overlapped pairs, then four for the links
-// (of every sending rank where these differ): within and between nodes, each without and with a teacher's payload, then the collectives of vocabulary
-// parallelism by VocabularyCall.
+// Price layout: two fixed entries; per stage one entry per action type, one for its last backward and one for
+// its first F (the last two on request); then overlapped pairs. Next are four for the links (for every
+// sending rank where these differ): within and between nodes, each without and with a teacher's payload. Last
+// come the collectives of vocabulary parallelism by VocabularyCall.
 constexpr std::uint32_t kTypes = kActionTypes;
 constexpr std::uint32_t kFree = 0;         // takes no time
 constexpr std::uint32_t kReceiveCopy = 1;  // an implicit receive's work on the receiving rank

@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Which processes run on every processor. Process i of them all is on processor i modulo their number, and stays there.
+/// Processes on every processor. Process i of all processes runs on processor i modulo their number, and
+/// stays there.
 class Cores {
  public:
   Cores(int processors, int processes_per_rank)
@@ -22,7 +23,7 @@ class Cores {
   void start(int rank) { add(rank, 1); }
   void stop(int rank) { add(rank, -1); }
 
-  /// Of a rank whose processes work in step: that of its slowest process.
+  /// Speed of a rank whose processes work in step: that of its slowest process.
   double speed(int rank) const {
     int most = 1;
     for (std::size_t i = 0; i < processes_per_rank_; ++i) most = std::max(most, load_[core_of(rank, i)]);
@@ -149,7 +150,7 @@ class SharedSimulation {
     }
   }
 
-  /// Starts what can start on a lane; what takes no time is done at once.
+  /// Starts the ready nodes of a lane; nodes without duration are done at once.
   void start_lane(int lane_index) {
     Lane& lane = lanes_[static_cast<std::size_t>(lane_index)];
     while (!lane.running && lane.next < lane.nodes.size()) {

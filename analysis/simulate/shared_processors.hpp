@@ -8,16 +8,16 @@
 
 namespace plumbline {
 
-/// What sweep() gives, plus when each node began, since a slowed node lasts longer than it costs.
+/// Result of sweep(), plus the begin of each node, since a slowed node lasts longer than its cost.
 struct SharedTimes {
   std::vector<Ticks> ready;
   std::vector<Ticks> start;
 };
 
-/// Every rank stands for `processes_per_rank` processes in step, which are bound to the processors one after the other in turn
-/// (bench/launch starts them so). Processes on one processor proceed at equal speed: three busy ranks on two processors at 1/2,
-/// 1 and 1/2. Transfers are not slowed. Event-driven, O(nodes · ranks).
-/// Speeds are fractions: ends are rounded to ticks where they are handed out.
+/// Every rank stands for `processes_per_rank` processes in step, which are bound to the processors round
+/// robin (bench/launch starts them so). Processes on one processor proceed at equal speed: three busy ranks
+/// on two processors at 1/2, 1 and 1/2. Transfers are not slowed. Event-driven, O(nodes · ranks). Speeds are
+/// fractions: ends are rounded to ticks where they are handed out.
 SharedTimes share_processors(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices,
                              int processors, int processes_per_rank);
 

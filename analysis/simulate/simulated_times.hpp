@@ -11,7 +11,8 @@ namespace plumbline {
 /// Do more processes compute than there are processors?
 bool shares_processors(const Schedule& schedule, const Costs& costs);
 
-/// Start and end of the nodes that stand for actions. `starts` is empty when a node lasts what it costs.
+/// Start and end of the nodes that stand for actions. `starts` is empty when a node lasts as long as its
+/// cost.
 Trace trace_of(const Schedule& schedule, const SimulationPlan& plan,
                const std::vector<SimulationPlan::Price>& prices, const std::vector<Ticks>& ready,
                const std::vector<Ticks>& starts);

@@ -128,7 +128,7 @@ class PlanBuilder {
     last_position_.assign(stages, -1);
     plan_.last_backward_.assign(stages, ActionType::forward);
     plan_.first_pair_price_ += static_cast<std::uint32_t>(stages);
-    // Where the gradients of layers become final.
+    // Action types in which the gradients of layers become final.
     const ActionType split =
         schedule_.defers_output_gradient ? ActionType::backward_input : ActionType::backward_weight;
     for (const auto& actions : schedule_.actions) {
@@ -220,7 +220,7 @@ class PlanBuilder {
            schedule_.vocab != VocabPasses::interlaced && rank == schedule_.rank_of_stage.back();
   }
 
-  /// What follows the meeting of all ranks once the last one has reached it.
+  /// Node that follows the meeting of all ranks once the last one has reached it.
   std::int32_t after_meeting(Signal signal, std::int32_t index, std::int32_t node) {
     if (signal != Signal::vocab_scores && signal != Signal::vocab_gradient && signal != Signal::input) {
       return node;

@@ -23,11 +23,11 @@ struct PlanOptions {
   bool links_by_rank = false;    // messages of every sender have prices of their own
 };
 
-/// What a schedule needs of the plan's options under these costs.
+/// Options that the plan of a schedule needs under these costs.
 PlanOptions plan_options(const Costs& costs);
 
 /// Nodes in an order in which every dependency comes first. A node runs on a lane (a rank, a link between two
-/// ranks, a kind of collective, or a meeting of several ranks), after the node before it on that lane and
+/// ranks, a kind of collective, or a meeting of several ranks), after the previous node on that lane and
 /// after `dependency`.
 class SimulationPlan {
  public:
@@ -36,7 +36,7 @@ class SimulationPlan {
     std::int32_t dependency;  // node 0 is the start of the step
     std::uint32_t price;      // index into prices()
   };
-  /// What a node takes on its lane, and how much later its result is there for others.
+  /// Time of a node on its lane, and the delay until others have its result.
   struct Price {
     Ticks cost;
     Ticks delay;
@@ -52,7 +52,7 @@ class SimulationPlan {
   std::size_t actions() const { return node_of_action_.size(); }
   /// Node of each action, rank after rank in schedule order.
   const std::vector<std::int32_t>& node_of_action() const { return node_of_action_; }
-  /// Which lanes' nodes of this price keep a processor busy (compute and receive copies).
+  /// True if nodes of this price keep a processor busy (compute and receive copies).
   bool occupies_processor(std::uint32_t price) const { return price < first_link_price_; }
 
   /// A collective of vocabulary parallelism: the node after which it is done.
@@ -66,8 +66,8 @@ class SimulationPlan {
   /// Is it a collective of vocabulary parallelism?
   bool is_collective(const Node& node) const { return node.price >= first_collective_price_; }
 
-  /// The prices of all nodes, each rounded once. Throws InputError for costs that do not fit (count, negative,
-  /// not finite, too long).
+  /// The prices of all nodes, each rounded once. Throws InputError for costs that do not fit (count,
+  /// negative, not finite, too long).
   std::vector<Price> prices(const Costs& costs) const;
 
  private:
@@ -85,7 +85,7 @@ class SimulationPlan {
   int ranks_ = 0;
   int stages_ = 0;
   int lanes_ = 0;
-  std::vector<ActionType> last_backward_;  // by stage: B or W, or F where there is none
+  std::vector<ActionType> last_backward_;  // by stage: B or W, or F if there is none
   std::uint32_t first_last_price_ = 0;     // by stage, when there are any
   bool first_forwards_ = false;            // have prices after these, by stage
   std::uint32_t first_pair_price_ = 0;

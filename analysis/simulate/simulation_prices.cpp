@@ -1,4 +1,4 @@
-// What the nodes of a plan cost.
+// Costs of a plan's nodes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ void check_the_rest(const Costs& costs) {
   }
 }
 
-/// Seconds by stage × kActionTypes + type. What is given for a stage and never used is checked as well.
+/// Seconds by stage × kActionTypes + type. Values that are given for a stage and never used are checked as
+/// well.
 std::vector<Seconds> action_seconds(const Costs& costs) {
   std::vector<Seconds> seconds(costs.stages.size() * kTypes);
   const auto of_all = [&](ActionType type, Seconds time, const char* what) {
@@ -93,7 +94,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
       return price_of(one.first_stage, one.first) == pair.plain_first &&
              price_of(one.second_stage, one.second) == pair.plain_second;
     });
-    // What the step's first and last ones do besides is not hidden.
+    // Extra work of the step's first and last actions is not hidden.
     const Seconds plain = of(pair.plain_first) + of(pair.plain_second);
     const Seconds both =
         known == costs.pairs.end() ? sum * costs.overlap_factor : sum + plain * (known->factor - 1);

@@ -1,4 +1,4 @@
-// The figures of a simulated step: what `plumbline simulate` prints.
+// The figures of a simulated step, printed by `plumbline simulate`.
 #pragma once
 
 #include <vector>

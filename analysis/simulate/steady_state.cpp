@@ -46,7 +46,7 @@ TurnsOfPlan::TurnsOfPlan(const SimulationPlan& plan, const Schedule& schedule,
     next += actions_at[node];
   }
   // Everything that the end of one copy on the first rank waits for: the last turn, and all before it. A copy
-  // that waits for a rank's end, or does what only the last one does, is too late for that.
+  // that waits for a rank's end, or for work that only the last one does, is too late for that.
   const RepeatedSchedule::Period& first = periods.front();
   for (std::int64_t fewer = 0; fewer < copies && reach_ == 0; fewer = 2 * fewer + 1) {
     const std::size_t target = first.first + static_cast<std::size_t>(copies - fewer) * first.length - 1;
@@ -81,7 +81,7 @@ bool TurnsOfPlan::find_ends(std::size_t target, const std::vector<RepeatedSchedu
   return turns_ > 1;
 }
 
-/// Lists the nodes of the last turns that are alike: as many nodes of the same prices.
+/// Lists the equal nodes of the last turns: as many nodes of the same prices.
 bool TurnsOfPlan::list_nodes() {
   const std::vector<SimulationPlan::Node>& nodes = plan_.nodes();
   std::vector<std::vector<std::size_t>> sizes(ranks_.size(),
@@ -135,7 +135,7 @@ void TurnsOfPlan::find_reach() {
     for (const std::int32_t needed : {plan_.nodes()[node].dependency, on_lane_[node]}) {
       if (needed == 0) continue;
       const std::int64_t from = turn_[static_cast<std::size_t>(needed)];
-      // What waits for the end is not what it would be in a longer step.
+      // A node that waits for the end would behave differently in a longer step.
       if (turn < turns_ && from == turns_) return;
       if (turn < turns_ - 1) continue;
       if (from < 0) return;
@@ -146,8 +146,8 @@ void TurnsOfPlan::find_reach() {
   if (reach + 2 <= turns_) reach_ = reach;
 }
 
-/// How much later every node is than `apart` turns before: by node of the turns that decide the next ones. False
-/// where it was not the same in all of these.
+/// Shift of every node relative to `apart` turns before: by node of the turns that decide the next ones.
+/// False if the shift was not the same in all of these.
 bool TurnsOfPlan::increments(std::int64_t apart, const std::vector<Ticks>& ready,
                              std::vector<Ticks>& later) const {
   for (const RankTurns& rank : ranks_) {
@@ -165,8 +165,8 @@ bool TurnsOfPlan::increments(std::int64_t apart, const std::vector<Ticks>& ready
   return true;
 }
 
-/// For how many times `apart` turns it stays so: until what was there earlier than what a node waited for comes
-/// later than that. -1: not even now.
+/// Number of times `apart` turns for which this holds: until a result that arrived earlier than the awaited
+/// one arrives later. -1: not even now.
 std::int64_t TurnsOfPlan::unchanged(std::int64_t apart, const std::vector<SimulationPlan::Price>& prices,
                                     const std::vector<Ticks>& ready, const std::vector<Ticks>& later) const {
   std::int64_t times = kAlways;
@@ -213,7 +213,7 @@ std::int64_t TurnsOfPlan::skip(const std::vector<SimulationPlan::Price>& prices,
   return 0;
 }
 
-/// Simulates what is part of this and of later turns, and the end if asked for.
+/// Simulates the nodes of this and of later turns, and the end if asked for.
 void TurnsOfPlan::sweep_from(std::int64_t turn, bool end, const std::vector<SimulationPlan::Price>& prices,
                              std::vector<Ticks>& ready) const {
   const std::vector<SimulationPlan::Node>& nodes = plan_.nodes();

@@ -1,4 +1,4 @@
-// How a simulated step goes on that repeats itself: what is known to happen is not simulated.
+// Extrapolation of a simulated step that repeats itself: predictable turns are not simulated.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace plumbline {
 
-/// Which turn every node of a plan belongs to, and how far back turns wait for one another. A turn is as much of
-/// every rank's list as one copy of the period; where it begins differs from rank to rank so that no turn waits
-/// for a later one. In a step of more copies every further turn waits for the same earlier ones: a few turns in
-/// a row decide all that follow.
+/// Turn of every node of a plan, and how far back turns wait for one another. A turn is one copy of the
+/// period in every rank's list. Its begin differs from rank to rank, so that no turn waits for a later one.
+/// In a step of more copies every further turn waits for the same earlier ones: a few consecutive turns
+/// decide all that follow.
 class TurnsOfPlan {
  public:
   /// `plan` is that of `schedule` with `copies` copies of the `periods`.
@@ -22,11 +22,11 @@ class TurnsOfPlan {
   /// Are there enough turns to go on from?
   bool found() const { return reach_ > 0; }
 
-  /// `ready` is that of a sweep. Goes on with `more` turns between the last one and the end, and leaves in `ready`
-  /// the times of the last turns and of the end. Where every node is as much later, turn by turn, than before,
-  /// it stays so until one that was waited for no more is waited for again: these turns are counted, not
-  /// simulated. Unless `patient`, false (and nothing of use in `ready`) when that does not happen for long: with
-  /// more turns one might see after how many it does. Throws InputError for a step longer than kMostTicks.
+  /// Continues the times `ready` of a sweep with `more` turns between the last one and the end. Leaves in
+  /// `ready` the times of the last turns and of the end. Once every node shifts by the same amount turn by
+  /// turn, this holds until a dependency that had stopped mattering matters again: these turns are counted,
+  /// not simulated. Unless `patient`, returns false (and nothing of use in `ready`) if that does not happen
+  /// for long; more turns may then reveal the period. Throws InputError for a step longer than kMostTicks.
   bool go_on(const std::vector<SimulationPlan::Price>& prices, std::int64_t more, bool patient,
              std::vector<Ticks>& ready) const;
 
@@ -56,8 +56,8 @@ class TurnsOfPlan {
   std::int64_t turns_ = 0;
   std::int64_t reach_ = 0;  // turns; 0: nothing can be said
   std::vector<RankTurns> ranks_;
-  /// Rank and position of the action that a node belongs to: what a rank does before an action (waiting, copying
-  /// what it receives) and the messages that it sends after. Meetings have no rank.
+  /// Rank and position of a node's action: the rank's work before an action (waiting, copying received data)
+  /// and the messages that it sends afterwards. Meetings have no rank.
   struct Place {
     std::int32_t rank = -1;
     std::int32_t position = 0;

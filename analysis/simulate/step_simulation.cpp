@@ -9,7 +9,7 @@
 namespace plumbline {
 namespace {
 
-/// Is a plan with these options one for costs that need those? What takes no time does no harm.
+/// True if a plan with options `has` serves costs that need `needs`. Nodes that take no time do no harm.
 bool cover(const PlanOptions& has, const PlanOptions& needs) {
   return has.links >= needs.links && has.receive_busy >= needs.receive_busy &&
          has.last_backward >= needs.last_backward && has.first_forward >= needs.first_forward &&
@@ -56,7 +56,7 @@ std::int64_t StepSimulation::simulated_copies() const {
 
 StepSimulation::Prepared& StepSimulation::prepare(std::int64_t copies, const Costs& costs) {
   PlanOptions options = plan_options(costs);
-  options.last_backward = true;  // whoever asks again may want it
+  options.last_backward = true;  // a later caller may want it
   options.collectives = true;    // a rank waits for them also where they take no time of their own
   if (prepared_ == nullptr || prepared_->copies < copies || !cover(prepared_->options, options))
     prepared_ = std::make_shared<Prepared>(step_, copies, options);

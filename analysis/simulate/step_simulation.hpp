@@ -1,5 +1,4 @@
-// A step that is simulated under many costs: its plan is made once, and what repeats itself is continued
-// without simulating it.
+// A step that is simulated under many costs: its plan is made once, and its repetitions are extrapolated.
 #pragma once
 
 #include <memory>
@@ -14,15 +13,15 @@ class StepSimulation {
   /// `step` must outlive it.
   explicit StepSimulation(const RepeatedSchedule& step) : step_(step) {}
 
-  /// What simulate() would find, bitwise. As many copies of the period are simulated as it takes until every one
-  /// is as much later than the one before; further ones follow from that. Throws InputError like simulate(),
-  /// and when a step does not become steady in so many actions as are simulated.
+  /// Bitwise the result of simulate(). Copies of the period are simulated until each is shifted by the same
+  /// amount relative to the one before; further ones follow from that. Throws InputError like simulate(), and
+  /// when a step does not become steady within the simulated actions.
   StepSummary run(const Costs& costs);
   /// simulate(), of a step that is written down whole.
   Trace trace(const Costs& costs);
 
   const RepeatedSchedule& step() const { return step_; }
-  /// How many copies of the period are simulated.
+  /// Number of simulated copies of the period.
   std::int64_t simulated_copies() const;
 
  private:

@@ -1,4 +1,4 @@
-// A simulated step in a few numbers: what is asked for when nobody looks at single actions.
+// A simulated step in a few numbers, for uses that do not look at single actions.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,9 @@ struct StepSummary {
     ActionType type = ActionType::backward;
     Ticks end = 0;
   };
-  /// Where a stage's gradients become final.
+  /// Actions that make a stage's gradients final.
   struct StageEnds {
-    std::optional<Last> weights;  // B or W; where it is deferred (Schedule) the output layer's alone
+    std::optional<Last> weights;  // B or W; if it is deferred (Schedule) the output layer's alone
     std::optional<Last> inputs;   // B or I: embedding and positions; or then all but the output layer
     std::optional<Last> scores;   // T: output layer, split over all ranks
     std::optional<Last> look_up;  // IB: embedding, split over all ranks
@@ -41,15 +41,15 @@ struct StepSummary {
 /// As of the Trace (core/trace/trace.hpp).
 Bubble bubble_of(const StepSummary& summary);
 
-/// What a summary reads of a plan, found once: a few nodes, and how often what is done on each rank.
+/// Parts of a plan that a summary reads, found once: a few nodes, and the count of each action on each rank.
 class SummaryOfPlan {
  public:
-  /// `periods` by rank, empty for none: what is in one copy is counted apart.
+  /// `periods` by rank, empty for none: nodes within one copy are counted separately.
   SummaryOfPlan(const SimulationPlan& plan, const Schedule& schedule,
                 const std::vector<RepeatedSchedule::Period>& periods);
 
-  /// `starts`: of nodes that may last longer than they cost (shared processors), else empty. Between the copies
-  /// there are `more` whose nodes are not in the plan.
+  /// `starts`: of nodes that may last longer than their cost (shared processors), else empty. `more`: copies
+  /// between those of the plan, whose nodes are not in it.
   StepSummary of(const std::vector<SimulationPlan::Price>& prices, const std::vector<Ticks>& ready,
                  const std::vector<Ticks>& starts, std::int64_t more) const;
 

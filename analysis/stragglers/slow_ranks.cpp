@@ -23,8 +23,8 @@ bool computes(ActionType type) {
 }
 
 constexpr std::size_t kLeastPeers = 3;
-// What disturbs a rank (a neighbour on its core, a host that takes the processor away) adds time, often for some steps in a row:
-// of so many steps some are quiet.
+// Disturbances of a rank (a neighbour on its core, a host that takes the processor away) add time, often for
+// some consecutive steps. Among this many steps some are quiet.
 constexpr std::size_t kStepsOfABlock = 12;
 constexpr double kLeastError = 1e-4;  // emulated ranks are alike to the last digit
 
@@ -34,7 +34,7 @@ struct Ratio {
   double error = 0;
 };
 
-/// A normal deviation from the median distance to the median: what lies far off does not count.
+/// A normal deviation from the median distance to the median: outliers do not count.
 double robust_deviation(const std::vector<double>& values, double middle) {
   std::vector<double> distances;
   distances.reserve(values.size());
@@ -48,7 +48,8 @@ Ratio ratio_of(const std::vector<double>& ratios) {
           kMedianError * robust_deviation(ratios, middle) / std::sqrt(static_cast<double>(ratios.size()))};
 }
 
-/// Every rank against the median one. Ranks differ by more than their own samples say: by what the middle ones do.
+/// Every rank against the median one. Ranks differ by more than their own samples show: by the spread of the
+/// middle ones.
 std::vector<RankPace> against_the_median(const std::vector<Ratio>& ratios) {
   std::vector<double> medians;
   medians.reserve(ratios.size());
@@ -64,7 +65,7 @@ std::vector<RankPace> against_the_median(const std::vector<Ratio>& ratios) {
   return paces;
 }
 
-/// Of every action of a step the least time in each block of `in_block` steps or more, block by block.
+/// Least time of every action in each block of at least `in_block` steps, block by block.
 std::vector<double> least_times(const std::vector<double>& seconds, std::size_t steps, std::size_t in_block) {
   const std::size_t actions = seconds.size() / std::max<std::size_t>(1, steps);
   const std::size_t blocks = std::max<std::size_t>(1, steps / in_block);
@@ -79,7 +80,7 @@ std::vector<double> least_times(const std::vector<double>& seconds, std::size_t 
   return least;
 }
 
-/// Of ranks of one stage, by their times of the same actions. Empty where no action takes any time.
+/// Paces of the ranks of one stage, from their times of the same actions. Empty if no action takes any time.
 std::vector<RankPace> paces_of(const std::vector<std::vector<double>>& times) {
   std::vector<std::vector<double>> against(times.size());
   for (std::size_t action = 0; action < times.front().size(); ++action) {

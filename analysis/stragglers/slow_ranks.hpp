@@ -1,4 +1,4 @@
-// Which ranks of a measured run are slow.
+// Slow ranks of a measured run.
 #pragma once
 
 #include <limits>
@@ -14,42 +14,46 @@ struct SlowRank {
   double certainty = 0;  // how many standard errors it is beyond them
 };
 
-/// What a rank's computing is compared with.
+/// Thresholds for naming a rank slow.
 struct SlowRankLimits {
   double factor = 1.05;  // less is not named
   double certainty = 4;  // standard errors
 };
 
-/// The ranks whose F, B, I and W take longer than predicted by more than those of the others do, worst first. `predicted`
-/// has the same actions and stands for how different the stages are; the median over a rank's actions of measured ÷
-/// predicted is its factor, relative to the median rank. Waiting for others is not in it. Throws InputError when the
-/// traces are not of the same step, or of fewer than three ranks.
+/// Ranks whose F, B, I and W exceed the prediction by more than those of other ranks, worst first.
+/// `predicted` has the same actions and accounts for differences between stages. A rank's factor is the
+/// median over its actions of measured ÷ predicted, relative to the median rank. Waiting for others does not
+/// count. Throws InputError when the traces are not of the same step, or of fewer than three ranks.
 std::vector<SlowRank> slow_ranks(const Trace& measured, const Trace& predicted, const SlowRankLimits& limits);
 
-/// A rank's computing times, action by action and step by step, and which ranks have the same actions: those of one stage.
+/// A rank's computing times, action by action and step by step, and which ranks have the same actions: those
+/// of one stage.
 struct ComputingRank {
   int rank = 0;
   int stage = 0;
-  const std::vector<double>* seconds = nullptr;  // as many as others of the stage have, in the same order
+  const std::vector<double>* seconds = nullptr;  // one for each action of the stage, in the same order on all
+                                                 // its ranks
 };
 
-/// How long a rank computes against those of its stage. NaN where fewer than three have one: nobody could say which is slow.
+/// Compute time of a rank relative to its stage. NaN if fewer than three ranks share the stage, too few to
+/// tell which is slow.
 struct RankPace {
   int rank = 0;
   double factor = std::numeric_limits<double>::quiet_NaN();
   double error = std::numeric_limits<double>::quiet_NaN();  // standard error of the factor
 };
 
-/// Every action's time is divided by the median of the ranks of its stage for that very action; a rank's factor is the median
-/// over its actions. Its error is of that median and of how much the middle ranks of the stage differ. The times are those of
-/// every step, or of every action the least in twelve steps or more in a row: those by which the ranks of the stage differ less.
-/// `steps` have the same actions each. In the order of the ranks given.
+/// Every action's time is divided by the median over the ranks of its stage for that action; a rank's factor
+/// is the median over its actions. Its error combines that of this median with the spread of the stage's
+/// middle ranks. The times are those of every step, or the least in at least twelve consecutive steps:
+/// whichever makes the ranks of the stage differ less. `steps` have the same actions each. In the order of
+/// the ranks given.
 std::vector<RankPace> rank_paces(const std::vector<ComputingRank>& ranks, std::size_t steps);
 
 /// Those beyond the limits, worst first.
 std::vector<SlowRank> slow_ranks(const std::vector<RankPace>& paces, const SlowRankLimits& limits);
 
-/// The least factor at which every rank that has one would be named; more steps make it smaller, down to the limit's.
+/// The least factor at which every rank that has one would be named; with more steps it falls to the limit's.
 double least_named_factor(const std::vector<RankPace>& paces, const SlowRankLimits& limits);
 
 }  // namespace plumbline

@@ -12,10 +12,10 @@
 namespace plumbline {
 namespace {
 
-/// What is slow about a pipeline in one step, by pipeline rank.
+/// Slow parts of a pipeline in one step, by pipeline rank.
 struct Pace {
   double most = 1;        // the largest factor
-  double latest = 0;      // the sum of all lateness: what the step is longer by at most
+  double latest = 0;      // the sum of all lateness: an upper bound of the step's delay
   std::size_t first = 0;  // where its ranks begin in the lists
 };
 
@@ -58,7 +58,7 @@ class NoisyJob {
     simulated_ = 1;
     std::vector<LastPipeline> last;
     last.reserve(static_cast<std::size_t>(steps));
-    // What is slow is so in every step: nothing else makes steps differ.
+    // Slow parts are the same in every step; without jitter and hiccups all steps are alike.
     const bool alike = !noise_.jitters() && noise_.hiccup_share <= 0;
     for (int step = 0; step < steps; ++step) {
       if (!alike || step == 0) draw_step();
@@ -78,8 +78,8 @@ class NoisyJob {
 
   std::int64_t gpus() const { return static_cast<std::int64_t>(noise_of_.size()) * job_.ranks_per_stage; }
 
-  /// Places of slow GPUs. All are as slow, so that it matters only how many are in one pipeline: the fullest ones lose
-  /// theirs first.
+  /// Places of slow GPUs. All are equally slow, so only their number per pipeline matters: the fullest ones
+  /// lose theirs first.
   void draw_slow(std::int64_t replaced) {
     if (noise_.slow_share <= 0) return;
     for (std::int64_t gpu = 0; gpu < gpus(); ++gpu) {

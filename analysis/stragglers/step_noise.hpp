@@ -1,4 +1,4 @@
-// How long a step takes when ranks are not alike: jitter, slow GPUs and links, hiccups of hosts, over all replicas.
+// Step time when ranks differ: jitter, slow GPUs and links, hiccups of hosts, over all replicas.
 #pragma once
 
 #include <array>
@@ -17,11 +17,12 @@ enum class NoiseKind { forward, backward, weight };
 inline constexpr std::size_t kNoiseKinds = 3;
 using ByNoiseKind = std::array<double, kNoiseKinds>;
 
-/// What makes ranks differ.
+/// Sources of differences between ranks.
 struct NoiseModel {
   double jitter = 0;  // deviation of the logarithm of a GPU's computing time, drawn for every step
   ByNoiseKind
-      kind_jitter{};  // the same of its forwards, backwards (B and I) and W, each drawn by itself, on top of it
+      kind_jitter{};  // the same for its forwards, backwards (B and I) and W, each drawn by itself, on top of
+                      // it
   double slow_share = 0;        // of all GPUs, the same ones in every step
   double slow_factor = 1;       // how much longer they take
   double slow_link_share = 0;   // of all GPUs' ports, the same ones in every step
@@ -32,8 +33,8 @@ struct NoiseModel {
   bool any() const { return jitters() || slow_share > 0 || slow_link_share > 0 || hiccup_share > 0; }
 };
 
-/// Replicas of one pipeline. The ranks of a stage that wait for each other in every layer (tensor × context) go at the
-/// pace of the slowest of them.
+/// Replicas of one pipeline. Ranks of a stage that wait for each other in every layer (tensor × context) run
+/// at the pace of their slowest.
 struct NoiseJob {
   const RepeatedSchedule* step = nullptr;  // must outlive the call
   Costs costs;
@@ -49,11 +50,11 @@ struct NoisePlan {
   std::int64_t replaced = 0;
 };
 
-/// What one kind of action of one rank is to blame for.
+/// Delay caused by one kind of action of one rank.
 struct NoiseBlame {
   int rank = 0;           // of the pipeline
   std::string_view what;  // "forward", "backward", "weight", "messages", "late"
-  Seconds cost;           // by which the pipeline would be done sooner if this were as it is on quiet ranks
+  Seconds cost;           // time that the pipeline would save if this were as on quiet ranks
 };
 
 struct NoisySteps {
@@ -61,18 +62,18 @@ struct NoisySteps {
   std::vector<double> steps;   // seconds, ascending
   std::int64_t slow_gpus = 0;  // that are left
   std::int64_t simulated = 0;  // pipelines; all others are identical to one, or cannot be the last
-  /// Of the median step: the replica that is last, and what its ranks are to blame for, most first.
+  /// Median step: the last replica, and the delays that its ranks cause, largest first.
   int last_replica = 0;
   std::vector<NoiseBlame> blame;
   Seconds mean() const;
   Seconds percentile(double part) const;
 };
 
-/// A step ends when the last replica does. Every pipeline has the costs of its slowest ranks and is simulated whole, but
-/// for those that are identical, and those that end before another one whatever happens in them: a pipeline whose ranks
-/// are at most f times as slow takes at most f times the quiet step. Approximated: collectives inside actions are
-/// lengthened with them, the reduction of gradients begins when all are done; what is left of it then takes as much longer
-/// as the slowest port in its group, of any replica.
+/// A step ends when the last replica does. Every pipeline has the costs of its slowest ranks and is simulated
+/// whole. Exceptions are those that are identical to another and those that cannot be the last: a pipeline
+/// whose ranks are at most f times as slow takes at most f times the quiet step. Approximations: collectives
+/// inside actions are lengthened with them, and the reduction of gradients begins when all are done. Its
+/// remaining time is multiplied by the factor of the slowest port in its group, of any replica.
 NoisySteps simulate_noise(const NoiseJob& job, const NoiseModel& noise, const NoisePlan& plan);
 
 }  // namespace plumbline

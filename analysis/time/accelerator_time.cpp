@@ -21,7 +21,7 @@ std::optional<double> measured_product(const OperatorCall& call, const cluster::
   return narrow ? device.products->seconds(out, in, rows) : device.products->adding_seconds(out, in, rows);
 }
 
-/// A product of 16-bit operands by the accelerator's table of shapes; nothing where it has none that is near.
+/// A product of 16-bit operands by the accelerator's table of shapes; nothing if it has none that is near.
 std::optional<double> tabled_product(const OperatorCall& call, const cluster::Device& device) {
   if (device.rates == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
   if (call.batch != 1 && !call.grouped) return std::nullopt;

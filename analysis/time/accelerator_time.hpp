@@ -9,19 +9,18 @@
 namespace plumbline {
 
 /// One GEMM, attention or memory-bound call, ignoring its count. Storage in 16 bits runs on the tensor cores;
-/// fp32 at the plain fp32 peak, with the same shares of it; FP8 products at their own peak and
-/// share, whatever the storage type is (infinite on a device without them). 0 for collectives and
-/// allocations.
+/// fp32 at the plain fp32 peak, with the same shares of it; FP8 products at their own peak and share, for any
+/// storage type (infinite on a device without them). 0 for collectives and allocations.
 Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device);
 
 /// One collective call, ignoring its count: a ring over the ranks of its group.
 Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Network& network,
                                     const Layout& layout);
 
-/// The group of world rank 0 with as many members on its node as the layout puts there.
+/// The group of world rank 0, with the layout's number of members on its node.
 cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node);
 
-/// Whether not all ranks of a group are on one node.
+/// True if not all ranks of a group are on one node.
 bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node);
 
 }  // namespace plumbline

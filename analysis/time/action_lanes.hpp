@@ -1,4 +1,5 @@
-// Where the collectives and the copies of a predicted step run: on which lane, alongside which action, and which of them a rank waits for.
+// Lanes of a predicted step's collectives and copies: which action they overlap with, and which of them a
+// rank waits for.
 #pragma once
 
 #include <optional>
@@ -16,20 +17,20 @@ namespace plumbline {
 struct ActionLanes {
   ActionType type = ActionType::forward;
   int stage = 0;
-  std::optional<Action> second{};  // of a pair; its micro-batch says nothing
+  std::optional<Action> second{};  // of a pair; its micro-batch is meaningless
   bool first = false;              // of the first F of a step, which gathers more than the others
-  Seconds all;                     // what it lasts
+  Seconds all;                     // duration
   std::vector<LaneSpan> spans;
 };
 
-/// Of every kind of action of the step. Gradients that are reduced alongside the last backwards (zero_stage 0 and 1 with
-/// overlap_grad_reduce) are among those of ARG, before its begin.
+/// Lanes of every kind of action of the step. Gradients that are reduced alongside the last backwards
+/// (zero_stage 0 and 1 with overlap_grad_reduce) are listed with ARG, before its begin.
 std::vector<ActionLanes> action_lanes(const RunConfig& config, const RepeatedSchedule& step,
                                       const HardwareProfile& hardware);
 
-/// Puts them where the trace, simulated from `schedule`, has the actions: by pipeline rank, in order of start. What computes is
-/// measured from its start (`stretched`: on shared processors, where it lasts longer than its kind), all else to its end. What
-/// lies together within a `pieces`-th of the trace is one span.
+/// Places the lanes where the trace, simulated from `schedule`, has the actions: by pipeline rank, in order
+/// of start. Compute actions are measured from their start (`stretched`: on shared processors, where they
+/// last longer than their kind), all others to their end. Spans within a `pieces`-th of the trace are merged.
 std::vector<std::vector<LaneSpan>> lanes_of(const Schedule& schedule, const Trace& trace,
                                             const std::vector<ActionLanes>& kinds, bool stretched,
                                             double pieces = kLanePieces);

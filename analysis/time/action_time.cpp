@@ -6,8 +6,8 @@
 namespace plumbline {
 namespace {
 
-/// The larger of what a device and the processor that launches its work take, a tenth more where they are
-/// equal: neither is ahead all the time.
+/// The larger of the times of a device and of the host that launches its work. If they are equal a tenth
+/// more, since neither is ahead all the time.
 double with_host(double device, double host) {
   const double large = std::max(device, host);
   if (large <= 0) return 0;
@@ -93,7 +93,7 @@ class Timeline {
     if (!copies_.back) copy(layer, layer);
   }
 
-  /// In `layer`: what is under way is waited for, and `next` starts.
+  /// In `layer`: the copy in progress is waited for, and `next` starts.
   void copy(std::int64_t layer, std::int64_t next) {
     if (layer < 0) return;
     wait(copied_at_, time_.copies, copy_span_);
@@ -115,7 +115,7 @@ class Timeline {
     }
   }
 
-  /// Those of a part that begins now; its calls take longer than they say where the host is behind.
+  /// Lanes of a part that begins now; its calls take longer than their own times where the host is behind.
   void add_lanes(const Part& part) {
     if (lanes_ == nullptr || part.all <= 0) return;
     const double stretch = part.calls / part.all;
@@ -125,7 +125,8 @@ class Timeline {
     }
   }
 
-  /// Returns when what starts now, or when it can be `ready`, is done, after what was started before it on its lane.
+  /// Returns the end of a collective started now, or once it can be `ready`, after the earlier ones on its
+  /// lane.
   double start(double seconds, double& lane, Seconds& exposed, double ready = 0) {
     if (overlapped_) return lane = std::max({lane, now_, ready}) + seconds;
     now_ += seconds;
@@ -138,14 +139,14 @@ class Timeline {
     return group == Group::between_instances ? between_lane_ : lane_;
   }
 
-  /// The same of a collective, on its group's lane.
+  /// The same for a collective, on its group's lane.
   double start(double seconds, Group group, Seconds& exposed, std::size_t& span, double ready = 0) {
     const double end = start(seconds, lane_of(group), exposed, ready);
     note(group, seconds, end, span);
     return end;
   }
 
-  /// What has been started.
+  /// Records a started collective or copy.
   void note(LaneGroup group, double seconds, double end, std::size_t& span) {
     if (lanes_ == nullptr) return;
     span = lanes_->size();
@@ -181,7 +182,7 @@ class Timeline {
   std::size_t copy_span_ = 0;
   double now_ = 0;
   double lane_ = 0;       // when the last collective of the data group, or of an instance, is done
-  double near_lane_ = 0;  // the same of ranks that gather secondary shards
+  double near_lane_ = 0;  // the same for ranks that gather secondary shards
   double between_lane_ = 0;
   double copy_lane_ = 0;
   double copied_at_ = 0;
@@ -209,7 +210,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     if (unit.scatter.elements > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
       if (unit.between.elements > 0) {
-        // Of other software it is on the data group's lane.
+        // Other software uses the data group's lane.
         double& lane = unit.between.group == Group::data ? part.scatter : part.between;
         lane += time_of(unit.between, hardware, load).value;
       }

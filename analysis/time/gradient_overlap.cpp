@@ -8,8 +8,8 @@
 namespace plumbline {
 namespace {
 
-/// When each unit of the model is final, per stage and unit, before (negative) or after the begin of its rank's
-/// ARG: only that matters, and how long the step was before is not in it.
+/// Time at which each unit of the model is final, per stage and unit, relative to the begin of its rank's ARG
+/// (negative: before). Only this difference matters, not the length of the step.
 class Finals {
  public:
   Finals(const Schedule& schedule, const std::vector<StageShape>& shapes,
@@ -119,7 +119,7 @@ class Finals {
   std::vector<std::vector<double>> at_;
 };
 
-/// What one reduction of a rank does: when it can start and what it takes.
+/// One reduction of a rank: when it can start and its duration.
 struct Reduction {
   double ready = 0;
   std::size_t stage = 0;
@@ -133,7 +133,7 @@ bool earlier(const Reduction& a, const Reduction& b) {
   return a.ready < b.ready;
 }
 
-/// Of `reduction`, which is done at `end` and has been waited for so long at its end, the spans.
+/// Records the spans of `reduction`, which is done at `end` after the rank waited `waited` for it.
 void note(const Reduction& reduction, double end, double waited, std::vector<LaneSpan>& lanes) {
   waited = std::clamp(waited, 0.0, reduction.seconds);
   const double middle = end - reduction.between;
@@ -142,7 +142,7 @@ void note(const Reduction& reduction, double end, double waited, std::vector<Lan
   if (reduction.between > 0) lanes.push_back({Group::between_instances, {middle}, {end}, {late}});
 }
 
-/// All in progress at once, one after another on their lane. Returns what ARG, from 0 on, waits for.
+/// All in progress at once, one after another on their lane. Returns the wait of ARG, which begins at 0.
 double on_a_lane(std::vector<Reduction> reductions, std::vector<LaneSpan>& lanes) {
   std::stable_sort(reductions.begin(), reductions.end(), earlier);
   double done = 0;
@@ -155,7 +155,7 @@ double on_a_lane(std::vector<Reduction> reductions, std::vector<LaneSpan>& lanes
   return done;
 }
 
-/// One after another; each start waits for the one before. Returns what ARG, from 0 on, waits for.
+/// One after another; each start waits for the one before. Returns the wait of ARG, which begins at 0.
 double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& last_backward,
                      std::vector<LaneSpan>& lanes) {
   std::stable_sort(reductions.begin(), reductions.end(), earlier);

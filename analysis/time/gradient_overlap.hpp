@@ -1,4 +1,4 @@
-// How much of the data-parallel gradient reduction the last backwards hide, and what ARG still waits for.
+// Overlap of the data-parallel gradient reduction with the last backwards, and the rest that ARG waits for.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace plumbline {
 /// The priced actions of a stage, by action type.
 using StageActions = std::array<ActionTime, kActionTypes>;
 
-/// What reductions add to the costs of a step.
+/// Costs that reductions add to a step.
 struct ReductionCosts {
   /// By stage: waiting within its last B or W; of deferred output gradients I.
   std::vector<Seconds> last_backward;
@@ -21,12 +21,12 @@ struct ReductionCosts {
   std::vector<std::vector<LaneSpan>> lanes{};  // by rank: every reduction, from the begin of its ARG
 };
 
-/// `summary` is of a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at first)
-/// and ARG costs nothing; `price` the wall time of a call on the data group. Z = 0: a bucket's all-reduce
-/// starts when the last gradient of its units is final, those that are left when ARG begins; ARG lasts until
-/// all are done. Z = 1: units one after another in the order in which they become final: the backward waits
-/// for the unit before, copies its piece and continues; ARG waits for the last. Collectives of the data group
-/// follow one another on a lane of their own during the computation.
+/// `summary` is of a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at
+/// first) and ARG costs nothing. `price`: wall time of a call on the data group. Z = 0: a bucket's all-reduce
+/// starts when the last gradient of its units is final, the remaining ones when ARG begins; ARG lasts until
+/// all are done. Z = 1: units run one after another in the order in which they become final. The backward
+/// waits for the unit before, copies its piece and continues; ARG waits for the last. Collectives of the data
+/// group follow one another on a lane of their own during the computation.
 ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule,
                                const std::vector<StageShape>& shapes,
                                const std::vector<StageActions>& actions, const StepSummary& summary,

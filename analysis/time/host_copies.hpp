@@ -1,4 +1,4 @@
-// What copies between a device and its host take.
+// Times of copies between a device and its host.
 #pragma once
 
 #include "analysis/time/action_time.hpp"
@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// Of an accelerator at its host_bandwidth; ranks on processors copy in memory.
+/// Copy time on an accelerator at its host_bandwidth; ranks on processors copy in memory.
 Seconds host_copy_time(Bytes bytes, const HardwareProfile& hardware, const Load& load);
 
 /// Those of an action on a stage: F's to the host, B's and I's from there.

@@ -1,4 +1,4 @@
-// What the lanes of a predicted step add up to, without laying them out.
+// Sums over the lanes of a predicted step, without laying them out.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace plumbline {
 
-/// The mean over pipeline ranks of what every action of the whole step has of `kinds` (action_lanes()), on ranks with a processor
-/// each.
+/// Mean over pipeline ranks: sums over the whole step of the `kinds` (action_lanes()) of every action, on
+/// ranks with a processor each.
 LaneSums lane_sums(const RepeatedSchedule& step, const std::vector<ActionLanes>& kinds);
 
 }  // namespace plumbline

@@ -26,11 +26,11 @@ std::int64_t logits_bytes(const StageShape& shape) {
   return scores ? shape.tokens * (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
 }
 
-/// Bytes that a forward and backward of a stage touch: weights, gradients and the activations of a micro-batch.
+/// Bytes touched by a stage's forward and backward: weights, gradients and the activations of a micro-batch.
 std::int64_t touched_bytes(const StageShape& shape) {
   const bool quantized = shape.fp8 && shape.zero < 3;  // weights, in both forms that products read
   const StageParameters all = parameters_of(shape);
-  // Of an embedding that is no output layer only the rows of the tokens.
+  // An untied embedding contributes only the rows of the tokens.
   const std::int64_t rows = std::min(shape.tokens * shape.hidden, all.embedding);
   const std::int64_t unused = shape.scores() && all.output == 0 ? 0 : all.embedding - rows;
   const std::int64_t parameters = (all.total() - unused) * (shape.e() + shape.g()) +
@@ -44,12 +44,12 @@ std::int64_t touched_bytes(const StageShape& shape) {
   return parameters + shape.tokens * activations + (1 + modules) * logits_bytes(shape);
 }
 
-/// The same of a teacher's forward, which keeps nothing.
+/// The same for a teacher's forward, which keeps nothing.
 std::int64_t touched_bytes_of_teacher(const StageShape& shape) {
   return parameters_of(shape).total() * shape.e() + shape.tokens * layer_bytes(shape) + logits_bytes(shape);
 }
 
-/// Whether a rank computes for teacher and student in turn, not first for one and then for the other.
+/// True if a rank computes for teacher and student alternately, not first for one and then for the other.
 bool teacher_takes_turns(const Schedule& schedule) {
   return std::any_of(
       schedule.actions.begin(), schedule.actions.end(), [](const std::vector<Action>& actions) {

@@ -1,4 +1,4 @@
-// What a rank touches between two uses of an operand, and so from which cache it comes.
+// Data that a rank touches between two uses of an operand, which decides the cache it comes from.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ class OperandReuse {
   OperandReuse(const RunConfig& config, const Schedule& schedule, const std::vector<StageShape>& shapes,
                const std::vector<StageShape>& teachers, const HardwareProfile& hardware, double turns);
 
-  /// `load` with the operands of an action of the student's or, for a TF, the teacher's stage. Between two uses of a gradient
-  /// lies a whole micro-batch. Weights and activations are used on the way forward and on the way back, with anything from
-  /// nothing to all of it in between; in the first forward of a step they come from where the update of everything that the
-  /// rank holds has left them.
+  /// `load` with the operands of an action of the student's or, for a TF, the teacher's stage. Between two
+  /// uses of a gradient lies a whole micro-batch. Weights and activations are used in the forward and in the
+  /// backward, with anything from nothing to all of it in between. In the first forward of a step they come
+  /// from where the optimizer's update of all of the rank's parameters left them.
   Load of(const StageShape& shape, ActionType type, Load load) const;
 
   Bytes in_turns(std::int64_t bytes) const;

@@ -14,9 +14,9 @@
 namespace plumbline {
 namespace {
 
-/// Pairs of tokens for which one head computes scores: 128 queries at a time against all keys from the first
-/// that the first of them sees, rounded down to a multiple of 64, to the last query's own, or the prefix's last, or the
-/// last that there is (kernels/cpu/README.md).
+/// Pairs of tokens for which one head computes scores: 128 queries at a time. Keys range from the first one
+/// that the first query sees, rounded down to a multiple of 64. They end with the last query's own, the
+/// prefix's last, or the last that exists (kernels/cpu/README.md).
 double computed_pairs(const OperatorCall& call, std::int64_t window) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
@@ -32,7 +32,7 @@ double computed_pairs(const OperatorCall& call, std::int64_t window) {
   return pairs;
 }
 
-/// Of a sequence without window or prefix.
+/// Pairs of a sequence without window or prefix.
 double causal_pairs(std::int64_t tokens) {
   OperatorCall call;
   call.tokens = tokens;
@@ -44,9 +44,8 @@ std::int64_t sequence_of(const OperatorCall& call) {
   return (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.tokens;
 }
 
-/// What a window leaves of the time of attention, or a prefix makes of it, or queries of the end of a sequence alone take,
-/// or those that come after the keys, of which profiles have what is measured without any: the pairs that are computed, as
-/// a share of those.
+/// Computed pairs as a share of the causal pairs that profiles measure: for a window, a prefix, queries of a
+/// sequence's end only, or queries after the keys.
 double share_of_causal(const OperatorCall& call) {
   const std::int64_t keys = sequence_of(call);
   const std::int64_t window = call.window >= call.past + call.tokens ? 0 : call.window;
@@ -54,15 +53,16 @@ double share_of_causal(const OperatorCall& call) {
   return computed_pairs(call, window) / causal_pairs(keys);
 }
 
-/// The CPU computes with vectors of sixteen (kernels/cpu/README.md); the last one of a row takes as long
-/// when it is not full.
+/// The CPU computes with vectors of sixteen (kernels/cpu/README.md); the last one of a row takes as long when
+/// it is not full.
 constexpr std::int64_t kVector = 16;
 std::int64_t whole_vectors(std::int64_t elements) {
   return (elements + kVector - 1) / kVector * kVector;
 }
 
-/// The time under `key` in a list of tables by working set, each for its share; negative when no table has it. What a table
-/// lacks takes as long as in the next larger one, else in the next smaller. `tables` chooses the map, `read` asks one table.
+/// The time under `key` in a list of tables by working set, each weighted by its share; negative when no
+/// table has it. A size missing in a table takes as long as in the next larger one, else in the next smaller.
+/// `tables` chooses the map, `read` asks one table.
 template <class Tables, class Read>
 double at_working_set(const std::vector<OperatorTimes>& list, const CacheLevels& levels,
                       const std::string& key, const Reuse& reuse, Tables&& tables, Read&& read) {
@@ -107,8 +107,8 @@ OperatorCall without_fp8(OperatorCall call) {
   return call;
 }
 
-/// Operators of the loss between teacher and student that a profile may be too old to have, the pass of a cross-entropy that
-/// does most like it, and how often that reads as many elements.
+/// Stand-ins for operators of the distillation loss that an old profile may lack. Each is the most similar
+/// pass of a cross-entropy, with the ratio of the elements read.
 struct StandIn {
   std::string_view name;
   const char* other;
@@ -121,8 +121,8 @@ constexpr StandIn kStandIns[] = {{"distillation_sums", "cross_entropy_sums", 3},
                                  {"divergence_terms", "cross_entropy_sums", 3},
                                  {"log_softmax_backward", "cross_entropy_gradient", 2}};
 
-/// Operators that a profile may be too old to have: of dropout on the stream, of quantization, of scaled embeddings, of heads'
-/// norms, of mixtures of experts.
+/// Operators that an old profile may lack: dropout on the stream, quantization, scaled embeddings, heads'
+/// norms, MoE.
 bool may_be_missing(const OperatorCall& call) {
   const std::string_view name = call.name;
   return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_" || name == "scale" ||
@@ -133,8 +133,8 @@ bool may_be_missing(const OperatorCall& call) {
          name == "split_heads";
 }
 
-/// The sum of two tensors that moves as many bytes. What has a byte per element has no storage type: it is
-/// taken for fp32.
+/// An addition of two tensors that moves as many bytes. Elements of one byte have no storage type: fp32 is
+/// used.
 OperatorCall as_addition(OperatorCall call) {
   const double bytes = static_cast<double>(call.elements) * call.bytes_per_element;
   call.name = "add";
@@ -159,15 +159,15 @@ GemmEntry gemm_entry(const OperatorCall& call) {
   return {key, call.out, call.in, call.tokens};
 }
 
-/// Elements of a row that take as long as the call's. Rope goes through the halves of a head; heads of less than a vector
-/// are in the tables.
+/// Elements of a row that take as long as the call's. Rope processes the halves of a head; heads shorter than
+/// a vector are in the tables.
 std::int64_t in_whole_vectors(const OperatorCall& call) {
   const bool halves = std::string_view(call.name).starts_with("rope");
   if (!halves) return whole_vectors(call.out);
   return call.out < 2 * kVector ? std::min(call.out, kVector) : 2 * whole_vectors((call.out + 1) / 2);
 }
 
-/// By the profile's tables; negative where it has none for the call.
+/// By the profile's tables; negative if it has none for the call.
 double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   if (call.kind == CallKind::gemm) {
     const GemmEntry entry = gemm_entry(call);
@@ -291,8 +291,8 @@ OperatorCall norm_of(OperatorCall call) {
 
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
 
-/// An accelerator does both at once: it reads and writes once, and the column sums that a product's epilogue has made are added,
-/// in fp32, to the gradient. Elsewhere, and by tables, one part comes after the other.
+/// An accelerator does both at once: it reads and writes once, and adds the column sums of a product's
+/// epilogue, in fp32, to the gradient. Elsewhere, and by tables, one part comes after the other.
 double joined_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load,
                    bool at_once) {
   const auto seconds = [&](const OperatorCall& part) { return compute_time(part, hardware, load); };
@@ -319,7 +319,7 @@ double compute_time(const OperatorCall& call, const HardwareProfile& hardware, c
   return roofline(call, hardware);
 }
 
-/// How far apart two sizes are, in doublings.
+/// Distance of two sizes, in doublings.
 double distance(int a, int b) {
   return std::abs(std::log2(static_cast<double>(a) / b));
 }
@@ -347,14 +347,15 @@ int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layou
 
 namespace {
 
-/// The measured collective of the nearest group and world size; nullptr when there is none of this kind and type.
+/// The measured collective of the nearest group and world size; nullptr when there is none of this kind and
+/// type.
 const CollectiveTime* nearest_collective(const HardwareProfile& hardware, CollectiveKind kind, int world,
                                          int ranks, DType type, bool started) {
   const CollectiveTime* nearest = nullptr;
   double nearest_distance = 0;
   for (const CollectiveTime& time : hardware.collectives) {
     if (time.kind != kind) continue;
-    // What has a byte per element is only moved: as much of another type takes as long.
+    // One-byte elements are only moved: the same bytes of another type take as long.
     if (size_of(time.dtype) != std::max<std::int64_t>(size_of(type), 2)) continue;
     // Another group size is further away than another world, another way of waiting nearest of all.
     const double d =

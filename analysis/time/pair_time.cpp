@@ -12,12 +12,12 @@ namespace {
 
 enum class StepKind : std::uint8_t { compute, awaited, exchange, scatter };
 
-/// What a part of an action does between two points where another one can tell.
+/// Part of an action between two points at which the other action of a pair can continue.
 struct TimedStep {
   StepKind kind = StepKind::compute;
   double seconds = 0;
   double tensor = 0;              // compute: of it in collectives
-  double slowdown = 1;            // exchange: of what is computed alongside
+  double slowdown = 1;            // exchange: of computation alongside
   double accumulate = 0;          // scatter: once it is there
   const char* label = "";         // awaited, exchange
   std::vector<LaneSpan> lanes{};  // compute: of its collectives
@@ -104,7 +104,7 @@ class PairTimeline {
       bool goes_on = !mine.ended();
       while (goes_on) {
         const TimedStep& step = mine.take();
-        // What the other one still waits for ends its turn later.
+        // An exchange that the other action still waits for ends its turn later.
         const bool alone = other.ended() && !exchanges[1 - turn].started;
         if (step.kind == StepKind::exchange && !alone && !shared_) {
           exchanges[turn] = start(step);

@@ -1,4 +1,5 @@
-// How long an overlapped pair of actions lasts when the one computes while the other's rows of experts are under way.
+// Duration of an overlapped pair of actions, one of which computes while the other's expert rows are in
+// transit.
 #pragma once
 
 #include <vector>
@@ -21,11 +22,12 @@ struct PairWork {
   const Load& load;
 };
 
-/// Both actions in turns (bench/training/overlap.md): each goes on until it starts an exchange of rows (hands_over) or ends;
-/// then it is the other one's turn, unless that has ended. When its turn comes again it waits for what is left of the
-/// exchange. Collectives of the expert group, those that are awaited too, follow one another on a lane of their own. An
-/// exchange holds processors as any collective that was started does (slowdown_alongside). Gradients are scattered as of
-/// time_action(); nothing is gathered. On shared processors (`hardware.processors` > 0) exchanges take their time where they are.
+/// Both actions alternately (bench/training/overlap.md): each runs until it starts an exchange of rows
+/// (hands_over) or ends; then the other continues, unless it has ended. When it resumes, it waits for the
+/// rest of the exchange. Collectives of the expert group, awaited ones too, follow one another on a lane of
+/// their own. An exchange holds processors like any started collective (slowdown_alongside). Gradients are
+/// scattered as in time_action(); nothing is gathered. On shared processors (`hardware.processors` > 0)
+/// exchanges take their time in place.
 PairTime time_pair(const PairWork& first, const PairWork& second, const HardwareProfile& hardware);
 
 }  // namespace plumbline

@@ -27,7 +27,7 @@ class Lines {
       : lines_(lines), first_(lines.size()), stage_(stage), phase_(std::move(phase)) {}
 
   void add(const OperatorCall& call, Seconds time) { add(label_of(call), call.count, time, flops_of(call)); }
-  /// `hidden`: what it takes besides `time`, alongside computation.
+  /// `hidden`: its time besides `time`, behind computation.
   void add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {},
            Seconds hidden = {}) {
     auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first_), lines_.end(),
@@ -46,7 +46,7 @@ class Lines {
   std::string phase_;
 };
 
-/// How many times slower than alone everybody is while every rank works.
+/// Slowdown of every rank, relative to running alone, while all ranks work.
 double crowd(const HardwareProfile& hardware, int world) {
   return hardware.processors > 0 ? std::max(1.0, static_cast<double>(world) / hardware.processors) : 1;
 }
@@ -97,7 +97,7 @@ class StageCoster {
 
   Load load_on(const StageShape& shape, ActionType type) const { return reuse_.of(shape, type, load_); }
 
-  /// Of one action on its stage, without what it has besides.
+  /// Cost of one action on its stage, without extra work.
   Seconds cost_of(const Action& action) const {
     const auto phase = std::find_if(std::begin(kPhases), std::end(kPhases),
                                     [&](const Phase& known) { return known.type == action.type; });
@@ -114,11 +114,12 @@ class StageCoster {
     return time;
   }
 
-  /// What the rank does at the end of the step, one call after the other.
+  /// Calls of the rank at the end of the step, one after the other.
   void end_lanes(ActionType type, int stage, const std::vector<OperatorCall>& calls, const Load& load) {
     end_lanes(type, stage, {}, {}, calls, load);
   }
-  /// The same after what was started earlier, in times from the begin of the action, which waits for it until `now`.
+  /// The same after earlier started work, in times from the begin of the action, which waits for it until
+  /// `now`.
   void end_lanes(ActionType type, int stage, std::vector<LaneSpan> started, Seconds now,
                  const std::vector<OperatorCall>& calls, const Load& load) {
     if (lanes_ == nullptr) return;
@@ -168,7 +169,7 @@ class StageCoster {
     prediction_.pairs.push_back({0, apart - all, waits(a) + waits(b) - time.tensor});
   }
 
-  /// What a pair's exchanges of experts leave exposed, under the two actions' names without micro-batches.
+  /// Exposed expert exchanges of a pair, under the two actions' names without micro-batches.
   void pair_lines(const Action& a, const Action& b, const ActionWork& first, const ActionWork& second,
                   const PairTime& time) {
     const auto name = [](const Action& action) {
@@ -222,13 +223,13 @@ class StageCoster {
     return hardware_.processors == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
   }
 
-  /// The same of those that ARG waits for.
+  /// True if it hides reductions that ARG waits for.
   bool hides_reductions() const {
     return has(ActionType::reduce_gradients) && overlaps_reductions() &&
            (shapes_.front().data > 1 || shapes_.front().expert.copies > 1) && shapes_.front().zero <= 1;
   }
 
-  /// What the first F of a step takes longer for the parameters that it gathers, from all ranks.
+  /// Extra time of a step's first F for gathering parameters from all ranks.
   void first_forward(const StageShape& shape, const Load& load, StageCosts& costs) {
     const bool gathers = shape.gathers_in_first_forward() || shape.keeps_secondary_shards();
     if (!gathers || !has(ActionType::forward)) return;
@@ -249,8 +250,8 @@ class StageCoster {
     return hardware_.processors > 0 || (framework_ != nullptr && schedule_.vocab == VocabPasses::interlaced);
   }
 
-  /// Returns what the pass waits for collectives of vocabulary parallelism on processors that are shared:
-  /// nothing overlaps with computation there, and they take their time where the pass needs or starts them.
+  /// Returns the pass's wait for collectives of vocabulary parallelism on shared processors. Nothing overlaps
+  /// with computation there: they take their time where the pass needs or starts them.
   VocabularySeconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
                                const ActionTime& time, const Load& load) {
     Lines lines(prediction_.lines, shape.stage, phase.name);
@@ -325,8 +326,8 @@ class StageCoster {
                                     time(calls.embedding), time(calls.embedding_gradient)};
   }
 
-  /// The waits of one simulation move the actions of the next one; it settles in a few rounds, since an
-  /// action waits only for what began before it.
+  /// The waits of one simulation move the actions of the next one. It settles in a few rounds, since an
+  /// action waits only for work that began before it.
   void hide_reductions() {
     Costs& costs = prediction_.costs;
     const Load load = end_load(0);
@@ -398,7 +399,7 @@ class StageCoster {
     }
     if (has(ActionType::reduce_gradients)) {
       const Seconds all = total(reduce_gradients_calls(stages, config_));
-      // On a GPU computation hides the buckets in part: hide_reductions adds what is left.
+      // On a GPU computation hides the buckets in part: hide_reductions adds the rest.
       costs.reduce_gradients = all;
       if (overlaps_reductions()) {
         costs.reduce_gradients = {};
@@ -423,7 +424,7 @@ class StageCoster {
     }
   }
 
-  /// What a message of the student (with `joint` also the teacher's part) takes on one kind of hop.
+  /// Cost of a message of the student (with `joint` also the teacher's part) on one kind of hop.
   LinkCosts hop(bool between_nodes) const {
     const int world = load_.layout.world();
     const StageShape& any = shapes_.front();
@@ -451,8 +452,8 @@ class StageCoster {
     if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);
   }
 
-  /// One message of a framework. The scatter/gather optimisation (arXiv:2104.04473 §4.1) sends each tensor rank's
-  /// part, which its receivers gather.
+  /// One message of a framework. The scatter/gather optimisation (arXiv:2104.04473 §4.1) sends each tensor
+  /// rank's part, which its receivers gather.
   LinkCosts framework_hop(bool between_nodes) const {
     const StageShape& any = shapes_.front();
     const bool scatters = framework_->scattered_messages && !any.sequence_parallel && any.tensor > 1;

@@ -1,5 +1,5 @@
-// How long every action of a stage takes on a machine: the operators of bench/training/README.md, plus
-// messages and collectives.
+// Duration of every action of a stage on a machine: the operators of bench/training/README.md, plus messages
+// and collectives.
 #pragma once
 
 #include <string>
@@ -20,20 +20,20 @@ namespace plumbline {
 struct CostLine {
   int stage = 0;
   /// forward | backward | backward input | backward weight | teacher forward | scores | scores backward |
-  /// input layer | input layer backward | step, or an overlapped pair, such as 0F+0B: the exchanges of experts in it,
-  /// which the lines of its actions have as they are by themselves
+  /// input layer | input layer backward | step, or an overlapped pair, such as 0F+0B. A pair's phase has its
+  /// expert exchanges, which the lines of its two actions show as they are alone.
   std::string phase;
   std::string label;
   std::int64_t count = 0;
-  Seconds seconds;  // all `count` calls; of what overlaps with computation, the part that is waited for
+  Seconds seconds;  // all `count` calls; the exposed part of those that overlap with computation
   Flops flops;
-  Seconds hidden;  // of collectives: what runs alongside computation, not part of `seconds`
+  Seconds hidden;  // of collectives: the part hidden behind computation, not included in `seconds`
 };
 
 /// The overlapped pairs of one kind in a step that runs them together.
 struct PairSaving {
   std::int64_t count = 0;
-  Seconds all;     // of one of them: what it takes less than its two actions
+  Seconds all;     // of one of them: its gain over its two actions
   Seconds tensor;  // of that: in collectives
 };
 
@@ -44,15 +44,16 @@ struct StageCostsPrediction {
   std::vector<CostLine> lines;
 };
 
-/// The simulator's input for `step` on `hardware`. The simulator stretches what ranks do while they share
-/// processors, so communication measured on a crowded machine is put in divided by that stretch. Costs of the
-/// end of the step are at the lowest stage of each rank, which ARG, ARE and OPT name.
+/// The simulator's input for `step` on `hardware`. The simulator stretches the ranks' work while they share
+/// processors, so communication measured on a crowded machine is divided by that stretch. Costs of the end of
+/// the step are at the lowest stage of each rank, which ARG, ARE and OPT name.
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
                                  const HardwareProfile& hardware);
-/// The same of the step that is simulated, now and when the costs are known.
+/// The same for the step that is simulated, now and when the costs are known.
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
                                  const HardwareProfile& hardware);
-/// The same with a framework's traits instead of those that `software` names; `rows`: of experts, where they are not balanced.
+/// The same with a framework's traits instead of those that `software` names; `rows`: of experts, if
+/// unbalanced.
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
                                  const HardwareProfile& hardware, const cluster::Software* framework);
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,

@@ -1,4 +1,4 @@
-// The kinds of actions that compute on a stage, and where the time model puts what it finds out about each.
+// The kinds of actions that compute on a stage, and the costs that the time model fills for each.
 #pragma once
 
 #include "analysis/simulate/costs.hpp"

@@ -6,7 +6,7 @@
 namespace plumbline {
 namespace {
 
-/// Where nothing is measured between the tables.
+/// Levels used if nothing is measured between the tables.
 CacheLevels levels_of(const std::vector<OperatorTimes>& tables) {
   CacheLevels levels;
   for (const OperatorTimes& times : tables) {

@@ -1,4 +1,4 @@
-// Which of a list of tables, one per working set, tell what an operand costs.
+// Selection among tables, one per working set, by the cost of an operand.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace plumbline {
 
-/// The share of the uses that come from the working set of each table: not negative, 1 together. `levels`: measured, or empty.
+/// Share of the uses that come from the working set of each table: not negative, sum 1. `levels`: measured,
+/// or empty.
 std::vector<double> table_shares(const std::vector<OperatorTimes>& tables, const CacheLevels& levels,
                                  const Reuse& reuse);
 

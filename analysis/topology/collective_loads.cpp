@@ -24,7 +24,7 @@ std::size_t place(int index) {
   return static_cast<std::size_t>(index);
 }
 
-/// Of a group: members in the domain that has fewest of them, and whether all have as many.
+/// Members of a group in its smallest domain, and whether all domains have as many.
 struct MembersOfDomains {
   std::size_t least = 0;
   bool alike = true;
@@ -39,14 +39,15 @@ MembersOfDomains members_of(const DomainsOfGroup& domains) {
   return members;
 }
 
-/// What a rank of a ring of n sends in all: its share of `bytes` n - 1 times, twice for an all-reduce.
+/// Traffic of a rank in a ring of n, as a multiple of `bytes`: its share n - 1 times, twice for an
+/// all-reduce.
 double ring_part(GroupCall call, std::size_t ranks) {
   const double once = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
   return call == GroupCall::all_reduce ? 2 * once : once;
 }
 
-/// A ring for every member of a node: ring c enters even nodes at member c and leaves them at the one before it, odd ones the
-/// other way round, so that messages stay on a rail. `bytes` is what a GPU sends in all of them.
+/// A ring for every member of a node. Ring c enters even nodes at member c and leaves them at the one before
+/// it, odd ones the other way round, so that messages stay on a rail. `bytes`: sent by a GPU in all of them.
 void add_rings(const DomainsOfGroup& domains, double bytes, std::vector<Transfer>& transfers) {
   const std::size_t rings = domains.size() == 1 ? 1 : members_of(domains).least;
   std::vector<std::int64_t> ring;
@@ -86,7 +87,8 @@ std::vector<std::int64_t> across(const DomainsOfGroup& domains, std::size_t i) {
   return members;
 }
 
-/// Part c of the buffer for every member of a node: chains that begin at member c, trees between those members.
+/// Part c of the buffer for every member of a node: chains that begin at member c, trees between those
+/// members.
 void add_chained_trees(const DomainsOfGroup& domains, double bytes, std::vector<Transfer>& transfers) {
   const std::size_t channels = members_of(domains).least;
   const double part = bytes / static_cast<double>(channels);
@@ -123,8 +125,8 @@ void add_between(const DomainsOfGroup& domains, GroupCall call, CallAlgorithm al
   }
 }
 
-/// Block by block from the furthest to the nearest: a rank passes to the one 2^j after it as many blocks as there are odd
-/// multiples of 2^j below the number of ranks.
+/// PAT, block by block from the furthest to the nearest. A rank passes to the one 2^j after it as many blocks
+/// as there are odd multiples of 2^j below the number of ranks.
 void add_pat(const std::vector<std::int64_t>& group, GroupCall call, double bytes,
              std::vector<Transfer>& transfers) {
   const std::size_t ranks = group.size();
@@ -140,7 +142,7 @@ void add_pat(const std::vector<std::int64_t>& group, GroupCall call, double byte
   }
 }
 
-/// NVSwitch reads what it adds from all members and gives a sum to one; multicast is the same the other way round.
+/// NVSwitch reads operands from all members and gives the sum to one; multicast is the reverse.
 void add_nvls(const DomainsOfGroup& domains, GroupCall call, double bytes, LinkLoads& loads) {
   for (const auto& members : domains) {
     const double share = bytes / static_cast<double>(members.size());
@@ -158,7 +160,7 @@ void add_nvls(const DomainsOfGroup& domains, GroupCall call, double bytes, LinkL
   }
 }
 
-/// Whether the algorithm can make the call over a group like this.
+/// True if the algorithm supports the call over such a group.
 bool fits(const DomainsOfGroup& domains, GroupCall call, CallAlgorithm algorithm) {
   const MembersOfDomains members = members_of(domains);
   const bool several = domains.size() > 1;
@@ -191,7 +193,7 @@ bool fits(const DomainsOfGroup& domains, GroupCall call, CallAlgorithm algorithm
 
 using Phases = std::vector<std::vector<Transfer>>;
 
-/// Adds a group's messages, where that is all there is.
+/// Adds a group's messages, if that is all there is.
 void add_messages(const DomainsOfGroup& domains, const std::vector<std::int64_t>& group, GroupCall call,
                   CallAlgorithm algorithm, double bytes, Phases& phases) {
   const bool three = call == GroupCall::all_reduce;

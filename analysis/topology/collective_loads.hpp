@@ -1,4 +1,4 @@
-// What a collective puts on the links, by the algorithm that carries it out.
+// Load of a collective on the links, by its algorithm.
 #pragma once
 
 #include <array>
@@ -14,9 +14,10 @@ namespace plumbline {
 enum class GroupCall { all_reduce, all_gather, reduce_scatter, all_to_all };
 
 enum class CallAlgorithm {
-  ring,               // as many as a node has members, each node entered by another member
+  ring,               // one per member of a node, each node entered by another member
   tree,               // NCCL's two binary trees over the nodes, chains within them
-  hierarchical_ring,  // scatter in the node, rings of the members that have the same place in theirs, gather in the node
+  hierarchical_ring,  // scatter in the node, rings of members with the same place in theirs, gather in the
+                      // node
   hierarchical_tree,  // the same with two trees in place of rings
   nvls,               // NVSwitch adds and multicasts, within one NVLink domain
   nvls_tree,          // the same in every node, and two trees between nodes for each member
@@ -46,11 +47,12 @@ GroupCall group_call_named(std::string_view name);
 using DomainsOfGroup = std::vector<std::vector<std::int64_t>>;
 DomainsOfGroup domains_of(const Fabric& fabric, const std::vector<std::int64_t>& group);
 
-/// Bytes on every link when all groups make the call at once, of `bytes` each: the buffer of an all-reduce, what an
-/// all-gather ends with and a reduce-scatter begins with, and what every rank of an all-to-all has for all. One LinkLoads for
-/// every phase that begins when the one before has ended; within a phase everything is pipelined. Nothing where the algorithm
-/// has no such call, does not fit a group (members that are not as many in every node, groups of an all-to-all of several sizes), or switches cannot add it up.
-/// Throws InputError where there is no path.
+/// Bytes on every link when all groups make the call at once, of `bytes` each: the buffer of an all-reduce,
+/// the output of an all-gather, the input of a reduce-scatter, and each rank's whole buffer of an all-to-all.
+/// One LinkLoads for every phase that begins when the one before has ended; within a phase everything is
+/// pipelined. Nothing if the algorithm lacks the call or does not fit a group (unequal members per node,
+/// all-to-all groups of several sizes), or if switches cannot reduce it. Throws InputError if there is no
+/// path.
 std::optional<std::vector<LinkLoads>> collective_loads(const Fabric& fabric,
                                                        const std::vector<std::vector<std::int64_t>>& groups,
                                                        GroupCall call, CallAlgorithm algorithm, double bytes,

@@ -27,8 +27,8 @@ UnitCall on_links(const Fabric& fabric, const std::vector<LinkLoads>& phases, co
   return call;
 }
 
-/// Latencies of what is none of NCCL's algorithms, of the parts that NCCL has: rings within nodes, then a ring or tree of one
-/// member a node; or messages that go at once.
+/// Latency of algorithms that NCCL lacks, composed of NCCL's parts. These are rings within nodes, then a ring
+/// or tree of one member per node; or messages that are sent at once.
 Seconds latency_of_parts(const NcclTuning& tuning, GroupCall call, CallAlgorithm algorithm,
                          const GroupShape& shape) {
   constexpr auto kSimple = static_cast<std::size_t>(NcclProtocol::simple);

@@ -1,4 +1,5 @@
-// Every algorithm for a collective on a network, by size: its busiest link, its time, what NCCL would take and what is best.
+// Every algorithm for a collective on a network, by size: its busiest link, its time, NCCL's time and the
+// best.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@ struct AlgorithmTime {
 struct AlgorithmTimes {
   CallAlgorithm algorithm = CallAlgorithm::ring;
   std::string link;                  // that takes longest, in the longest phase
-  BytesPerSecond rate;               // of large calls: bytes over what they take on the links
+  BytesPerSecond rate;               // of large calls: bytes over their time on the links
   std::vector<AlgorithmTime> times;  // by size
 };
 
@@ -28,15 +29,16 @@ struct CollectiveTimes {
   std::vector<std::size_t> best;           // by size: the quickest
 };
 
-/// What a network and its software have.
+/// Features of a network and its software.
 struct CallSupport {
   Forwarding forwarding = Forwarding::none;
   bool sharp = false;  // switches add up, and NCCL may have them do it
 };
 
-/// All groups make the call at once. An algorithm of NCCL's takes what NCCL expects (nccl_time), with the rate of the busiest
-/// link; the others what the links take, and the latencies of the steps that they are made of. NCCL forwards an
-/// all-to-all (NCCL_P2P_PXN_LEVEL is 2 by itself). Sums in switches are there for comparison without `sharp`. Throws InputError where there is no path.
+/// All groups make the call at once. NCCL's algorithms take the time that NCCL expects (nccl_time), at the
+/// rate of the busiest link. The others take the time on the links and the latencies of their steps. NCCL
+/// forwards an all-to-all (NCCL_P2P_PXN_LEVEL defaults to 2). Without `sharp` in-switch reductions are listed
+/// for comparison only. Throws InputError if there is no path.
 CollectiveTimes collective_times(const Fabric& fabric, const std::vector<std::vector<std::int64_t>>& groups,
                                  GroupCall call, const std::vector<Bytes>& sizes, const LinkRates& rates,
                                  const CallSupport& support);

@@ -3,8 +3,8 @@
 namespace plumbline {
 namespace {
 
-/// Odd numbers are leaves; a parent differs in the lowest bit that is set and the one above it, and where that would be
-/// none of the nodes, in the lowest bit only.
+/// Odd numbers are leaves. A parent differs in the lowest set bit and the one above it; if that is no
+/// existing node, in the lowest bit only.
 int parent_in_first(int node, int nodes) {
   if (node == 0) return -1;
   const int bit = node & -node;

@@ -1,4 +1,5 @@
-// A cluster's network as data: nodes with their GPUs, NVLink domains, rails, switches and the cables between them.
+// A cluster's network as data: nodes with their GPUs, NVLink domains, rails, switches and the cables between
+// them.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace plumbline {
 
-/// How far a switch is from the nodes.
+/// Distance of a switch from the nodes.
 enum class Tier { leaf, spine, core };
 inline constexpr int kTiers = 3;
 const char* name_of(Tier tier);
@@ -17,8 +18,8 @@ struct Switch {
   std::string name;
 };
 
-/// All cables between two switches; each carries data both ways. Where a switch has fewer ports than neighbours a cable
-/// is split between several of them, so that a part of one is there.
+/// All cables between two switches; each carries data both ways. If a switch has fewer ports than neighbours,
+/// a cable is split between several of them, so the count may be fractional.
 struct CableBundle {
   int lower = 0;  // switch
   int upper = 0;
@@ -42,7 +43,7 @@ struct Fabric {
   int domain_of(std::int64_t gpu) const { return node_of(gpu) / nodes_per_domain; }
 };
 
-/// What an order would list.
+/// Parts list of a fabric.
 struct FabricCounts {
   int nodes = 0;
   std::int64_t gpus = 0;

@@ -8,9 +8,9 @@
 
 namespace plumbline {
 
-/// The names, in order; numbers keep their leading zeros. Reads untrusted text: throws InputError, which begins with
-/// `origin`, for brackets that do not close, ranges that run backwards, names of other than letters, digits, '-', '_'
-/// and '.', and for more than `most` names.
+/// The names, in order; numbers keep their leading zeros. Reads untrusted text. Throws InputError, which
+/// begins with `origin`, for unclosed brackets, ranges that run backwards, names with characters other than
+/// letters, digits, '-', '_' and '.', and for more than `most` names.
 std::vector<std::string> expand_hosts(std::string_view list, const std::string& origin, std::size_t most);
 
 }  // namespace plumbline

@@ -124,7 +124,8 @@ class GroupCounts {
   std::map<std::pair<int, int>, double> rail_of_domain_;
 };
 
-/// Messages of a group that enter or leave the network, as counts, by channel (a rail, or 0 for all), leaf and domain.
+/// Messages of a group that enter or leave the network, as counts, by channel (a rail, or 0 for all), leaf
+/// and domain.
 struct NetworkEnds {
   using ByLeaf = std::map<int, double>;
   using ByDomain = std::map<std::pair<int, int>, double>;  // domain, leaf
@@ -138,7 +139,7 @@ struct NetworkEnds {
   }
 };
 
-/// Every send to every receive of its channel, but for what stays in a domain, which NVLink carries.
+/// Every send to every receive of its channel, except messages within a domain, which NVLink carries.
 void add_demands(const NetworkEnds& sends, const NetworkEnds& receives, Demands& demands) {
   for (const auto& [channel, sources] : sends.of_leaf) {
     const auto targets = receives.of_leaf.find(channel);

@@ -1,4 +1,4 @@
-// What links carry: messages between GPUs, routed over all shortest paths alike.
+// Link loads: messages between GPUs, routed evenly over all shortest paths.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Transfer {
   double bytes = 0;
 };
 
-/// Whether a message to another rail first goes by NVLink to the GPU of its node that is on that rail (NCCL's PXN; the
-/// only way where rails have no network between them).
+/// Forwarding of a message to another rail: by NVLink to the GPU of its node on that rail first (NCCL's PXN).
+/// Without a network between rails it is the only way.
 enum class Forwarding { none, own_node };
 
 /// Bytes on every link, each direction by itself.
@@ -31,15 +31,15 @@ struct LinkLoads {
 /// None on any link.
 LinkLoads no_loads(const Fabric& fabric);
 
-/// Messages between GPUs of one NVLink domain stay there; others go through the switches, at each of them divided over
-/// the cables that begin a shortest path. Throws InputError where there is no path.
+/// Messages between GPUs of one NVLink domain stay there. Others go through the switches, at each of them
+/// divided over the cables that begin a shortest path. Throws InputError if there is no path.
 LinkLoads link_loads(const Fabric& fabric, const std::vector<Transfer>& transfers, Forwarding forwarding);
 
-/// Every GPU of each group sends `bytes` to the next one, the last one to the first: a ring that goes round once.
+/// Every GPU of each group sends `bytes` to the next one, the last one to the first: one turn of a ring.
 std::vector<Transfer> ring_transfers(const std::vector<std::vector<std::int64_t>>& groups, double bytes);
 
-/// The same for every GPU of each group sending `bytes` to every other one of its group, by counting: time in proportion
-/// to GPUs and pairs of leaf switches, not pairs of GPUs. A group has no GPU twice.
+/// The same when every GPU of each group sends `bytes` to every other one of its group, by counting: time in
+/// proportion to GPUs and pairs of leaf switches, not pairs of GPUs. A group has no GPU twice.
 LinkLoads all_to_all_loads(const Fabric& fabric, const std::vector<std::vector<std::int64_t>>& groups,
                            double bytes, Forwarding forwarding);
 

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kTuningFile = "nccl_tuning.json";
 constexpr double kMostMicroseconds = 1e6;
 constexpr std::array<std::string_view, kNcclProtocols> kProtocolNames = {"LL", "LL128", "Simple"};
-// Of NCCL's formulas.
+// Constants of NCCL's formulas.
 constexpr double kPatStepPart = 1 / 3.5;  // of a step's latency, log2(nodes) times
 constexpr double kPatPerRank = 2.8e-6;    // and this for every rank
 constexpr double kInSwitchPerMember = 0.4e-6;
@@ -62,7 +62,7 @@ double whole_log2(std::int64_t value) {
   return static_cast<double>(std::bit_width(static_cast<std::uint64_t>(value)) - 1);
 }
 
-/// Of a ring: steps within nodes and between them, and what the network's processor needs for each.
+/// Latency of a ring: steps within nodes and between them, and the network processor's time for each.
 double ring_latency(const NcclTuning& tuning, const NcclAlgorithm& of, GroupCall call, NcclProtocol protocol,
                     const GroupShape& shape, double network) {
   const double rounds = call == GroupCall::all_reduce ? 2 : 1;
@@ -104,7 +104,7 @@ double latency_of(const NcclTuning& tuning, GroupCall call, CallAlgorithm algori
   return 0;
 }
 
-/// Bytes over time as a node's bus bandwidth: what all of its members together send.
+/// Bytes over time as a node's bus bandwidth: the traffic of all its members together.
 double ll_bound(const NcclTuning& tuning, GroupCall call, CallAlgorithm algorithm, const GroupShape& shape) {
   const std::size_t nodes = shape.nodes > 2 ? 2 : static_cast<std::size_t>(shape.nodes - 1);
   const double rounds = call == GroupCall::all_reduce ? 2 : 1;

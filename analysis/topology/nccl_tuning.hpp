@@ -1,4 +1,4 @@
-// How long NCCL expects a collective to take, by its own tables, with bandwidths from the links.
+// Time of a collective as NCCL expects it, by its own tables, with bandwidths from the links.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ inline constexpr int kNcclProtocols = 3;
 /// "LL128".
 std::string_view name_of(NcclProtocol protocol);
 
-/// Of one algorithm, by protocol.
+/// Figures of one algorithm, by protocol.
 struct NcclAlgorithm {
   std::array<double, kNcclProtocols> base{};     // seconds
   std::array<double, kNcclProtocols> nvlink{};   // a step within a node
@@ -47,9 +47,9 @@ struct GroupShape {
   std::int64_t nodes = 1;
 };
 
-/// A call with an algorithm and protocol as ncclTopoGetAlgoTime has it, where `links` is what the bytes take on the links at
-/// their full rate: latency + links ÷ part of the rate. Nothing where NCCL has no such algorithm, protocol or call. NCCL's
-/// bounds per channel are left out: channels are not known here.
+/// Time of a call with an algorithm and protocol, as in ncclTopoGetAlgoTime: latency + links ÷ part of the
+/// rate. `links` is the time of the bytes on the links at their full rate. Nothing if NCCL has no such
+/// algorithm, protocol or call. NCCL's bounds per channel are left out: channels are unknown here.
 std::optional<Seconds> nccl_time(const NcclTuning& tuning, GroupCall call, CallAlgorithm algorithm,
                                  NcclProtocol protocol, const GroupShape& shape, Bytes bytes, Seconds links);
 

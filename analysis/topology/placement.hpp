@@ -1,4 +1,4 @@
-// Which GPU each rank is on, and the groups of ranks that talk to each other.
+// GPU of each rank, and the groups of ranks that communicate.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace plumbline {
 
-/// Sizes of the parallel axes in the order in which ranks are numbered, fastest first: Megatron-LM's "tp-cp-ep-dp-pp".
+/// Sizes of the parallel axes in the order in which ranks are numbered, fastest first: Megatron-LM's
+/// "tp-cp-ep-dp-pp".
 struct RankAxis {
   std::string name;  // "tp", "cp", "dp", "pp"
   int size = 1;
@@ -25,8 +26,8 @@ std::vector<std::vector<std::int64_t>> groups_along(const RankOrder& order, cons
 /// The number that every rank of one order has in another order of the same axes.
 std::vector<std::int64_t> renumbered(const RankOrder& from, const RankOrder& to);
 
-/// GPUs of ranks that fill `nodes` one after another; empty: all nodes of the fabric in their order. Throws InputError
-/// when there are too few, or one is named twice.
+/// GPUs of ranks that fill `nodes` one after another; empty: all nodes of the fabric in their order. Throws
+/// InputError when there are too few, or one is named twice.
 std::vector<std::int64_t> place_ranks(const Fabric& fabric, std::int64_t ranks,
                                       const std::vector<int>& nodes);
 /// The numbers of hosts given by name. Throws InputError for one that the fabric does not have.

@@ -14,7 +14,7 @@ std::string text_of(const RankOrder& order) {
   return text;
 }
 
-/// Of groups that are at it all at once, exchanges first.
+/// Time of groups that all communicate at once, exchanges first.
 AxisTime time_of(const Fabric& fabric, const GroupsBytes& groups,
                  const std::vector<std::int64_t>& gpu_of_rank, const LinkRates& rates,
                  Forwarding forwarding) {

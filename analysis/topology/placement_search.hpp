@@ -1,4 +1,4 @@
-// Which axis of a configuration belongs on which links: every order of ranks, by what its rings would take.
+// Search for the rank order that places each axis on the right links: every order, by the time of its rings.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace plumbline {
 
-/// What each GPU sends to the next one of its group along an axis in a step, collectives as rings.
+/// Bytes that each GPU sends to the next one of its group along an axis in a step, collectives as rings.
 struct AxisBytes {
   std::string axis;
   double bytes = 0;
 };
 
-/// Groups that no axis has by itself, such as those of experts: the same ranks whatever the order. What each GPU of a
-/// group sends in a step.
+/// Groups that are no axis, such as those of experts: the same ranks whatever the order. Bytes that each GPU
+/// of a group sends in a step.
 struct GroupsBytes {
   std::string name;                                // "ep"
   std::vector<std::vector<std::int64_t>> members;  // in the numbers of the usual order
@@ -38,15 +38,16 @@ struct OrderTimes {
   Seconds total;  // as if nothing were hidden behind anything
 };
 
-/// Every order of the axes of more than one rank, the shortest total first, of equal ones the one that is nearer to
-/// `sizes`, the usual one; axes of one rank stand last. Ranks fill `gpus` one after another.
+/// Every order of the axes of more than one rank, the shortest total first. Of equal ones the one nearer to
+/// `sizes`, the usual order, comes first. Axes of one rank stand last. Ranks fill `gpus` one after another.
 std::vector<OrderTimes> search_orders(const Fabric& fabric, const RankOrder& sizes,
                                       const std::vector<AxisBytes>& bytes,
                                       const std::vector<GroupsBytes>& others,
                                       const std::vector<std::int64_t>& gpus, const LinkRates& rates,
                                       Forwarding forwarding);
 
-/// Why the first is shorter than the second: the axis that gains most, with its links. Empty where none gains.
+/// Reason why the first order is shorter than the second: the axis that gains most, with its links. Empty if
+/// none gains.
 std::string why_shorter(const OrderTimes& first, const OrderTimes& second);
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// The fabric of what Slurm knows of a cluster.
+// The fabric of a cluster as Slurm knows it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class Tree {
     }
   }
 
-  /// A level at a time: switches whose children all stand on lower levels.
+  /// A level at a time: switches whose children are all on lower levels.
   void connect(const SlurmTopology& topology) {
     std::vector<int> level(topology.switches.size(), -1);
     std::size_t placed = 0;

@@ -26,7 +26,7 @@ std::string lower(std::string_view text) {
   return small;
 }
 
-/// Counts what lists hold, so that a short file cannot name more than a cluster has.
+/// Counts the entries of lists, so that a short file cannot name more than a cluster has.
 class HostBudget {
  public:
   std::vector<std::string> expand(std::string_view list, const std::string& origin) {

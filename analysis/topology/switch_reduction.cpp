@@ -9,7 +9,7 @@
 namespace plumbline {
 namespace {
 
-/// What of a sum is at a switch, and whose contributions are in it.
+/// Partial sum at a switch, and the leaf switches that contributed.
 struct PartialSum {
   double part = 0;
   std::set<int> leaves;

@@ -1,4 +1,5 @@
-// Sums that switches of the network make (SHARP): what goes up from GPUs once, is added where it meets, and comes back.
+// In-network reductions (SHARP): GPUs send their data up once, it is added where it meets, and the sum comes
+// back.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +11,15 @@
 
 namespace plumbline {
 
-/// How a sum climbs is found once for every set of leaf switches that groups have.
+/// Paths of sums to the root, found once for every set of leaf switches that groups have.
 class SwitchReduction {
  public:
   /// `fabric` must outlive it.
   explicit SwitchReduction(const Fabric& fabric);
-  /// Adds what a sum over `gpus`, of `bytes` on each, puts on ports and cables. Every leaf switch sends one sum up, in
-  /// slices divided over its cables; a slice is added up where those of all leaf switches meet, and goes back the way it
-  /// came. False, and nothing is added, where slices do not meet: switches that are not connected alike.
+  /// Adds the load of a sum over `gpus`, of `bytes` on each, to ports and cables. Every leaf switch sends one
+  /// sum up, in slices divided over its cables. A slice is reduced where those of all leaf switches meet, and
+  /// returns the same way. False, with nothing added, where slices do not meet: switches that are not
+  /// connected alike.
   bool add(const std::vector<std::int64_t>& gpus, double bytes, LinkLoads& loads);
 
  private:

@@ -31,7 +31,7 @@ class WorkBuilder {
   std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
     return part(s_, kind, unit, write);
   }
-  /// The same of layers that are like `shape`.
+  /// The same for layers that are like `shape`.
   template <class Write>
   std::size_t part(const StageShape& shape, Kind kind, std::int64_t unit, Write&& write) {
     CallList list(shape);
@@ -80,11 +80,12 @@ class WorkBuilder {
   const bool first_;
 };
 
-/// Parts of single layers, one for every kind of them: its window, and whether a mixture's has experts.
+/// Parts of single layers, one for every kind of them: its window, and, in MoE models, whether it has
+/// experts.
 class LayerParts {
  public:
-  /// `make(shape, window)` makes a part of a layer; shape: the stage as if all its layers were like it. `windows`: whether
-  /// they make a difference.
+  /// `make(shape, window)` makes a part of a layer; shape: the stage as if all its layers were like it.
+  /// `windows`: whether they make a difference.
   template <class Make>
   LayerParts(const StageShape& s, Make&& make, bool windows = true) : s_(s), windows_(windows) {
     for (std::int64_t layer = 0; layer < s.layers; ++layer) {
@@ -104,7 +105,7 @@ class LayerParts {
   struct Kind {
     std::int64_t window;
     bool dense;
-    KnownRows rows;  // of its experts, where the routing is known
+    KnownRows rows;  // of its experts, if the routing is known
     friend bool operator==(const Kind&, const Kind&) = default;
   };
   struct Part {

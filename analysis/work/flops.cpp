@@ -4,7 +4,7 @@ namespace plumbline {
 
 namespace {
 
-/// Of a layer's queries, keys, values and projection.
+/// Parameters of a layer's queries, keys, values and projection.
 std::int64_t attention_parameters(const ModelConfig& model) {
   const std::int64_t q = model.heads * model.head_dim;
   const std::int64_t k = model.kv_heads * model.head_dim;
@@ -17,7 +17,7 @@ std::int64_t attention_parameters(const ModelConfig& model) {
          latent.kv_rank * (model.heads * latent.nope_dim + values) + values * model.hidden;
 }
 
-/// Of the experts of a token, in a layer that has some.
+/// Parameters of the experts that one token uses, in an MoE layer.
 std::int64_t mixture_parameters(const ModelConfig& model, std::int64_t projections) {
   const Mixture& mixture = model.mixture;
   const std::int64_t gate = mixture.shared > 0 && mixture.shared_gated ? 1 : 0;
@@ -54,8 +54,8 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, s
 
 namespace {
 
-/// Of plumbline's own modules that predict further tokens: each a layer like the last, the product that makes its input and
-/// one with the output layer.
+/// FLOPs of plumbline's own MTP modules: each a layer like the last, the product that makes its input and one
+/// with the output layer.
 Flops module_flops_per_token(const RunConfig& config) {
   const ModelConfig& model = config.model;
   if (model.prediction_modules == 0 || config.machine.software != "plumbline") return {};

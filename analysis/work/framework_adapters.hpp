@@ -1,7 +1,7 @@
-// LoRA's adapters in a framework's operator lists (Hu et al. 2021, arXiv:2106.09685): alongside a frozen product with W
-// a product into r features and one back, in the storage type. With tensor parallelism an adapter is cut as Megatron's
-// ParallelLinearAdapter cuts it: the side that W cuts as W, the other by its r or hidden features, with one collective of
-// r features per token in between.
+// LoRA adapters in a framework's operator lists (Hu et al. 2021, arXiv:2106.09685). Alongside a frozen
+// product with W there is a product into r features and one back, in the storage type. Tensor parallelism
+// shards an adapter as Megatron's ParallelLinearAdapter does. One side is sharded like W, the other by its r
+// or hidden features, with one collective of r features per token in between.
 #pragma once
 
 #include "analysis/work/framework_calls.hpp"

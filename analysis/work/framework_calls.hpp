@@ -21,7 +21,7 @@ class FrameworkCalls {
     list_.memory(name, elements, bytes);
     if (elements > 0) list_.calls.back().random = true;
   }
-  /// A product of a layer: with FP8 operands where the framework has them.
+  /// A product of a layer: with FP8 operands if the framework has them.
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share = 1) {
     gemm(label, pass, out, in);
     list_.calls.back().fp8 = s_.framework_fp8 && !s_.fp4;
@@ -34,7 +34,7 @@ class FrameworkCalls {
     linear(label, pass, out, in, share);
     list_.calls.back().tokens = s_.rows;
   }
-  // Of experts that are spread over ranks:
+  // Experts spread over ranks:
   /// The same product of every expert of this rank, in one call.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     linear(label, pass, out, in);
@@ -53,21 +53,23 @@ class FrameworkCalls {
     list_.collective(kind, label, Group::tensor, ranks, elements, s_.type);
     if (list_.calls.size() > before) list_.calls.back().stride = stride;
   }
-  /// Tokens to the ranks and nodes of their experts, each once, or their results back: `elements` of all tokens.
+  /// Tokens to the ranks and nodes of their experts, each once, or their results back: `elements` of all
+  /// tokens.
   void dispatched(const char* label, std::int64_t elements) {
     const ExpertShape& expert = s_.expert;
     expert_collective(CallKind::all_to_all, label, expert.ranks, expert.tensor, elements);
     list_.calls.back().choices = expert.chosen;
     list_.calls.back().most_nodes = expert.most_nodes;
   }
-  /// The last call is an exchange that runs alongside the rest of the layer, which stands for the other micro-batch's
-  /// computation: it is started with the layer, and waited for at its end (run_alongside).
+  /// Makes the last call an exchange that overlaps with the rest of the layer, which stands for the other
+  /// micro-batch's computation. It starts with the layer and is awaited at its end (run_alongside).
   void alongside() {
     OperatorCall& call = list_.calls.back();
     call.ticket = kAlongside;
     if (s_.expert.dispatcher == TokenDispatcher::flex) call.processors = kFlexProcessors;
   }
-  /// Puts the exchanges that were marked in front of the layer's other calls, one after the other, and waits at the end.
+  /// Puts the marked exchanges in front of the layer's other calls, one after the other, and waits at the
+  /// end.
   void run_alongside() {
     std::vector<OperatorCall>& calls = list_.calls;
     const auto marked = [](const OperatorCall& call) { return call.ticket == kAlongside; };
@@ -95,10 +97,10 @@ class FrameworkCalls {
     if (s_.cp_comm_type == CpCommType::all_gather) return gather_attention(backward, window);
     exchanged_attention(backward, window);
   }
-  /// Transformer Engine's ring (attention with cp_comm_type p2p): while a rank computes with the keys and values of one
-  /// rank, those of the next travel on; backward their gradients travel with them. With two chunks of a sequence on a
-  /// rank every step has as many pairs as a causal sequence of the rank's tokens. What the steps leave is put together
-  /// pass by pass: results of three quarters of the rows on average.
+  /// Transformer Engine's ring (attention with cp_comm_type p2p). While a rank computes with one rank's K/V,
+  /// the next rank's are in transit; in the backward also their gradients. With two chunks of a sequence per
+  /// rank every step has as many pairs as a causal sequence of the rank's tokens. Partial results are merged
+  /// step by step: three quarters of the rows on average.
   void ring_attention(bool backward, std::int64_t window) {
     const char* label = backward ? "context ring backward" : "context ring forward";
     const std::int64_t own = s_.tokens * (s_.k + s_.values());
@@ -115,8 +117,9 @@ class FrameworkCalls {
       if (backward && step > 0) stream("attention merge", own, 6);
     }
   }
-  /// Every rank gets whole sequences of its part of the heads, and gives back attention's results (DeepSpeed-Ulysses,
-  /// arXiv:2309.14509); backward their gradients the other way round. With a2a+p2p these ranks are a group, the groups a ring.
+  /// Every rank gets whole sequences of its part of the heads, and returns attention's results
+  /// (DeepSpeed-Ulysses, arXiv:2309.14509); backward their gradients the other way round. With a2a+p2p these
+  /// ranks are a group, the groups a ring.
   void exchanged_attention(bool backward, std::int64_t window) {
     const auto exchange = [&](std::int64_t width) {
       list_.collective(CallKind::all_to_all, "context all-to-all",
@@ -160,11 +163,12 @@ class FrameworkCalls {
   void collective(CallKind kind, const char* label, std::int64_t elements, DType type) {
     list_.collective(kind, label, Group::tensor, s_.tensor, elements, type);
   }
-  // tp_comm_overlap of Megatron-Core, which Transformer Engine's userbuffers do: how each product overlaps, in how many
-  // pieces and on how many multiprocessors its collectives run are the defaults of initialize_ub
+  // tp_comm_overlap of Megatron-Core by Transformer Engine's userbuffers. The overlap of each product, and
+  // the pieces and multiprocessors of its collectives, are the defaults of initialize_ub
   // (transformer_engine/pytorch/module/base.py).
 
-  /// "ring_exchange": every step multiplies a tensor rank's rows while they are stored into the next rank's memory.
+  /// "ring_exchange": every step multiplies a tensor rank's rows while they are stored into the next rank's
+  /// memory.
   void ring_linear(const char* gather, const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     for (int step = 0; step < s_.tensor; ++step) {
       const bool passes_on = step + 1 < s_.tensor;
@@ -192,7 +196,8 @@ class FrameworkCalls {
     }
     list_.wait(ticket);
   }
-  /// "bulk": the input is gathered during the input gradient, the result scattered during the weight gradient.
+  /// "bulk": the input is gathered during the input gradient, the result scattered during the weight
+  /// gradient.
   void bulk_gradients(const char* gather, const char* scatter, const char* label, std::int64_t out,
                       std::int64_t in) {
     const std::int64_t whole = s_.tokens * s_.hidden;
@@ -205,10 +210,10 @@ class FrameworkCalls {
     linear(label, GemmPass::weight_gradient, out, in);
     list_.wait(scattered);
   }
-  /// Operands of FP8 products from 16-bit values: read, written as rows and as columns, which the products of
-  /// the backward read (Transformer Engine, common/cast and recipe). A scale of the tensor itself takes a pass
-  /// over it first (that of NVFP4, too, arXiv:2509.25149); one of earlier steps none, and whoever makes the values
-  /// (`made_here`: a norm) writes them in FP8 at once. torchao, compiled, has one form and everything in one kernel.
+  /// Casts of FP8 operands from 16-bit values: read, written as rows and as columns, which the backward's
+  /// products read (Transformer Engine, common/cast and recipe). A scale of the current tensor takes one more
+  /// pass (also that of NVFP4, arXiv:2509.25149). Delayed scaling takes none, and the producer of the values
+  /// (`made_here`: a norm) writes FP8 directly. Compiled torchao has one form and everything in one kernel.
   void casts(std::int64_t elements, bool made_here) {
     if (!s_.framework_fp8 || elements == 0) return;
     const int forms = s_.frozen() ? 1 : s_.fp8_forms;  // frozen weights have no gradient that reads columns
@@ -216,7 +221,7 @@ class FrameworkCalls {
     if (sw_.fp8) {
       bytes = 3;
     } else if (sw_.fused_casts) {
-      bytes = 2;  // XLA quantizes in whatever kernel makes the values, and transposes them apart
+      bytes = 2;  // XLA quantizes in the kernel that makes the values, and transposes them separately
     } else if (s_.fp4 || s_.fp8_recipe == Fp8Recipe::tensorwise) {
       bytes += 2;
     } else if (s_.fp8_recipe == Fp8Recipe::delayed) {
@@ -228,12 +233,12 @@ class FrameworkCalls {
   }
   /// Operators that casts launch for `products` products in one pass.
   double cast_operators(int products) const { return s_.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0; }
-  /// Processor time to launch so many operators, of which graphs capture a part.
+  /// Processor time to launch `operators` operators, part of which graphs capture.
   void launches(double operators, double captured) {
     work_.host +=
         Seconds{operators * (captured * sw_.graph_operator_s + (1 - captured) * sw_.host_operator_s)};
   }
-  /// The same of a layer's, and of what only a graph of the whole step captures.
+  /// The same for a layer's, and for those that only a graph of the whole step captures.
   void layer_launches(double operators) { launches(operators, s_.graphs.layer); }
   void launches_eagerly(double operators) { launches(operators, s_.graphs.step ? 1 : 0); }
 

@@ -10,8 +10,8 @@ namespace {
 
 using cluster::Software;
 
-/// Asynchronous tensor parallelism hides a collective behind pieces of the product next to it; only one of
-/// the two at a layer's edge has such a product, and the first and last piece show.
+/// Asynchronous tensor parallelism hides a collective behind pieces of the adjacent product. Only one of the
+/// two at a layer's edge has such a product, and its first and last piece are exposed.
 constexpr double kAsyncExposed = 0.65;
 
 double exposed_edges(const Software& sw) {
@@ -83,7 +83,7 @@ double communication_operators(const StageShape& s) {
   return s.tensor > 1 ? 4.0 * (s.sequence_parallel ? 2 : 1) : 0;
 }
 
-/// What of a forward is wanted: all of it, or what a selective recomputation repeats.
+/// Parts of a forward: all, or those that selective recomputation repeats.
 struct Wanted {
   bool attention = true;
   double qkv = 1;  // shares of the products
@@ -96,8 +96,8 @@ struct Wanted {
 constexpr const char* kForward = "tensor collectives forward";
 constexpr const char* kBackward = "tensor collectives backward";
 
-/// Edges of a layer whose collectives are waited for, of gathered inputs and summed outputs alike: attention's and that of
-/// a feed-forward layer, or of a shared expert.
+/// Number of a layer's edges with awaited collectives, of gathered inputs and summed outputs alike:
+/// attention's, and that of a feed-forward layer or shared expert.
 int edges_of(const StageShape& s, bool overlaps) {
   const int attention = overlaps || s.latent() ? 0 : 1;
   const int feed_forward = s.mixture() ? (s.shared > 0 ? 1 : 0) : overlaps ? 0 : 1;
@@ -154,7 +154,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   // Casts of the four inputs.
   calls.casts((s.mixture() ? 1 : 2) * s.tokens * s.hidden, true);
   calls.casts(s.tokens * (s.attended() + (s.mixture() ? 0 : s.ffn)), false);
-  // Gathered parameters are copied out of the communication buffer, and cast where products read FP8.
+  // Gathered parameters are copied out of the communication buffer, and cast if products read FP8.
   if (s.zero >= 3 && !sw.gathers_in_place)
     calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
   if (s.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
@@ -164,7 +164,8 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   if (s.latent()) projected_edge(s, false, calls);
 }
 
-/// `overlaps`: the collectives run alongside the products, and so do the weight gradients that some of them need.
+/// `overlaps`: the collectives overlap with the products, and so do the weight gradients that some of them
+/// need.
 void backward_input(const StageShape& s, std::int64_t window, bool overlaps, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
   const std::int64_t stream = s.rows * s.hidden;
@@ -174,7 +175,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     if (has_norm) calls.stream("norm backward", stream, 10);
     calls.stream("add", stream, 6);
   };
-  // Of the stream's gradient, which is gathered.
+  // Product of the stream's gradient, which is gathered.
   const auto of_gathered = [&](const char* label, std::int64_t in) {
     if (!overlaps) return calls.linear(label, GemmPass::input_gradient, s.hidden, in);
     calls.ring_linear(kBackward, label, GemmPass::input_gradient, s.hidden, in);
@@ -212,7 +213,8 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   const std::int64_t feed_forward = s.mixture() ? 0 : s.hidden + (sw.fp8 ? s.ffn : s.fc1);
   calls.casts(s.tokens * (s.hidden + s.qkv() + feed_forward), false);
   if (s.linear_bias && !s.swiglu) {
-    // Of the rows that a rank has of the stream, where products read gathered ones, always apart.
+    // Bias gradients in their own kernel: always for the rank's rows of the stream where products read
+    // gathered ones.
     std::int64_t apart = 2 * stream + s.tokens * (qkv + s.ffn);
     if (sw.fused_bias_gradient) apart = s.sequence_parallel ? 2 * stream : 0;
     if (apart > 0) calls.stream("bias backward", apart, 2);
@@ -296,7 +298,7 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
     forward(s, window, {false, kHalf, kHalf, kHalf, kHalf, false}, calls);
     calls.run_alongside();
     calls.layer_launches(launched);
-  } else if (sw.saves_by_name) {  // nobody reads the last product's result again
+  } else if (sw.saves_by_name) {  // the last product's result is not read again
     forward(s, window,
             {sw.recomputes_attention, 0, sw.recomputes_projection ? 1.0 : 0, sw.recomputes_fc1 ? 1.0 : 0, 0,
              false},

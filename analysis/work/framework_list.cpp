@@ -10,8 +10,8 @@
 namespace plumbline {
 namespace {
 
-/// The piece of a reduced gradient of so many elements, summed over the instances of the optimizer: its neighbours are as
-/// many ranks apart as an instance has.
+/// Piece of a reduced gradient of `elements` elements, summed over the optimizer instances: its neighbours
+/// are as many ranks apart as an instance has.
 OperatorCall between_instances(const StageShape& s, std::int64_t elements, DType type) {
   OperatorCall call =
       CallList::collective_call(CallKind::all_reduce, "gradient all-reduce between instances", Group::data,
@@ -67,7 +67,7 @@ class FrameworkBuilder {
   void once(Kind kind, std::int64_t unit, Write&& write) {
     run(part(kind, unit, write));
   }
-  /// The layers of an action in the order that their kinds and windows are in; `write(layer's stage, window, part)`.
+  /// The layers of an action in the order of their kinds and windows; `write(layer's stage, window, part)`.
   template <class Write>
   void layers(Kind kind, bool descending, Write&& write) {
     const bool mixed = s_.dense_layers > 0;
@@ -93,7 +93,7 @@ class FrameworkBuilder {
       run(found->part);
     }
   }
-  /// What a stage's host does per micro-batch outside the operators, half of it in each direction.
+  /// Host time of a stage per micro-batch outside the operators, half of it in each direction.
   void micro_batch() {
     if (!s_.graphs.step) work.host += Seconds{s_.framework->micro_batch_s / 2};
   }
@@ -160,8 +160,8 @@ void output_backward_weight(const StageShape& s, UnitWork& work) {
   calls.launches_eagerly(3);
 }
 
-/// Modules that predict further tokens: the next tokens' embeddings and the stream, both normed, become one stream again,
-/// which goes through a layer and the output layer (multi_token_prediction.py). Their gradients are not reduced here.
+/// MTP modules: the next tokens' embeddings and the stream, both normed, become one stream again, which goes
+/// through a layer and the output layer (multi_token_prediction.py). Their gradients are not reduced here.
 void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) {
   const StageShape layer = s.like_layer(s.dense_layers);
   for (std::int64_t module = 0; module < s.prediction_modules; ++module) {
@@ -247,8 +247,8 @@ ActionWork backward_work(const StageShape& s, bool input, bool weight) {
   return std::move(builder.work);
 }
 
-/// S, T and the input passes (arXiv:2411.05288 §4): S is the scores (with one barrier also their product with
-/// the weights), T the rest.
+/// S, T and the input passes (arXiv:2411.05288 §4): S is the scores (with one barrier also their product
+/// with the weights), T the rest.
 ActionWork vocabulary_pass(const StageShape& s, ActionType type) {
   if (!s.vocabulary.carries) {
     throw InputError("operators: " + std::string(name_of(type)) + " on stage " + std::to_string(s.stage) +

@@ -1,5 +1,5 @@
-// The operators of training frameworks that plumbline describes but does not execute: what their public
-// sources launch, call by call, as the traits of analysis/hardware/clusters.json ("software") tell them apart.
+// Operators of training frameworks that plumbline describes but does not execute: the calls of their public
+// sources, by the traits of analysis/hardware/clusters.json ("software").
 #pragma once
 
 #include <vector>
@@ -16,20 +16,20 @@ ActionWork framework_work(const StageShape& shape, ActionType type);
 /// ARG: all gradients of the rank in one collective, after the last backward. Empty with parameters sharded
 /// layer by layer, whose gradients are scattered during the backward.
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
-/// OPT: one pass over what the rank owns, then with ZeRO 1 and 2 the gather of the parameters.
+/// OPT: one pass over the rank's own elements, then with ZeRO 1 and 2 the gather of the parameters.
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
 
-/// Whether the software has the job's FP8 recipe, or FP8 of its own whatever the recipe.
+/// True if the software has the job's FP8 recipe, or FP8 of its own whatever the recipe.
 bool takes_recipe(const cluster::Software& software, Fp8Recipe recipe);
-/// Whether parameters of layers travel in FP8: the software's way, or the job's.
+/// True if layer parameters are gathered in FP8: the software's way, or the job's.
 bool gathers_fp8(const StageShape& shape);
 
-/// One layer, for framework_work. `both_gradients`: input and weight gradients are of one action; with tensor_overlap
-/// the first pass then contains the products of the second, alongside which collectives run.
+/// One layer, for framework_work. `both_gradients`: input and weight gradients are in one action. With
+/// tensor_overlap the first pass then contains the products of the second, which overlap with collectives.
 enum class LayerPass { forward, backward_input, backward_weight };
 void framework_layer(const StageShape& shape, LayerPass pass, std::int64_t window, bool both_gradients,
                      UnitWork& work);
-/// What of a layer's forward runs again before its backward.
+/// Operators of a layer's forward that run again before its backward.
 void framework_recomputation(const StageShape& shape, std::int64_t window, UnitWork& work);
 
 }  // namespace plumbline

@@ -5,19 +5,21 @@ namespace {
 
 // Bytes per element of a copy that puts rows in another order, read and written once.
 constexpr double kReordered = 4;
-// Megatron's router works on fp32 scores of all experts: softmax, choice, the map of the chosen, their weights, the load
-// and its loss, each reading or writing them once (moe_utils.py, topk_softmax_with_capacity and switch_load_balancing_loss).
+// Bytes per expert score of Megatron's router, in fp32: softmax, top-k, map of the chosen, weights, load and
+// load-balancing loss, each read or written once (moe_utils.py, topk_softmax_with_capacity and
+// switch_load_balancing_loss).
 constexpr double kRouted = 10 * 4;
 constexpr double kRoutedBack = 6 * 4;
 // A launch from Transformer Engine's loop over the products of experts, in those of a framework's operator:
 // an estimate without a source.
 constexpr double kLaunchInLoop = 0.4;
-// Biases of the experts' outputs, expert by expert: the bias times the tokens' weights in fp32, the sum with the output,
-// all experts' put together and rounded; backward the same and the sums over rows (Megatron-Core, moe/experts.py,
-// _apply_bias of TEGroupedMLP; its packed form, in graphs of a whole step, is not told apart).
+// Bytes per element of the expert output biases, expert by expert: bias times token weights in fp32, sum with
+// the output, all experts' results concatenated and rounded; backward the same and the sums over rows
+// (Megatron-Core, moe/experts.py, _apply_bias of TEGroupedMLP). Its packed form, in graphs of a whole step,
+// is not modelled.
 constexpr double kBiased = 4 + 10 + 8 + 6;
 constexpr double kBiasedBack = 6 + 8 + 4 + 4 + 6;
-constexpr double kBiasOperators = 4;  // of an expert forward; twice as many backward
+constexpr double kBiasOperators = 4;  // per expert forward; twice as many backward
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The feed-forward part of a layer with experts that are spread over ranks, and latent attention around its core, as
-// Megatron-Core runs them (megatron/core/transformer/moe, multi_latent_attention.py).
+// The feed-forward part of a layer with experts that are spread over ranks, and latent attention around its
+// core, as Megatron-Core runs them (megatron/core/transformer/moe, multi_latent_attention.py).
 #pragma once
 
 #include "analysis/work/framework_calls.hpp"
@@ -29,7 +29,7 @@ class MixtureCalls {
   FrameworkCalls& calls_;
 };
 
-/// What latent attention has instead of the product of queries, keys and values.
+/// Calls that replace the QKV product in latent attention.
 class LatentCalls {
  public:
   LatentCalls(const StageShape& shape, FrameworkCalls& calls) : s_(shape), calls_(calls) {}

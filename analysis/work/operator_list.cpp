@@ -76,7 +76,7 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
 }
 
 double pairs_of(const OperatorCall& call) {
-  // Of the first `queries` of a sequence: all keys before them, but those that are not given.
+  // Pairs of the first `queries` of a sequence: all earlier keys except those that are not given.
   const auto up_to = [&](std::int64_t queries) {
     if (queries <= 0) return 0.0;
     const auto all = [](std::int64_t count, std::int64_t window, std::int64_t prefix) {
@@ -99,10 +99,10 @@ Flops flops_of(const OperatorCall& call) {
     return {call.share * count * batch * 2 * tokens * out * static_cast<double>(call.in)};
   }
   if (call.kind == CallKind::attention) {
-    // Scores and their product with the values, each 2·d per head and pair of tokens of which the query sees
-    // the key: half of all pairs, a prefix's besides, or those of a window, outside of which kernels skip what they skip above the
-    // diagonal. The backward recomputes the scores and has four more products of that size: 2.5 times the
-    // forward.
+    // Scores and their product with the values: each 2·d FLOPs per head and visible (query, key) pair.
+    // Visible are half of all pairs, a prefix's besides, or those of a window; kernels skip pairs outside it
+    // like those above the diagonal. The backward recomputes the scores and has four more products of that
+    // size: 2.5 times the forward.
     const double forward = 4 * pairs_of(call) * out;
     return {call.share * count * static_cast<double>(call.elements) * forward * (call.backward ? 2.5 : 1)};
   }

@@ -1,5 +1,5 @@
 // The operators and collectives of one training step, call by call, as bench/training/README.md describes
-// them. The time model prices them, predict_traffic adds up what they send.
+// them. The time model prices them, predict_traffic adds up their messages.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ enum class CallKind : std::uint8_t {
   allocation,
   wait  // until the collective that was started under the same ticket is done
 };
-/// Of a group, whether the rank waits for it or goes on.
+/// True for a collective of a group, blocking or asynchronous.
 bool is_collective(CallKind kind);
 
 /// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.
 struct OperatorCall {
   CallKind kind = CallKind::memory_bound;
-  const char* label = "";    // what it is for, for people; label_of() adds the pass
+  const char* label = "";    // its purpose, for people; label_of() adds the pass
   const char* name = "";     // memory_bound: the operator's name in kernels/operators.hpp
   DType type = DType::bf16;  // storage type (collectives: of the buffer)
   GemmPass pass = GemmPass::forward;
@@ -45,13 +45,14 @@ struct OperatorCall {
   bool cudnn = false;           // attention: by cuDNN's kernels
   Group group = Group::tensor;  // collectives
   int ranks = 1;                // collectives: members of the group
-  /// Collectives: 0: the rank waits until it is done; else the rank goes on, and the collective runs on its group's
-  /// lane until a `wait` with the same number. Numbers are of one part of an action.
+  /// Collectives: 0: the rank waits until it is done. Otherwise the rank continues, and the collective runs
+  /// on its group's lane until a `wait` with the same number. Numbers belong to one part of an action.
   int ticket = 0;
-  bool hands_over = false;  // all_to_all: in an overlapped pair the other action goes on meanwhile
+  bool hands_over = false;  // all_to_all: in an overlapped pair the other action runs meanwhile
   double processors = 0;    // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
   std::int64_t tokens = 0;  // gemm: token rows; attention: queries of a sequence
-  /// gemm: output width; attention, rope: head size, where values have another the mean; norms: width of a row.
+  /// gemm: output width; attention, rope: head size (the mean where values have another); norms: width of a
+  /// row.
   std::int64_t out = 0;
   std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
   std::int64_t window = 0;       // attention: keys that a query sees, itself included; 0: all up to itself
@@ -62,11 +63,12 @@ struct OperatorCall {
                                  // collectives: of the reduced or broadcast buffer, the gathered output, the
                                  // scattered input
   double bytes_per_element = 0;  // memory_bound: read and written, for the roofline
-  // Of other frameworks' lists (framework_list.hpp).
+  // Only in lists of other frameworks (framework_list.hpp).
   std::int64_t batch = 1;  // gemm: equal products in one call
   bool grouped = false;    // gemm: they are of the experts of a layer
   int stride = 0;  // collectives: world ranks between neighbours of the group; 0: as the layout has it
-  // all_to_all: of tokens that go once to every rank and node with one of so many experts, on so many nodes at most.
+  // all_to_all: for tokens that go once to every rank and node with one of `choices` experts, on at most
+  // `most_nodes` nodes.
   std::int64_t choices = 0;
   std::int64_t most_nodes = 0;
   double result_bytes =
@@ -91,18 +93,18 @@ struct UnitWork {
   OperatorCall accumulate;  // with it: adding the piece once it is there
   bool final_gradient =
       false;  // the unit's gradient is final at the end of this part of the last micro-batch
-  /// Processor time to launch the calls. The layers of an action take the larger of device and host; what is
-  /// not a layer (`apart`: few long kernels) hides no launches of the layers.
+  /// Processor time to launch the calls. The layers of an action take the larger of device and host; parts
+  /// outside the layers (`apart`: few long kernels) hide no launches of the layers.
   Seconds host;
   bool apart = false;
 };
 
-/// What an action does on a stage: `runs` names parts in order, each with its number of repetitions.
+/// Work of an action on a stage: `runs` names parts in order, each with its number of repetitions.
 struct ActionWork {
   struct Run {
     std::size_t part = 0;
     std::int64_t repeat = 1;
-    std::int64_t layer = -1;  // of the stage, where it offloads some: what is copied follows from that
+    std::int64_t layer = -1;  // of the stage, where it offloads some: it decides the copies
   };
   std::vector<UnitWork> parts;
   std::vector<Run> runs;
@@ -112,13 +114,13 @@ struct ActionWork {
   bool scatters_go_on = true;  // of the parts' scatters; else each is awaited where it starts
 };
 
-/// The work of F, B, I, W, TF (on the shape of the teacher's stage), IF, S, T or IB (on a stage that carries
-/// shards of the vocabulary) for one micro-batch. With a teacher, F of the last stage contains the loss. S
-/// contains all that its rank computes until C2 starts. Throws InputError for another type.
+/// The work of F, B, I, W, TF (on the shape of the teacher's stage), IF, S, T or IB (on a stage with
+/// vocabulary shards) for one micro-batch. With a teacher, F of the last stage contains the loss. S contains
+/// all that its rank computes until C2 starts. Throws InputError for another type.
 ActionWork work_of(const StageShape& shape, ActionType type);
-/// The same of the first F of a step on a stage that gathers_in_first_forward(): every unit of the stage is gathered
-/// where ZeRO-3 would gather it; or that keeps_secondary_shards(): units are gathered from all ranks. An output layer
-/// that is an embedding on the same rank has been gathered with that.
+/// The same for the first F of a step. If the stage gathers_in_first_forward(), it gathers every unit where
+/// ZeRO-3 would; if it keeps_secondary_shards(), it gathers units from all ranks. A tied output layer on the
+/// same rank is gathered with the embedding.
 ActionWork first_forward_work(const StageShape& shape);
 /// Its calls without their order, everything that is started included.
 std::vector<OperatorCall> calls_of(const ActionWork& work);
@@ -127,8 +129,8 @@ std::vector<OperatorCall> backward_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_input_calls(const StageShape& shape);
 std::vector<OperatorCall> backward_weight_calls(const StageShape& shape);
 
-/// The collectives of vocabulary parallelism, once per micro-batch on every rank, overlapped with what it
-/// computes. `s`: a stage that carries shards.
+/// The collectives of vocabulary parallelism, once per micro-batch on every rank, overlapped with its
+/// computation. `s`: a stage that carries shards.
 struct VocabularyCollectives {
   OperatorCall hidden;              // C0: from the last stage's F to S
   OperatorCall statistics;          // C1: from all S to T, with one barrier to C2
@@ -137,14 +139,14 @@ struct VocabularyCollectives {
   OperatorCall embedding_gradient;  // I2: from the first stage's backward to IB
 };
 VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& layout);
-/// Where nothing overlaps with computation: which of them the rank of `s` spends time on in IF, S, T or IB.
+/// Without overlap: collectives that the rank of `s` spends time on in IF, S, T or IB.
 std::vector<OperatorCall> vocabulary_calls_of(const StageShape& s, ActionType type, const Layout& layout);
 
 /// Clearing of a stage's gradients for the next step.
 std::vector<OperatorCall> clear_calls(const StageShape& shape);
 /// Squared norm of the gradients that a rank owns of a stage.
 std::vector<OperatorCall> norm_calls(const StageShape& shape);
-/// Update of what a rank owns of a stage.
+/// Update of the elements that a rank owns of a stage.
 std::vector<OperatorCall> update_calls(const StageShape& shape, Optimizer optimizer);
 
 /// A gradient reduction over the data group that starts when the gradients of its units are final.
@@ -165,12 +167,12 @@ OperatorCall piece_copy(const StageShape& shape, const GradientBucket& bucket);
 /// use.
 std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape);
 
-/// What a pipeline rank holds, and with whom.
+/// Stages that a pipeline rank holds, and the ranks it shares them with.
 struct HeldStages {
   std::vector<StageShape> held;  // ascending stage numbers
   Layout layout;
-  /// How many of them, from the front, are of the schedule's first route; the others are copies of other ranks' stages. Of two
-  /// copies the first route's counts in the gradient's norm.
+  /// Number of these, from the front, that belong to the schedule's first route; the others are copies of
+  /// other ranks' stages. The gradient norm counts the first route's copy.
   std::size_t of_first_route = 0;
   int mirror = 1;               // members of its mirror group; 1 without a second route
   bool embedding_copy = false;  // one of two copies of a tied embedding that are on two ranks
@@ -180,14 +182,14 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
 
 /// ARG: everything that is reduced over the data and the mirror group, whenever it started.
 std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const RunConfig& config);
-/// What ARG itself does after the buckets: vectors, then the mirror group unit by unit.
+/// ARG's own calls after the buckets: vectors, then the mirror group unit by unit.
 std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank);
 /// ARE: the embedding's gradient, when the rank holds one of two copies.
 std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank);
 /// Delayed scaling, part of OPT: the largest values of all slots go round, then history and scales. Else
 /// empty.
 std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
-/// ZeRO 1 and 2: what OPT or the first forward of a step gathers of a stage, unit by unit.
+/// ZeRO 1 and 2: gathers of a stage by OPT or the first forward of a step, unit by unit.
 std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape);
 /// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);

@@ -1,4 +1,4 @@
-// Appends operator calls with the types and sizes of one stage: how analysis/operator_list*.cpp write lists.
+// Appends operator calls with the types and sizes of one stage, for analysis/work/operator_list*.cpp.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace plumbline {
 
-/// Reducing a unit's gradient to `pieces` over `group`: a reduce-scatter, and where the optimizer has instances the sum of the
-/// piece between them, else 0 elements. Instances of one rank each have the sum alone.
+/// Reduction of a unit's gradient to `pieces` over `group`: a reduce-scatter, and, with optimizer instances,
+/// the sum of the piece between them, else 0 elements. Instances of one rank each have only the sum.
 std::pair<OperatorCall, OperatorCall> gradient_scatter(const StageShape& s, Group group, int pieces,
                                                        std::int64_t elements);
 
@@ -30,15 +30,15 @@ class CallList {
     call.in = in;
     calls.push_back(call);
   }
-  /// One of a layer's products. In FP8 with what its operands need before: transposing for a weight
+  /// One of a layer's products. In FP8 with the preparation of its operands: transposing for a weight
   /// gradient, quantizing the weights where ZeRO-3 keeps no quantized ones (bench/training/fp8.md).
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     if (s_.fp8) prepare_operands(pass, out, in);
     gemm(label, pass, out, in);
     calls.back().fp8 = s_.fp8;
   }
-  // Of a mixture (operator_list_mixture.cpp):
-  /// Adds the calls that run while rows are under way; empty: none.
+  // MoE layers (operator_list_mixture.cpp):
+  /// Adds the calls that run while rows are in transit; empty: none.
   using Meanwhile = std::function<void()>;
   /// add(rows) of every expert that has rows, which are spread evenly.
   template <class Add>
@@ -53,22 +53,22 @@ class CallList {
       for (std::size_t i = first; i < calls.size(); ++i) calls[i].count = experts;
     }
   }
-  /// Rows of `width` elements that the products of the experts read; nothing where these are of the storage type.
+  /// Rows of `width` elements that the products of the experts read; nothing in the storage type.
   void quantize_rows(std::int64_t width) {
     if (!s_.fp8) return;
     begin_scales(s_.local_experts());
     each_expert([&](std::int64_t rows) { quantize_whole_or_split(rows * width, false); });
     allocations(s_.fp8_tensorwise ? 2 : 1);
   }
-  /// The same of all tokens, which a shared expert reads.
+  /// The same for all tokens, which a shared expert reads.
   void quantize_shared(std::int64_t width) {
     if (s_.shared > 0) quantize(s_.tokens * width);
   }
   /// The products of all experts.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void router_product(GemmPass pass);
-  /// All to all among the ranks that a layer's experts are spread over: rows of `width` elements of the rank's tokens to their
-  /// experts, or back. Nothing where every rank has all of them.
+  /// All-to-all among the ranks that a layer's experts are spread over: rows of `width` elements of the
+  /// rank's tokens to their experts, or back. Nothing if every rank has all experts.
   void rows_to_experts(const char* label, std::int64_t width, DType type, const Meanwhile& meanwhile = {});
   void rows_from_experts(const char* label, std::int64_t width, DType type, const Meanwhile& meanwhile = {});
   void tokens_to_experts(const char* exchange, const char* gather, const Meanwhile& meanwhile);
@@ -85,19 +85,20 @@ class CallList {
   /// From the router to the activation, the first time or `again`; then to the sum over the tensor ranks.
   void mixture_forward(bool again);
   void mixture_output();
-  /// What selective recomputation repeats of it.
+  /// Part of the MoE layer that selective recomputation repeats.
   void mixture_again();
   void experts_activation();
   void shared_fc1();
   void shared_activation();
-  /// Of input gradients (I), of weight gradients (W) or of both (B).
+  /// Input gradients (I), weight gradients (W) or both (B).
   void mixture_backward(bool input, bool weight);
   struct ResultLabels;
   void add_up_choices(const ResultLabels& labels, const Meanwhile& product, const Meanwhile& after);
   void shared_output_gradients(bool input, bool weight);
   void shared_gradients(bool weight);
   void shared_input_weights();
-  // Of latent attention (operator_list_latent.cpp): from the first norm's output to queries, keys and values, and back.
+  // Latent attention (operator_list_latent.cpp): from the first norm's output to queries, keys and values,
+  // and back.
   void latent_forward();
   void latent_up_projection(bool again);
   void latent_backward(bool input, bool weight);
@@ -108,22 +109,23 @@ class CallList {
   void quantize_up_gradients();
   void compression(GemmPass pass);
 
-  /// A tensor that a layer's product reads, in FP8; nothing where products are of the storage type.
+  /// A tensor that a layer's product reads, in FP8; nothing if products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }
-  /// The same of a tensor of the stream, of which sequence parallelism leaves every tensor rank a part.
+  /// The same for a tensor of the stream; sequence parallelism leaves every tensor rank a part.
   void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
-  /// The gradient of what latent attention compresses, likewise.
+  /// The gradient of latent attention's compressing product, likewise.
   void quantize_compression() { quantize_operand(s_.rows * s_.compressed(), s_.sequence_parallel); }
   /// As it is, transposed, or both ways at once.
   enum class Ways { plain, transposed, both };
   void quantize_weight(std::int64_t elements, Ways ways) { quantize_whole_or_split(elements, false, ways); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
-  /// Of the micro-batch's sequences, or of this rank's part of them.
+  /// Attention over the micro-batch's sequences, or over this rank's part of them.
   void attention(bool is_backward, std::int64_t window) {
     if (s_.context > 1 && s_.framework == nullptr) return shared_attention(is_backward, window);
     whole_attention(is_backward, window);
   }
-  /// Before it, with cp_comm_type a2a and a2a+p2p: queries, keys and values of the rank's tokens for those of its part of the heads.
+  /// Before attention, with cp_comm_type a2a and a2a+p2p: exchanges queries, keys and values of the rank's
+  /// tokens for those of its part of the heads.
   void exchange_heads();
   void whole_attention(bool is_backward, std::int64_t window) {
     OperatorCall call;
@@ -145,7 +147,7 @@ class CallList {
   void memory(const char* name, std::int64_t elements, double traffic) {
     memory(name, elements, traffic, s_.type);
   }
-  /// Of operators that begin anew with every row, or head, of `width` elements.
+  /// Row-wise operators, which start anew with every row, or head, of `width` elements.
   void rows(const char* name, std::int64_t elements, double traffic, std::int64_t width) {
     if (elements == 0) return;
     memory(name, elements, traffic);
@@ -162,7 +164,7 @@ class CallList {
     call.bytes_per_element = traffic;
     return call;
   }
-  /// The stream so far and what a block adds to it; with dropout what is left of that.
+  /// The stream so far plus a block's result; with dropout the kept part of that.
   void residual_sum() {
     const auto e = static_cast<double>(s_.e());
     if (!s_.hidden_dropout) return memory("add", s_.rows * s_.hidden, 3 * e);
@@ -216,11 +218,11 @@ class CallList {
   void tensor_all_reduce(const char* label, std::int64_t elements, DType type) {
     collective(CallKind::all_reduce, label, Group::tensor, s_.tensor, elements, type);
   }
-  /// Partial sums of a product, summed over the tensor ranks and, where they are in fp32, rounded into their tensor.
+  /// Partial sums of a product, summed over the tensor ranks and, in fp32, rounded into their tensor.
   void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter) {
     sum_over_tensor_ranks(all_reduce, reduce_scatter, s_.hidden);
   }
-  /// The same of rows of `width` elements.
+  /// The same for rows of `width` elements.
   void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter, std::int64_t width) {
     if (s_.tensor == 1) return;
     const std::int64_t whole = s_.tokens * width;
@@ -250,17 +252,18 @@ class CallList {
     calls.push_back(call);
   }
   // With tensor_overlap (operator_list_overlap.cpp):
-  /// A layer's product of the gathered rows of a stream tensor, row block after row block: every tensor rank's rows
-  /// are broadcast while the product of those before is computed, its own first. `whole`: all rows are needed
-  /// afterwards.
+  /// A layer's product of the gathered rows of a stream tensor, block by block. Every tensor rank's rows are
+  /// broadcast while the product of the previous ones is computed, its own first. `whole`: all rows are
+  /// needed afterwards.
   void linear_of_gathered(const char* gather, const char* label, GemmPass pass, std::int64_t out,
                           std::int64_t in, bool whole);
-  /// A layer's product whose tensor ranks hold partial sums: each row block is reduced to the tensor rank that it
-  /// belongs to while the product of the next is computed.
+  /// A layer's product whose tensor ranks hold partial sums. Each row block is reduced to its tensor rank
+  /// while the product of the next is computed.
   void linear_summed(const char* scatter, const char* label, GemmPass pass, std::int64_t out,
                      std::int64_t in);
-  /// Both gradients of a layer's product whose input is a stream tensor: the input is gathered alongside the input
-  /// gradient, whose sum is scattered alongside the weight gradient and what `after` adds.
+  /// Both gradients of a layer's product whose input is a stream tensor. The input is gathered during the
+  /// input gradient; that gradient is reduce-scattered during the weight gradient and the calls that `after`
+  /// adds.
   template <class After>
   void linear_backward_bulk(const char* gather, const char* scatter, const char* label, std::int64_t out,
                             std::int64_t in, After&& after) {
@@ -276,15 +279,15 @@ class CallList {
     wait(scattered);
     round_sums();
   }
-  /// The whole of a stream tensor of which sequence parallelism leaves every tensor rank a part.
+  /// The whole of a stream tensor, which sequence parallelism splits over tensor ranks.
   void gathered(const char* label) { gathered(label, s_.type); }
-  /// The same of rows of `width` elements.
+  /// The same for rows of `width` elements.
   void gathered_wide(const char* label, std::int64_t width) {
     if (!s_.sequence_parallel) return;
     collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * width, s_.type);
     allocations(1);
   }
-  /// The same of what a layer's product reads.
+  /// The same for the operand of a layer's product.
   void gathered_operand(const char* label) { gathered(label, s_.fp8 ? DType::fp8_e4m3 : s_.type); }
   void allocations(std::int64_t count) {
     if (count == 0) return;
@@ -311,7 +314,7 @@ class CallList {
   void reorder_chunks(int ranks, std::int64_t width);
   /// Once per sequence.
   void per_sequence(const char* name, std::int64_t elements, double traffic);
-  /// Of one row block, of which there are as many as tensor ranks.
+  /// One row block; there are as many as tensor ranks.
   void row_block(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void gathered(const char* label, DType type) {
     if (!s_.sequence_parallel) return;
@@ -339,8 +342,8 @@ class CallList {
   void begin_scales(std::int64_t count) {
     if (s_.fp8_tensorwise) memory("fill", 2 * count, 4, DType::fp32);
   }
-  /// Tensorwise the scale comes from the tensor's largest value, which has to be found first; delayed scales
-  /// are there already, and the largest value is noted on the way.
+  /// Tensorwise scaling needs the tensor's amax first. Delayed scales are there already, and amax is noted on
+  /// the way.
   void quantize_whole_or_split(std::int64_t elements, bool split_by_rows, Ways ways = Ways::plain) {
     const auto e = static_cast<double>(s_.e());
     if (s_.fp8_tensorwise) {
@@ -360,7 +363,7 @@ class CallList {
 /// IF, S, T and IB.
 ActionWork vocabulary_work(const StageShape& shape, ActionType type);
 
-/// What the last stage does with both models' outputs, from the teacher's logits or final norm output on.
+/// Work of the last stage on both models' outputs, from the teacher's logits or final norm output on.
 void distillation_loss(const StageShape& shape, CallList& list);
 
 }  // namespace plumbline

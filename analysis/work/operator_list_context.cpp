@@ -1,11 +1,11 @@
-// Attention over sequences that ranks share (bench/training/context.md). The list is that of the last of them, which has the
-// largest gradients of keys and values to put together and, with a window or without load balance, the most pairs of tokens;
-// else they are the same on all.
+// Attention under context parallelism (bench/training/context.md). The list is that of the last CP rank. It
+// merges the largest K/V gradients and, with a window or without load balance, has the most pairs of tokens;
+// else all ranks are alike.
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
 
-/// Between the order of so many ranks and that of positions: every chunk of every sequence.
+/// Converts between the order of `ranks` ranks and that of positions: every chunk of every sequence.
 void CallList::reorder_chunks(int ranks, std::int64_t width) {
   memory("copy", s_.chunk() * width, 2 * static_cast<double>(s_.e()));
   calls.back().count = std::int64_t{2} * ranks * s_.batch;
@@ -27,7 +27,8 @@ void CallList::per_sequence(const char* name, std::int64_t elements, double traf
   calls.back().count = s_.batch;
 }
 
-/// Of one chunk of every sequence, of a part of the heads where they are exchanged. `past`: keys in front of it among those that are given, `keys` if not all up to it are.
+/// Attention of one chunk of every sequence, and of a share of the heads if they are exchanged. `past`: given
+/// keys in front of it; `keys`: given keys, if not all up to it.
 void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64_t past, std::int64_t keys) {
   whole_attention(is_backward, window);
   OperatorCall& call = calls.back();
@@ -44,9 +45,9 @@ int CallList::ring_message(const char* label) {
   return start_collective(label);
 }
 
-/// The last rank of a sequence: of every step the blocks of its two chunks of queries with the chunks of another rank's keys
-/// that they see something of. Where heads have been exchanged a rank stands for its group, whose chunks are longer and heads
-/// fewer: as many elements.
+/// Calls of the last CP rank: in every step the visible blocks of its two query chunks with the chunks of
+/// another rank's keys. After a head exchange a rank stands for its group, with longer chunks and fewer
+/// heads: as many elements.
 void CallList::ring_attention(bool is_backward, std::int64_t window) {
   const auto e = static_cast<double>(s_.e());
   const std::int64_t chunk = s_.ring_chunk();
@@ -117,7 +118,7 @@ void CallList::exchange_heads() {
   allocations(2);
 }
 
-/// All ranks do the same, but for the blocks where the groups are a ring.
+/// All ranks do the same, except for the blocks where the groups are a ring.
 void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
   const std::int64_t all = s_.q + 2 * s_.k;
   if (is_backward) {

@@ -20,7 +20,7 @@ Owned owned_of(const StageShape& s) {
   return {elements.vectors, s.zero >= 1 ? elements.pieces : elements.matrices};
 }
 
-/// Of a layer's unit, how much of the key and value rows of qkv is in the piece of one data rank.
+/// Key and value rows of a layer's qkv unit in the piece of one data rank.
 std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   const std::int64_t from = s.q * s.hidden;
   const std::int64_t to = (s.q + 2 * s.k) * s.hidden;
@@ -30,7 +30,7 @@ std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   return std::max<std::int64_t>(0, std::min(to, (mine + 1) * piece) - std::max(from, mine * piece));
 }
 
-/// Of experts that another framework spreads over ranks, layer by layer.
+/// Gradient buckets of experts that another framework spreads over ranks, layer by layer.
 std::vector<GradientBucket> expert_buckets(const StageShape& s) {
   std::vector<GradientBucket> buckets;
   if (!s.spreads_experts() || s.exchanges_rows() || s.expert.copies == 1) return buckets;

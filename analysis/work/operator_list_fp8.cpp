@@ -1,4 +1,4 @@
-// What linear layers in FP8 add to the end of a step (bench/training/fp8.md).
+// Calls that FP8 linear layers add to the end of a step (bench/training/fp8.md).
 #include <utility>
 
 #include "analysis/work/operator_list_calls.hpp"
@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kForwardSlots =
     2;  // of a linear layer: input and weight; and one of the gradient of its output
 
-/// One kind of linear layers of a stage: how many, with matrices of so many elements.
+/// One kind of linear layers of a stage: their number, and the elements of their matrices.
 struct LinearLayers {
   std::int64_t count;
   std::int64_t matrix;
@@ -43,7 +43,8 @@ std::int64_t count_of(const StageShape& s, bool of_experts) {
   return count;
 }
 
-/// Of what all tokens go through, or of experts: of those that are spread over ranks `group` has the same ones.
+/// Scale calls of the layers for all tokens, or of experts; the ranks of `group` hold the same spread
+/// experts.
 void scale_calls(const HeldStages& rank, bool of_experts, CallList& list) {
   const StageShape& any = rank.held.front();
   std::int64_t linears = 0;

@@ -38,15 +38,15 @@ void CallList::latent_forward() {
   allocations(4);
 }
 
-/// Of what products of what is compressed read; nothing where they are of the storage type. Queries without compression
-/// read what the first norm gave.
+/// Operands of products that read the compressed form; nothing in the storage type. Queries without
+/// compression read the first norm's output.
 void CallList::queries(GemmPass pass) {
   if (s_.query_rank == 0) return linear("queries", pass, s_.q, s_.hidden);
   if (pass != GemmPass::input_gradient) quantize(s_.tokens * s_.query_rank);
   linear("queries", pass, s_.q, s_.query_rank);
 }
 
-/// In FP8 one product, of which the values' part goes, or comes, apart.
+/// In FP8 one product, whose values' part is split off or joined separately.
 void CallList::keys_values(GemmPass pass) {
   if (!s_.fp8) {
     gemm("keys", pass, s_.own_keys(), s_.kv_rank);

@@ -1,4 +1,4 @@
-// The feed-forward part of a layer with a mixture of experts, call by call (bench/training/mixtures.md).
+// The feed-forward part of an MoE layer, call by call (bench/training/mixtures.md).
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 
@@ -63,7 +63,7 @@ void CallList::exchange(const char* label, std::int64_t elements, DType type, bo
   if (travels) wait(ticket);
 }
 
-/// Of every token's row to its experts, or, where tokens are gathered, of all tokens of the group.
+/// Dispatches every token's row to its experts, or gathers all tokens of the group.
 void CallList::tokens_to_experts(const char* exchange, const char* gather, const Meanwhile& meanwhile) {
   const double e = 2 * static_cast<double>(s_.e());
   if (!s_.gathers_tokens()) {
@@ -75,7 +75,7 @@ void CallList::tokens_to_experts(const char* exchange, const char* gather, const
   allocations(1);
 }
 
-/// How many rows go where, and what they count.
+/// Exchange of row counts and row weights.
 void CallList::open_dispatch() {
   if (!s_.exchanges_rows()) return;
   if (!s_.gathers_tokens()) {
@@ -127,8 +127,8 @@ void CallList::rows_from_experts(const char* label, std::int64_t width, DType ty
   allocations(2);
 }
 
-/// ZeRO-2: of the gradient of experts that are spread over ranks; that of the layer's other unit follows it, so that it is
-/// waited for.
+/// ZeRO-2: scatters the gradient of experts that are spread over ranks; that of the layer's other unit
+/// follows, so this one is waited for.
 void CallList::expert_scatter() {
   if (!s_.exchanges_rows() || s_.zero < 2 || s_.expert.copies == 1) return;
   const std::int64_t unit = padded_expert_unit(s_);
@@ -172,7 +172,7 @@ void CallList::mixture_forward(bool again) {
   allocations(6);
 }
 
-/// Of its experts' rows, each of which carries its weight.
+/// Activation of the expert rows, each scaled by its weight.
 void CallList::experts_activation() {
   const auto e = static_cast<double>(s_.e());
   memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
@@ -210,10 +210,10 @@ void CallList::mixture_again() {
   allocations(1);
 }
 
-/// Of what becomes of the experts' rows.
+/// Labels of the calls that combine the experts' results.
 struct CallList::ResultLabels {
   const char* exchange;
-  const char* scatter;  // of sums, where tokens are gathered
+  const char* scatter;  // of sums, if tokens are gathered
   const char* all_reduce;
   const char* reduce_scatter;
 };
@@ -226,9 +226,9 @@ void CallList::mixture_output() {
   allocations(1);
 }
 
-/// The rows of every token, those of other ranks' experts among them, and `product` of the shared expert, where there is one;
-/// `after` it more of that expert where rows are under way meanwhile. Where experts are cut on their own the product alone is
-/// summed over tensor ranks.
+/// Combines the rows of every token, those of other ranks' experts among them. `product`: the shared expert's
+/// product, if any; `after`: more of that expert's work while rows are in transit. Where experts have their
+/// own sharding, only the product is summed over tensor ranks.
 void CallList::add_up_choices(const ResultLabels& labels, const Meanwhile& product, const Meanwhile& after) {
   const bool apart = s_.sums_experts_apart();
   const bool shared = s_.shared > 0;
@@ -278,7 +278,7 @@ void CallList::shared_gradients(bool weight) {
   allocations(2);
 }
 
-/// Of its second product.
+/// Gradients of the shared expert's second product.
 void CallList::shared_output_gradients(bool input, bool weight) {
   quantize_shared(s_.hidden);
   if (s_.shared > 0 && input) linear("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);

@@ -12,7 +12,7 @@ std::int64_t padded_for(const StageShape& s, int pieces, std::int64_t elements) 
   return (elements + multiple - 1) / multiple * multiple;
 }
 
-/// Of a layer's matrices, those in a unit of their own.
+/// Elements of a layer's matrices that have a unit of their own.
 std::int64_t apart(const StageShape& s) {
   return s.exchanges_rows() ? spread_expert_matrices(s) : 0;
 }

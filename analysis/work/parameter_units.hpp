@@ -1,5 +1,5 @@
-// How the parameters of a stage are grouped: matrices in units that are padded, gathered and reduced
-// together, and vectors that every rank keeps whole (bench/training/README.md, "Parameters").
+// Parameter units of a stage: matrices in units that are padded, gathered and reduced together, and vectors
+// that every rank keeps whole (bench/training/README.md, "Parameters").
 #pragma once
 
 #include <cstdint>
@@ -24,22 +24,22 @@ struct ParameterUnit {
       1;  // with ZeRO: D, of instances of the optimizer their ranks, or the ranks that have the same experts
   Group group = Group::data;  // of these
 
-  /// What one of them owns.
+  /// Elements that one rank owns.
   std::int64_t owned(int zero) const { return zero >= 1 ? padded / pieces : padded; }
 };
 
-/// The units of a stage in memory order: embedding, positions, layers, modules, output layer, the modules' copy of the
-/// embedding, or the shards of the
-/// first and last on the stage that carries them; then, of plumbline's own step, the experts of each layer where they are
-/// spread over ranks. An output layer that is an embedding on the same rank is no
-/// unit.
+/// The units of a stage in memory order: embedding, positions, layers, modules, output layer, the modules'
+/// copy of the embedding, or the vocabulary shards of the first and last stage on the stage that carries
+/// them. plumbline's own step adds the experts of each layer if they are spread over ranks. A tied output
+/// layer on the embedding's rank is no unit.
 std::vector<ParameterUnit> units_of(const StageShape& shape);
 /// `elements` as a unit of this stage holds them: rounded up to a multiple of 64 per piece with ZeRO.
 std::int64_t padded_unit(const StageShape& shape, std::int64_t elements);
-/// Elements of the matrices in a layer's unit, and in that of its experts where they are spread over ranks (else 0); padded.
+/// Elements of the matrices in a layer's unit, and in that of its experts if they are spread over ranks (else
+/// 0); padded.
 std::int64_t padded_layer_unit(const StageShape& shape);
 std::int64_t padded_expert_unit(const StageShape& shape);
-/// The same of a module that predicts a further token.
+/// The same for an MTP module.
 std::int64_t padded_module_unit(const StageShape& shape);
 /// Elements of the unit that holds the output layer's matrix, or the embedding's: v·h, padded.
 std::int64_t padded_vocabulary_unit(const StageShape& shape);
@@ -47,7 +47,8 @@ std::int64_t padded_vocabulary_unit(const StageShape& shape);
 /// Elements of a layer's matrices: qkv, projection, fc1, fc2; of layers that differ as feed_forward_matrices.
 std::int64_t layer_matrices(const StageShape& shape);
 
-/// A frozen linear layer of this tensor rank with an adapter of LoRA: A of `narrow` x `in`, B of `out` x `wide`.
+/// A frozen linear layer of this tensor rank with an adapter of LoRA: A of `narrow` x `in`, B of `out` x
+/// `wide`.
 struct AdaptedProduct {
   std::int64_t out = 0;
   std::int64_t in = 0;
@@ -55,7 +56,7 @@ struct AdaptedProduct {
   std::int64_t wide = 0;    // r
   std::int64_t elements() const { return narrow * in + out * wide; }
 };
-/// Of one layer; none where everything trains.
+/// Adapted products of one layer; none if everything trains.
 std::vector<AdaptedProduct> adapted_products(const StageShape& shape);
 /// Elements of a layer that train: all of its matrices, or its adapters.
 std::int64_t trainable_layer(const StageShape& shape);
@@ -63,9 +64,9 @@ std::int64_t trainable_layer(const StageShape& shape);
 std::int64_t trainable_unit(const StageShape& shape, const ParameterUnit& unit);
 /// Elements of a stage that train, padding included.
 std::int64_t trainable_elements(const StageShape& shape);
-/// Of them, those of experts that are spread over ranks, which have other copies than the rest.
+/// Their elements in experts that are spread over ranks, which have a different number of copies.
 std::int64_t spread_expert_elements(const StageShape& shape);
-/// Elements of the matrices of a module that predicts a further token: a layer, and what puts its two inputs together.
+/// Elements of an MTP module's matrices: a layer, and the matrix that joins its two inputs.
 std::int64_t prediction_module_matrices(const StageShape& shape);
 /// Elements of the matrices of all layers of a stage.
 std::int64_t stage_layer_matrices(const StageShape& shape);
@@ -78,7 +79,7 @@ struct StageVectors {
 };
 StageVectors vectors_of(const StageShape& shape);
 
-/// Elements of a stage, padding included, and what one data-parallel rank owns of them.
+/// Elements of a stage, padding included, and one data-parallel rank's part of them.
 struct StageElements {
   std::int64_t vectors = 0;   // c: never sharded
   std::int64_t matrices = 0;  // m: padding included

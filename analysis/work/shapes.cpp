@@ -42,7 +42,7 @@ std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const c
 
 namespace {
 
-/// How software that spreads experts over ranks cuts a mixture.
+/// Expert-parallel sharding of an MoE layer in a framework that spreads experts over ranks.
 void spread_experts(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
   const Mixture& mixture = config.model.mixture;
   if (!mixture) return;
@@ -70,18 +70,19 @@ void spread_experts(const RunConfig& config, const cluster::Software& framework,
   }
 }
 
-/// What an expert's rows are a multiple of where its products are in FP8 (bench/training/fp8.md).
+/// FP8 products need a multiple of this many rows per expert (bench/training/fp8.md).
 constexpr std::int64_t kFp8Rows = 16;
 
-/// Rows of the first `experts` of a layer where choices are spread evenly over all and the first ones have what is left.
+/// Rows of the first `experts` of a layer, with choices spread evenly over all and the remainder on the first
+/// ones.
 std::int64_t even_rows(const StageShape& shape, std::int64_t choices, std::int64_t experts) {
   const std::int64_t each = choices / shape.experts;
   const std::int64_t more = std::min(choices % shape.experts, experts);
   return more * shape.rows_of_expert(each + 1) + (experts - more) * shape.rows_of_expert(each);
 }
 
-/// How plumbline's own step cuts a mixture whose experts are spread over ranks. Rows of every rank's tokens are as evenly spread
-/// over experts as they can be, the first ones have what is left.
+/// Expert-parallel sharding of plumbline's own step. Every rank's rows are spread as evenly as possible over
+/// experts; the first ones take the remainder.
 void spread_own_experts(const RunConfig& config, StageShape& shape) {
   if (!config.spreads_experts()) return;
   ExpertShape& expert = shape.expert;
@@ -104,9 +105,9 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
   expert.dispatcher = gathers ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
 }
 
-/// What a framework does whatever the keys say.
-/// Forms of an operand that FP8 products need: Hopper's multiply rows by rows alone, those of devices with MXFP8 either
-/// (Transformer Engine, is_non_tn_fp8_gemm_supported), where blocks of an operand's own scales do not run along it.
+/// Forms of an operand that FP8 products need, whatever the keys say. Hopper's FP8 products are TN only (rows
+/// by rows). So are those of MXFP8 devices if an operand's block scales do not run along it (Transformer
+/// Engine, is_non_tn_fp8_gemm_supported).
 int fp8_forms(const MachineConfig& machine, Fp8Recipe recipe) {
   const HardwareProfile* hardware = find_hardware_preset(machine.hardware);
   const bool one_scale = recipe == Fp8Recipe::delayed || recipe == Fp8Recipe::tensorwise;
@@ -144,7 +145,7 @@ void set_framework(const RunConfig& config, const cluster::Software& framework, 
   if (shape.data == 1) shape.zero = 0;
 }
 
-/// What overlaps where the configuration does not say: what a framework does, and what plumbline's own step does.
+/// Default overlap where the configuration is silent: the framework's, or that of plumbline's own step.
 void set_overlap(const RunConfig& config, const cluster::Software* framework, StageShape& shape) {
   const bool sharded_gradients = shape.zero >= 2;
   shape.overlap_grad_reduce = config.parallel.overlap_grad_reduce.value_or(
@@ -156,7 +157,7 @@ void set_overlap(const RunConfig& config, const cluster::Software* framework, St
   shape.hides_shared_expert = framework == nullptr && config.parallel.moe_shared_expert_overlap;
 }
 
-/// What every stage has in common.
+/// Fields common to all stages.
 StageShape common_shape(const RunConfig& config, const cluster::Software* framework) {
   const ModelConfig& model = config.model;
   const int t = config.parallel.tensor;
@@ -251,7 +252,8 @@ StageShape common_shape(const RunConfig& config, const cluster::Software* framew
   return shape;
 }
 
-/// Of the `count` layers from the model's layer `first` on. A window that holds the whole sequence is none.
+/// Windows of `count` layers from the model's layer `first` on. A window over the whole sequence counts as
+/// none.
 std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
   std::vector<AlikeLayers> windows;
   const ModelConfig& model = config.model;
@@ -289,13 +291,13 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
   return shapes;
 }
 
-/// Where modules look tokens up; `here`: the embedding is on the same rank.
+/// Places the token lookups of MTP modules; `here`: the embedding is on the same rank.
 void place_lookups(bool here, StageShape& shape) {
   shape.shared_lookup = shape.own_modules() > 0 && here;
   shape.embedding_copy = shape.own_modules() > 0 && !here && !shape.tied;
 }
 
-/// Whether the first stage has I and W: its first backward says so.
+/// True if the first stage has I and W, as its first backward shows.
 bool splits_backward(const Schedule& schedule) {
   for (const Action& action : schedule.actions[static_cast<std::size_t>(schedule.rank_of_stage.front())]) {
     if (action.stage != 0) continue;

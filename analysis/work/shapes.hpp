@@ -13,8 +13,8 @@
 
 namespace plumbline {
 
-/// What a stage has to do with the other model of a distillation (bench/training/distillation.md). The same
-/// on the student's and on the teacher's stage.
+/// Part of a stage in distillation with another model (bench/training/distillation.md). The same on the
+/// student's and on the teacher's stage.
 struct DistillationShape {
   bool on = false;      // there is a teacher
   bool joint = false;   // teacher and student travel in one message per hop
@@ -48,25 +48,26 @@ struct AlikeLayers {
   friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
 };
 
-/// How many rows a layer's experts have where the routing is known.
+/// Rows of a layer's experts under a known routing.
 struct KnownRows {
   std::int64_t sent = 0;  // N: of the rank's own tokens
-  std::int64_t here = 0;  // N': of its own experts, where they are spread over ranks
+  std::int64_t here = 0;  // N': of its own experts, if they are spread over ranks
   friend bool operator==(const KnownRows&, const KnownRows&) = default;
 };
 
-/// Experts of a layer on one rank, where they are spread over ranks (Megatron-LM; arXiv:2504.14960; of plumbline's own step
-/// bench/training/expert_parallel.md): `tensor` ranks share an expert, `ranks` sets of them have the experts of a layer,
-/// `copies` of these are alike.
+/// Experts of a layer on one rank, if they are spread over ranks (Megatron-LM; arXiv:2504.14960; plumbline's
+/// own step: bench/training/expert_parallel.md). An expert is sharded over `tensor` ranks. `ranks` such sets
+/// hold the experts of a layer, and `copies` of these are replicas.
 struct ExpertShape {
   int ranks = 1;
   int tensor = 1;
   int copies = 1;
   bool sharded = false;  // their optimizer states, over the copies of an instance
-  int state_shards = 1;  // those copies; 1 where states are not sharded
+  int state_shards = 1;  // those copies; 1 if states are not sharded
   std::int64_t local =
       0;  // experts of a rank; 0: none, or all of them on every rank and cut as plumbline cuts them
-  /// Of plumbline's step: experts are cut regardless of tensor ranks, and whose tokens go to each other's experts.
+  /// plumbline's step: experts are sharded independently of tensor ranks, and ranks of one expert group
+  /// exchange tokens.
   bool folded = false;
   int group = 1;
   std::int64_t sent = 0;  // tokens of this rank that are given to experts
@@ -82,9 +83,9 @@ struct ExpertShape {
   friend bool operator==(const ExpertShape&, const ExpertShape&) = default;
 };
 
-/// What of another framework's step is captured as CUDA graphs, as parts of the launches.
+/// Share of launches that another framework captures as CUDA graphs, by part.
 struct Graphs {
-  double layer = 0;   // of a layer without a mixture's routing and experts
+  double layer = 0;   // of a layer without an MoE layer's routing and experts
   double router = 0;  // of the routing
   bool step = false;  // everything
   friend bool operator==(const Graphs&, const Graphs&) = default;
@@ -105,16 +106,16 @@ struct StageShape {
   std::int64_t ffn = 0;       // F
   std::int64_t fc1 = 0;       // f: 2F with a gate, else F
   std::int64_t experts =
-      0;  // E, of a mixture (bench/training/mixtures.md), whose F is that of an expert; 0: none
+      0;  // E, of an MoE model (bench/training/mixtures.md), whose F is that of an expert; 0: none
   std::int64_t choices = 0;  // T·k: of the tokens
   std::int64_t choice_rows =
-      0;  // N: rows at experts that those of the tokens that it sends become, as many but for a capacity
+      0;  // N: rows at experts for the tokens that it sends, equally many without a capacity
   std::int64_t capacity = 0;      // rows of an expert at most; 0: any number
   bool padded = false;            // and always
   std::int64_t row_multiple = 1;  // which they are filled up to: 16 in FP8, of plumbline's step
-  std::int64_t shared = 0;        // Fs: of a mixture's shared expert; 0: none
+  std::int64_t shared = 0;        // Fs: of an MoE layer's shared expert; 0: none
   bool shared_gated = true;       // its results are weighted by a gate
-  std::int64_t dense_layers = 0;  // of a mixture: how many of the stage's first layers have no experts
+  std::int64_t dense_layers = 0;  // MoE models: number of the stage's first layers without experts
   std::int64_t dense_ffn = 0;     // F of those
   bool global_balance =
       false;                 // tokens of every expert are counted over all copies, micro-batch by micro-batch
@@ -162,7 +163,7 @@ struct StageShape {
   bool loss_in_fp32 = false;       // the loss works on an fp32 copy of 16-bit logits
   bool fp8 = false;                // linear layers in FP8 (bench/training/fp8.md)
   bool fp8_tensorwise = false;     // scales belong to tensors, no history is kept
-  bool framework_fp8 = false;      // the same of another framework's step, whose fp8 is false
+  bool framework_fp8 = false;      // the same for another framework's step, whose fp8 is false
   Graphs graphs;                   // of another framework's step
   bool fp8_weights = false;        // which holds and gathers weights of layers in FP8
   bool fp4 = false;                // the same with operands of 4 bits instead (NVFP4)
@@ -188,7 +189,7 @@ struct StageShape {
   std::int64_t recompute_layers = 1;  // full recomputation: layers of a group
   RecomputeModules recomputed;        // selective recomputation of plumbline's own step
   std::int64_t offloaded =
-      0;  // of the stage's first layers: what they keep is on the host until the backward
+      0;  // of the stage's first layers: their activations are on the host until the backward
   std::int64_t adapter_rank = 0;  // LoRA: r of the adapters, which alone train; 0: everything trains
   LoraTargets adapted = LoraTargets::attention;
   std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
@@ -200,19 +201,20 @@ struct StageShape {
   int head_ranks = 1;  // of them, those that exchange heads with each other; the rest is a ring
   bool cp_load_balance = true;
   double attention_share = 1;  // of packed documents' pairs of tokens in whole sequences'
-  /// Whose training step it is; nullptr: plumbline's own, of which everything else here speaks.
+  /// Framework of the training step; nullptr: plumbline's own, which everything else here describes.
   const cluster::Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
-  std::int64_t prediction_modules = 0;  // on the last stage, for further tokens (bench/training/mtp.md)
+  std::int64_t prediction_modules = 0;  // MTP modules on the last stage (bench/training/mtp.md)
   bool embedding_copy = false;          // which look them up in a copy of the embedding, of no other use
   bool shared_lookup = false;           // or in the embedding of a first stage on the same rank
   ExpertShape expert;
   std::vector<KnownRows>
-      known_rows;  // by layer of the stage, then by module, of plumbline's step where the routing is known; else empty
+      known_rows;  // by layer of the stage, then by module, of plumbline's step with a known routing; else
+                   // empty
   std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
 
-  /// Which parameters are here, and whether the lookup is a part of F and the output layer of F and B.
+  /// Parameters held here; they decide whether the lookup is a part of F and the output layer of F and B.
   bool holds_embedding() const { return vocabulary.split ? vocabulary.carries : first; }
   bool holds_output() const {
     return vocabulary.split ? vocabulary.carries && !tied : last && !shared_output;
@@ -223,26 +225,28 @@ struct StageShape {
   bool gathers_in_first_forward() const {
     return framework == nullptr && overlap_param_gather && (zero == 1 || zero == 2);
   }
-  /// Of plumbline's own step (bench/training/instances.md): whether what an instance of the optimizer has reduced is summed
-  /// between several, in how many pieces units are cut with ZeRO, and the group that has them.
+  /// plumbline's own step (bench/training/instances.md). True with several optimizer instances, across which
+  /// reduced gradients are also summed. pieces(): pieces that ZeRO cuts units into; piece_group(): the ranks
+  /// that hold them.
   bool has_instances() const { return framework == nullptr && optimizer_instances > 1; }
   int pieces() const { return has_instances() ? data / optimizer_instances : data; }
   Group piece_group() const { return has_instances() ? Group::optimizer_instance : Group::data; }
-  /// The first use of a unit in a step gathers it from all ranks, later ones among fewer (bench/training/hpz.md).
+  /// The first use of a unit in a step gathers it from all ranks, later ones from fewer
+  /// (bench/training/hpz.md).
   bool keeps_secondary_shards() const { return secondary_shards > 1; }
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
   bool parallel() const { return block != Block::sequential; }
   bool mixture() const { return experts > 0; }
-  /// Of a mixture's layer, on this rank.
+  /// MoE layer, on this rank.
   std::int64_t local_experts() const { return spreads_experts() ? expert.local : experts; }
-  /// Rows of an expert that so many tokens have chosen (Megatron-LM, apply_router_token_dropping).
+  /// Rows of an expert that `chosen` tokens have chosen (Megatron-LM, apply_router_token_dropping).
   std::int64_t rows_of_expert(std::int64_t chosen) const {
     std::int64_t kept = chosen;
     if (capacity > 0) kept = padded ? capacity : std::min(chosen, capacity);
     return (kept + row_multiple - 1) / row_multiple * row_multiple;
   }
-  /// What a rank holds and sends depends on which experts its tokens go to.
+  /// True if a rank's memory and messages depend on the experts that its tokens choose.
   bool depends_on_routing() const {
     return mixture() && framework == nullptr && !padded &&
            (capacity > 0 || row_multiple > 1 || spreads_experts());
@@ -256,19 +260,21 @@ struct StageShape {
   /// Choices of the tokens that a rank sends, and the rows that go out: one for every slice of the expert.
   std::int64_t sent_choices() const { return exchanges_rows() ? expert.sent * expert.chosen : choices; }
   std::int64_t sent_rows() const { return choice_rows * (folds_experts() ? expert.tensor : 1); }
-  /// Where experts are cut on their own their results are summed with those of a shared expert, if any, over tensor ranks.
+  /// With separate expert sharding, results are summed with those of a shared expert, if any, over tensor
+  /// ranks.
   bool sums_experts_apart() const { return folds_experts() && tensor > 1; }
   bool latent() const { return kv_rank > 0; }
   /// Modules of plumbline's own step, and elements of the matrix that makes the input of each.
   std::int64_t own_modules() const { return framework == nullptr ? prediction_modules : 0; }
   std::int64_t join_elements() const { return 2 * hidden * hidden / tensor; }
-  /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by side.
+  /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by
+  /// side.
   std::int64_t values() const { return latent() ? heads * value_dim : k; }
   std::int64_t attended() const { return latent() ? heads * value_dim : q; }
   std::int64_t qkv() const { return q + k + values(); }
-  /// Of latent attention: width of what queries, keys and values are made from, with the keys' rotated elements; and of
-  /// the keys' other elements.
-  /// The input of the queries' product: compressed, or what the first norm gave.
+  /// Latent attention: width of the compressed input of queries, keys and values with the keys' rotated
+  /// elements, and width of the keys' other elements. Input of the query product: compressed, or the first
+  /// norm's output.
   std::int64_t query_width() const { return query_rank > 0 ? query_rank : hidden; }
   std::int64_t compressed() const { return query_rank + kv_rank + rotated; }
   std::int64_t own_keys() const { return heads * (head_dim - rotated); }
@@ -282,18 +288,18 @@ struct StageShape {
   std::int64_t norm_elements() const {
     return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0) + query_rank + kv_rank;
   }
-  /// Tokens of the pieces that sequences are cut into for their ranks, two for each; all of a sequence without.
+  /// Tokens of a context-parallel chunk, two chunks per rank; all of a sequence without.
   std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
-  /// Ranks, or groups that have exchanged heads, whose keys and values go round a ring; and the tokens of a piece of such
-  /// a group, which are pieces of its ranks one after the other.
+  /// Size of the K/V ring: CP ranks, or groups that exchanged heads. Then the tokens of a group's piece,
+  /// which are the pieces of its ranks one after the other.
   int ring() const { return context / head_ranks; }
   std::int64_t ring_chunk() const { return chunk() * head_ranks; }
-  /// Which of 2·`ranks` pieces of a sequence that so many share rank `rank` has as its earlier (0) or later (1).
+  /// Index, among 2·`ranks` pieces of a sequence, of the earlier (0) or later (1) piece of rank `rank`.
   std::int64_t piece_of(int ranks, int rank, int place) const {
     if (!cp_load_balance) return std::int64_t{2} * rank + place;
     return place == 0 ? rank : std::int64_t{2} * ranks - 1 - rank;
   }
-  /// Of the stage's layer `layer`, as in AlikeLayers.
+  /// Window of the stage's layer `layer`, as in AlikeLayers.
   std::int64_t window_of(std::int64_t layer) const;
   /// The stage as if the feed-forward layers of all its layers were like that of layer `layer`.
   StageShape like_layer(std::int64_t layer) const;
@@ -309,17 +315,19 @@ struct StageShape {
   }
   std::int64_t e() const { return size_of(type); }
   std::int64_t g() const { return size_of(grad_type); }
-  /// Type of the partial sums of tensor ranks, and whether they are rounded into the storage type.
+  /// Type of the partial sums of tensor ranks: fp32, rounded into the storage type afterwards, or the storage
+  /// type.
   DType sum_type() const { return sums_in_fp32 ? DType::fp32 : type; }
   bool rounds_sums() const { return size_of(sum_type()) > e(); }
   friend bool operator==(const StageShape&, const StageShape&) = default;
 };
 
-/// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws InputError
-/// with the known names.
+/// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws
+/// InputError with the known names.
 const cluster::Software* framework_of(const RunConfig& config);
 
-/// Why a framework's mixture of experts is not predicted, or empty: who has none, and sharded gradients.
+/// Reason why a framework's MoE model is not predicted, or empty: software without one, and sharded
+/// gradients.
 std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const cluster::Software& framework);
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
@@ -327,7 +335,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
 /// The same with a framework's traits instead of the named one's.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
                                      const cluster::Software* framework);
-/// The run of the teacher, which must be there, as if it were the model: what its shapes and its routing are of.
+/// Run of the teacher (which must exist) as if it were the model: the basis of its shapes and its routing.
 RunConfig evaluated_teacher(const RunConfig& config);
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
 /// FP8. Empty without one.
@@ -345,12 +353,13 @@ struct StageParameters {
   std::int64_t output = 0;  // output layer; 0 when it is the embedding itself
   std::int64_t total() const { return layers + embedding + positions + embedding_norm + final_norm + output; }
 };
-/// Of a layer on one rank: experts that are spread over ranks.
+/// Elements of a layer's expert matrices on one rank, with experts spread over ranks.
 std::int64_t spread_expert_matrices(const StageShape& shape);
-/// Of a layer on one tensor rank; of a mixture the router and all experts, or those of the rank. Where a stage's layers differ
-/// (dense_layers), of those with experts; StageShape::like_layer tells them apart.
+/// Feed-forward elements of a layer on one tensor rank; in MoE layers the router and all experts, or the
+/// rank's own. Where a stage's layers differ (dense_layers), those of an MoE layer; StageShape::like_layer
+/// tells them apart.
 std::int64_t feed_forward_matrices(const StageShape& shape);
-/// Of its queries, keys and values.
+/// Elements of its QKV matrices.
 std::int64_t qkv_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);
 StageParameters parameters_of(const StageShape& shape);

@@ -14,7 +14,7 @@ bool differ_in_place_only(const StageShape& a, const StageShape& b) {
   return there == b;
 }
 
-/// Of kinds that are known by their first member the one of this member; it is the first of another where none is.
+/// Index of the kind whose first member is like `member`; a new kind with this first member if there is none.
 template <class Member, class Alike>
 std::size_t kind_of(const Member& member, std::vector<Member>& firsts, const Alike& alike) {
   // Neighbours are mostly alike.

@@ -1,4 +1,4 @@
-// Stages that differ only in where they stand, and ranks that hold such stages: what is true of one is true of all.
+// Equivalence classes of stages that differ only in their position, and of ranks that hold such stages.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace plumbline {
 
-/// The stages of a schedule by kind: those of a kind differ in nothing but `stage` and `route`. Ranks of a kind hold
+/// The stages of a schedule by kind: those of a kind differ only in `stage` and `route`. Ranks of a kind hold
 /// stages of the same kinds in the same order.
 struct StageKinds {
   StageKinds(std::vector<StageShape> all, const Schedule& schedule);

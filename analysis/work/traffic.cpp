@@ -110,8 +110,8 @@ class RankCounter {
   }
 
  private:
-  /// Messages of one kind that leave a stage; without explicit transfers every result that another rank uses is
-  /// one.
+  /// Messages of one kind that leave a stage; without explicit transfers every result that another rank uses
+  /// is one.
   std::int64_t sent(int stage, Payload payload) const {
     const auto of = [&](ActionType type) {
       return times_[static_cast<std::size_t>(stage)][static_cast<std::size_t>(type)];

@@ -1,4 +1,4 @@
-// How much every rank sends in one training step, from the configuration and the schedule alone.
+// Bytes that every rank sends in one training step, from the configuration and the schedule alone.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace plumbline {
 
-/// What each world rank's communicator counts (core/run/traffic.hpp) in one training step:
-/// messages between stages on different ranks, and the collectives of every group as whole buffers; a group
-/// of one is not counted. The trainer's own control traffic (losses, barriers, clocks) is not part of it. A
-/// schedule without explicit transfers sends after every F, and after every B and I.
+/// Counters of each world rank's communicator (core/run/traffic.hpp) in one training step. They are messages
+/// between stages on different ranks, and the collectives of every group as whole buffers. A group of one is
+/// not counted, nor is the trainer's control traffic (losses, barriers, clocks). A schedule without explicit
+/// transfers sends after every F, and after every B and I.
 std::vector<Traffic> predict_traffic(const RunConfig& config, const RepeatedSchedule& step);
-/// The same by pipeline rank: one for all its ranks where they are alike, else one per data rank. Tensor ranks
-/// always are.
+/// The same by pipeline rank: one entry if all its ranks are alike, else one per data rank. Tensor ranks
+/// always are alike.
 std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& config,
                                                            const RepeatedSchedule& step);
 
@@ -37,10 +37,10 @@ double data_parallel_ring_elements(int zero_stage, double parameters, int data, 
                                    double gathers = 2);
 
 /// Tensor-parallel elements that a rank sends in a ring for one layer and micro-batch, forward and backward
-/// together, of tensors of `stream` = s·b·h elements over `tensor` ranks (Megatron-LM, arXiv:1909.08053 §3;
-/// Korthikanti et al., arXiv:2205.05198 §4.2.2): without sequence parallelism four all-reduces, 8(t-1)/t;
-/// with it six all-gathers and four reduce-scatters, 10(t-1)/t: the backward gathers its inputs again for the
-/// weight gradients, which Korthikanti overlaps.
+/// together, of tensors of `stream` = s·b·h elements over `tensor` ranks (Megatron-LM, arXiv:1909.08053
+/// §3; Korthikanti et al., arXiv:2205.05198 §4.2.2). Without sequence parallelism four all-reduces,
+/// 8(t-1)/t. With it six all-gathers and four reduce-scatters, 10(t-1)/t: the backward gathers its inputs
+/// again for the weight gradients, which Korthikanti overlaps.
 double tensor_parallel_ring_elements(bool sequence_parallel, double stream, int tensor);
 
 }  // namespace plumbline

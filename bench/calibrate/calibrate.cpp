@@ -59,7 +59,7 @@ void sign(Calibration& calibration) {
   calibration.cpu = here.cpu;
 }
 
-/// How long it took, how steady the machine was, and what could not be settled.
+/// Duration, steadiness of the machine, and unsettled figures.
 std::string about(const Calibration& calibration) {
   std::string text = fmt::format(
       "[calibrate] {:.0f} s; moved meanwhile: compute {:.0f} %, memory {:.0f} %, bandwidth {:.0f} %, "

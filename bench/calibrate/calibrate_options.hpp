@@ -1,4 +1,4 @@
-// What calibration is asked for.
+// Options of a calibration.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@ struct CalibrateOptions {
   std::string out;       // profile file; empty: the profile goes to stdout
   bool quiet = false;    // no progress on stderr
   std::string hardware;  // backend cuda: the accelerator or profile whose constants are kept
-  /// Set on the ranks that calibration starts under mpirun, by hidden options that the command line passes through:
-  /// "looks" (at operators), "messages", "host" or "cold" (calls), with backend cuda "operators" or "device"; for looks, how long they may take, the number of the round, and a
-  /// file of what is known.
+  /// Set on the ranks that calibration starts under mpirun, by hidden options that the command line passes
+  /// through: "looks" (at operators), "messages", "host" or "cold" (calls), with backend cuda "operators" or
+  /// "device". For looks also the time limit, the number of the round, and a file of known figures.
   std::string part;
   double seconds = 60;
   int round = 0;

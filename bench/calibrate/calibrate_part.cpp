@@ -21,7 +21,7 @@
 namespace plumbline::calibration {
 namespace {
 
-constexpr std::size_t kLargestPart = std::size_t{256} << 20;  // bytes of what a part writes
+constexpr std::size_t kLargestPart = std::size_t{256} << 20;  // bytes of a part's output
 
 /// The rate of a product that stays in the caches, from calls of a twentieth of a second.
 FlopsPerSecond product_rate(Operators& operators, DType type) {
@@ -48,7 +48,7 @@ void measure_product_rates(HardwareProfile& profile) {
   profile.peak_16bit = product_rate(*operators, DType::bf16);
 }
 
-/// What allocation and the training code cost, apart from the operators.
+/// Overheads of allocation and of the training code, apart from the operators.
 void measure_overheads(HardwareProfile& profile) {
   profile.allocation = measure_allocation();
   const HostTime host = measure_host_time(profile.allocation);

@@ -9,14 +9,14 @@
 
 namespace plumbline::calibration {
 
-/// A profile that holds nothing but what a part measures: how parts report.
+/// A profile with only the figures of a part: the form of its report.
 HardwareProfile part_profile();
 
-/// The body of a rank of a part: "looks" (a round over all cells, or with --known what is not settled), "messages"
-/// or "host". Returns the exit code.
+/// The body of a rank of a part: "looks" (a round over all cells, or with --known the unsettled ones),
+/// "messages" or "host". Returns the exit code.
 int run_part(const CalibrateOptions& options);
 
-/// Starts `ranks` ranks of a part, its name and further options, and returns what they wrote. Throws Error.
+/// Starts `ranks` ranks of a part, its name and further options, and returns their output. Throws Error.
 std::string launch_part(const std::vector<std::string>& part, int ranks, bool quiet);
 
 }  // namespace plumbline::calibration

@@ -1,4 +1,4 @@
-// How far calibration is.
+// Progress of a calibration.
 #pragma once
 
 #include <chrono>
@@ -10,12 +10,12 @@ namespace plumbline::calibration {
 class CalibrateProgress {
  public:
   explicit CalibrateProgress(bool quiet);
-  /// `what` is a literal, `share` of it is done.
+  /// `what` is a literal, `share` the finished part of it.
   void show(const char* what, double share);
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// Of this part, at the pace that it has had.
+  /// Time left for this part, at its pace so far.
   std::string left(double share) const;
 
   bool quiet_;

@@ -12,9 +12,10 @@ namespace {
 constexpr double kLookSeconds = 1e-3;
 constexpr std::size_t kFewest = 3;
 constexpr double kLongLook = 2.5e-3;  // seconds of calls after which fewer than kFewest are enough
-/// Calls are timed in batches of this length: what a call leaves in the caches, others pay for when they put it back.
+/// Calls are timed in batches of this length: later calls pay for the cache lines that a call leaves dirty.
 constexpr double kBatchSeconds = 60e-6;
-/// Reading the processor's clock is a system call; shorter calls are rarely interrupted, and the median ignores it.
+/// Reading the processor's clock is a system call; shorter calls are rarely interrupted, and the median
+/// ignores it.
 constexpr double kLongCallSeconds = 200e-6;
 
 /// Time this thread has spent on a processor.

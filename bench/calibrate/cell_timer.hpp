@@ -12,20 +12,20 @@ class CellTimer {
  public:
   CellTimer(Operators& operators, Pools& pools) : operators_(operators), pools_(pools) {}
 
-  /// Lays out the cell's operands and calls it once, so that primitives are made and pages are there. Calls begin
-  /// with number `first`: beyond the caches every cell begins elsewhere, the beginning has just been used by the cell
-  /// before.
+  /// Lays out the cell's operands and calls it once, so that primitives are made and pages are there. Calls
+  /// begin with number `first`: beyond the caches every cell begins at another place, because the cell before
+  /// has just used the beginning.
   void begin(const Cell& cell, std::int64_t first);
   /// One more call, not timed.
   void call() { call_(next_++); }
   /// Seconds per call: the median of calls during about kLookSeconds, at least kFewest of them (one, where a
-  /// call takes longer than all that). Long calls are timed in processor time, so that what else runs on the machine
-  /// does not count.
+  /// call takes longer than that). Long calls are timed in processor time, so that other programs on the
+  /// machine do not count.
   double look();
-  /// Whether calls are long enough for it.
+  /// True if calls are long enough for it.
   bool on_processor_clock() const { return processor_clock_; }
-  /// As look(), but the mean of calls that are timed in processor time: with the moments in which this processor does something
-  /// else, or less, as a step has them.
+  /// As look(), but the mean of calls timed in processor time, including moments in which this processor does
+  /// something else, or less, as in a step.
   double usual();
 
  private:

@@ -20,12 +20,12 @@ constexpr int kTag = 1;
 constexpr int kStop = -1;
 constexpr int kHome = -2;
 constexpr int kMessage = -3;    // rank 1 echoes
-constexpr int kProcessor = -4;  // all say what they have used
+constexpr int kProcessor = -4;  // all report their processor time
 constexpr int kRoundTrips = 200;
 constexpr int kMessageBytes = 4096;
 constexpr auto kNap = std::chrono::microseconds(200);
 
-/// Whether rank 0 has something to say.
+/// True if a message of rank 0 has arrived.
 bool called() {
   int there = 0;
   check_mpi(MPI_Iprobe(0, kTag, MPI_COMM_WORLD, &there, MPI_STATUS_IGNORE), "MPI_Iprobe");

@@ -23,9 +23,10 @@ class Followers {
   void start();
   /// Returns when none of them does any more: they sleep.
   void stop();
-  /// Of one message of 4 KiB to rank 1, half of the median round trip; NaN without one. They sleep before and after.
+  /// Time of one message of 4 KiB to rank 1, half of the median round trip; NaN without one. They sleep
+  /// before and after.
   double message_seconds();
-  /// What all of them have spent on processors since they began.
+  /// Processor time of all of them since they began.
   double processor_seconds();
 
  private:
@@ -35,7 +36,7 @@ class Followers {
   int count_ = 0;
 };
 
-/// What every other rank does until rank 0 is through.
+/// Loop of every other rank until rank 0 is done.
 void follow(const std::vector<Cell>& cells);
 
 }  // namespace plumbline::calibration

@@ -101,8 +101,8 @@ double outside_of(const RunConfig& config, Operators& operators) {
   return outside.outside(result.step_times);
 }
 
-/// How many times the cost that is 1 in `unit` comes in a step of the model of time; everything else takes next to
-/// nothing.
+/// Number of times that the cost that is 1 in `unit` occurs in a step of the time model; everything else
+/// takes next to nothing.
 double count_in_step(const RunConfig& config, Seconds HardwareProfile::*cost) {
   HardwareProfile unit;
   unit.processors = 1;
@@ -112,14 +112,14 @@ double count_in_step(const RunConfig& config, Seconds HardwareProfile::*cost) {
   return predict(config, schedule_for(config), unit).time.step.value;
 }
 
-/// One configuration: how often each cost comes, and what the host took without allocations.
+/// One configuration: the count of each cost, and the host's time without allocations.
 struct Sample {
   double calls = 0;
   double actions = 0;
   double seconds = 0;
 };
 
-/// What the clock around an operator adds to the time outside of it: the least of several looks.
+/// Overhead of the clock around an operator in the time outside of it: the least of several samples.
 double clock_cost(Operators& operators) {
   constexpr int kCalls = 4000;
   constexpr int kLooks = 9;

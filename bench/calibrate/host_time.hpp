@@ -1,4 +1,4 @@
-// What the training step spends between operators.
+// Host time of the training step between operators.
 #pragma once
 
 #include "analysis/hardware/hardware.hpp"
@@ -6,7 +6,7 @@
 
 namespace plumbline::calibration {
 
-/// What it takes to take one tensor from the arena and give it back.
+/// Time to take one tensor from the arena and return it.
 Seconds measure_allocation();
 
 struct HostTime {
@@ -15,14 +15,15 @@ struct HostTime {
   Seconds step;    // on top of that, per step
 };
 
-/// Runs steps of the real training code on one rank, on models of hidden size 16, and takes away what passes inside
-/// operators. Of the rest, what grows with the layers belongs to calls, what grows with the micro-batches beyond
-/// that to actions, and what is left to the step. `allocation`: of one tensor, which is known.
+/// Runs steps of the real training code on one rank, on models of hidden size 16, and subtracts the time
+/// inside operators. Of the rest, calls get the part that grows with the layers. Actions get the part that
+/// grows further with the micro-batches; the step gets the remainder. `allocation`: of one tensor, which is
+/// known.
 HostTime measure_host_time(Seconds allocation);
 
-/// What a call takes in a step beyond its time in `profile`'s tables, where the same call is repeated: code and operands
-/// that other operators have pushed out of the nearest caches. From the same tiny steps, which are nothing but calls;
-/// what the deeper one takes longer than predicted, per call. Not negative.
+/// Extra time of a call in a step over its time in `profile`'s tables, where the same call is repeated. In a
+/// step, other operators have pushed code and operands out of the nearest caches. From the same tiny steps,
+/// which are nothing but calls: the deeper one's excess over the prediction, per call. Not negative.
 Seconds measure_cold_call(const HardwareProfile& profile);
 
 }  // namespace plumbline::calibration

@@ -15,8 +15,8 @@
 namespace plumbline::calibration {
 namespace {
 
-/// In an order of its own, but many of a type in a row: another type clears the pools. Where the time may be up before all
-/// are through, a part of either type comes first.
+/// Shuffled order, with many of a type in a row, because another type clears the pools. If the time may run
+/// out, a part of either type comes first.
 std::vector<std::size_t> order_of(const std::vector<Cell>& cells, const LookPlan& plan) {
   const std::size_t parts = plan.known.empty() ? 1 : 6;
   const std::size_t in_part = cells.size() / parts + 1;

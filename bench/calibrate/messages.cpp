@@ -159,7 +159,7 @@ MessageTimes measure_messages() {
     for (const CollectiveKind kind : kTimedCollectives) {
       for (const DType type : {DType::fp32, DType::bf16}) {
         for (const bool started : {false, true}) {
-          // A gather only copies bytes, of whatever type: the curve of fp32, two entries before.
+          // A gather only copies bytes, of any type: the curve of fp32, two entries before.
           const bool copied = kind == CollectiveKind::all_gather && type == DType::bf16;
           Curve curve = copied ? times.collectives[times.collectives.size() - 2].seconds
                                : collective_curve(communicator, kind, type, started, buffer.data());

@@ -14,7 +14,7 @@ struct NoiseOptions {
   bool rank = false;   // set on the ranks that the command starts, by a hidden option
 };
 
-/// One second of this machine. Times are of one call, NaN where something is not known.
+/// One second of this machine. Times are of one call, NaN if something is not known.
 struct NoiseSample {
   double second = 0;        // since the beginning
   double gemm_alone = 0;    // a matrix product while the other processors are idle, s
@@ -45,11 +45,12 @@ inline constexpr NoiseColumn kNoiseColumns[] = {{"gemm_alone_s", &NoiseSample::g
 /// Title line and one line per sample: the second, then kNoiseColumns.
 std::string to_csv(const std::vector<NoiseSample>& samples);
 
-/// What to_csv() wrote; an empty field is NaN. Throws InputError.
+/// Parses the output of to_csv(); an empty field is NaN. Throws InputError.
 std::vector<NoiseSample> parse_noise_csv(const std::string& csv);
 
-/// A few lines for people. Of every time: its median, the middle nine tenths, drift (last fifth against the first) and bursts
-/// (seconds above 1.2 times the median); the shares; and which of them move together (a correlation beyond ±0.5).
+/// Summary text. For every time: its median, the middle nine tenths, drift (last fifth against the first) and
+/// bursts (seconds above 1.2 times the median); the shares; and which of them move together (a correlation
+/// beyond ±0.5).
 std::string noise_summary(const std::vector<NoiseSample>& samples);
 
 /// Looks at the machine every second and writes the CSV when the time is up. Returns the exit code; throws

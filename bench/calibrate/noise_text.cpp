@@ -30,7 +30,7 @@ double quantile(const std::vector<double>& values, double share) {
   return value_at(values, static_cast<std::size_t>(share * static_cast<double>(values.size() - 1)));
 }
 
-/// Pearson's; NaN where one of both does not move.
+/// Pearson's; NaN if one of both does not move.
 double correlation(const std::vector<NoiseSample>& samples, const NoiseColumn& a, const NoiseColumn& b) {
   double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
   for (const NoiseSample& sample : samples) {

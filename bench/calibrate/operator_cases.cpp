@@ -65,7 +65,7 @@ class Collector {
     return memory_->on_device ? memory_->on_device->matrix(rows, cols, type)
                               : make(rows, cols, type, memory_->on_host);
   }
-  /// `operands`: what is read or written once per call, an operand that is both listed twice.
+  /// `operands`: operands read or written once per call; one that is both is listed twice.
   void add(const char* name, const std::vector<Matrix>& operands, std::function<void()> run,
            Flops flops = {}) {
     Bytes bytes;

@@ -1,4 +1,4 @@
-// The operators of a decoder layer as calls that can be repeated, with what each moves and computes: for
+// The operators of a decoder layer as repeatable calls, with the bytes and operations of each: for
 // micro-benchmarks and for calibration.
 #pragma once
 
@@ -36,7 +36,8 @@ struct OperatorCase {
 };
 
 /// Every operator but gemm, over operands of its own that live as long as the cases. `operators` must outlive
-/// them. With `device`, which must outlive them, too, the operands lie in memory of that source until the last case goes.
+/// them. With `device`, which must outlive them too, the operands lie in memory of that source until the last
+/// case is destroyed.
 std::vector<OperatorCase> operator_cases(Operators& operators, const OperatorShape& shape,
                                          MemorySource* device = nullptr);
 
@@ -55,19 +56,19 @@ struct ProductShape {
 /// Matrices for a product, random numbers in them; the scales of FP8 ones are 1.
 Gemm product_operands(const ProductShape& shape, std::vector<std::vector<std::byte>>& memory);
 
-/// Operands in device memory, released with their owner. Numbers as product_operands() has them, a block of which is made on the
-/// host and copied on the device.
+/// Operands in device memory, released with their owner. Numbers as in product_operands(): a block of them is
+/// made on the host and copied on the device.
 class DeviceOperands {
  public:
-  /// Both must outlive it.
+  /// `operators` and `memory` must outlive it.
   DeviceOperands(Operators& operators, MemorySource& memory) : operators_(operators), memory_(memory) {}
   ~DeviceOperands();
   DeviceOperands(const DeviceOperands&) = delete;
   DeviceOperands& operator=(const DeviceOperands&) = delete;
 
-  /// Numbers of about 1; ids below 4096 where the type is int32.
+  /// Numbers of about 1; ids below 4096 if the type is int32.
   Matrix matrix(std::int64_t rows, std::int64_t cols, DType type);
-  /// Of a product; the scales of FP8 ones are 1.
+  /// Operands of a product; the scales of FP8 ones are 1.
   Gemm product(const ProductShape& shape);
 
  private:

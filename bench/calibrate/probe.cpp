@@ -19,7 +19,8 @@
 namespace plumbline::calibration {
 namespace {
 
-/// Which cell: the beginning of its key, sizes, and working set. Most of the time of those `from_memory` is waiting for it.
+/// Cell of a probe: the beginning of its key, sizes, and working set. Cells `from_memory` mostly wait for
+/// memory.
 struct ProbeCell {
   std::string_view key;
   std::array<double, 3> at;
@@ -42,7 +43,7 @@ constexpr ProbeCell kProbeCells[] = {
     {"weight_gradient", {16, 1024, 256}, 2, true},
     {"adam", {1 << 21, 1, 1}, 1, true},
 };
-/// Cells that wait less for memory say nothing about it.
+/// Cells that wait less for memory do not show its speed.
 constexpr double kLeastWait = 1.25;                           // times as long as with operands in caches
 constexpr std::int64_t kMessageSizes[] = {1 << 12, 1 << 18};  // bytes, sizes of calibration
 
@@ -79,14 +80,14 @@ double read(const std::vector<OperatorTimes>& list, const Cell& cell, std::size_
   return -1;
 }
 
-/// How far apart calibration's looks at a size were; 0 where it does not say.
+/// Spread of calibration's samples at a size; 0 where unknown.
 double spread_at(const Curve& curve, std::int64_t bytes) {
   const auto size = std::find(curve.sizes.begin(), curve.sizes.end(), static_cast<double>(bytes));
   const auto at = static_cast<std::size_t>(size - curve.sizes.begin());
   return at < curve.spread.size() ? curve.spread[at] : 0;
 }
 
-/// Of messages and collectives by how many times longer than calibrated.
+/// Slowdown factors of messages and collectives relative to the calibration.
 std::vector<double> message_ratios(const HardwareProfile& profile, int world) {
   std::vector<double> ratios;
   if (world < 2 || world % 2 != 0) return ratios;
@@ -136,8 +137,8 @@ std::vector<Cell> probe_cells(DType storage) {
 
 namespace {
 
-/// Standard error of a robust mean: half of the distance between quartiles is two thirds of a standard deviation. One
-/// value says nothing about its error; it is as uncertain as it is far from 1.
+/// Standard error of a robust mean: half of the distance between quartiles is two thirds of a standard
+/// deviation. A single value gives no error; it is as uncertain as its distance from 1.
 double error_of_mean(const std::vector<double>& values) {
   const std::size_t last = values.size() - 1;
   if (last == 0) return std::abs(values.front() - 1);
@@ -243,7 +244,7 @@ ProbeLook Probe::look(double seconds) const {
   for (const ByClass& rank : training::from_every_rank(control_, mine)) {
     for (const SpeedClass& each : kSpeedClasses) look.longer.*each.member += rank.*each.member / world;
   }
-  // Ranks look at the same cells at the same time: what is wrong with one is wrong with all.
+  // Ranks sample the same cells at the same time: their errors are common.
   for (const ByClass& rank : training::from_every_rank(control_, operators.error)) {
     for (const SpeedClass& each : kSpeedClasses) look.error.*each.member += rank.*each.member / world;
   }

@@ -11,7 +11,7 @@
 namespace plumbline::calibration {
 namespace {
 
-constexpr double kFewFlops = 1e7;  // of a call that says nothing about the rate
+constexpr double kFewFlops = 1e7;  // of a call too small to show the rate
 constexpr double kBytesOfUpdate =
     28;  // that AdamW moves per parameter: weight and moments in and out, gradient in
 

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kUnseen = std::numeric_limits<double>::quiet_NaN();
 
-/// Of each curve the lower time at every size, and how far apart they were.
+/// Takes the lower time of each curve at every size, and records their spread.
 void take_lower(Curve& curve, const Curve& other) {
   curve.spread.resize(curve.seconds.size());
   for (std::size_t i = 0; i < curve.seconds.size() && i < other.seconds.size(); ++i) {
@@ -32,7 +32,7 @@ void take_lower(Curve& curve, const Curve& other) {
   }
 }
 
-/// The rounds of one calibration: looks at operators and messages in turns.
+/// The rounds of one calibration: samples of operators and messages alternately.
 class Rounds {
  public:
   Rounds(HardwareProfile& profile, const CellLimits& limits, Seconds start, bool quiet)
@@ -64,7 +64,7 @@ class Rounds {
     return parse_looks(launch_part(options, profile_.processors, quiet_), "looks", cells_.size());
   }
 
-  /// At what is not settled, until `end` seconds have passed.
+  /// Samples unsettled cells, until `end` seconds have passed.
   void look_again(double end) {
     const bool settled =
         std::none_of(looks_.begin(), looks_.end(), [](const Looks& looks) { return is_unsettled(looks); });

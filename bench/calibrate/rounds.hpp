@@ -12,19 +12,20 @@ struct LooksEnd {
   double all;          // looks end; the host's second look follows
 };
 
-/// Ends that keep a calibration below 90 s. The first look at the host took `host` seconds: 2 on an ordinary machine,
-/// several times that where processors are slow or limited by a quota. After the last look it is repeated, a cold rank is
-/// started, and messages between ranks take longer as well.
+/// Deadlines that keep a calibration below 90 s. `host`: seconds of the first look at the host, 2 on an
+/// ordinary machine, several times that if processors are slow or limited by a quota. After the last look it
+/// is repeated and a cold rank is started; messages between ranks take longer as well.
 constexpr LooksEnd ends_of_looks(double host) {
   const double late = host > 2 ? 2 * (host - 2) : 0;
   return {60 - (late < 30 ? late : 30), 75 - (late < 30 ? late : 30)};
 }
 
-/// Fills the tables of operators, collectives and messages of `profile`, and its calibration's noise and counts.
-/// Order: one look at every operator, messages, further looks at unsettled operators, messages again, further looks.
-/// A slow moment is thus in some looks at every operator and not in all looks at one. Ends when every figure is settled,
-/// and at the latest at ends_of_looks, counted from `start` (monotonic clock). Operators that were not reached by then take the
-/// time of their nearest neighbour (figures/unseen.hpp). `limits` bound the products that are looked at.
+/// Fills the tables of operators, collectives and messages of `profile`, and its calibration's noise and
+/// counts. Order: one look at every operator, messages, further looks at unsettled operators, messages again,
+/// further looks. A slow moment is thus in some looks at every operator, not in all looks at one. Ends when
+/// every figure is settled, and at the latest at ends_of_looks, counted from `start` (monotonic clock).
+/// Operators not reached by then take the time of their nearest neighbour (figures/unseen.hpp). `limits`
+/// bound the products that are measured.
 void measure_in_rounds(HardwareProfile& profile, const CellLimits& limits, Seconds start, bool quiet);
 
 }  // namespace plumbline::calibration

@@ -36,8 +36,8 @@ constexpr Command kCommands[] = {{"predict", add_predict_command},
                                  {"help", add_help_command},
                                  {"completion", add_completion_commands}};
 
-/// The manual and completion speak of all commands; another one that is named first is the only one needed,
-/// and describing the options of all of them takes longer than a prediction.
+/// True if the command's options are needed. The manual and completion need all commands. Otherwise only the
+/// one named first, since describing the options of all takes longer than a prediction.
 bool needed(const Command& command, std::string_view first_argument) {
   const auto* const named = std::find_if(std::begin(kCommands), std::end(kCommands),
                                          [&](const Command& each) { return each.name == first_argument; });
@@ -45,7 +45,8 @@ bool needed(const Command& command, std::string_view first_argument) {
   return !alone || named->name == command.name;
 }
 
-/// Of an option that is given several times the last counts, as in shell scripts that add to a command line.
+/// If an option is given several times, the last one counts, as in shell scripts that append to a command
+/// line.
 void let_the_last_win(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&

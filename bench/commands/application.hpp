@@ -14,8 +14,8 @@ namespace plumbline {
 /// the parsing and the work.
 void add_commands(CLI::App& app, CommandAction& action, std::string_view first_argument = "");
 
-/// The words of a command line, where a configuration key that is true or false may stand alone: --sequence-parallel
-/// is --sequence-parallel=true.
+/// The words of a command line. A Boolean configuration key may stand alone: --sequence-parallel is
+/// --sequence-parallel=true.
 std::vector<std::string> with_switches_set(std::vector<std::string> arguments);
 
 }  // namespace plumbline

@@ -10,7 +10,7 @@ namespace plumbline {
 /// Does the command's work and returns the exit code; may throw Error.
 using CommandAction = std::function<int()>;
 
-/// Whether the user asked for no progress: `--quiet`, which main gives to all commands at once.
+/// True if the user asked for no progress: `--quiet`, which main gives to all commands at once.
 bool is_quiet(const CLI::App& app);
 
 void add_predict_command(CLI::App& app, CommandAction& action);

@@ -1,5 +1,4 @@
-// `plumbline completion` prints a shell's script; `plumbline complete`, which is hidden, is what the script
-// asks.
+// `plumbline completion` prints a shell's script; the script asks `plumbline complete`, which is hidden.
 #include <fmt/format.h>
 
 #include <memory>

@@ -14,12 +14,12 @@
 namespace plumbline {
 namespace {
 
-/// What it means, what it may be, and what it is when nobody says.
+/// Meaning, allowed values and default of a key.
 std::string description_of(const ConfigKey& key) {
   static const RunConfig kDefaults;
   const Described* note = find_config_note(key.name);
   const std::string otherwise = key.print(kDefaults);
-  // An empty text is a default that the meaning tells.
+  // An empty text: the meaning states the default.
   const std::string values =
       otherwise.empty() ? key.expected : fmt::format("{}; default {}", key.expected, otherwise);
   return note == nullptr ? values : fmt::format("{} ({})", note->meaning, values);

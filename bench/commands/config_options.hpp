@@ -11,7 +11,7 @@
 
 namespace plumbline {
 
-/// What was given on the command line; lives as long as the CLI::App.
+/// Configuration given on the command line; lives as long as the CLI::App.
 struct ConfigOptions {
   std::string source;                 // a file, a preset, a folder, or empty: see ConfigFile
   std::vector<std::string> settings;  // "key=value"
@@ -19,16 +19,16 @@ struct ConfigOptions {
 
   /// `--set` first, then flags. Throws InputError for a setting without "=".
   Overrides overrides() const;
-  /// With a short name of an accelerator made whole.
+  /// The configuration, with an accelerator's short name replaced by its full one.
   RunConfig load() const;
   /// The same, and says on standard error what was taken for a key that nothing gives.
   RunConfig load_with_notes() const;
-  /// Whether an option or `--set` gives this key; `key` is its canonical name.
+  /// True if an option or `--set` gives this key; `key` is its canonical name.
   bool gives(std::string_view key) const;
 };
 
-/// Adds the argument CONFIG (or `what` else it is called), `--set key=value` and one flag per configuration key.
-/// The argument may be left out: options can say everything.
+/// Adds the argument CONFIG (or the name `what`), `--set key=value` and one flag per configuration key. The
+/// argument may be left out: options can express everything.
 void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what = "CONFIG");
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// What `plumbline convert --check` prints.
+// Output of `plumbline convert --check`.
 #pragma once
 
 #include <string>

@@ -144,7 +144,7 @@ int run_convert(ConvertOptions& options) {
   return static_cast<int>(ExitCode::done);
 }
 
-/// --check, and what goes with it alone.
+/// --check, and the options that only it has.
 void add_check_options(CLI::App& command, ConvertOptions& options) {
   convert::CheckRequest& request = options.check_request;
   CLI::Option* check = command.add_flag("--check", options.check,

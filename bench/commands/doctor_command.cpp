@@ -1,4 +1,4 @@
-// `plumbline doctor`: what this machine has, and what is missing for which feature.
+// `plumbline doctor`: features of this machine, and the missing parts of others.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <dnnl.hpp>
@@ -83,7 +83,7 @@ bool is_on_path(const char* program) {
   return false;
 }
 
-/// Launchers: who started this process, the hosts that a job has, and what reaches other hosts.
+/// Launchers: the one that started this process, the hosts of a job, and the means to reach other hosts.
 void add_cluster_findings(std::vector<Finding>& findings) {
   try {
     const Placement placement = find_placement(process_variables());
@@ -147,7 +147,7 @@ void add_doctor_command(CLI::App& app, CommandAction& action) {
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   const auto cuda = std::make_shared<bool>(false);
-  command->add_flag("--cuda", *cuda)->group("");  // what plumbline asks plumbline-cuda
+  command->add_flag("--cuda", *cuda)->group("");  // plumbline's question to plumbline-cuda
   command->callback([&action, json, cuda] {
     action = [json, cuda] {
       if (*cuda) {

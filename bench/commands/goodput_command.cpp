@@ -1,4 +1,4 @@
-// `plumbline goodput`: what a month of training brings on many GPUs, with what fails there.
+// `plumbline goodput`: a month of training on many GPUs, with their failures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::optional<double> given(double value) {
   return value > 0 ? std::optional(value) : std::nullopt;
 }
 
-/// Seconds of a step when nothing fails: as it was measured, or predicted.
+/// Seconds of a step without failures: measured, or predicted.
 Seconds step_of(const GoodputOptions& options, const RunConfig& config) {
   if (options.step > 0) return {options.step};
   if (config.machine.hardware.empty()) {

@@ -22,7 +22,7 @@
 namespace plumbline {
 namespace {
 
-/// CLI11 asks this for what --help prints.
+/// Gives CLI11 the text of --help.
 class ManualFormatter final : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string /*name*/,

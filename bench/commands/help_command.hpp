@@ -5,7 +5,7 @@
 
 namespace plumbline {
 
-/// Makes the manual's pages what --help prints; call before any command is added, since commands inherit it.
+/// Makes the manual's pages the text of --help; call before any command is added, since commands inherit it.
 void use_manual(CLI::App& app);
 void add_help_command(CLI::App& app, CommandAction& action);
 

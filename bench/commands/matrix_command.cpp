@@ -36,7 +36,7 @@ struct MatrixCommand {
   std::string timelines = "auto";
 };
 
-/// Gives the matrix to Slurm, or prints what it would get.
+/// Submits the matrix to Slurm, or prints the job script.
 int submit(const MatrixCommand& command, const std::vector<MatrixCell>& cells) {
   namespace fs = std::filesystem;
   JobScript job;

@@ -17,7 +17,7 @@ void add_noise_command(CLI::App& app, CommandAction& action) {
       ->add_option("--out", options->out,
                    "CSV to write; the summary is printed then. Without it the CSV is printed")
       ->type_name("FILE.csv");
-  command->add_flag("--rank", options->rank)->group("");  // what the command starts under mpirun
+  command->add_flag("--rank", options->rank)->group("");  // the command's own ranks under mpirun
   command->callback([=, &app, &action] {
     action = [=, &app] {
       options->quiet = is_quiet(app);

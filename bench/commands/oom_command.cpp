@@ -1,5 +1,5 @@
-// `plumbline oom`: which cells of a matrix fit their memory budget, predicted and measured, next to what was
-// published.
+// `plumbline oom`: cells of a matrix that fit their memory budget, predicted and measured, next to published
+// outcomes.
 #include <fmt/format.h>
 
 #include <memory>

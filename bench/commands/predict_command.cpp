@@ -34,7 +34,7 @@
 namespace plumbline {
 namespace {
 
-/// Where the predicted time of each stage comes from, one micro-batch (or the step's end), longest first.
+/// Breakdown of the predicted time of each stage, one micro-batch (or the step's end), longest first.
 void explain(const Prediction& prediction) {
   std::vector<CostLine> lines = prediction.lines;
   std::stable_sort(lines.begin(), lines.end(), [](const CostLine& a, const CostLine& b) {

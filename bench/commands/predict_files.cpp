@@ -12,7 +12,7 @@
 namespace plumbline {
 namespace {
 
-/// A trace of more is larger than viewers open.
+/// Viewers open no larger trace.
 constexpr std::int64_t kMostDrawnActions = 1'000'000;
 
 }  // namespace

@@ -21,8 +21,8 @@ void add_timeline_options(CLI::App& command, PredictFiles& files, CLI::Option* j
 /// Throws InputError for a place that cannot be written, before any time is spent.
 void check_places(const PredictFiles& files);
 
-/// Writes the files that are asked for and returns the terminal's timeline, empty unless that is asked for.
-/// Throws InputError for a step of too many actions to be drawn.
+/// Writes the requested files and returns the terminal's timeline, empty unless requested. Throws InputError
+/// for a step with too many actions to draw.
 std::string draw(const PredictFiles& files, const RunConfig& config, const RepeatedSchedule& step,
                  const Prediction& prediction, const HardwareProfile& hardware);
 

@@ -79,7 +79,7 @@ struct RunCommand {
   bool timeline = false;
 };
 
-/// What the ranks say: "step 2 of 5" moves the progress on, everything else is shown.
+/// Handles the ranks' output: "step 2 of 5" advances the progress, everything else is shown.
 class Listener {
  public:
   explicit Listener(bool quiet) : quiet_(quiet), progress_(1, 0, quiet ? nullptr : stderr) {}
@@ -114,7 +114,8 @@ std::string timeline_text(const Schedule& schedule, const CellTimelines& timelin
   return terminal_timeline(schedule, traces, {style.width, style.color, false});
 }
 
-/// The options of a run whose ranks are about to start, and nobody else's folder for as long as it lives.
+/// Checkpoint options of a run whose ranks are about to start; the folder belongs to it for as long as it
+/// lives.
 struct Checkpoints {
   training::CheckpointOptions options;
   std::optional<training::CheckpointLock> lock;
@@ -127,7 +128,7 @@ struct Checkpoints {
   }
 };
 
-/// What the run of a record paid for one of each.
+/// Recovery costs measured in the run of a record.
 RecoveryCosts costs_in(const std::string& file) {
   const Record record = parse_record(read_text_file(file, kLargestRecord), file);
   if (record.recovery) return record.recovery->costs;
@@ -248,7 +249,7 @@ RunConfig load_on_this_host(const RunCommand& command) {
   }
 }
 
-/// One task of torchrun, or of srun without PMIx: the ranks are what mpirun starts for all of them.
+/// One task of torchrun, or of srun without PMIx: mpirun starts the ranks for all of them.
 int run_as_task(const RunCommand& command, const Placement& placement) {
   const RunConfig config = load_on_this_host(command);
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
@@ -275,7 +276,7 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   launch.spec.timeout = {config.measure.timeout_s.value_or(derived.value)};
   launch.spec.timeout_per_step = !config.measure.timeout_s;
   for (const std::string& remark : check_files(config)) say(fmt::format("note: {}\n", remark));
-  // Through a file: of what ranks print mpirun breaks lines.
+  // Through a file: mpirun breaks the lines that ranks print.
   const RunFolder scratch(RunFolderUse::files);
   const std::string path = scratch.path() + "/measurement";
   launch.spec.environment = {{kRecordOutVariable, path}};
@@ -327,7 +328,7 @@ void add_recovery_options(CLI::App& command, RunCommand& options) {
           "record")
       ->type_name("RECORD")
       ->needs("--inject-failures");
-  // What this command tells its ranks.
+  // Options that this command passes to its ranks.
   command.add_option("--resume-from", checkpoints.resume)->group("");
   command.add_flag("--checkpoints-prepared", checkpoints.prepared)->group("");
 }
@@ -357,7 +358,7 @@ void add_run_command(CLI::App& app, CommandAction& action) {
                    "Hosts for the ranks, a line each: NAME slots=N, this host first")
       ->type_name("FILE");
   add_recovery_options(*command, *options);
-  // What `matrix` asks its ranks for.
+  // Option that `matrix` passes to its ranks.
   command->add_option("--timelines", options->files.timelines)->group("");
   command->callback([=, &app, &action] {
     action = [=, &app] {

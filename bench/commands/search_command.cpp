@@ -55,7 +55,7 @@ std::string what_would_fit(SearchRequest request, const HardwareProfile& hardwar
   return "use a smaller model, sequence or batch";
 }
 
-/// What the other cp_comm_types would make of the best.
+/// Results of the other cp_comm_types for the best candidate.
 std::string ways_of_best(RunConfig config, const Candidate& best, const HardwareProfile& hardware) {
   set_keys(best.keys, config);
   if (config.parallel.context == 1) return "";
@@ -70,7 +70,7 @@ std::string pasted(const std::string& word) {
   return !word.empty() && word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
 }
 
-/// `predict` of one candidate: what was asked, and the candidate's keys where they are not those of the question.
+/// `predict` of one candidate: the question's keys, and the candidate's keys that differ.
 std::string command_of(const ConfigOptions& asked, const RunConfig& config, const Candidate& candidate) {
   const auto settings = settings_of(candidate);
   std::string command = "plumbline predict";

@@ -1,4 +1,5 @@
-// `plumbline stragglers`: what jitter, slow GPUs and hiccups make of a step, and which ranks of a measured one are slow.
+// `plumbline stragglers`: step time under jitter, slow GPUs and hiccups, and the slow ranks of a measured
+// step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,7 +59,7 @@ int name_slow_ranks(const StragglerOptions& options) {
   return static_cast<int>(ExitCode::done);
 }
 
-/// Slow ranks of measured runs: what `run --json` printed, or a matrix's records.
+/// Slow ranks of measured runs: from the output of `run --json`, or a matrix's records.
 int name_slow_ranks_of_records(const StragglerOptions& options) {
   std::vector<Record> records;
   std::error_code error;

@@ -1,4 +1,4 @@
-// `plumbline topology`: a network, and what the groups of a configuration find on it.
+// `plumbline topology`: a network, and the bandwidth of a configuration's groups on it.
 #include <fmt/format.h>
 
 #include <memory>

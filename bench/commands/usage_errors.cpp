@@ -33,7 +33,8 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// Up to three names that continue this one (--recompute: --recompute-granularity and others), else the nearest.
+/// Up to three names that begin with this one (--recompute: --recompute-granularity and others), else the
+/// nearest.
 std::string nearest(const std::string& name, const std::vector<std::string>& known) {
   constexpr std::size_t kLeast = 4;
   constexpr std::size_t kMost = 3;

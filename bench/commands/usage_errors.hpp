@@ -1,4 +1,4 @@
-// What is said about a command line that cannot be parsed.
+// Messages about a command line that cannot be parsed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,8 +6,8 @@
 
 namespace plumbline {
 
-/// One line for what CLI11 refused while it parsed for `app`: what was found, the nearest command or option that
-/// there is, and which page of the manual has the rest.
+/// One line for an error of CLI11 while it parsed for `app`. It has the text found, the nearest command or
+/// option, and the page of the manual that has the rest.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace plumbline

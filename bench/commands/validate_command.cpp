@@ -1,4 +1,4 @@
-// `plumbline validate`: what is predicted for runs that others measured and published.
+// `plumbline validate`: predictions for runs that others measured and published.
 #include <fmt/format.h>
 
 #include <memory>
@@ -67,7 +67,7 @@ int validate(const ValidateOptions& options) {
   }
   if (!options.plot.empty()) write_whole_file(options.plot, validation_svg(compared));
   fmt::print("{}", text_of(compared, options));
-  // A row that is not modelled yet is as it should be; one that cannot be read is for the user to correct.
+  // Rows that are not modelled yet are expected; unreadable ones are for the user to correct.
   bool unreadable = false;
   for (const cluster::ComparedTable& table : compared) {
     for (const cluster::SkippedRow& row : table.skipped) {

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether two blocks of the model's same rectangle hold the same bytes.
+/// True if two blocks of the same rectangle of the model hold the same bytes.
 bool same_bytes(const HeldTensor& a, const Block& in_a, const HeldTensor& b, const Block& in_b) {
   if (a.stored.type != b.stored.type || a.layout.transposed != b.layout.transposed) return false;
   const auto size = static_cast<std::size_t>(size_of(a.stored.type));

@@ -20,7 +20,7 @@ namespace plumbline::convert {
 enum class CheckpointFormat { hugging_face, megatron, distributed };
 std::string_view name_of(CheckpointFormat format);  // "hf", "megatron", "torch_dist"
 
-/// A tensor of a checkpoint, mapped, and what of the model it holds.
+/// A tensor of a checkpoint, mapped, and its blocks of the model.
 struct HeldTensor {
   StoredTensor stored;
   TensorLayout layout;
@@ -43,7 +43,7 @@ struct Checkpoint {
   bool optimizer = false;           // has states of an optimizer as well
   std::vector<std::string> files;
 
-  // What the tensors point into.
+  // Files that the tensors point into.
   std::vector<TensorFile> safetensors;
   std::vector<TorchFile> torch_files;
   std::vector<MappedFile> mapped;
@@ -51,21 +51,22 @@ struct Checkpoint {
   const Block& block(const HeldBlock& held) const { return tensors[held.tensor].layout.blocks[held.block]; }
 };
 
-/// Which of them the folder holds; nothing is read but names. Empty when it is none. Throws InputError for a tracker that
-/// names nothing.
+/// Format of the checkpoint in the folder; only names are read. Empty when it is none. Throws InputError for
+/// a tracker that names nothing.
 std::optional<CheckpointFormat> find_format(const std::string& folder);
 /// The same; throws InputError when it is none.
 CheckpointFormat format_of(const std::string& folder);
 
-/// Throws InputError: tensors, shards or ranks that are missing, shapes that are not the model's, whole numbers, copies of one
-/// tensor on several ranks that differ.
+/// Throws InputError: tensors, shards or ranks that are missing, other shapes than the model's, whole
+/// numbers, differing copies of one tensor on several ranks.
 Checkpoint open_checkpoint(const std::string& folder, const ModelConfig& model);
 
 // The ways to do so.
 Checkpoint open_hugging_face(const std::string& folder, const ModelConfig& model);
 Checkpoint open_megatron(const std::string& folder, const ModelConfig& model);
 Checkpoint open_distributed(const std::string& folder, const ModelConfig& model);
-/// The folder of the iteration that latest_checkpointed_iteration.txt names, or the folder itself where it has none.
+/// The folder of the iteration that latest_checkpointed_iteration.txt names, or the folder itself if it has
+/// none.
 std::string iteration_folder(const std::string& folder);
 /// Adds a tensor of the checkpoint under its layout, once it has been held against it.
 void hold(Checkpoint& checkpoint, const StoredTensor& stored, TensorLayout layout, const std::string& file);

@@ -8,7 +8,8 @@
 
 namespace plumbline::convert {
 
-/// Those that the folder has, whole. Empty for no folder. Throws InputError for one that cannot be read or is too large.
+/// Those that the folder has, whole. Empty for no folder. Throws InputError for one that cannot be read or is
+/// too large.
 std::vector<PlannedText> companions_in(const std::string& folder);
 
 }  // namespace plumbline::convert

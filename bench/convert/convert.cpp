@@ -37,7 +37,7 @@ std::vector<PlannedText> companions(const ConvertRequest& request) {
   return companions_in(folder.string());
 }
 
-/// What is converted to what: the same text means the same files.
+/// Description of a conversion: the same text means the same files.
 std::string account_of(const ConvertRequest& request, CheckpointFormat to, const Checkpoint& source,
                        const std::string& config) {
   OrderedJson files = OrderedJson::array();
@@ -184,7 +184,7 @@ void check_space(const FilePlan& plan, const TargetFolder& target, const std::st
       readable_bytes(static_cast<double>(needed)), readable_bytes(static_cast<double>(free))));
 }
 
-/// Threads for as many files: writers of one file only wait for each other.
+/// One thread per file at most: writers of one file only wait for each other.
 int threads_for(const ConvertRequest& request, std::size_t files) {
   const auto processors = static_cast<int>(std::thread::hardware_concurrency());
   const int most = request.threads > 0 ? request.threads : std::clamp(processors, 1, kMostThreads);

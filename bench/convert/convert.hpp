@@ -19,7 +19,7 @@ struct ConvertRequest {
   std::string model;  // a preset, a config.json or its folder; empty: the config.json in `from`
   bool overwrite = false;
   std::int64_t shard_bytes = 5'000'000'000;  // of Hugging Face's files
-  int threads = 0;                           // one a file; 0: as many as processors, 4 at most
+  int threads = 0;                           // one per file; 0: the number of processors, 4 at most
 };
 
 struct ConvertReport {
@@ -38,9 +38,9 @@ struct ConvertReport {
 /// Bytes done, of all.
 using ConvertProgress = std::function<void(Bytes done, Bytes all)>;
 
-/// Everything that can be refused is before the first byte is written. Throws InputError, also when the disk does not take
-/// the bytes; what is written until then is gone on with by the next call with the same request. `progress` is called by
-/// one thread at a time.
+/// All checks are done before the first byte is written. Throws InputError, also when the disk does not take
+/// the bytes; the next call with the same request continues from the bytes written so far. `progress` is
+/// called by one thread at a time.
 ConvertReport convert_checkpoint(const ConvertRequest& request, const ConvertProgress& progress);
 
 }  // namespace plumbline::convert

@@ -1,6 +1,6 @@
-// Opens a checkpoint of Megatron-Core's torch_dist: tensors of the whole model, each in boxes, whatever ranks wrote them.
-// Sources: sharded_state_dict of megatron/core/transformer (transformer_block.py, mlp.py, moe/experts.py) and
-// dist_checkpointing of NVIDIA/Megatron-LM.
+// Opens a checkpoint of Megatron-Core's torch_dist: tensors of the whole model, each in boxes, independent of
+// the ranks that wrote them. Sources: sharded_state_dict of megatron/core/transformer (transformer_block.py,
+// mlp.py, moe/experts.py) and dist_checkpointing of NVIDIA/Megatron-LM.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -41,8 +41,8 @@ std::pair<std::int64_t, std::string> split_number(std::string_view text) {
   return {number, std::string(text.substr(dot + 1))};
 }
 
-/// All names that there are for one of "decoder.layers.3.…": with a leading axis of layers and one of experts (Megatron's
-/// default), of a layer's own (layers that are not alike), of an expert's own.
+/// All names that one of "decoder.layers.3.…" may have: with a leading axis of layers and one of experts
+/// (Megatron's default), one per layer (layers that are not alike), one per expert.
 std::vector<StackedName> stacked_names(const ModelConfig& model, const std::string& name) {
   if (!name.starts_with(kLayerPrefix)) return {{name, {}, {}}};
   const auto [layer, rest] = split_number(std::string_view(name).substr(kLayerPrefix.size()));
@@ -120,7 +120,7 @@ class DistributedFolder {
     }
     for (const StackedName& name : names) {
       if (tensor(name.key) != nullptr) return hold_boxes(name, layout);
-      // What is gated, and its gate, as tensors of their own.
+      // The gated projection and its gate, as tensors of their own.
       StackedName gate{name.key + "_w", name.at, name.of};
       StackedName up{name.key + "_v", name.at, name.of};
       if (tensor(gate.key) == nullptr || tensor(up.key) == nullptr || layout.rows % 2 != 0) continue;
@@ -134,7 +134,7 @@ class DistributedFolder {
                      printable(nearest_name(names.front().key, known), 200)));
   }
 
-  /// Holds what the boxes have of the layout's tensor, which is at `name.at` in the leading axes.
+  /// Holds the boxes' part of the layout's tensor, which is at `name.at` in the leading axes.
   void hold_boxes(const StackedName& name, const TensorLayout& layout) {
     const DistributedTensor& all = *tensor(name.key);
     Sizes expected = name.of;

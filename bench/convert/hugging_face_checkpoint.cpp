@@ -76,7 +76,7 @@ void read_bins(Checkpoint& checkpoint, const std::string& folder, NamedTensors& 
   }
 }
 
-/// What older versions of transformers saved besides parameters: it follows from the configuration.
+/// Buffers that older versions of transformers saved besides parameters: they follow from the configuration.
 bool is_saved_buffer(const std::string& name) {
   return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
          name.ends_with(".attn.masked_bias");

@@ -48,7 +48,7 @@ class HuggingFaceTensors {
     }
   }
 
-  /// Of latent attention: queries, and keys with values, are made from short normed vectors.
+  /// Latent attention: queries, and keys with values, are made from short normed vectors.
   void latent_attention(const std::string& own, const std::string& prefix) {
     const LatentAttention& latent = model_.latent;
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };

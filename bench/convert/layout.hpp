@@ -1,5 +1,5 @@
-// Where the tensors of a checkpoint have the model's own tensors. Every rule between two formats is a matter of rectangles,
-// so a format is a list of them, and converting is cutting one list by the other.
+// Placement of the model's own tensors in a checkpoint's tensors. Every rule between two formats is a matter
+// of rectangles. So a format is a list of them, and converting is cutting one list by the other.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ struct Block {
   bool padding = false;  // a copy that fills up; nothing is read from it
 };
 
-/// A tensor of a checkpoint; what no block covers is zero.
+/// A tensor of a checkpoint; parts outside all blocks are zero.
 struct TensorLayout {
   std::string name;
   std::string also = "";  // another name that some checkpoints have for it
-  std::int64_t rows = 0;  // (out, in), before what `transposed` says
+  std::int64_t rows = 0;  // (out, in), before `transposed` applies
   std::int64_t cols = 1;
   bool vector = false;      // one-dimensional
   bool transposed = false;  // stored as (in, out)
@@ -56,7 +56,7 @@ class TensorBuilder {
 TensorLayout cut_rows(const TensorLayout& tensor, std::int64_t first, std::int64_t count);
 TensorLayout cut_cols(const TensorLayout& tensor, std::int64_t first, std::int64_t count);
 
-/// "weight" and, where the model has them, "bias".
+/// "weight" and, if the model has them, "bias".
 struct Part {
   const char* suffix;
   bool bias;

@@ -166,7 +166,7 @@ class MegatronFolder {
     return layers;
   }
 
-  /// Which layers each chunk of each pipeline rank has: chunk v of rank p is stage v · pipeline + p.
+  /// Finds the layers of each chunk of each pipeline rank: chunk v of rank p is stage v · pipeline + p.
   void find_chunks() {
     const std::vector<std::string> keys = chunk_keys(checkpoint_.torch_files.front());
     sizes_.virtual_chunks = static_cast<int>(keys.size());

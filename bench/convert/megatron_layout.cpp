@@ -1,5 +1,6 @@
-// Sources: megatron/core/models/gpt, transformer/attention.py (order of queries, keys and values), tensor_parallel/layers.py,
-// training/checkpointing.py (folders) of NVIDIA/Megatron-LM; megatron/core/tokenizers/utils/build_tokenizer.py (padding).
+// Sources: megatron/core/models/gpt, transformer/attention.py (order of queries, keys and values),
+// tensor_parallel/layers.py, training/checkpointing.py (folders) of NVIDIA/Megatron-LM;
+// megatron/core/tokenizers/utils/build_tokenizer.py (padding).
 #include "bench/convert/megatron_layout.hpp"
 
 #include <fmt/format.h>
@@ -63,7 +64,7 @@ class MegatronTensors {
     by_rows(table);
   }
 
-  /// fc1: with a gate the rank's rows of it, then those of what it gates.
+  /// fc1: with a gate the rank's rows of it, then those of the gated projection.
   void expand(const std::string& own, const std::string& name, const std::string& also, const Part& part,
               std::int64_t width) {
     const std::int64_t count = width / sizes_.tensor;
@@ -82,7 +83,8 @@ class MegatronTensors {
     tensors_.push_back(cut_cols(tensor, rank_.tensor_rank * count, count));
   }
 
-  /// Heads are split; what compresses for all of them is on every rank. Norms are those of the products behind them.
+  /// Heads are split; the matrices that compress for all of them are on every rank. Norms belong to the
+  /// products behind them.
   void latent_attention(const std::string& own, const std::string& prefix) {
     const LatentAttention& latent = model_.latent;
     const std::string name = prefix + "self_attention.";
@@ -158,7 +160,7 @@ class MegatronTensors {
     const std::string prefix = fmt::format("decoder.layers.{}.", layer);
     const bool with_bias = model_.norm == Norm::layer;
     const bool mixture = model_.has_experts(rank_.chunk.first_layer + layer);
-    // Several products read what latent attention's norm makes: none of them has it.
+    // Several products read the result of latent attention's norm: none of them has it.
     norm(own + "norm1",
          model_.latent ? prefix + "input_layernorm." : prefix + "self_attention.linear_qkv.layer_norm_",
          model_.latent ? "" : prefix + "input_layernorm", with_bias);

@@ -19,8 +19,8 @@ struct MegatronSizes {
   friend bool operator==(const MegatronSizes&, const MegatronSizes&) = default;
 };
 
-/// What fills a vocabulary up to its padded size: copies of its last row, as Megatron's own tools do, or zeros, as
-/// Megatron-Bridge does. Nothing is read from it: a reader says zero.
+/// Padding of a vocabulary: copies of its last row, as Megatron's own tools do, or zeros, as Megatron-Bridge
+/// does. It is never read: a reader gives zero.
 enum class VocabularyPadding { repeat, zero };
 
 /// One chunk of a pipeline: layers, numbered from 0 within it, and the ends it has.
@@ -31,12 +31,12 @@ struct MegatronChunk {
   bool last = false;
 };
 
-/// A rank's share of one chunk; experts are cut in as many contiguous parts as there are expert ranks.
+/// A rank's share of one chunk; experts are split into one contiguous part per expert rank.
 struct MegatronRank {
   MegatronChunk chunk;
   int tensor_rank = 0;
   int expert_rank = 0;
-  /// Of the whole vocabulary, as many rows as each tensor rank has times their number.
+  /// Rows of the whole padded vocabulary: rows of each tensor rank times their number.
   std::int64_t padded_vocab = 0;
   VocabularyPadding padding = VocabularyPadding::repeat;
 };
@@ -49,13 +49,13 @@ std::vector<TensorLayout> megatron_layout(const ModelConfig& model, const Megatr
 std::int64_t padded_vocabulary(std::int64_t vocab, std::int64_t multiple, int tensor);
 /// Chunk `chunk` of pipeline rank `rank`, layers spread evenly: stage chunk · pipeline + rank of the model.
 MegatronChunk even_chunk(const ModelConfig& model, const MegatronSizes& sizes, int rank, int chunk);
-/// "mp_rank_01_002_003"; the pipeline and the expert rank stand where there is more than one.
+/// "mp_rank_01_002_003"; the pipeline and the expert rank stand if there is more than one.
 std::string rank_folder(const MegatronSizes& sizes, int tensor, int pipeline, int expert);
 
 /// Why Megatron-Core cannot hold such a model at all, or not with these sizes; one line, or empty.
 std::optional<std::string> why_not_megatron(const ModelConfig& model);
 std::optional<std::string> why_not_split(const ModelConfig& model, const MegatronSizes& sizes);
-/// Likewise, but for whole layers in equal chunks, which only what is written has to have.
+/// Likewise, without the requirement of whole layers in equal chunks, which only applies to writing.
 std::optional<std::string> why_not_even(const ModelConfig& model, const MegatronSizes& sizes);
 
 }  // namespace plumbline::convert

@@ -1,4 +1,4 @@
-// Which model a checkpoint is of.
+// Model of a checkpoint.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ struct NamedModel {
   std::string config;
 };
 
-/// That of `named` (a preset, a config.json or its folder), or, where it is empty, of the config.json in `folder`. Throws
-/// InputError when there is none, or it cannot be read.
+/// Model of `named` (a preset, a config.json or its folder), or, where it is empty, of the config.json in
+/// `folder`. Throws InputError when there is none, or it cannot be read.
 NamedModel model_of(const std::string& folder, const std::string& named);
 
 }  // namespace plumbline::convert

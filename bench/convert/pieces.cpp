@@ -66,7 +66,7 @@ void copy_rows(const PlannedTensor& tensor, const Piece& piece, std::int64_t beg
   }
 }
 
-/// Whether the piece's rows are rows of the tensor, one after the other in the source.
+/// True if the piece's rows are rows of the tensor, one after the other in the source.
 bool is_straight(const PlannedTensor& tensor, const Piece& piece) {
   return piece.cols == tensor.cols && (piece.col_stride == 1 || piece.cols == 1) &&
          piece.row_stride == tensor.cols;
@@ -123,7 +123,7 @@ void stream_tensor(const PlannedTensor& tensor, const std::function<void(std::sp
   for (const Piece& piece : tensor.pieces) covered += piece.rows * piece.cols;
   const bool gaps = covered < tensor.rows * tensor.cols;
   std::vector<std::byte> buffer;
-  std::size_t done = 0;  // pieces that end above the row at hand
+  std::size_t done = 0;  // pieces that end above the current row
   for (std::int64_t row = 0; row < tensor.rows;) {
     while (done < tensor.pieces.size() && tensor.pieces[done].at_row + tensor.pieces[done].rows <= row)
       ++done;

@@ -12,7 +12,7 @@
 
 namespace plumbline::convert {
 
-/// A rectangle of the tensor, as it is stored, and where its elements come from.
+/// A rectangle of the tensor, as it is stored, and the source of its elements.
 struct Piece {
   const std::byte* from = nullptr;  // its first element
   std::int64_t row_stride = 0;      // in elements of the source
@@ -38,8 +38,8 @@ struct PlannedTensor {
 /// Throws InputError when its elements are of several types, Error when the checkpoint lacks some.
 PlannedTensor plan_tensor(const TensorLayout& wanted, const Checkpoint& source);
 
-/// Its bytes in order, some megabytes at a time; `sink` may be given a part of the mapped source. What was read of
-/// the source is given back to the system.
+/// Its bytes in order, some megabytes at a time; `sink` may be given a part of the mapped source. Pages of
+/// the source are returned to the system after reading.
 void stream_tensor(const PlannedTensor& tensor, const std::function<void(std::span<const std::byte>)>& sink);
 
 }  // namespace plumbline::convert

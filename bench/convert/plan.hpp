@@ -34,7 +34,7 @@ struct FilePlan {
   std::vector<PlannedText> texts;  // written when all files are
 };
 
-/// What a Megatron checkpoint is to be.
+/// Layout of a Megatron checkpoint to write.
 struct MegatronTarget {
   MegatronSizes sizes;
   std::int64_t vocabulary_multiple = 128;  // make_vocab_size_divisible_by
@@ -43,7 +43,7 @@ struct MegatronTarget {
 
 /// iter_0000001 with a folder per rank, and the tracker. Throws InputError when the model does not split so.
 FilePlan plan_megatron(const ModelConfig& model, const MegatronTarget& target, const Checkpoint& source);
-/// model.safetensors, or shards of at most `shard_bytes` (but for larger tensors) and their index.
+/// model.safetensors, or shards of at most `shard_bytes` (larger tensors excepted) and their index.
 FilePlan plan_hugging_face(const ModelConfig& model, const Checkpoint& source, std::int64_t shard_bytes);
 
 }  // namespace plumbline::convert

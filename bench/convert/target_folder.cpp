@@ -39,7 +39,7 @@ bool is_empty_or_missing(const fs::path& folder) {
          (fs::is_directory(folder, error) && fs::is_empty(folder, error));
 }
 
-/// What may be removed to make room: a folder that holds a checkpoint.
+/// True if the folder holds a checkpoint, and so may be removed to make room.
 bool is_checkpoint(const fs::path& folder) {
   std::error_code error;
   if (fs::is_symlink(folder, error) || !fs::is_directory(folder, error)) return false;
@@ -51,7 +51,8 @@ bool is_checkpoint(const fs::path& folder) {
   return false;
 }
 
-/// Removes what the folder holds. Its account stays, or is made, so that whoever comes after a kill sees what it is.
+/// Removes the folder's contents. Its account stays, or is made, so that the next conversion after a kill can
+/// identify it.
 void remove_contents(const fs::path& folder) {
   const fs::path account = folder / kAccountFile;
   std::error_code error;

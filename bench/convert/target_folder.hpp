@@ -5,25 +5,25 @@
 
 namespace plumbline::convert {
 
-/// TO is written as TO.partial and renamed when it is whole. What a killed conversion left there is gone on with by
-/// the next one that says the same of itself, and removed by any other.
+/// TO is written as TO.partial and renamed when it is whole. Files left by a killed conversion are continued
+/// by the next one with the same description, and removed by any other.
 class TargetFolder {
  public:
-  /// `account`: what is converted, and to what; it stays in the folder as conversion.json. Throws InputError: a
-  /// folder of that name has something in it and may not be replaced, or is no checkpoint; TO.partial is somebody
-  /// else's; another conversion is at work.
+  /// `account`: description of the conversion; it stays in the folder as conversion.json. Throws InputError:
+  /// a folder of that name is not empty and may not be replaced, or is no checkpoint; TO.partial belongs to
+  /// another conversion; another conversion is running.
   TargetFolder(const std::string& to, bool overwrite, const std::string& account);
   ~TargetFolder();
   TargetFolder(const TargetFolder&) = delete;
   TargetFolder& operator=(const TargetFolder&) = delete;
 
-  /// Of a file in the folder; its own folder is made.
+  /// Path of a file in the folder; its own folder is made.
   std::string path_of(const std::string& file) const;
-  /// Whether a conversion before this one has written it: whole, or it would not have its name.
+  /// True if an earlier conversion has written it: whole, or it would not have its name.
   bool has(const std::string& file) const;
   /// Free bytes of its disk.
   std::int64_t free_bytes() const;
-  /// Gives the folder its name; what had it is removed.
+  /// Gives the folder its final name; a folder that had it is removed.
   void publish();
 
  private:
@@ -34,7 +34,7 @@ class TargetFolder {
   int lock_ = -1;
 };
 
-/// The file in a converted checkpoint that says what it was made from.
+/// File in a converted checkpoint that describes its source.
 inline constexpr const char* kAccountFile = "conversion.json";
 
 }  // namespace plumbline::convert

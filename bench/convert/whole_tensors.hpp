@@ -10,7 +10,8 @@
 
 namespace plumbline::convert {
 
-/// Whether the folder holds a checkpoint that is read this way: one of Megatron's formats, or .bin files without safetensors.
+/// True if the folder holds a checkpoint that is read this way: one of Megatron's formats, or .bin files
+/// without safetensors.
 bool needs_whole_tensors(const std::string& path);
 
 class WholeTensors {
@@ -18,7 +19,7 @@ class WholeTensors {
   /// Throws InputError as open_checkpoint, and for a model that Megatron-Core does not have.
   WholeTensors(const std::string& folder, const ModelConfig& model);
 
-  /// Put together when it is asked for, and valid until another one is. Throws Error when there is none of that name.
+  /// Assembled on request, and valid until the next request. Throws Error when there is none of that name.
   const StoredTensor& get(const std::string& name);
   /// Tensors that the model has no place for.
   const std::vector<std::string>& unused() const { return checkpoint_.unused; }
@@ -26,7 +27,7 @@ class WholeTensors {
  private:
   Checkpoint checkpoint_;
   std::map<std::string, TensorLayout> layouts_;
-  std::string name_;  // of the one at hand
+  std::string name_;  // of the current one
   StoredTensor tensor_;
   std::vector<std::byte> bytes_;
 };

@@ -37,7 +37,7 @@ int run_rank(const CalibrateOptions& options) {
   });
 }
 
-/// Ranks of a part; what they wrote.
+/// Runs the ranks of a part; returns their output.
 HardwareProfile run_ranks(const char* part, int ranks, const std::string& hardware,
                           const CalibrateOptions& options) {
   const RunFolder scratch(RunFolderUse::files);

@@ -1,4 +1,4 @@
-// The program without CUDA: whatever needs a device is left to plumbline-cuda.
+// The program without CUDA: all device work is left to plumbline-cuda.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -22,15 +22,15 @@ struct CudaRun {
   GpuReport gpu;                     // this rank's
 };
 
-/// Trains on this rank's GPU; ranks of one host take its devices in turn, and share them where there are more
-/// ranks than devices. Where a trace is asked for, CUPTI records the last step's kernels, which go, tied to
-/// their actions and on one clock, next to the trace as FILE.kernels.json. To be called after MPI has been
-/// initialised and before any CUDA call. Throws InputError when there is no device. Collective.
+/// Trains on this rank's GPU; ranks of one host take its devices round robin, and share them if there are
+/// more ranks than devices. If a trace is asked for, CUPTI records the last step's kernels. They are tied to
+/// their actions on one clock and written next to the trace as FILE.kernels.json. To be called after MPI has
+/// been initialised and before any CUDA call. Throws InputError when there is no device. Collective.
 CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
                       MpiCommunicator& control, const training::StepProgress& progress);
 
-/// Puts the measured times of this rank's device into the profile; peaks, which utilisation counts from, stay those of the
-/// accelerator. Throws InputError without a device.
+/// Puts the measured times of this rank's device into the profile; peaks, the basis of utilisation, stay
+/// those of the accelerator. Throws InputError without a device.
 void measure_device_operators(HardwareProfile& profile,
                               const std::function<void(const char* what, double share)>& progress);
 

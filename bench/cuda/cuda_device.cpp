@@ -18,7 +18,8 @@
 namespace plumbline {
 namespace {
 
-/// The devices of the host's ranks by their place on the bus: numbers depend on what a rank is shown.
+/// The devices of the host's ranks by their place on the bus: numbers depend on the devices visible to a
+/// rank.
 std::vector<std::string> devices_of(MPI_Comm host, int ranks, int device) {
   using Name = std::array<char, 32>;
   Name own{};

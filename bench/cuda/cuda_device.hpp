@@ -1,4 +1,4 @@
-// Which GPU a rank works on, and how ranks that share one take turns.
+// GPU of a rank, and the turns of ranks that share one.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,11 @@ std::string bus_of(int device);
 /// A rank's place on its host.
 class DevicePlace {
  public:
-  /// Chooses the device: those the rank sees are dealt out to the host's ranks in turn; a launcher may show
-  /// each rank its own only. Where ranks share one, the environment of all of the host is made such that NCCL
-  /// accepts it, and rank 0 notes it on stderr. The process, and all threads that it makes from now on, stay on the
-  /// processors next to the device, on whichever core: NCCL's and the watchdog's threads spin alongside. Makes no CUDA context. Collective over MPI_COMM_WORLD; before
-  /// the first call of NCCL. Throws InputError without a usable GPU.
+  /// Chooses the device: visible devices are dealt out to the host's ranks in turn; a launcher may show each
+  /// rank only its own. If ranks share one, the environment of the whole host is set so that NCCL accepts it,
+  /// and rank 0 notes it on stderr. The process and its later threads stay on the processors next to the
+  /// device, on any core: NCCL's and the watchdog's threads spin alongside. Makes no CUDA context. Collective
+  /// over MPI_COMM_WORLD; before the first call of NCCL. Throws InputError without a usable GPU.
   explicit DevicePlace(int world_rank);
 
   int device() const { return device_; }

@@ -58,7 +58,7 @@ class CudaHostLane final : public HostLane {
   DeviceLanes* lanes_;
   std::optional<std::size_t> span_;  // of copies that have not been waited for
   DeviceStream copies_{StreamPriority::highest};
-  DeviceEvent computed_;  // recorded again and again: whoever waits keeps the place that it was at
+  DeviceEvent computed_;  // recorded repeatedly: a waiting stream keeps the point of its wait
   DeviceEvent copied_;
 };
 

@@ -10,9 +10,9 @@
 
 namespace plumbline {
 
-/// Pinned memory, and copies that follow what has been submitted to `compute`, the stream of the operators, at their start;
-/// what is submitted there after wait() follows them. The host waits for nothing. `compute` must outlive it. `lanes`, where
-/// given, gets what was started before a wait as one copy.
+/// Pinned memory, and copies that start after the work submitted so far to `compute`, the stream of the
+/// operators. Work submitted there after wait() follows them. The host waits for nothing. `compute` must
+/// outlive it. `lanes`, if given, gets the copies started before a wait as one copy.
 std::unique_ptr<HostLane> cuda_host_lane(cudaStream_t compute, DeviceLanes* lanes = nullptr);
 
 }  // namespace plumbline

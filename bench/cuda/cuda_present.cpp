@@ -1,4 +1,4 @@
-// What the CUDA libraries in this process say about the machine.
+// Machine facts from the CUDA libraries in this process.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// One rank on its GPU: how NCCL is set up, and who looks on.
+// One rank on its GPU: NCCL's set-up, and the observers.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -27,8 +27,8 @@
 namespace plumbline {
 namespace {
 
-/// Seconds without any communication ending while some is in progress, after which a rank says for whom it
-/// waits and ends. The runner's own timeout is for everything else.
+/// Seconds without any communication ending while some is in progress, after which a rank reports whom it
+/// waits for and ends. The runner's own timeout covers everything else.
 constexpr const char* kTimeoutVariable = "PLUMBLINE_NCCL_TIMEOUT";
 
 WatchdogOptions watchdog_options() {
@@ -43,8 +43,8 @@ WatchdogOptions watchdog_options() {
   return options;
 }
 
-/// "first": matrix products take cuBLASLt's first choice, and with deterministic_mode a run gives the same bits as the one
-/// before; otherwise what is fastest here.
+/// "first": matrix products take cuBLASLt's first choice, and with deterministic_mode a run gives the same
+/// bits as the one before; otherwise the fastest one here.
 constexpr const char* kGemmVariable = "PLUMBLINE_GEMM_CHOICE";
 
 GemmChoice gemm_choice() {
@@ -124,7 +124,8 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   std::optional<NcclCommunicator> made;
   memory_watch.connect([&] { made.emplace(config.layout(), control, options); });
   NcclCommunicator& communicator = *made;
-  // What waits for other ranks holds the rest of the card; a product that counts on all of it would wait for that.
+  // Kernels that wait for other ranks hold the rest of the card; a product that counts on all of it would
+  // wait for them.
   const int for_products = communicator.multiprocessors_for_computation();
   count_on_multiprocessors(*operators, for_products < options.multiprocessors ? for_products : 0);
 

@@ -15,8 +15,8 @@ namespace plumbline {
 /// Keeps each step's events and activities until the next.
 class CudaTrace final : public StepObserver {
  public:
-  /// Must be made before the first CUDA call. Where CUPTI does not record, says why on stderr of world rank
-  /// 0, and the trace has actions without kernels. Collective over `control`'s world.
+  /// Must be made before the first CUDA call. If CUPTI does not record, the reason is printed on stderr of
+  /// world rank 0, and the trace has actions without kernels. Collective over `control`'s world.
   explicit CudaTrace(MpiCommunicator& control);
 
   void step_begins(int index) override;
@@ -25,9 +25,9 @@ class CudaTrace final : public StepObserver {
   /// Must come after the observer that puts the device's times in.
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
 
-  /// Writes the last step of every pipeline rank (tensor and data coordinate 0) as Chrome trace events, on
-  /// world rank 0. `device_error` bounds the error of this rank's device times against its host's clock.
-  /// Throws Error when the ranks' times cannot be put on one clock, or records were lost. Collective.
+  /// World rank 0 writes the last step of every pipeline rank (tensor and data coordinate 0) as Chrome trace
+  /// events. `device_error` bounds the error of this rank's device times against its host's clock. Throws
+  /// Error when the ranks' times cannot be put on one clock, or records were lost. Collective.
   void write(const Schedule& schedule, const std::string& path, Seconds device_error);
 
  private:

@@ -35,7 +35,7 @@ std::unique_ptr<Operators> DeviceMemoryWatch::open(CudaOptions options) {
 
 void DeviceMemoryWatch::connect(const std::function<void()>& connect) {
   readings_.alone = read();
-  place_.meet();  // nobody connects before everybody has read
+  place_.meet();  // no rank connects before all have read
   connect();
   check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   place_.meet();

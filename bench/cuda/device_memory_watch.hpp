@@ -16,18 +16,18 @@
 namespace plumbline {
 
 /// Used in this order: opens the device, connects, watches the steps. Kernels are loaded at their first
-/// launch (lazy loading, CUDA's default since 12.2): what the steps run has been loaded when the last of them
-/// is read, so nothing has to be forced, and what they do not run takes nothing.
+/// launch (lazy loading, CUDA's default since 12.2). All kernels of the steps have been loaded when the last
+/// step is read. So nothing has to be forced, and unused kernels take no memory.
 class DeviceMemoryWatch final : public StepObserver {
  public:
   explicit DeviceMemoryWatch(const DevicePlace& place) : place_(place), meter_(place.device()) {}
 
-  /// Makes the context, then the operators (whatever device `options` name: this one's), in turns with the ranks of the
-  /// same device. Collective over the host.
+  /// Makes the context, then the operators (on this rank's device, whichever `options` name), in turns with
+  /// the ranks of the same device. Collective over the host.
   std::unique_ptr<Operators> open(CudaOptions options = {});
   /// `connect` makes the communicators and uses each. Collective over the host.
   void connect(const std::function<void()>& connect);
-  /// What the tensors' memory has reserved, which is asked as long as steps are taken.
+  /// Reserved memory of the tensors, read as long as steps are taken.
   void tensors(std::function<DevicePoolUse()> use) { tensors_ = std::move(use); }
   /// Each step's scratch counts by itself: products that are timed in the first leave copies of C.
   void step_begins(int index) override;

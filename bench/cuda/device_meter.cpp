@@ -10,7 +10,7 @@
 namespace plumbline {
 namespace {
 
-/// A card and CUDA's view of it differ by what the driver keeps for itself, 1 %; a slice by far more.
+/// A card and CUDA's view of it differ by the driver's own memory, 1 %; a slice by far more.
 constexpr double kSameDevice = 0.05;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How much of a GPU's memory is in use, by all processes together.
+// Memory of a GPU in use, by all processes together.
 #pragma once
 
 #include <optional>
@@ -9,22 +9,22 @@
 
 namespace plumbline {
 
-/// Asks NVML where the driver's library is there, for it answers before this process has a CUDA context;
-/// cudaMemGetInfo otherwise, which makes a context to answer, so that the context's own size stays unknown.
-/// Both count what the driver has handed out, to the byte of its pages.
+/// Asks NVML where the driver's library is there, since it answers before this process has a CUDA context.
+/// Otherwise asks cudaMemGetInfo, which makes a context to answer, so that the context's own size stays
+/// unknown. Both count the memory that the driver has handed out, to the byte of its pages.
 class DeviceMeter {
  public:
   /// Creates no context.
   explicit DeviceMeter(int device);
 
-  /// Without touching CUDA; nothing where only CUDA can tell.
+  /// Without touching CUDA; nothing if only CUDA can tell.
   std::optional<Bytes> used_before_context() const;
-  /// To be called once this process has a context: leaves NVML alone where it reports another device than
-  /// CUDA does, as it does for the whole card when CUDA sees a slice of it (MIG).
+  /// To be called once this process has a context. Stops using NVML if it reports another device than CUDA:
+  /// it reports the whole card when CUDA sees a slice of it (MIG).
   void context_exists();
   /// Throws Error when nobody can tell.
   Bytes used() const;
-  /// Memory of the device, as CUDA says.
+  /// Memory of the device, as reported by CUDA.
   Bytes total() const;
   /// "NVML", "cudaMemGetInfo".
   std::string source() const;

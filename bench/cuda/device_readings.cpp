@@ -24,7 +24,7 @@ DeviceSum sum_of(const std::vector<DeviceReadings>& ranks, const DeviceReadings&
     sum.alone_pools += other.alone.pools();
     sum.connected_pools += other.connected.pools();
     sum.last_pools += other.last.pools();
-    // Read at the same moment, but for what lasts between two processes' calls.
+    // Read at the same moment, up to the time between two processes' calls.
     sum.alone_used = std::max(sum.alone_used, other.alone.used);
     sum.connected_used = std::max(sum.connected_used, other.connected.used);
     sum.last_used = std::max(sum.last_used, other.last.used);

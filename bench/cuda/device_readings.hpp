@@ -1,5 +1,5 @@
-// From readings of a GPU's memory to what each rank's process uses. No CUDA in here: the readings are
-// taken by bench/cuda/cuda_session.cpp.
+// From readings of a GPU's memory to the memory of each rank's process. No CUDA in here:
+// bench/cuda/cuda_session.cpp takes the readings.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct DeviceReading {
   Bytes pools() const { return tensor_pool + library_pool; }
 };
 
-/// What one rank has read, in this order. Plain memory, so that it can travel. Ranks that share a device make
-/// their contexts and operators in turns, so these differences are a rank's own; communicators are made by
+/// Readings of one rank, in this order. Plain memory, so that it can travel. Ranks that share a device make
+/// their contexts and operators in turns, so these differences are a rank's own. Communicators are made by
 /// all of them at once.
 struct DeviceReadings {
   Bytes before{-1};         // `used` before this process had a context; -1: cannot be had
   DeviceReading context;    // with a context
   DeviceReading operators;  // with the library's handle
-  DeviceReading alone;      // everybody has come so far
-  DeviceReading connected;  // everybody's communicators are made and have been used
-  DeviceReading last;       // after the last step; everybody has done it
+  DeviceReading alone;      // all ranks are here
+  DeviceReading connected;  // all ranks' communicators have been made and used
+  DeviceReading last;       // after the last step; of all ranks
   Bytes most_tensor_pool;   // the largest it ever was
   Bytes most_library_pool;  // the largest it was in the last step
   Bytes device;             // memory of the device
@@ -35,9 +35,8 @@ struct DeviceReadings {
   std::int32_t number = 0;  // the device's among those of the host
 };
 
-/// One row per rank, in the order of `ranks`. What is read of a device as a whole (communicators; what
-/// appears later outside of all pools) is dealt out evenly to its ranks. `allocated` is each rank's peak of
-/// tensors.
+/// One row per rank, in the order of `ranks`. Readings of a device as a whole (communicators; later memory
+/// outside of all pools) are split evenly over its ranks. `allocated` is each rank's peak of tensors.
 std::vector<DeviceMemoryRow> account_device(const std::vector<DeviceReadings>& ranks,
                                             const std::vector<Bytes>& allocated);
 

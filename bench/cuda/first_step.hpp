@@ -1,4 +1,4 @@
-// What a first step is for: kernels are loaded and algorithms chosen, at the real shapes.
+// Purpose of a first step: kernels are loaded and algorithms chosen, at the real shapes.
 #pragma once
 
 #include "bench/machine/gpu_sampler.hpp"
@@ -8,9 +8,9 @@
 
 namespace plumbline {
 
-/// Makes the first step a rehearsal of the communicator (NcclCommunicator::rehearse), and says after it, once per rank with
-/// tensor and data coordinate 0, which calls were not computed by the library that was wanted. From the first timed step on
-/// the GPU's state is looked at while steps run.
+/// Makes the first step a rehearsal of the communicator (NcclCommunicator::rehearse). Afterwards reports,
+/// once per rank with tensor and data coordinate 0, the calls that the wanted library did not compute. From
+/// the first timed step on the GPU's state is sampled while steps run.
 class FirstStep final : public StepObserver {
  public:
   /// All must outlive it.

@@ -43,7 +43,7 @@ std::vector<std::string> nccl_transports(std::string_view log) {
 NcclLog::NcclLog() {
   if (std::getenv("NCCL_DEBUG") != nullptr) return;
   const char* place = std::getenv("TMPDIR");
-  // A name that nobody can have put a link at before.
+  // A name at which no link can exist yet.
   std::string folder = std::string(place == nullptr ? "/tmp" : place) + "/plumbline-nccl-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) return;
   folder_ = folder;

@@ -1,4 +1,4 @@
-// Which way NCCL's messages take, which only its log tells.
+// Transport of NCCL's messages, which only its log reports.
 #pragma once
 
 #include <string>
@@ -7,20 +7,22 @@
 
 namespace plumbline {
 
-/// Ways named in NCCL's log of level INFO, each once, sorted: "NET/Socket", "P2P/CUMEM", "SHM/direct", "NVLS".
+/// Transports named in NCCL's log of level INFO, each once, sorted: "NET/Socket", "P2P/CUMEM", "SHM/direct",
+/// "NVLS".
 std::vector<std::string> nccl_transports(std::string_view log);
 
-/// Has NCCL write what it does at its start into a file that only this user can reach. To be made before NCCL's first call.
+/// Has NCCL write its start-up log into a file that only this user can reach. To be made before NCCL's first
+/// call.
 class NcclLog {
  public:
-  /// Changes nothing where the user's environment says what NCCL logs (NCCL_DEBUG), or where no folder can be made.
+  /// Changes nothing if the user's environment sets NCCL's log (NCCL_DEBUG), or no folder can be made.
   NcclLog();
   /// Removes the file and its folder.
   ~NcclLog();
   NcclLog(const NcclLog&) = delete;
   NcclLog& operator=(const NcclLog&) = delete;
 
-  /// As nccl_transports() says, of what has been written so far.
+  /// As nccl_transports(), for the log written so far.
   std::vector<std::string> transports() const;
 
  private:

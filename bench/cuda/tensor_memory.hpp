@@ -1,4 +1,4 @@
-// Where a rank's tensors lie on its device: in CUDA's pool, or in memory that NCCL knows.
+// Memory of a rank's tensors on its device: CUDA's pool, or memory registered with NCCL.
 #pragma once
 
 #include <memory>
@@ -13,17 +13,18 @@
 
 namespace plumbline {
 
-/// With nccl_ub segments of RegisteredMemory, where every rank's NCCL takes them; else device_memory(). Collective.
+/// With nccl_ub segments of RegisteredMemory, where every rank's NCCL takes them; else device_memory().
+/// Collective.
 class TensorMemory {
  public:
-  /// Operators and communicator must outlive what take() gives.
+  /// Operators and communicator must outlive the result of take().
   TensorMemory(Operators& operators, NcclCommunicator& communicator, bool nccl_ub);
 
   /// Once.
   std::unique_ptr<MemorySource> take() { return std::move(source_); }
-  /// What is reserved for it, as long as what was taken is there.
+  /// Reserved memory, while the source that take() returned exists.
   DevicePoolUse use() const;
-  /// For the record, at any time: whether NCCL knows the memory, or why it does not; nothing without nccl_ub.
+  /// For the record, at any time: registration with NCCL, or the reason against it; nothing without nccl_ub.
   std::optional<ComputedBy> report() const;
 
  private:

@@ -5,7 +5,7 @@
 namespace plumbline {
 namespace {
 
-// Of a probe.
+// Limits of a probe.
 constexpr Seconds kShortestProbe{0.15};
 constexpr Seconds kLongestProbe{1};
 
@@ -23,7 +23,7 @@ bool has_files(const FilesConfig& files) {
   return std::any_of(std::begin(all), std::end(all), [](const std::string* path) { return !path->empty(); });
 }
 
-/// How many times longer than predicted an emulated step takes.
+/// Slowdown factor of an emulated step relative to its prediction.
 double emulated_factor(const MachineConfig& machine) {
   return machine.emulated_clock == EmulatedTime::virtual_time ? 0 : machine.emulated_time_factor;
 }

@@ -58,7 +58,7 @@ std::pair<Status, std::string> meaning_of(const LaunchResult& result) {
       if (result.exit_code == static_cast<int>(ExitCode::bad_input)) return {Status::invalid, said()};
       return {Status::failed, result.reason()};
     case Ending::signalled:
-      // Not "oom": who sent the signal is not known, and a rank over its budget says so itself.
+      // Not "oom": the sender of the signal is unknown, and a rank over its budget reports it itself.
       if (result.signal == SIGKILL) {
         return {Status::failed,
                 result.reason() + " from outside: the system when short of memory, or a person"};
@@ -73,7 +73,7 @@ std::pair<Status, std::string> meaning_of(const LaunchResult& result) {
 }
 
 bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record) {
-  // And no more than this one: what was removed meanwhile must not come back.
+  // And no more than this one: folders removed meanwhile must not come back.
   const OutputFolder folder = OutputFolder::make(run.folder);
   const std::string config_name = run.name + ".yaml";
   const std::string log_name = run.name + ".log";

@@ -1,8 +1,8 @@
-// Measures one configuration in its own mpirun and turns however that ends into a status with a reason.
+// Measures one configuration in its own mpirun and turns any ending of it into a status with a reason.
 //
 // The child is `PROGRAM run CONFIG.yaml --json` as a rank. Rank 0 writes {"measurement": {...}} to the file
-// that PLUMBLINE_RECORD_OUT names and ends with 0; a rank that does not fit ends with 3, one that finds its
-// input wrong with 2.
+// that PLUMBLINE_RECORD_OUT names. Exit codes of a rank: 0, 3 if it does not fit into memory, 2 for wrong
+// input.
 #pragma once
 
 #include <functional>
@@ -38,11 +38,11 @@ struct CellRun {
 };
 
 /// Sets status, reason, measurement and, when there is a prediction, error. False when the run was stopped:
-/// then nothing is known. Throws InputError when configuration or measurement cannot be written to the folder,
-/// Error when mpirun cannot be started.
+/// then nothing is known. Throws InputError when configuration or measurement cannot be written to the
+/// folder, Error when mpirun cannot be started.
 bool measure_cell(const RunConfig& config, const CellProgram& program, const CellRun& run, Record& record);
 
-/// What an ending of the ranks means for a record: its status and reason. `result` is not ok().
+/// Status and reason of a record for an ending of the ranks. `result` is not ok().
 std::pair<Status, std::string> meaning_of(const LaunchResult& result);
 
 }  // namespace plumbline

@@ -106,7 +106,7 @@ class FillWithinMemory {
   Schedule run() {
     make_room();
     Schedule schedule = make_schedule(request_);
-    // The room is counted in activations; what else is held is only known of a whole schedule.
+    // The room is counted in activations; other memory is only known for a whole schedule.
     while (tighten(peaks_of(config_, complete_(schedule)))) schedule = make_schedule(request_);
     return schedule;
   }
@@ -116,7 +116,7 @@ class FillWithinMemory {
     return std::min<std::int64_t>(ranks_ - static_cast<std::int64_t>(rank), request_.microbatches);
   }
 
-  /// K, and what every rank may reach.
+  /// K, and the bound for every rank.
   void bound(std::int64_t budget) {
     const Schedule abeja = distillation_abeja(ranks_, request_.microbatches);
     peaks_ = peaks_of(config_, complete_(abeja));

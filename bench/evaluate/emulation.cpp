@@ -12,9 +12,9 @@
 namespace plumbline {
 namespace {
 
-/// The call in the terms of the time model. A GEMM is told by what is transposed: Y = X·Wᵀ, dX = dY·W and
-/// dW = dYᵀ·X with the token rows of X, Y and their gradients. In FP8 all are A·Bᵀ, and a weight's
-/// gradient is what accumulates.
+/// The call in the terms of the time model. The transposed operand tells the GEMM's pass: Y = X·Wᵀ, dX =
+/// dY·W and dW = dYᵀ·X with the token rows of X, Y and their gradients. In FP8 all are A·Bᵀ, and an
+/// accumulating one is a weight's gradient.
 OperatorCall operator_call(const EmulatedCall& call, DType storage) {
   OperatorCall result;
   result.type = call.type;

@@ -41,7 +41,7 @@ std::string default_profile_path() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   if (cache != nullptr && *cache != '\0') return (fs::path(cache) / "plumbline" / "profile.json").string();
   const char* home = std::getenv("HOME");
-  // Never in /tmp, where anybody can put a profile of that name.
+  // Never in /tmp, where any user can put a profile of that name.
   const passwd* user = home == nullptr ? getpwuid(getuid()) : nullptr;  // NOLINT(concurrency-mt-unsafe)
   const fs::path folder = home != nullptr ? home : user != nullptr ? user->pw_dir : "/";
   return (folder / ".cache" / "plumbline" / "profile.json").string();

@@ -1,4 +1,4 @@
-// Predicts and measures one configuration: what `predict`, `run` and `matrix` share.
+// Predicts and measures one configuration: common code of `predict`, `run` and `matrix`.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@
 
 namespace plumbline {
 
-/// Where `calibrate` writes and everything else looks when no hardware is named: profile.json in
-/// $XDG_CACHE_HOME/plumbline or ~/.cache/plumbline.
+/// Path of `calibrate`'s output, read when no hardware is named: profile.json in $XDG_CACHE_HOME/plumbline or
+/// ~/.cache/plumbline.
 std::string default_profile_path();
 /// The same for `calibrate --backend cuda`: profile-cuda.json next to it, read for backend cuda only.
 std::string default_cuda_profile_path();
@@ -25,22 +25,22 @@ HardwareProfile rough_guess();
 
 /// The configuration's hardware, else this machine's calibrated profile, else a rough guess of this machine.
 /// `note` gets one line for people in the last case. Ranks of the emulated backend have a device each,
-/// whatever the profile says about shared processors.
+/// regardless of shared processors in the profile.
 HardwareProfile hardware_of(const RunConfig& config, std::string& note);
 
 enum class Asked { prediction, measurement };
 
 /// A record with configuration, machine and model; status `invalid` with the reason when the sizes do not
-/// divide, `unsupported` when this build cannot do what is asked for.
+/// divide, `unsupported` when this build cannot do it.
 Record start_record(const std::string& id, const RunConfig& config, Asked asked);
 
-/// Whether this machine has what the configuration's backend needs to be measured. For backend cuda the
-/// record gets the devices, the libraries and the label of ranks that share a GPU, and without a device the
-/// status `unsupported` with the reason.
+/// True if this machine has what the configuration's backend needs to be measured. For backend cuda the
+/// record gets the devices, the libraries and the label of ranks that share a GPU. Without a device it gets
+/// the status `unsupported` with the reason.
 bool has_device(const RunConfig& config, Record& record);
 
-/// What of a run's files can be known before its ranks start (bench/training/trainer/run_files.hpp): throws
-/// InputError for what a rank would end with, returns remarks for people.
+/// Checks of a run's files before its ranks start (bench/training/trainer/run_files.hpp): throws InputError
+/// for errors that a rank would end with, returns remarks for people.
 std::vector<std::string> check_files(const RunConfig& config);
 
 /// The analytical prediction of a valid configuration.
@@ -53,7 +53,7 @@ struct RunFiles {
   training::CheckpointOptions checkpoints{};
 };
 
-/// The body of one rank: trains and, on world rank 0, writes the measurement to the file that
+/// The body of one rank: trains and, on world rank 0, writes the measurement. It goes to the file that
 /// kRecordOutVariable names, or to standard output as JSON when there is none. Returns the exit code.
 int run_as_rank(const RunConfig& config, const RunFiles& files, int& argc, char**& argv);
 

@@ -15,15 +15,16 @@ struct RanksOfHost {
   int first = 0;
 };
 
-/// The most bytes of host memory that these ranks allocate: tensors of backend cpu, up to memory_budget, and offloaded
-/// ones. Emulated devices have no memory.
+/// Upper bound of host memory that these ranks allocate: tensors of backend cpu, up to memory_budget, and
+/// offloaded ones. Emulated devices have no memory.
 Bytes host_memory_of(const RunConfig& config, RanksOfHost ranks);
 
-/// Why these ranks cannot run here: one line. Nothing when they can, or when nothing is known of the host's memory.
+/// Why these ranks cannot run here: one line. Nothing when they can, or when nothing is known of the host's
+/// memory.
 std::optional<std::string> why_not_in_host_memory(const RunConfig& config, RanksOfHost ranks,
                                                   Bytes available);
 
-/// Throws OutOfMemory with that line, for what is available now.
+/// Throws OutOfMemory with that line, for the memory available now.
 void check_host_memory(const RunConfig& config, RanksOfHost ranks);
 
 }  // namespace plumbline

@@ -18,12 +18,13 @@ namespace {
 
 using cluster::Software;
 
-/// A key that a framework's step does not ask for, since one of its traits decides. The trait's source says why.
+/// A key that a framework's step ignores, since one of its traits decides. The trait's source gives the
+/// reason.
 struct IgnoredKey {
   std::string_view key;
   std::string_view trait;  // a constant of analysis/hardware; empty: `where` says all
   bool (*ignored)(const Software&);
-  /// What else must be true of the configuration; null: nothing.
+  /// Further condition on the configuration; null: none.
   bool (*where)(const RunConfig&) = nullptr;
   std::string_view only = "";  // `where` in words
 };
@@ -56,7 +57,7 @@ constexpr IgnoredKey kIgnored[] = {
      " and selective"},
 };
 
-/// Of an execution: what a run trains with, writes and how long it measures.
+/// Keys of an execution: the training data, the outputs and the duration of measuring.
 constexpr std::string_view kRunKeys[] = {"steps",
                                          "warmup_steps",
                                          "timeout_s",

@@ -12,13 +12,13 @@
 
 namespace plumbline {
 
-/// A line for each key that is not at its default and changes nothing: one that the configuration's software does not ask for,
-/// with the source of the trait that decides instead (analysis/hardware), or that needs another key (idle_keys()):
-/// "zero_stage: found 1, without effect with software torchtitan (sharded: FSDP2)".
+/// A line for each key that is not at its default and changes nothing. Either the configuration's software
+/// ignores it, with the source of the trait that decides instead (analysis/hardware), or it needs another key
+/// (idle_keys()): "zero_stage: found 1, without effect with software torchtitan (sharded: FSDP2)".
 std::vector<std::string> keys_without_effect(const RunConfig& config);
 
-/// "overlap_p2p_comm: found true, without effect …" where a prediction of plumbline's own step is the same without: times are
-/// those of receives that are posted ahead either way, and no peak of `memory` holds such a receive.
+/// "overlap_p2p_comm: found true, without effect …" if a prediction of plumbline's own step is the same
+/// without. Times always assume receives posted ahead; here no peak of `memory` holds such a receive.
 std::optional<std::string> why_receives_change_nothing(const RunConfig& config, const RepeatedSchedule& step,
                                                        const MemoryPrediction& memory);
 

@@ -6,8 +6,8 @@
 
 namespace plumbline {
 
-/// What passes and collectives take on a machine: passes as means over stages, those of the vocabulary over the
-/// `ranks`, of which each has one stage that carries them. Messages take nothing.
+/// Times of passes and collectives on a machine: passes as means over stages, those of the vocabulary over
+/// the `ranks`, of which each has one stage that carries them. Messages take nothing.
 VocabTimes mean_times(const Costs& costs, int ranks);
 
 }  // namespace plumbline

@@ -1,11 +1,11 @@
-// The accelerator that a configuration means by a short name.
+// Resolves the short name of an accelerator in a configuration.
 #pragma once
 
 #include "core/config/run_config.hpp"
 
 namespace plumbline {
 
-/// Puts the preset's name in place of a short one (h100), with a note on standard error, once each.
+/// Replaces a short name (h100) by the preset's name, with a note on standard error, once each.
 void name_hardware(RunConfig& config);
 
 }  // namespace plumbline

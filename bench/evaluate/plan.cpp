@@ -66,7 +66,7 @@ VocabTimes vocab_times(const RunConfig& config, const ScheduleRequest& request) 
   return times;
 }
 
-/// The last stage has the embedding too: where that is another rank gradients are summed.
+/// The last stage has the embedding too: if that is another rank gradients are summed.
 bool copies_embedding(const RunConfig& config) {
   const bool modules = config.model.prediction_modules > 0 && config.machine.software == "plumbline";
   return (config.model.tied_embeddings || modules) && !config.parallel.splits_vocabulary();
@@ -74,8 +74,8 @@ bool copies_embedding(const RunConfig& config) {
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule);
 
-/// V-Half's passes meet all ranks in an order whose length small differences decide: the shortest of what
-/// different times lead to, on the named hardware.
+/// V-Half's passes meet all ranks in an order whose length depends on small differences. Takes the shortest
+/// of the orders for different times, on the named hardware.
 Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) {
   HardwareProfile hardware = load_hardware(config.machine.hardware);
   if (config.machine.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
@@ -98,9 +98,9 @@ Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) 
   return best;
 }
 
-/// Times of zb-auto's actions: equal ones, which no machine changes, for what is executed here; another
-/// framework's as they are predicted. Attention's scores and dropout masks, two fifths or more of a layer's
-/// activations, go with I.
+/// Times of zb-auto's actions: equal ones, independent of the machine, for schedules that are executed here;
+/// predicted ones for another framework. Attention's scores and dropout masks, two fifths or more of a
+/// layer's activations, go with I.
 ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest request) {
   ZeroBubbleCosts costs;
   costs.memory_limit = config.parallel.zero_bubble_memory * request.ranks;
@@ -163,12 +163,12 @@ Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedul
                               .tied_embedding = copies_embedding(config)};
   // When another framework's runtime posts its messages is in its traits, not in the schedule.
   if (config.machine.software != "plumbline") return add_step_end(schedule, end);
-  // Our executor's sends return at once. Where all ranks meet for a pass before they receive, a message that
-  // is received no earlier than needed would keep its sender waiting for room to send the next.
+  // Our executor's sends return at once. All ranks may meet for a pass before they receive. A message
+  // received no earlier than needed would then keep its sender waiting for room to send the next.
   const bool meetings = schedule.vocab == VocabPasses::interlaced;
   Schedule with_transfers =
       add_transfers(schedule, meetings ? TransferOrder::sends_first : TransferOrder::posted);
-  // No rank updates before all have added up the gradient's norm, whatever the schedule would allow.
+  // No rank updates before all have added up the gradient's norm, even if the schedule would allow it.
   with_transfers.barrier_at_end = true;
   return add_step_end(with_transfers, end);
 }
@@ -177,7 +177,7 @@ int rank_of(const Schedule& schedule, int stage) {
   return schedule.rank_of_stage[static_cast<std::size_t>(stage)];
 }
 
-/// Three short schedules are made in place of a long one: worth it where that is several times as long.
+/// Three short schedules are made in place of a long one: worth it if that is several times as long.
 bool may_repeat(const RunConfig& config) {
   constexpr int kLong = 8;
   const bool alike = config.mixture.routing == MixtureConfig().routing;  // micro-batches are
@@ -186,8 +186,8 @@ bool may_repeat(const RunConfig& config) {
          !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
 }
 
-/// What the training step requires of a placement beyond what makes a schedule valid. Built-in schedules
-/// fulfil it, but for the number of stages.
+/// Requirements of the training step on a placement beyond a valid schedule. Built-in schedules fulfil them,
+/// except for the number of stages.
 void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int stages = schedule.stages_per_route();
   const auto fail = [&](const std::string& what) {
@@ -251,7 +251,7 @@ std::int64_t cells_of_step(const RunConfig& config) {
 }
 
 RepeatedSchedule step_for(const RunConfig& config) {
-  // Forward, backward and what is sent between; more than a GiB in all.
+  // Forward, backward and the messages between; more than a GiB in all.
   const std::int64_t actions = cells_of_step(config) * (config.parallel.pipeline > 1 ? 6 : 2);
   if (actions > kMostPredicted) {
     throw InputError(fmt::format(

@@ -1,4 +1,4 @@
-// The complete schedule of a configuration: what both the simulator and the executor read.
+// The complete schedule of a configuration, read by the simulator and the executor.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace plumbline {
 /// cannot have them.
 Schedule schedule_for(const RunConfig& config);
 
-/// The same for predictions: a long step that repeats itself is not written down whole. Throws InputError also
+/// The same for predictions: a long step that repeats itself is not written out whole. Throws InputError also
 /// for a step of too many actions that does not.
 RepeatedSchedule step_for(const RunConfig& config);
 /// About how many pipeline ranks × micro-batches step_for writes down.

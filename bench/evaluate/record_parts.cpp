@@ -43,7 +43,7 @@ std::string action_of_peak(const training::TrainingResult& result, const Schedul
   return "";
 }
 
-/// Of a mixture where it says something: experts drop tokens, or their load is not even.
+/// Predicted expert load of an MoE model, where experts drop tokens or their load is not even.
 std::vector<ExpertLoadReport> predicted_load(const RunConfig& config) {
   std::map<std::int64_t, ExpertLoadReport> layers;
   const std::int64_t capacity = config.expert_capacity();
@@ -64,7 +64,7 @@ std::vector<ExpertLoadReport> predicted_load(const RunConfig& config) {
   return reports;
 }
 
-/// Of every rank against those of its stage.
+/// Compute time of every rank relative to those of its stage.
 std::vector<ComputingReport> computing_report(const training::TrainingResult& result, const Layout& layout) {
   std::vector<ComputingReport> rows;
   if (result.computing.empty() || layout.world() > kMostRankRows) return rows;
@@ -92,7 +92,7 @@ void forget_what_is_not_measured(const RunConfig& config, MeasurementReport& rep
   report.losses.clear();
   report.module_losses.clear();
   if (config.machine.emulated_clock == EmulatedTime::virtual_time) {
-    // What else the host does does not reach the ranks' clock.
+    // Other work of the host does not reach the ranks' clock.
     for (StepReport& step : report.steps) step = {step.time};
     report.disturbance = {};
   }
@@ -214,7 +214,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   const Bubble bubble = bubble_of(result.trace);
   const Seconds window = result.trace.pipeline_end();
   for (const Seconds wait : result.vocabulary_waits) report.time.exposed_vocabulary += wait;
-  // They are within actions, but are waiting for other ranks all the same.
+  // They are within actions, but count as waiting for other ranks.
   const Seconds busy = window * (1 - bubble.fraction) - report.time.exposed_vocabulary;
   report.time.step = lower_median(result.step_times);
   report.time.bubble_ratio = bubble.ratio;

@@ -15,11 +15,12 @@ DeviceMemoryReport report_of(const DeviceMemoryPrediction& device);
 PredictionReport report_of(const Prediction& prediction, const RunConfig& config,
                            const RepeatedSchedule& step);
 
-/// The step's bounds when every class of operators is as quick, or as slow, as calibration saw it; nothing for a
-/// profile that does not say.
+/// The step's bounds when every class of operators is as fast, or as slow, as in the calibration; nothing for
+/// a profile without that range.
 std::optional<StepInterval> step_interval_of(const RunConfig& config, const RepeatedSchedule& step,
                                              const HardwareProfile& hardware);
-/// The lanes of a predicted step, means over pipeline ranks; nothing where ranks share processors, or nothing runs on any.
+/// The lanes of a predicted step, means over pipeline ranks; nothing if ranks share processors, or nothing
+/// runs on any.
 std::optional<LaneSums> lanes_of(const RunConfig& config, const RepeatedSchedule& step,
                                  const HardwareProfile& hardware);
 /// `schedule` names the action of each peak; `traffic` is every rank's in one step; `hardware` gives the peak
@@ -28,7 +29,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
                             const Schedule& schedule, const std::vector<Traffic>& traffic,
                             const HardwareProfile& hardware);
 
-/// What the checkpoints of a run cost, as world rank 0 saw it.
+/// Cost of a run's checkpoints, as world rank 0 saw it.
 CheckpointReport report_of(const training::CheckpointCosts& costs,
                            const training::CheckpointOptions& options);
 

@@ -1,11 +1,12 @@
-// Schedules for `validate`, which knows only what it needs of one.
+// Schedules for `validate`, which only knows their requirements.
 #pragma once
 
 #include "analysis/published/schedule_need.hpp"
 
 namespace plumbline {
 
-/// What schedules/ makes of a run, and of a schedule by itself; costs decide the order where it depends on them.
+/// Makers from schedules/ for a run, and for a schedule by itself; costs decide the order where it depends on
+/// them.
 cluster::ScheduleMakers schedule_makers();
 
 }  // namespace plumbline

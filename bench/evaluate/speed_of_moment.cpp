@@ -30,8 +30,8 @@ std::vector<LostByRank> parts_of_interest(const MeasurementReport& measurement) 
   return parts;
 }
 
-/// The share of the time in which ranks on `processors` go on in step, by the share that others take of these. Counters that
-/// lag behind make it negative in one part and larger in the next: right in the mean.
+/// Share of the time in which ranks on `processors` run in step, by the share that others take of these.
+/// Lagging counters make it negative in one part and larger in the next: right in the mean.
 double going_on(double share, int processors, bool yielding) {
   const double one = 1.0 / (processors + 1);
   const double with_one = 1 - processors * one;

@@ -18,7 +18,7 @@
 namespace plumbline {
 namespace {
 
-/// The last few steps that were made: most changes of a configuration leave its step as it is.
+/// The last few steps: most changes of a configuration keep its step.
 class Steps {
  public:
   const RepeatedSchedule& of(const RunConfig& config) {
@@ -34,15 +34,15 @@ class Steps {
 
  private:
   static constexpr std::size_t kMost = 4;
-  using Key = std::tuple<int, int, bool>;  // pipeline ranks, micro-batches, whether there are replicas
+  using Key = std::tuple<int, int, bool>;  // pipeline ranks, micro-batches, true with replicas
   std::deque<std::pair<Key, RepeatedSchedule>> steps_;
 };
 
-/// Advice may take as long as a prediction, not many times as long: pipeline ranks × micro-batches whose step is
-/// made in a quarter of a second.
+/// Largest pipeline ranks × micro-batches, whose step is made in a quarter of a second. Advice may take as
+/// long as a prediction, not many times as long.
 constexpr std::int64_t kMostCells = 1 << 19;
 
-/// The verdict on a configuration, or nothing where it cannot be run, or is too large to try.
+/// The verdict on a configuration, or nothing if it cannot be run or is too large to try.
 std::optional<Fit> verdict_on(const RunConfig& config, const HardwareProfile& hardware, Steps& steps) {
   if (why_invalid(config) || why_unpredictable(config)) return std::nullopt;
   if (cells_of_step(config) > kMostCells) return std::nullopt;
@@ -135,7 +135,7 @@ std::optional<Found> smallest_on(const RunConfig& given, const HardwareProfile& 
   return best;
 }
 
-/// Up to three of what fits, as one clause; empty when nothing does.
+/// Up to three fitting changes, as one clause; empty when none fits.
 class Ways {
  public:
   Ways(const HardwareProfile& hardware, Steps& steps) : hardware_(hardware), steps_(steps) {}

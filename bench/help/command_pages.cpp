@@ -46,7 +46,7 @@ std::vector<std::string> listed(std::string_view line) {
   return words;
 }
 
-/// "- `plumbline run`: what it does".
+/// "- `plumbline run`: its purpose".
 Example example_of(std::string_view line) {
   constexpr std::string_view kOpen = "- `";
   constexpr std::string_view kClose = "`: ";

@@ -1,6 +1,5 @@
-// What the manual says about each command beyond its options: prose and examples, from pages/*.md. The
-// options themselves are read from the command line's definition (page.hpp), so that they cannot differ from
-// it.
+// Manual text about each command beyond its options: prose and examples, from pages/*.md. The options
+// themselves are read from the command line's definition (page.hpp), so that they cannot differ from it.
 #pragma once
 
 #include <string>
@@ -14,7 +13,7 @@ namespace plumbline {
 
 struct Example {
   std::string command;  // a whole line, starting with "plumbline"
-  std::string what;     // what it does, without a full stop
+  std::string what;     // its purpose, without a full stop
 };
 
 struct CommandPage {
@@ -26,8 +25,8 @@ struct CommandPage {
   std::vector<std::string> see_also;  // other commands and topics
 };
 
-/// A page as its file says it (bench/help/README.md has the form); throws std::logic_error, naming the line,
-/// for what is not understood.
+/// A page from its file (bench/help/README.md has the form); throws std::logic_error, naming the line, for an
+/// invalid one.
 CommandPage read_command_page(std::string_view markdown);
 
 /// One page per command, the program's own first.

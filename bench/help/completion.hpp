@@ -16,17 +16,17 @@ struct Completion {
 struct Completions {
   enum class Files { none, folders, any };
   std::vector<Completion> candidates;
-  Files files = Files::none;            // what the shell may add by itself
+  Files files = Files::none;            // additions by the shell itself
   std::vector<std::string> extensions;  // with Files::any: only these, "yaml"; empty: all
 };
 
-/// What the definition of the command line does not know: the values of an option beyond a fixed set, or of a
-/// configuration key that `--set KEY=` names (then `option` is that key's own option).
+/// Completions that the definition of the command line does not know: the values of an option beyond a fixed
+/// set, or of a configuration key that `--set KEY=` names (then `option` is that key's own option).
 using ValueSource = std::function<Completions(const CLI::App& command, const CLI::Option& option)>;
 
-/// What can stand in place of the last of `words`, which may be empty or incomplete; the words before it are
-/// what was typed after the program's name. "--option=value" and "--set key=value" are completed too: such
-/// candidates carry what stands before the "=".
+/// Candidates for the last of `words`, which may be empty or incomplete; the earlier words were typed after
+/// the program's name. "--option=value" and "--set key=value" are completed too: their candidates include the
+/// text before the "=".
 Completions complete(const CLI::App& app, const std::vector<std::string>& words, const ValueSource& values);
 
 /// One candidate on a line, "text<tab>description"; then, if the shell may add files, ":files", ":folders" or

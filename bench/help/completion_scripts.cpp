@@ -1,4 +1,4 @@
-// What a shell reads: how each of them asks the program and takes its answer.
+// Scripts for the shells: how each of them asks the program and takes its answer.
 #include <fmt/format.h>
 
 #include <map>
@@ -9,8 +9,8 @@
 namespace plumbline {
 namespace {
 
-// The words of bash are separated at "=" and ":" as well, and it replaces only what follows the last of them;
-// what plumbline understands are words separated by blanks.
+// The words of bash are separated at "=" and ":" as well, and it replaces only the text after the last of
+// them. plumbline's words are separated by blanks.
 constexpr const char* kBash = R"script(# bash completion of plumbline: eval "$(plumbline completion bash)"
 _plumbline() {
   local line=${COMP_LINE:0:COMP_POINT} words current path reply file extension

@@ -1,5 +1,5 @@
-// What each configuration key means, in the words of the manual (keys.md). core/config_text/config_keys.hpp knows
-// how a key is spelled and what values it takes.
+// Meaning of each configuration key in the manual (keys.md). core/config_text/config_keys.hpp has the
+// spelling and the values of each key.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// A page of the manual as plain data: what the command line's definition says about a command, joined with
-// the prose of command_pages.hpp. Every form of the manual is written from it.
+// A page of the manual as plain data: the command line's definition of a command, joined with the prose of
+// command_pages.hpp. Every form of the manual is written from it.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -43,7 +43,7 @@ class Writer {
       text_ += shown + std::string(column - used, ' ') + body.substr(column);
     }
   }
-  /// A line that a reader may copy, and what it does.
+  /// A line that a reader may copy, and its purpose.
   void example(std::string_view command, std::string_view what) {
     text_ += std::string(kIndent, ' ') + emphasized(std::string(command), style_) + '\n';
     text_ += wrapped(what, style_.width, kIndent + 4);

@@ -1,4 +1,4 @@
-// Where the ranks of `run` and `matrix` are started.
+// Hosts of the ranks of `run` and `matrix`.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct LauncherOptions {
   std::string hostfile;
 };
 
-/// The hosts that ranks are started on, in order: those of the hostfile, else those of the Slurm job that this
-/// process is in. Empty: this host alone, which is also what nothing or `local` asks for. Throws InputError
-/// when the options contradict each other or there are no hosts for mpirun.
+/// Hosts for the ranks, in order: those of the hostfile, else those of the Slurm job that this process is in.
+/// Empty: this host alone, also for no option or `local`. Throws InputError when the options contradict each
+/// other or there are no hosts for mpirun.
 std::vector<Host> chosen_hosts(const LauncherOptions& options, const Variables& variables);
 
 }  // namespace plumbline

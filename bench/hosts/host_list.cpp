@@ -31,7 +31,7 @@ std::optional<int> whole_number(std::string_view text) {
   return number;
 }
 
-/// What a host may be called: what a command line of mpirun, ssh and srun takes as one word.
+/// True for a name of a host that command lines of mpirun, ssh and srun take as one word.
 bool is_host_name(std::string_view name) {
   const auto good = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '.' || c == '_'; };
   return !name.empty() && name.size() <= 255 && name.front() != '-' &&

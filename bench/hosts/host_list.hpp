@@ -30,17 +30,17 @@ std::vector<Host> hosts_of_slurm(const std::string& nodes, const std::string& no
                                  const std::string& counts, const std::string& counts_origin);
 
 /// The hosts of a hostfile as Open MPI 4 reads it: "NAME [slots=N] [max_slots=N]" or "NAME:N" a line, "#"
-/// starts a comment; a host that is named again gets the further slots. Without a number it has one slot. At
-/// least one host. Throws InputError with file and line.
+/// starts a comment; a repeated host gets the further slots. Without a number it has one slot. At least one
+/// host. Throws InputError with file and line.
 std::vector<Host> parse_hostfile(std::string_view text, const std::string& origin);
 
-/// "a:2,b:2": what mpirun's --host takes.
+/// "a:2,b:2": the form of mpirun's --host.
 std::string host_option(const std::vector<Host>& hosts);
 
-/// What this host calls itself.
+/// This host's own name.
 std::string this_host();
 
-/// Whether the name is this host's, with or without its domain.
+/// True if the name is this host's, with or without its domain.
 bool is_this_host(const std::string& name);
 
 /// Throws InputError when there are hosts and the first is not this one: rank 0 writes the results.
@@ -49,8 +49,8 @@ void require_first(const std::vector<Host>& hosts);
 /// Ranks that all of them take.
 int slots_of(const std::vector<Host>& hosts);
 
-/// As many hosts from the front as `ranks` need, the last with what is left. Throws InputError when they
-/// take fewer.
+/// The hosts from the front that `ranks` need, the last with the remainder. Throws InputError when they take
+/// fewer.
 std::vector<Host> hosts_for(const std::vector<Host>& hosts, int ranks);
 
 }  // namespace plumbline

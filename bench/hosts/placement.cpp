@@ -1,4 +1,4 @@
-// What launchers tell a process of its place.
+// Variables by which launchers tell a process its place.
 #include "bench/hosts/placement.hpp"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::optional<int> number_in(const Variables& variables, const char* name, int m
   return number;
 }
 
-/// What one launcher says, and by which variables.
+/// Place given by one launcher, and its variables.
 struct Claim {
   Launcher launcher = Launcher::none;
   const char* who = "";
@@ -73,7 +73,7 @@ std::optional<Claim> claim_of_slurm(const Variables& variables) {
   return claim_of(variables, Launcher::slurm, "srun", "SLURM_PROCID", size);
 }
 
-/// RANK alone is a word that anybody may use for anything.
+/// RANK alone is too common a name.
 std::optional<Claim> claim_of_torchrun(const Variables& variables) {
   if (!variables("RANK") || !variables("WORLD_SIZE")) return std::nullopt;
   if (!variables("MASTER_ADDR") && !variables("TORCHELASTIC_RUN_ID")) return std::nullopt;
@@ -102,7 +102,7 @@ void refuse_torchrun_in_every_task(const Variables& variables) {
   }
 }
 
-/// Where both are known: a host's local ranks are below its local size.
+/// If both are known, local ranks are below the host's local size.
 void take_local(const Variables& variables, const char* rank, const char* size, Placement& placement) {
   placement.local_rank = number_in(variables, rank).value_or(kUnknownNumber);
   placement.local_size = number_in(variables, size).value_or(kUnknownNumber);
@@ -185,13 +185,13 @@ Placement find_placement(const Variables& variables) {
   const auto pmi = claim_of(variables, Launcher::pmi, "PMI", "PMI_RANK", "PMI_SIZE");
   const auto torchrun = claim_of_torchrun(variables);
   const auto slurm = claim_of_slurm(variables);
-  // torchrun's own processes inherit what srun told the task that became torchrun.
+  // torchrun's own processes inherit the variables of srun's task that became torchrun.
   const bool in_torchrun = torchrun && variables("TORCHELASTIC_RUN_ID");
   if (in_torchrun && slurm) refuse_torchrun_in_every_task(variables);
 
   require_agreement(open_mpi, pmix);
   require_agreement(open_mpi, torchrun);
-  // mpirun's daemons are tasks of srun: what their ranks inherit is the daemon's place, not theirs.
+  // mpirun's daemons are tasks of srun: their ranks inherit the daemon's place, not their own.
   if (!open_mpi && !in_torchrun) {
     require_agreement(pmix, slurm);
     require_agreement(pmi, slurm);

@@ -1,4 +1,4 @@
-// Which rank of which job this process is, from whatever launcher started it.
+// Rank and job of this process, from whatever launcher started it.
 //
 // Open MPI's mpirun, PMIx and PMI make ranks that speak MPI. Slurm's plain srun and torchrun make tasks: they
 // know their numbers, but not how to reach each other.
@@ -27,30 +27,29 @@ struct Placement {
   int local_rank = kUnknownNumber;  // among the ranks of this host
   int local_size = kUnknownNumber;
   int node = kUnknownNumber;  // number of this host within the job
-  std::vector<Host> hosts;    // of the job, in the order of ranks; empty where the launcher does not say
-  std::string address;        // rank 0's host, as the others reach it; empty where the launcher does not say
+  std::vector<Host> hosts;    // of the job, in the order of ranks; empty if unknown to the launcher
+  std::string address;        // rank 0's host, as the others reach it; empty if unknown to the launcher
   int port = 0;               // there, that this job may use (the next ones as well)
 
-  /// Whether MPI_Init makes this process one of several ranks.
+  /// True if MPI_Init makes this process one of several ranks.
   bool speaks_mpi() const {
     return launcher == Launcher::open_mpi || launcher == Launcher::pmix || launcher == Launcher::pmi;
   }
-  /// Whether others were started together with this process.
+  /// True if others were started together with this process.
   bool one_of_several() const { return speaks_mpi() || size > 1; }
 };
 
-/// Throws InputError, one line that names both sources, when two launchers that describe the same process
-/// contradict each other, and when a variable is not what its launcher would write.
-/// Sources: mpirun(1) and PMIx' PMIX_RANK; srun(1), "output environment variables"; PyTorch's torchrun page,
-/// "environment variables".
+/// Throws InputError when a variable is not as its launcher would write it. Also when two launchers
+/// contradict each other about the process; the line names both. Sources: mpirun(1) and PMIx' PMIX_RANK;
+/// srun(1), "output environment variables"; PyTorch's torchrun page, "environment variables".
 Placement find_placement(const Variables& variables);
 
-/// Hosts of the Slurm job that this process is in with the ranks that each takes, whether a task or its batch
-/// script; empty outside. Throws InputError.
+/// Hosts of the Slurm job of this process (a task or its batch script) with the ranks of each; empty outside.
+/// Throws InputError.
 std::vector<Host> hosts_of_allocation(const Variables& variables);
 
-/// Whether a variable tells a process its place among tasks or the job that it is in. mpirun must not see
-/// them: it would take hosts from them that the caller does not mean, and its ranks would be told two places.
+/// True if a variable tells a process its place among tasks or its job. mpirun must not see them. It would
+/// take hosts from them that the caller does not mean, and its ranks would be told two places.
 bool tells_a_place(std::string_view name);
 
 }  // namespace plumbline

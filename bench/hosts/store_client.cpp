@@ -25,9 +25,9 @@ namespace plumbline {
 namespace {
 
 using StoreClock = std::chrono::steady_clock;
-constexpr std::chrono::milliseconds kToGreet{1000};     // until somebody at a port has said who it is
+constexpr std::chrono::milliseconds kToGreet{1000};     // until the process at a port has identified itself
 constexpr std::chrono::milliseconds kToAnswer{10'000};  // until it has proved that it knows the secret
-constexpr std::chrono::milliseconds kAnswer{30'000};    // until the server has done what it is asked for
+constexpr std::chrono::milliseconds kAnswer{30'000};    // until the server has done the request
 constexpr std::chrono::milliseconds kLook{50};
 constexpr int kMostRefusals = 20;
 
@@ -153,7 +153,7 @@ class StoreChannel {
 
 namespace {
 
-/// What came of the tries so far. Another job may serve at one of the ports, but not every time.
+/// Results of the tries so far. Another job may serve at one of the ports, but not every time.
 struct Tries {
   int wrong_secrets = 0;
   int no_secrets = 0;

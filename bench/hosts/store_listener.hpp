@@ -1,4 +1,4 @@
-// Where rank 0's store listens: at the address that the hosts share, not at every interface.
+// Addresses that rank 0's store listens at: the one that the hosts share, not every interface.
 #pragma once
 
 #include <string>
@@ -22,9 +22,9 @@ struct ListenPlaces {
   std::string own;  // where processes of this host connect to
 };
 
-/// The addresses that `name` means on this host and that are this host's. A host's own name may mean its
-/// loopback interface there and something else on other hosts: with a secret the outward address is added, or
-/// in its place `asked` (kListenVariable); "0.0.0.0" is every interface. Throws InputError when there is none.
+/// The addresses of this host that `name` means. A host's own name may mean its loopback interface there, and
+/// something else on other hosts. With a secret the outward address is therefore added, or in its place
+/// `asked` (kListenVariable); "0.0.0.0" is every interface. Throws InputError when there is none.
 ListenPlaces listen_places(const std::string& name, const KnownAddresses& known, const std::string& asked,
                            bool has_secret);
 

@@ -1,8 +1,8 @@
-// Who may use a store, and what protects its messages: keys, proofs and sealed streams (libsodium).
+// Access to a store and protection of its messages: keys, proofs and sealed streams (libsodium).
 //
-// Both sides of a connection send a fresh nonce, then a proof: a keyed hash (BLAKE2b) of its side and of all
-// that was said before. Each direction is a stream of its own (XChaCha20-Poly1305) under a key of that
-// connection: a message that was changed, repeated, left out, reordered or sent back does not open.
+// Both sides of a connection send a fresh nonce, then a proof: a keyed hash (BLAKE2b) of its side and of the
+// whole dialogue before. Each direction is a stream of its own (XChaCha20-Poly1305) under a key of that
+// connection. A message that was changed, repeated, left out, reordered or sent back does not open.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class StoreKey {
   std::array<unsigned char, 32> bytes_{};
 };
 
-/// What both sides of a connection have said before one of them is believed.
+/// Data exchanged by both sides of a connection before one of them is trusted.
 struct StoreMeeting {
   std::string server_nonce;
   std::string client_nonce;
@@ -45,7 +45,7 @@ struct StoreMeeting {
 /// `kNonceBytes` random bytes.
 std::string fresh_nonce();
 
-/// What only who has the key can say, for one side of one meeting; `kProofBytes` long.
+/// Proof that only a holder of the key can make, for one side of one meeting; `kProofBytes` long.
 std::string proof_of(const StoreKey& key, StoreSide side, const StoreMeeting& meeting);
 
 /// In a time that does not depend on where they differ.
@@ -54,7 +54,7 @@ bool same_bytes(std::string_view one, std::string_view other);
 /// Seals the texts of one side of a connection, in their order.
 class SealingStream {
  public:
-  /// Needs the nonces of the meeting. Its header is what the other side opens it with.
+  /// Needs the nonces of the meeting. The other side opens the stream with its header.
   SealingStream(const StoreKey& key, StoreSide from, const StoreMeeting& meeting);
   ~SealingStream();
   SealingStream(SealingStream&&) noexcept;
@@ -68,7 +68,7 @@ class SealingStream {
   std::string header_;
 };
 
-/// Opens what the other side has sealed, in the same order.
+/// Opens the other side's sealed messages, in the same order.
 class OpeningStream {
  public:
   /// Needs the nonces of the meeting and that side's header.

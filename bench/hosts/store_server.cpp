@@ -43,7 +43,7 @@ std::size_t unproven_limit() {
   return std::clamp<std::size_t>(limit.rlim_cur / 8, 4, 64);
 }
 
-/// Of one connection: whether both its ends are this host's.
+/// True if both ends of a connection are this host's.
 bool within_this_host(int socket, std::string& other) {
   std::array<sockaddr_in, 2> ends{};
   socklen_t size = sizeof ends[0];
@@ -157,7 +157,7 @@ class StoreServer::Impl {
     refused_host_ = other;
   }
 
-  /// The first to have come makes room: who knows the secret proves it at once.
+  /// The earliest unproven connection makes room: holders of the secret prove it at once.
   bool drop_oldest_unproven() {
     const auto oldest = std::find_if(connections_.begin(), connections_.end(),
                                      [](const Connection& each) { return !each.proved(); });
@@ -185,7 +185,7 @@ class StoreServer::Impl {
     flush(connection);
   }
 
-  /// A client says its proof and waits for the server's: what is longer is nobody's.
+  /// A client sends its proof and waits for the server's: longer data is invalid.
   void prove(Connection& connection) {
     connection.over = connection.over || connection.received.size() > kClientProof;
     if (connection.over || connection.received.size() < kClientProof) return;

@@ -18,7 +18,7 @@ std::size_t byte_at(std::string_view bytes, std::size_t at) {
   return static_cast<unsigned char>(bytes[at]);
 }
 
-/// Of bytes that begin with a length.
+/// Length at the begin of `bytes`.
 std::size_t length_in(std::string_view bytes) {
   std::size_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) length |= byte_at(bytes, i) << (8 * i);

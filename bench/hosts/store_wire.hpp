@@ -1,4 +1,4 @@
-// What the two sides of a store say to each other, as bytes.
+// Wire format between the two sides of a store.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace plumbline {
 
-/// The server begins with this line, a letter (kGreets or kRefuses) and its nonce. The client says nonce, stream
-/// header and proof; the server kGreets, stream header and proof, or kRefuses. Sealed frames follow.
+/// The server begins with this line, a letter (kGreets or kRefuses) and its nonce. The client sends nonce,
+/// stream header and proof; the server kGreets, stream header and proof, or kRefuses. Sealed frames follow.
 inline constexpr std::string_view kStoreGreeting = "plumbline store 2\n";
 inline constexpr char kGreets = 'y';
 inline constexpr char kRefuses = 'n';
@@ -22,7 +22,7 @@ std::optional<std::vector<std::string>> unpack_texts(std::string_view bytes);
 
 inline constexpr std::size_t kSealBytes = 17;  // that sealing adds to a message
 
-/// A frame: a length in four bytes, lowest first, and as many bytes.
+/// A frame: a length in four bytes, lowest first, and that many bytes.
 std::string store_frame(std::string_view bytes);
 
 /// Takes the first whole frame from the front of `bytes`; nothing when it is not whole yet. `bad` is set for

@@ -1,4 +1,4 @@
-// Ctrl-C as a request to stop after what can be stopped cleanly.
+// Ctrl-C as a request to stop after a clean end of the current work.
 #pragma once
 
 namespace plumbline {

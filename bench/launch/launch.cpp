@@ -1,4 +1,4 @@
-// The launching side: starts the supervisor, reads what the ranks say and how they ended.
+// The launching side: starts the supervisor, reads the ranks' output and how they ended.
 #include "bench/launch/launch.hpp"
 
 #include <fcntl.h>
@@ -81,7 +81,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-/// For the supervisors: who counts from step to step is this process.
+/// For the supervisors: this process counts from step to step.
 Seconds supervised_timeout(const LaunchSpec& spec) {
   return spec.timeout_per_step ? kNoLimit : spec.timeout;
 }
@@ -155,7 +155,7 @@ pid_t spawn_supervisor(const LaunchSpec& spec, const Streams& streams) {
   return pid;
 }
 
-/// Reads what is there; false at the end of the stream.
+/// Reads the available bytes; false at the end of the stream.
 bool read_some(int fd, std::string& into) {
   std::array<char, 16384> bytes{};
   const ssize_t got = read(fd, bytes.data(), bytes.size());
@@ -188,7 +188,7 @@ class Collector {
   }
   /// When mpirun said that it ends the ranks because one has failed.
   std::optional<Clock::time_point> gave_up() const { return gave_up_; }
-  /// When a rank last said that it has done a step; at first, when the launch began.
+  /// Time of the last report of a finished step by a rank; initially of the launch.
   Clock::time_point last_step() const { return last_step_; }
   void store(LaunchResult& result) const {
     result.standard_output = output_.text();

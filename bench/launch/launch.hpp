@@ -1,10 +1,10 @@
-// Starts a program as N MPI ranks under mpirun and brings back how it ended, leaving nothing behind.
+// Starts a program as N MPI ranks under mpirun and reports how it ended, leaving nothing behind.
 //
 // Between the caller and mpirun stands a supervisor: the same executable in a session of its own, which holds
-// one end of a pipe. When the caller dies, however it dies, the pipe closes and the supervisor kills mpirun,
-// the ranks and whatever they started (it is their subreaper), and removes the run's folder with the shared
-// memory in it. Should the supervisor be killed as well, mpirun and the ranks die with their parents, and the
-// next command, whatever it is, removes the folder (main).
+// one end of a pipe. When the caller dies, however it dies, the pipe closes. The supervisor then kills
+// mpirun, the ranks and their children (it is their subreaper), and removes the run's folder with the shared
+// memory in it. If the supervisor is killed as well, mpirun and the ranks die with their parents. The next
+// command, whatever it is, removes the folder (main).
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace plumbline {
 
-/// Must be the first thing in main of a program that is given to launch(): acts as supervisor when asked to
+/// Must be the first thing in main of a program that is given to launch(). Acts as supervisor when asked to
 /// (returns its exit code), and ties a launched rank's life to mpirun's. Otherwise does nothing.
 std::optional<int> launch_entry(int argc, char** argv);
 
@@ -32,10 +32,11 @@ struct LaunchSpec {
   std::vector<std::string> arguments;
   int ranks = 1;
   Seconds timeout{300};
-  bool timeout_per_step = false;  // counted anew from every step that a rank says it has done (step_of())
+  bool timeout_per_step = false;  // counted from every step that a rank reports (step_of())
   Seconds abort_grace{20};        // for mpirun to end once it has said that a rank failed
   std::vector<Host> hosts;        // that ranks fill in this order, this one first; empty: this one takes all
-  bool for_tasks = false;  // this process is one of several tasks, and the others wait for what it starts
+  bool for_tasks = false;  // this process is one of several tasks, and the other tasks wait for the ranks it
+                           // starts
   std::vector<std::pair<std::string, std::string>> environment;  // added to the caller's own
   int threads_per_rank = 1;                                      // OMP_NUM_THREADS
   bool bind_ranks = true;                          // false: ranks have threads that spin, and bind themselves
@@ -47,13 +48,14 @@ struct LaunchSpec {
 };
 
 /// Runs to the end, to the timeout or until on_tick says stop. Daemons on other hosts are started by ssh, by
-/// srun within a Slurm job, or by the words of PLUMBLINE_LAUNCH_AGENT; they need this program at the same path.
-/// Throws InputError when this process is a rank itself or the first host is not this one, and Error when
-/// mpirun cannot be started at all.
+/// srun within a Slurm job, or by the words of PLUMBLINE_LAUNCH_AGENT. They need this program at the same
+/// path. Throws InputError when this process is a rank itself or the first host is not this one, and Error
+/// when mpirun cannot be started at all.
 LaunchResult launch(const LaunchSpec& spec);
 
-/// What started this process as one of several ("mpirun", "PMIx", "PMI", "torchrun", "srun"), nullptr when it
-/// runs alone. Reads environment variables only. Throws InputError when they contradict each other.
+/// Launcher that started this process as one of several ("mpirun", "PMIx", "PMI", "torchrun", "srun"),
+/// nullptr when it runs alone. Reads environment variables only. Throws InputError when they contradict each
+/// other.
 const char* already_launched_by();
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// What mpirun starts in place of ssh: brings its daemon to another host, under a supervisor there.
+// Agent that mpirun starts in place of ssh: brings its daemon to another host, under a supervisor there.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// A word as a shell takes it, whatever is in it.
+/// Any word, quoted for a shell.
 std::string shell_word(std::string_view text);
 
 /// The command that runs the words of `remote` on `host`: the words of `agent`, in which "{host}" stands for

@@ -27,9 +27,9 @@ constexpr Seconds kForDaemons{30};  // that they may take longer than the run: i
 
 namespace {
 
-/// With a core for every rank, each to its own. With more ranks than processors, one after the other in turn: ranks that wait
-/// for one another all the time confuse a scheduler that moves them about, so that the same step takes twice as long in one run
-/// as in another, and what shares a processor with what would not be known to a prediction.
+/// With a core for every rank, each to its own. With more ranks than processors, round robin. Otherwise the
+/// scheduler moves ranks that wait for one another all the time, and the same step may take twice as long
+/// from run to run. A prediction would not know which ranks share a processor, either.
 std::vector<std::string> binding(int ranks_here) {
   if (mask_is_narrow()) return {"--bind-to", "none"};  // ranks bind themselves within the mask
   if (mask_is_narrow()) return {"--bind-to", "none"};  // ranks bind themselves within the mask
@@ -62,16 +62,18 @@ std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::s
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},  // containers run as root
       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"TMPDIR", folder},
-      // One machine: shared memory, and sockets where that is not to be had. Probing for fabrics takes time.
+      // One machine: shared memory, and sockets if that is not to be had. Probing for fabrics takes time.
       {"OMPI_MCA_pml", "ob1"},
       {"OMPI_MCA_btl", "self,vader,tcp"},
-      // Containers may forbid memory policies; that is no reason to say so on every start.
+      // Containers may forbid memory policies; not worth a message on every start.
       {"OMPI_MCA_hwloc_base_mem_bind_failure_action", "silent"},
-      // Its handlers print a backtrace and allocate for it: a rank that is hit inside malloc would hang instead of ending.
+      // Its handlers print a backtrace and allocate for it: a rank hit inside malloc would hang instead of
+      // ending.
       {"OMPI_MCA_opal_signal", ""},
-      // Halves, exchanged and put together again: of two ranks each adds half of a large buffer instead of all of it.
+      // Halves, exchanged and put together again: each of two ranks adds half of a large buffer instead of
+      // all of it.
       {"OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3"},
-      // Collectives take a buffer of the size of theirs from malloc and give it back: pages that the system must clear
+      // Collectives take a buffer of their size from malloc and return it. Pages that the system must clear
       // for each of them would take as long again.
       {"MALLOC_MMAP_THRESHOLD_", "1073741824"},
       {"MALLOC_TRIM_THRESHOLD_", "1073741824"},
@@ -106,12 +108,13 @@ std::vector<std::pair<std::string, std::string>> agent_environment(const std::st
 }
 
 Bytes shared_memory_of(int ranks) {
-  // Of 4.1: btl_vader_segment_size, 4 MiB per rank, and less than 8 MiB for PMIx and the session folder.
+  // Open MPI 4.1: btl_vader_segment_size, 4 MiB per rank, and less than 8 MiB for PMIx and the session
+  // folder.
   return kMiB * (8 + 4 * std::int64_t{ranks});
 }
 
 void require_open_files(int ranks) {
-  // Of 4.1, found by trying: 34 to 36 for 2 ranks, 49 to 64 for 8.
+  // Open MPI 4.1, measured: 34 to 36 for 2 ranks, 49 to 64 for 8.
   const rlim_t needed = 26 + 5 * static_cast<rlim_t>(ranks);
   struct rlimit limit {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
@@ -123,7 +126,7 @@ void require_open_files(int ranks) {
 }
 
 bool single_copy_works() {
-  // Two siblings, as ranks are: a parent may be allowed what a sibling is not (Yama).
+  // Two siblings, like ranks: a parent may be allowed accesses that a sibling is not (Yama).
   static volatile int value = 4711;
   const pid_t read_from = fork();
   if (read_from == 0) {

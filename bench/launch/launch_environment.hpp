@@ -10,14 +10,14 @@
 
 namespace plumbline {
 
-/// mpirun, its options for this many ranks, and the program with its arguments. Ranks are bound to a core each where there
-/// are enough, and where there are fewer processors than ranks to these one after the other in turn, unless `bind_ranks` is
-/// false. Without hosts all are started here.
+/// mpirun, its options for this many ranks, and the program with its arguments. Ranks are bound to a core
+/// each if there are enough. With fewer processors than ranks they are bound to these round robin, unless
+/// `bind_ranks` is false. Without hosts all are started here.
 std::vector<std::string> mpirun_command(int ranks, const std::string& program,
                                         const std::vector<std::string>& arguments, bool bind_ranks,
                                         const std::vector<Host>& hosts = {});
 
-/// What mpirun needs besides to start daemons on other hosts through the agent (`program` starts it).
+/// Further variables for mpirun to start daemons on other hosts through the agent (`program` starts it).
 std::vector<std::pair<std::string, std::string>> agent_environment(const std::string& program,
                                                                    const std::vector<Host>& hosts,
                                                                    Seconds timeout);
@@ -26,15 +26,15 @@ std::vector<std::pair<std::string, std::string>> agent_environment(const std::st
 std::vector<std::pair<std::string, std::string>> mpirun_environment(const std::string& folder, int ranks,
                                                                     int threads_per_rank);
 
-/// What the launch puts into its folder at most: Open MPI's segments and its daemon's tables.
+/// Upper bound of the launch's files in its folder: Open MPI's segments and its daemon's tables.
 Bytes shared_memory_of(int ranks);
 
-/// Makes sure that mpirun and its ranks may open as many files as they need: with too few it does not fail, it
-/// hangs. Raises the limit of this process as far as that is allowed; throws InputError where it is not.
+/// Makes sure that mpirun and its ranks may open as many files as they need: with too few it hangs instead of
+/// failing. Raises the limit of this process as far as allowed; throws InputError if it is not.
 void require_open_files(int ranks);
 
-/// Whether one process of this user may read another's memory (process_vm_readv between siblings), which
-/// Open MPI's single-copy transfers need and containers often forbid.
+/// True if one process of this user may read another's memory (process_vm_readv between siblings), which Open
+/// MPI's single-copy transfers need and containers often forbid.
 bool single_copy_works();
 
 }  // namespace plumbline

@@ -73,7 +73,7 @@ std::string mpirun_words(const std::string& output) {
   return found;
 }
 
-/// Which rank failed, and by which signal, as far as mpirun says it.
+/// Finds the failed rank and its signal in mpirun's output.
 void find_rank(LaunchResult& result) {
   const std::string_view words = result.mpirun_output;
   if (const auto rank = number_after(words, "MPI_ABORT was invoked on rank")) {
@@ -172,7 +172,7 @@ void decode_ending(int wait_status, LaunchResult& result) {
   result.ending = Ending::exited;
   result.exit_code = WEXITSTATUS(wait_status);
   if (result.exit_code != 0) find_rank(result);
-  // A shell's way to say it, and mpirun's when the notice is missing.
+  // A shell's code for it, and mpirun's when the notice is missing.
   constexpr int kSignalled = 128;
   if (result.ending == Ending::exited && result.exit_code > kSignalled &&
       result.exit_code < kSignalled + NSIG) {

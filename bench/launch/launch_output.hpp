@@ -11,7 +11,7 @@
 
 namespace plumbline {
 
-/// Text of bounded size: keeps the beginning and the end, and says how much was left out.
+/// Text of bounded size: keeps the beginning and the end, and the size of the omitted part.
 class BoundedText {
  public:
   explicit BoundedText(std::size_t limit) : limit_(limit / 2) {}
@@ -41,13 +41,13 @@ class LineSplitter {
   std::string partial_;
 };
 
-/// "step 2 of 5", as rank 0 says it behind every step: the step and the number of steps.
+/// "step 2 of 5", rank 0's line after every step: the step and the number of steps.
 std::optional<std::pair<int, int>> step_of(const OutputLine& line);
 
-/// Whether a line of mpirun's own is how it starts to say that a rank failed and that it ends the others.
+/// True if a line of mpirun's own begins its report that a rank failed and that it ends the others.
 bool says_that_a_rank_failed(std::string_view line);
 
-/// Fills what is known of a rank that failed when mpirun said so and then did not end by itself.
+/// Fills the known facts of a rank that failed when mpirun reported it and then did not end by itself.
 void decode_hang(LaunchResult& result);
 
 /// Fills ending, exit code, signal, culprit and rank from mpirun's wait status and its words in

@@ -1,4 +1,4 @@
-// What a launched program said, and how it ended.
+// Output and ending of a launched program.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct OutputLine {
 
 enum class Ending { exited, signalled, timed_out, stopped };
 
-/// Who ended badly: mpirun also stands for what is not known.
+/// Culprit of a bad end; mpirun also stands for unknown.
 enum class Culprit { mpirun, rank, supervisor };
 
 inline constexpr int kUnknownExitCode = -1;
@@ -29,11 +29,11 @@ struct LaunchResult {
   int rank = -1;  // which one, -1 when unknown
   Seconds duration;
   std::string standard_output;
-  std::string standard_error;  // ranks' lines only, each "[rank 3] text" unless it already says so
+  std::string standard_error;  // ranks' lines only, each prefixed with "[rank 3]" unless it already is
   std::string mpirun_output;   // mpirun's own words
-  std::string complaint;       // what the first rank that ended itself with MpiSession::guard() said
+  std::string complaint;       // message of the first rank that ended itself with MpiSession::guard()
   bool ok() const { return ending == Ending::exited && exit_code == 0; }
-  /// One line for people: what happened, to which rank, and the last thing that rank (or any) said.
+  /// One line for people: the event, its rank, and the last output of that rank (or of any).
   std::string reason() const;
 };
 

@@ -1,4 +1,4 @@
-// The supervisor between a launching process and mpirun, and what a launched rank does first.
+// The supervisor between a launching process and mpirun, and the first steps of a launched rank.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kGrace{3000};  // between TERM and KILL of a run that timed out
-constexpr std::chrono::milliseconds kPause{20};    // at most between looks at what has ended
+constexpr std::chrono::milliseconds kPause{20};    // at most between checks for ended processes
 constexpr std::chrono::seconds kLastEnd{15};  // a process that has not ended so long after KILL never will
 
 /// Parent of a process from /proc, or -1.
@@ -140,7 +140,7 @@ class Supervisor {
     return report;
   }
 
-  /// Takes what ended; false when there is no child left.
+  /// Reaps ended children; false when there is no child left.
   bool reap() {
     for (;;) {
       int status = 0;
@@ -191,7 +191,7 @@ int supervise_daemon(int argc, char** argv) {
   const sigset_t watched = supervisor_signals();
   sigprocmask(SIG_BLOCK, &watched, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  // What comes on standard input is for this process alone.
+  // Standard input is for this process alone.
   const int control = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (control < 0 || nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return 1;
@@ -218,8 +218,8 @@ int supervise_daemon(int argc, char** argv) {
   }
 }
 
-/// mpirun's process id when a supervisor started it and this process is one of its ranks, else 0: the variable
-/// alone may come from anywhere.
+/// mpirun's process id when a supervisor started it and this process is one of its ranks, else 0: the
+/// variable alone is no proof.
 pid_t supervised_mpirun() {
   const char* text = std::getenv(kLauncherVariable);
   const char* folder = std::getenv("TMPDIR");
@@ -230,8 +230,8 @@ pid_t supervised_mpirun() {
   return whole ? static_cast<pid_t>(process) : 0;
 }
 
-/// A rank dies with mpirun or with the daemon that it has on another host, keeps its shared memory in the
-/// run's folder on this host, and is the first that a system short of memory takes.
+/// Ties a rank to mpirun or to the daemon on its host: it dies with them. Its shared memory is in the run's
+/// folder on this host. It is the first process that a system short of memory kills.
 void tie_to(pid_t launcher) {
   setenv("OMPI_MCA_btl_vader_backing_directory", std::getenv("TMPDIR"), 1);
   prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -67,7 +67,7 @@ void bind_this_rank() {
   const int ranks = number_in(kBindVariable);
   const int rank = find_placement(process_variables()).local_rank;
   if (ranks == 0 || rank < 0) return;
-  // A quota is of any processors: more ranks than it allows are not bound.
+  // A quota covers any processors: more ranks than it allows are not bound.
   if (processor_quota() > 0 && ranks > available_cores()) return;
   const std::vector<int> threads = threads_of_rank(allowed_cores(), rank, ranks);
   if (threads.empty()) return;

@@ -45,7 +45,7 @@ Number number_in(const std::string& word, Number most) {
   return number;
 }
 
-/// What no value of a parameter has, and a zero byte would end it.
+/// True for a control character, which no value of a parameter has; a zero byte would end it.
 bool has_control(const std::string& word) {
   return std::any_of(word.begin(), word.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);

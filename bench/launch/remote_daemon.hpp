@@ -1,5 +1,5 @@
 // mpirun's daemon on another host: the order to start it, as a list of arguments. No shell reads it, and the
-// program that is started is that host's own orted, whatever the order says.
+// started program is always that host's own orted.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ struct DaemonOrder {
   bool operator==(const DaemonOrder&) const = default;
 };
 
-/// The arguments of orted in what mpirun gives to a program that takes the place of ssh: statements for the
-/// remote shell, orted's name, its arguments with each value in double quotes. Throws Error when they start
-/// something else.
+/// The arguments of orted, out of those that mpirun gives to a replacement of ssh. These are statements for
+/// the remote shell, orted's name, its arguments with each value in double quotes. Throws Error when they
+/// start something else.
 std::vector<std::string> daemon_arguments(const std::vector<std::string>& from_mpirun);
 
 /// As words of a command line, and back. Throws Error when they are no order.

@@ -7,13 +7,13 @@
 
 namespace plumbline {
 
-/// What a folder is for decides where it is looked for first.
+/// Purpose of a folder: it decides the places that are tried first.
 enum class RunFolderUse {
   shared_memory,  // /dev/shm, where Open MPI would put its segments; TMPDIR; /tmp
   files,          // TMPDIR; /tmp; /dev/shm
 };
 
-/// Removed with all contents at the end. A lock on the folder says that its owner lives: making one first
+/// Removed with all contents at the end. A lock on the folder shows that its owner lives: making one first
 /// removes those of dead owners.
 class RunFolder {
  public:

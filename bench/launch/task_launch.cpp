@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kForOwnTasks{5};
 constexpr Seconds kToLeave{10};  // for the others to have read how it ended
 constexpr char kBetween = '\x1f';
 
-/// What a task says of itself.
+/// Facts that a task reports about itself.
 struct Task {
   std::string host;
   std::string address;
@@ -135,7 +135,7 @@ std::vector<Host> hosts_of(const std::vector<Task>& tasks) {
   return hosts;
 }
 
-/// The exit code and, when there is something to say, the reason as an Error.
+/// The exit code and, if there is a message, the reason as an Error.
 int outcome_of(const LaunchResult& result) {
   if (result.ok()) return static_cast<int>(ExitCode::done);
   const bool told = result.ending == Ending::exited &&
@@ -156,7 +156,7 @@ int lead_tasks(const TaskLaunch& launch, const StoreServer& server, const std::s
   LaunchSpec spec = launch.spec;
   spec.for_tasks = true;
   if (hosts.size() > 1) {
-    // One task of a host starts what runs there.
+    // One task of a host starts its ranks.
     for (const Host& host : hosts) {
       const auto first =
           std::find_if(tasks.begin(), tasks.end(), [&](const Task& task) { return task.host == host.name; });
@@ -183,7 +183,7 @@ void end_all(int size, int code, StoreClient& store) {
   }
 }
 
-/// This program as the supervisor of the daemon that an order of rank 0 asks for: nothing else can be ordered.
+/// This program as the supervisor of the daemon that rank 0 orders: nothing else can be ordered.
 std::vector<std::string> daemon_command(const std::string& text) {
   const auto words = unpack_texts(text);
   if (!words)

@@ -1,4 +1,4 @@
-// Which of the accelerators that are known a GPU is.
+// Known accelerator that a GPU is.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace plumbline {
 
-/// The preset (analysis/hardware/clusters.json) for a device as CUDA names it, "NVIDIA H200" with its memory:
-/// of those whose model the name contains, the one whose form factor it contains, too, and whose memory is
-/// nearest. Empty when the model is not known.
+/// The preset (analysis/hardware/clusters.json) for a device as CUDA names it, "NVIDIA H200" with its memory.
+/// Among the presets whose model the name contains, it is the one whose form factor the name contains, too,
+/// and whose memory is nearest. Empty when the model is not known.
 std::string accelerator_of(const std::string& device_name, Bytes memory);
 
 }  // namespace plumbline

@@ -46,8 +46,8 @@ const CgroupFiles kVersion2 = {
 const CgroupFiles kVersion1 = {
     "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 
-/// The least that the group and those around it leave, down to `most`. A container may see the path of its group outside
-/// of it, where there is nothing: its own group is then the mount itself.
+/// The least memory that the control group and those around it leave, down to `most`. A container may see the
+/// path of its group outside of it, where there is nothing: its own group is then the mount itself.
 std::int64_t left_by_groups(const fs::path& mount, const std::string& group, const CgroupFiles& files,
                             std::int64_t most) {
   fs::path inner = fs::path(group).relative_path();

@@ -1,4 +1,4 @@
-// How much memory new processes can have on this host.
+// Memory available to new processes on this host.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace plumbline {
 
-/// Memory that the system has available without swapping, or less: what the limits of this process's control group
-/// and of those around it leave (cgroup v2 or v1). Page cache counts as available. 0 when nothing is known.
-/// `root`: where /proc and /sys are.
+/// Memory that the system has available without swapping, or less: the rest within the limits of this
+/// process's cgroup (v2 or v1) and its ancestors. Page cache counts as available. 0 when nothing is known.
+/// `root`: folder of /proc and /sys.
 Bytes available_memory(const std::string& root = "");
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// What a machine has for backend cuda: devices, driver and libraries.
+// Devices, driver and libraries of a machine for backend cuda.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct CudaDevice {
 struct CudaFacts {
   bool built = false;   // this program came with its CUDA part
   std::string problem;  // why no device can be used; empty: one can
-  std::string remedy;   // what to change; empty: nothing that is known
+  std::string remedy;   // the necessary change; empty: none is known
   std::vector<CudaDevice> devices;
   std::vector<std::pair<std::string, std::string>> versions;  // driver, cuda, nccl, cudnn, …; "" = not there
 };
@@ -31,14 +31,14 @@ struct CudaFacts {
 const CudaFacts& cuda_facts();
 
 OrderedJson to_json(const CudaFacts& facts);
-/// Throws InputError for anything but what to_json writes.
+/// Throws InputError for anything but the output of to_json.
 CudaFacts parse_cuda_facts(std::string_view text);
 
 /// One line for a configuration with backend cuda that cannot run here, or nothing.
 std::optional<std::string> why_no_cuda(const CudaFacts& facts);
 
-/// Adds the versions to a record's machine, and what several ranks per GPU change: the label "shared-gpu"
-/// behind the GPU's name and NCCL's settings. Results with that label say nothing about speed.
+/// Adds the versions to a record's machine, and for several ranks per GPU the label "shared-gpu" behind the
+/// GPU's name and NCCL's settings. Results with that label do not show speed.
 void add_cuda(const CudaFacts& facts, int ranks, MachineReport& machine);
 
 }  // namespace plumbline

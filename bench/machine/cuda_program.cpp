@@ -39,7 +39,7 @@ void explain_missing_program(const CudaBuild& build, const std::filesystem::path
   }
 }
 
-/// What a program prints, and whether it ended well.
+/// Output of a program, and whether it ended well.
 std::string output_of(const std::string& program, const char* argument, bool& good) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) throw Error(fmt::format("pipe: {}", std::strerror(errno)));

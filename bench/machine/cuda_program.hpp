@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// What configure found and was told about CUDA. Target plumbline_cuda_program exists where all but `sanitized` are true.
+/// CUDA at configure time. Target plumbline_cuda_program exists where all but `sanitized` are true.
 struct CudaBuild {
   bool wanted = true;      // PLUMBLINE_WITH_CUDA
   bool sanitized = false;  // PLUMBLINE_SANITIZE is set: CUDA is left out
@@ -17,14 +17,14 @@ struct CudaBuild {
   bool cupti = true;
 };
 
-/// Of this build, by CMake.
+/// Values of this build, written by CMake.
 CudaBuild configured_cuda();
 
 /// The program next to others in `folder`.
 std::filesystem::path cuda_program(const std::filesystem::path& folder);
 
-/// Starts the program in `folder` and reads what it says of the machine. Where it is missing or does not start, `problem`
-/// and `remedy` say why and what to do.
+/// Starts the program in `folder` and reads its report on the machine. If it is missing or does not start,
+/// `problem` and `remedy` say why and what to do.
 CudaFacts ask_cuda_program(const std::filesystem::path& folder, const CudaBuild& build);
 
 }  // namespace plumbline

@@ -14,7 +14,7 @@ namespace plumbline {
 /// Looks at the GPU every `period` between start() and stop(), which may be called again and again.
 class GpuSampler {
  public:
-  /// `nvml` must outlive it. Where it does not know the device nothing is looked at.
+  /// `nvml` must outlive it. Nothing is sampled if it does not know the device.
   explicit GpuSampler(const Nvml& nvml, Seconds period = {0.05});
   ~GpuSampler();
   GpuSampler(const GpuSampler&) = delete;
@@ -23,7 +23,7 @@ class GpuSampler {
   /// One look at once, then one every period.
   void start();
   void stop();
-  /// Of all looks so far; nothing without any.
+  /// State over all samples so far; nothing without any.
   std::optional<GpuState> state() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a result was measured on.
+// Machine of a result.
 #pragma once
 
 #include "bench/record/record.hpp"

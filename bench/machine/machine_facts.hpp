@@ -9,10 +9,10 @@ namespace plumbline {
 
 /// The value after "key :" in a /proc file, or empty.
 std::string proc_value(const std::string& file, const std::string& key);
-/// Of /proc/meminfo, such as MemTotal; 0 when the system does not say.
+/// A value of /proc/meminfo, such as MemTotal; 0 when the system does not provide it.
 Bytes memory_bytes(const std::string& key);
 std::string processor_name();
-/// Whether the processor multiplies bf16 in hardware, as far as oneDNN may use it (ONEDNN_MAX_CPU_ISA).
+/// True if the processor multiplies bf16 in hardware, as far as oneDNN may use it (ONEDNN_MAX_CPU_ISA).
 bool multiplies_bf16();
 /// To be said where it does not.
 inline constexpr const char* kNoBf16Products =

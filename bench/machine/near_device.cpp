@@ -22,7 +22,7 @@ void load(hwloc_topology* topology) {
   if (hwloc_topology_load(topology) != 0) throw Error("hwloc: the machine's topology cannot be read");
 }
 
-/// What the device's nearest ancestor that is not a bus covers; empty when the device is not there.
+/// Processors of the device's nearest ancestor that is not a bus; empty when the device is not there.
 CpuSet set_near(hwloc_topology* topology, const std::string& bus) {
   CpuSet set(hwloc_bitmap_alloc(), hwloc_bitmap_free);
   const hwloc_obj_t device = hwloc_get_pcidev_by_busidstring(topology, bus.c_str());

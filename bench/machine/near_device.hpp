@@ -14,11 +14,11 @@ class MachineTopology {
   MachineTopology();
   explicit MachineTopology(const std::string& xml);
 
-  /// Numbers of the hardware threads next to the device at `bus` ("0000:1A:00.0") that this process may use, as hwloc
-  /// writes lists: "0-55". Empty where the device or its place is not known.
+  /// Numbers of the hardware threads next to the device at `bus` ("0000:1A:00.0") that this process may use,
+  /// as hwloc writes lists: "0-55". Empty if the device or its place is not known.
   std::string near(const std::string& bus) const;
-  /// Lets all threads of this process that do not exist yet, and the calling one, run next to the device, on whichever
-  /// core; returns near(), empty when nothing was changed.
+  /// Lets the calling thread, and all later threads of this process, run next to the device, on any core;
+  /// returns near(), empty when nothing was changed.
   std::string stay_near(const std::string& bus) const;
 
  private:

@@ -1,4 +1,4 @@
-// The toolkit's NVML header is optional, so what is used of it stands here, as nvml.h has it.
+// The toolkit's NVML header is optional, so the used part of it is copied here from nvml.h.
 #include "bench/machine/nvml.hpp"
 
 #include <dlfcn.h>

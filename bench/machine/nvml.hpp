@@ -1,4 +1,4 @@
-// NVIDIA's management library, loaded where the driver brings it: what a GPU says of itself without a CUDA context.
+// NVIDIA's management library, loaded where the driver brings it: state of a GPU without a CUDA context.
 #pragma once
 
 #include <cstdint>
@@ -24,23 +24,23 @@ struct NvmlMemory {
   Bytes used;  // by all processes
 };
 
-/// The reasons among NVML's bits that keep a busy GPU below its clocks, in words ("sw_power_cap"); idleness and
-/// clocks that somebody has set are not among them.
+/// NVML's reasons that keep a busy GPU below its clocks, in words ("sw_power_cap"), without idleness and
+/// user-set clocks.
 std::vector<std::string> throttle_reasons(std::uint64_t bits);
 
-/// One device. Nothing is thrown: what cannot be asked is not there.
+/// One device. Throws nothing: unavailable values are absent.
 class Nvml {
  public:
-  /// `bus`: as cudaDeviceGetPCIBusId says. Creates no CUDA context.
+  /// `bus`: as from cudaDeviceGetPCIBusId. Creates no CUDA context.
   explicit Nvml(const std::string& bus, const char* library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Whether the library and the device were found.
+  /// True if the library and the device were found.
   bool there() const { return device_ != nullptr; }
   std::optional<NvmlMemory> memory() const;
-  /// Nothing where neither clocks nor power are told; what is not told is 0.
+  /// Nothing if neither clocks nor power are available; a single missing value is 0.
   std::optional<NvmlLook> look() const;
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 struct Family {
   std::string_view prefix;
-  std::string_view names;  // what follows the prefix, each between blanks
+  std::string_view names;  // names after the prefix, each between blanks
 };
 
 // From the manuals of OpenMP 5.2, GNU libgomp 12, glibc 2.36 (mallopt), oneDNN 3, CUDA 13 and NCCL 2.28.

@@ -1,5 +1,5 @@
-// Which environment variables a record keeps: those that change what is measured, by name. Everything else may
-// be a secret.
+// Environment variables that a record keeps: those that change measurements, by name. Everything else may be
+// a secret.
 #pragma once
 
 #include <string_view>

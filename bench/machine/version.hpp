@@ -1,4 +1,4 @@
-// Which version of the program this is.
+// Version of the program.
 #pragma once
 
 namespace plumbline {

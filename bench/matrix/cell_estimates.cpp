@@ -24,7 +24,7 @@ std::optional<CellDuration> estimate(const MatrixCell& cell, const HardwareOf& h
     if (hardware == nullptr) return std::nullopt;
     return duration_of(cell.config, *hardware, predict(cell.config, step_for(cell.config), *hardware));
   } catch (const InputError&) {
-    return std::nullopt;  // its record will say why
+    return std::nullopt;  // its record will have the reason
   }
 }
 

@@ -1,4 +1,4 @@
-// How long cells will take to measure on this machine, before the first of them is.
+// Predicted duration of measuring cells on this machine, before the first of them is measured.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,12 @@ namespace plumbline {
 /// The hardware that a configuration is predicted for; nullptr: none is known.
 using HardwareOf = std::function<const HardwareProfile*(const RunConfig&)>;
 
-/// The duration of one cell; nothing when it is not measured (invalid, or this build cannot execute it) or the hardware is
-/// not known.
+/// The duration of one cell; nothing when it is not measured (invalid, or this build cannot execute it) or
+/// the hardware is unknown.
 std::optional<CellDuration> estimate(const MatrixCell& cell, const HardwareOf& hardware_of);
 
-/// Estimates at the speed of this moment. Where no profile is calibrated, a look of a second at the first cell that asks.
+/// Estimates at the current machine speed. Without a calibrated profile, a probe of a second at the first
+/// cell that asks.
 class CellEstimates {
  public:
   CellEstimates() = default;
@@ -28,7 +29,7 @@ class CellEstimates {
   explicit CellEstimates(HardwareOf hardware_of) : hardware_of_(std::move(hardware_of)) {}
 
   std::optional<CellDuration> of(const MatrixCell& cell);
-  /// Of all of them.
+  /// Sum over all of them.
   Seconds sum(const std::vector<MatrixCell>& cells);
 
  private:

@@ -66,7 +66,7 @@ std::optional<FitChoice> kept_choice(const std::string& folder, const MatrixFit&
     const auto found = std::find_if(fit.sizes.begin(), fit.sizes.end(),
                                     [&](const Settings& size) { return json_of(size) == *settings; });
     const auto& known = fit.precisions;
-    if (known.empty()) choice.precision.clear();  // the command line says which
+    if (known.empty()) choice.precision.clear();  // the command line sets it
     const bool has_precision =
         choice.precision.empty() || std::find(known.begin(), known.end(), choice.precision) != known.end();
     if (found == fit.sizes.end() || !has_precision) return std::nullopt;
@@ -85,8 +85,8 @@ FitChoice keep_choice(const std::string& folder, const MatrixFit& fit, const Fit
                             {"precision", choice.precision},
                             {"predicted_s", choice.predicted.value}};
   const std::string text = output_json(json, 1) + "\n";
-  if (!fs::is_directory(folder, ignored)) return choice;  // whoever stores the records will say why
-  // Of several runners that share the folder the first decides: a link is made once.
+  if (!fs::is_directory(folder, ignored)) return choice;  // the store's error will have the reason
+  // The first of several runners that share the folder decides: a link is made once.
   const std::string mine = fmt::format("{}.{}", path, ::getpid());
   const OutputFolder out = OutputFolder::named(folder);
   out.write(fs::path(mine).filename().string(), text);

@@ -1,4 +1,4 @@
-// Which size of a matrix with a section `fit:` this machine measures, and where that is kept.
+// Size of a matrix with a section `fit:` that this machine measures, and the file that keeps the choice.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace plumbline {
 
-/// In the folder of the results: cells keep their sizes, and so their records, when the machine is calibrated again.
+/// In the folder of the results: cells keep their sizes, and so their records, after a new calibration.
 inline constexpr const char* kFitFile = "fit.json";
 
 struct FitChoice {
@@ -20,20 +20,21 @@ struct FitChoice {
   Seconds predicted;      // for all cells
 };
 
-/// The largest size before the first that takes longer than the target, else the quickest. `duration_of`: of all cells with
-/// these settings.
+/// The largest size before the first that takes longer than the target, else the quickest. `duration_of`: of
+/// all cells with these settings.
 FitChoice choose_size(const MatrixFit& fit, const std::string& precision,
                       const std::function<Seconds(const Settings&)>& duration_of);
 
-/// The first of `precisions` that the processor multiplies in hardware, else the last; empty when there are none.
+/// The first of `precisions` that the processor multiplies in hardware, else the last; empty when there are
+/// none.
 std::string choose_precision(const std::vector<std::string>& precisions, bool multiplies_bf16);
 
-/// What an earlier run chose in this folder; nothing when there was none, or the matrix file has no longer such a size.
-/// Throws InputError when the file is damaged.
+/// Choice of an earlier run in this folder; nothing when there was none, or the matrix file lacks such a
+/// size. Throws InputError when the file is damaged.
 std::optional<FitChoice> kept_choice(const std::string& folder, const MatrixFit& fit);
 
-/// Keeps the choice, or returns another runner's that was there first. Makes the folder. Throws InputError when it cannot
-/// be written.
+/// Keeps the choice, or returns an earlier one of another runner. Makes the folder. Throws InputError when it
+/// cannot be written.
 FitChoice keep_choice(const std::string& folder, const MatrixFit& fit, const FitChoice& choice);
 
 /// "size 3 of 8 (hidden_size 256, global_batch_size 16)".

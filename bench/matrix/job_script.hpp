@@ -1,4 +1,4 @@
-// A job of Slurm that fills one results folder: several runners side by side, and one after the other where a
+// A job of Slurm that fills one results folder. Several runners work side by side, and successively where a
 // time limit cuts them off.
 #pragma once
 
@@ -18,17 +18,17 @@ struct JobScript {
 };
 
 /// The script for sbatch. A minute before the time limit every runner stops its cell and its job is queued
-/// again; who comes later does what is missing.
+/// again; a later job does the missing cells.
 std::string job_script(const JobScript& job);
 
-/// The arguments that a runner within the job gets: those of the command line without what was for this start
-/// alone (--launcher, --print-job, --jobs, --job-option, --out, --hostfile), then the folder, --share and
+/// Arguments of a runner within the job: those of the command line without the ones for this start alone
+/// (--launcher, --print-job, --jobs, --job-option, --out, --hostfile), then the folder, --share and
 /// --launcher mpirun.
 std::vector<std::string> runner_arguments(const std::vector<std::string>& arguments,
                                           const std::string& folder);
 
-/// Writes the script to FOLDER/job.sh and gives it to sbatch; returns what that says. Throws InputError when
-/// there is no sbatch, and Error when it refuses.
+/// Writes the script to FOLDER/job.sh and submits it with sbatch; returns sbatch's output. Throws InputError
+/// when there is no sbatch, and Error when it refuses.
 std::string submit_job(const JobScript& job);
 
 }  // namespace plumbline

@@ -62,10 +62,10 @@ void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folde
   }
 }
 
-/// Each doubt about a hardware profile is told once.
+/// Each doubt about a hardware profile is reported once.
 using Doubts = std::set<std::string>;
 
-/// The rank that needs most, what it has, and what it holds most of.
+/// The rank that needs most, its memory, and its largest category.
 std::string why_not_fitting(const PredictionReport& report, const Fit& fit) {
   const RankMemoryReport* rank = report.memory.row_of(fit.rank);
   std::string line = fmt::format("predicted not to fit: rank {} needs {} of {}{}", fit.rank,
@@ -81,7 +81,8 @@ std::string why_not_fitting(const PredictionReport& report, const Fit& fit) {
 
 void predict_cell(const MatrixCell& cell, const CellsRequest& request, std::string& note, Doubts& doubts,
                   Unsaved& unsaved, Record& record) {
-  // What this build cannot execute is predicted all the same; the runner says so where it should be measured.
+  // A configuration that this build cannot execute is predicted all the same; the runner says so if it should
+  // be measured.
   Record started = start_record(cell.id, cell.config, Asked::prediction);
   record.config = std::move(started.config);
   record.model = started.model;
@@ -118,8 +119,8 @@ Seconds seconds_since(std::chrono::steady_clock::time_point start) {
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
-/// Measures a cell that something else disturbed again, while there is time for that, and keeps the least disturbed
-/// measurement. `predicted`: its duration.
+/// Repeats the measurement of a disturbed cell while there is time, and keeps the least disturbed one.
+/// `predicted`: its duration.
 bool measure_undisturbed(const RunConfig& config, const CellProgram& program, const CellRun& run,
                          Seconds predicted, MatrixTime& time, Record& record) {
   auto start = std::chrono::steady_clock::now();
@@ -141,10 +142,10 @@ bool measure_undisturbed(const RunConfig& config, const CellProgram& program, co
   return true;
 }
 
-/// What is to be measured, and how long it will take.
+/// Cells to be measured, and their duration.
 struct Ahead {
-  std::map<std::string, CellDuration> cells;  // by id; without those of which nothing is known
-  int count = 0;                              // of cells, whatever is known
+  std::map<std::string, CellDuration> cells;  // by id; without cells of unknown duration
+  int count = 0;                              // of all cells
   Seconds all;                                // in all rounds
 };
 
@@ -295,7 +296,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
                                .hosts = request.hosts,
                                .timeout = derived_timeout(duration, time.pace())},
                               duration.predicted, time, record);
-      // The configuration was found valid before: what ranks refuse is a file or the machine.
+      // The configuration was found valid before: ranks refuse a file or the machine.
       if (record.status == Status::invalid) record.status = Status::failed;
       return went_on;
     };

@@ -1,4 +1,4 @@
-// Predicts and measures the cells of a matrix into a results folder: what `matrix` and `oom` share.
+// Predicts and measures the cells of a matrix into a results folder: common code of `matrix` and `oom`.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct CellsRequest {
   bool quiet = false;            // no progress
   bool share = false;            // others may run cells into the same folder at the same time
   std::vector<Host> hosts = {};  // that ranks are started on; none: this one
-  std::string chosen = {};       // size of the cells, told with how long they will take
+  std::string chosen = {};       // size of the cells, reported with their duration
   bool timelines = true;         // a file for each cell
 };
 
@@ -29,21 +29,22 @@ struct CellsResult {
   bool stopped = false;         // by Ctrl-C or a signal
 };
 
-/// Runs what the folder does not have yet. How long that will take, progress and notes go to standard error. Throws InputError when
-/// the folder cannot be used, nothing can be measured here, or a hardware profile cannot be read: then nothing is stored.
+/// Runs the cells that the folder does not have yet. The expected duration, progress and notes go to standard
+/// error. Throws InputError when the folder cannot be used, nothing can be measured here, or a hardware
+/// profile cannot be read: then nothing is stored.
 CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& request,
                       CellEstimates& estimates);
 
-/// How `matrix` and `oom` end: timed out when a cell did, rank failed when one failed or the run was stopped, else done. A
-/// line on standard error says when cells were to be measured and none was.
+/// Exit code of `matrix` and `oom`: timed out when a cell did, rank failed when one failed or the run was
+/// stopped, else done. A line on standard error says when cells were to be measured and none was.
 ExitCode ending_of(const CellsResult& result, bool predict_only);
 
-/// Whether cells get files of their timelines, each of about a megabyte: `when` is always, never, or auto, for which
-/// predictions of many cells go without, and a note says so.
+/// True if cells get timeline files, of about a megabyte each. `when`: always, never, or auto. With auto,
+/// predictions of many cells get none, and a note says so.
 bool keeps_timelines(const std::string& when, bool predict_only, std::size_t cells);
 
-/// DIR, or what a matrix' results are put in without it: the name of its file (or preset, or folder) with
-/// "-results", in the current folder.
+/// DIR, or by default the name of the matrix's file (or preset, or folder) with "-results", in the current
+/// folder.
 std::string results_folder(const std::string& out, const std::string& matrix);
 
 }  // namespace plumbline

@@ -73,7 +73,7 @@ bool measure(const MatrixCell& cell, const MatrixHooks& hooks, const std::functi
   }
 }
 
-/// "tp 2, pp 1": what tells this cell from the others.
+/// "tp 2, pp 1": the keys that differ between cells.
 std::string label_of(const MatrixCell& cell) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : cell.values) {

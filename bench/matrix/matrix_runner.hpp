@@ -1,4 +1,4 @@
-// Runs the missing cells of a matrix, each on its own, and records every one of them whatever happens.
+// Runs the missing cells of a matrix, each on its own, and records every one of them in any case.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,12 @@
 
 namespace plumbline {
 
-/// What the runner cannot know: how to predict and how to measure.
+/// Hooks of the runner: how to predict and how to measure.
 struct MatrixHooks {
-  /// Fills machine, model and prediction. What it throws makes the cell invalid (InputError) or failed.
+  /// Fills machine, model and prediction. An exception makes the cell invalid (InputError) or failed.
   std::function<void(const MatrixCell&, Record&)> predict;
-  /// Fills status, reason, measurement and error; false when `go_on` said stop. Empty: predict only. What it
-  /// throws makes the cell failed, but InputError ends the matrix: then nothing can be measured.
+  /// Fills status, reason, measurement and error; false when `go_on` said stop. Empty: predict only. An
+  /// exception makes the cell failed, but InputError ends the matrix: then nothing can be measured.
   std::function<bool(const MatrixCell&, const std::function<bool()>& go_on, Record&)> measure;
   /// Goes into every record, the invalid ones included.
   MachineReport machine;
@@ -25,8 +25,9 @@ struct MatrixHooks {
 
 struct MatrixOptions {
   bool retry = false;  // run cells again that ended neither ok nor oom
-  int rounds = 1;  // times that every cell is measured; from 2 on in an order that is shuffled anew each time
-  CellClaims* claims = nullptr;  // where several runners share the store: who does what; with rounds 1 only
+  int rounds = 1;  // number of measurements of every cell; from 2 on in an order that is shuffled anew each
+                   // time
+  CellClaims* claims = nullptr;  // claims of cells by the runners that share the store; with rounds 1 only
 };
 
 struct MatrixOutcome {
@@ -36,15 +37,15 @@ struct MatrixOutcome {
   bool stopped = false;  // by Ctrl-C or a signal
 };
 
-/// Whether the store already has what a run of this cell would give.
+/// True if the store already has the result of a run of this cell.
 bool is_done(const MatrixCell& cell, const RecordStore& store, const MatrixOptions& options);
 
 /// Rounds of cells that need not be run.
 int count_done(const std::vector<MatrixCell>& cells, const RecordStore& store, const MatrixOptions& options);
 
-/// Runs what is not done in order and appends each record as soon as it is known. SIGINT and SIGTERM stop the
-/// running cell, which is not recorded, say how to continue, and return. Throws Error when a record cannot be
-/// stored.
+/// Runs the missing cells in order and appends each record as soon as it is known. SIGINT and SIGTERM stop
+/// the running cell, which is not recorded, print how to continue, and return. Throws Error when a record
+/// cannot be stored.
 MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& store, const MatrixHooks& hooks,
                          const MatrixOptions& options, Progress& progress);
 

@@ -16,8 +16,8 @@ class MatrixSource {
   /// `source` and `overrides` as for load_matrix(). Throws InputError for a section `fit:` that is wrong.
   MatrixSource(std::string source, Overrides overrides);
 
-  /// Of a file with a section `fit:`: takes the size that an earlier run into `folder` chose, else chooses one and, with
-  /// `keep`, keeps it there.
+  /// For a file with a section `fit:`: takes the size that an earlier run into `folder` chose, else chooses
+  /// one and, with `keep`, keeps it there.
   void fit_machine(const std::string& folder, bool keep, CellEstimates& estimates);
 
   /// With `more` under the overrides. Budgets that are shares of a predicted peak are bytes.

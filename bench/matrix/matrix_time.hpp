@@ -1,12 +1,12 @@
-// The time of a matrix: what was predicted for its cells, and what those that are done took.
+// The time of a matrix: predicted for its cells, and measured for the finished ones.
 #pragma once
 
 #include "core/base/units.hpp"
 
 namespace plumbline {
 
-/// Repeats of disturbed cells take at most this share of the time that all cells take once, and some seconds of a short
-/// matrix.
+/// Limit for repeats of disturbed cells: this share of the time that all cells take once, and some seconds of
+/// a short matrix.
 constexpr double kMostForRepeats = 1.0 / 3;
 constexpr Seconds kSomeRepeats{20};
 
@@ -17,12 +17,12 @@ class MatrixTime {
 
   /// A cell was measured for the first time.
   void measured(Seconds predicted, Seconds took);
-  /// Whether there is time for a cell that took so long once more, by what the cells so far took and a prediction for those
-  /// to come, which a machine quicker than predicted makes shorter.
+  /// True if there is time to repeat a cell that took `took`. Based on the time of the cells so far and a
+  /// prediction for those to come, which is shorter on a machine quicker than predicted.
   bool has_time_to_repeat(Seconds took) const;
   void repeated(Seconds took) { repeats_ += took; }
 
-  /// How many times longer than predicted cells take here; 1 before the first.
+  /// Slowdown factor of cells here relative to their prediction; 1 before the first.
   double pace() const { return predicted_.value > 0 ? took_ / predicted_ : 1; }
 
  private:

@@ -1,4 +1,4 @@
-// What a matrix file for `plumbline oom` says besides its cells: published outcomes of them, and hypotheses
+// Content of a matrix file for `plumbline oom` besides its cells: published outcomes of them, and hypotheses
 // that may explain these (bench/matrix/oom.md).
 #pragma once
 
@@ -22,10 +22,10 @@ struct PublishedOutcome {
 
 struct Hypothesis {
   std::string name;
-  Overrides settings;  // what it assumes, put over every cell
+  Overrides settings;  // its assumptions, applied to every cell
 };
 
-/// Memory of a device that a program's tensors cannot have, as far as it is known.
+/// Memory of a device that a program's tensors cannot have, as far as known.
 struct DeviceShare {
   std::string name;
   std::string source;
@@ -33,7 +33,7 @@ struct DeviceShare {
   Bytes assumed;
 };
 
-/// Where a budget comes from: what the device offers less what is taken of it.
+/// Origin of a budget: the device's memory less the part in use.
 struct DeviceMemory {
   Bytes memory;
   std::string source;
@@ -43,7 +43,7 @@ struct DeviceMemory {
   Bytes most() const;
 };
 
-/// An assumption of the configuration, by what it is without it.
+/// An assumption of the configuration, with its value without it.
 struct Assumption {
   std::string name;
   std::string source;
@@ -57,7 +57,7 @@ struct OomMatrix {
   std::optional<DeviceMemory> device;
   std::vector<Assumption> assumptions;
 
-  /// What was published about this cell.
+  /// Published outcome of this cell.
   std::optional<Status> published_of(const MatrixCell& cell) const;
 };
 

@@ -1,4 +1,4 @@
-// A cell of `plumbline oom`: whether it fits, as published, predicted and measured.
+// A cell of `plumbline oom`: its outcome as published, predicted and measured.
 #pragma once
 
 #include <optional>

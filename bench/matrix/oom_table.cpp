@@ -5,7 +5,8 @@
 namespace plumbline {
 namespace {
 
-/// Of the rank that decides: the one that needs most of the device, else the one with the most tensors.
+/// Values of the rank that decides: the one that needs most of the device, else the one with the most
+/// tensors.
 FitVerdict verdict_of(const MemoryReport& memory, Status status, const Fit& fit) {
   FitVerdict verdict;
   verdict.status = status;

@@ -1,4 +1,4 @@
-// The table of `plumbline oom`: which cells fit, what decides, and how well hypotheses explain published
+// The table of `plumbline oom`: fitting cells, the deciding memory, and the score of hypotheses on published
 // outcomes.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace plumbline {
 
-/// How a hypothesis accounts for the published outcomes.
+/// Score of a hypothesis on the published outcomes.
 struct HypothesisRow {
   std::string name;
   Bytes budget;  // the smallest of its cells
@@ -41,7 +41,7 @@ OomRow row_of(const MatrixCell& cell, const Record& record, const Fit& fit, std:
 /// Counts a cell for a hypothesis.
 void count_cell(HypothesisRow& row, Status published, const Fit& fit);
 
-/// How often outcomes and peaks are the same.
+/// Number of cells with equal outcomes and equal peaks.
 struct OomAgreement {
   int measured = 0;     // cells with an outcome that is fits or out of memory, predicted and measured
   int same_status = 0;  // of them
@@ -52,7 +52,7 @@ struct OomAgreement {
 };
 OomAgreement agreement_of(const std::vector<OomRow>& rows);
 
-/// For people: one line per cell, what differs between prediction and measurement, the hypotheses with the
+/// For people: one line per cell, differences between prediction and measurement, the hypotheses with the
 /// margins on both sides of the published threshold, the knife edge.
 std::string to_text(const OomTable& table);
 /// {"source", "cells": [{"id", "values", "budget_bytes", "published", "predicted": {"status", "peak_bytes",

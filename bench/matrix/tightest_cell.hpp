@@ -1,5 +1,5 @@
-// The published cell that only just does not fit: what its memory is made of, and how much the outcome rests
-// on what was assumed.
+// The published cell that only just does not fit: its memory by category, and the outcome's sensitivity to
+// the assumptions.
 #pragma once
 
 #include <functional>
@@ -36,11 +36,11 @@ struct KnifeEdge {
 using PeakOf = std::function<Bytes(const std::vector<std::pair<std::string, std::string>>& values,
                                    const Overrides& settings)>;
 
-/// Throws InputError when a cell's budget is not what the device leaves.
+/// Throws InputError when a cell's budget differs from the device's remainder.
 void check_device(const DeviceMemory& device, Bytes budget);
 
-/// Of the cells that were published to be out of memory the one that needs least; none when nothing was or
-/// nothing is predicted.
+/// The cell with the smallest need among those that were published to be out of memory; none when nothing was
+/// or nothing is predicted.
 std::optional<KnifeEdge> find_knife_edge(const std::vector<OomRow>& rows, const std::vector<Record>& records,
                                          const OomMatrix& matrix, const PeakOf& peak_of);
 

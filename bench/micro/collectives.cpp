@@ -23,14 +23,13 @@ constexpr int kRoot = 0;
 constexpr std::int64_t kSmallest = 8;  // bytes
 constexpr std::int64_t kFactor = 4;    // from one size to the next
 
-/// Where a rank's numbers are, in one matrix of the device: what it hands in and what it gets may be the
-/// same.
+/// Buffers of a rank in one matrix of the device: input and output may be the same.
 struct Buffers {
   Matrix input;
   Matrix output;
 };
 
-/// Where the output of a call is: where its input is, around it, or elsewhere.
+/// Place of a call's output: that of its input, around it, or elsewhere.
 enum class Placement { same, around, apart };
 
 struct BenchedCollective {
@@ -56,7 +55,7 @@ int sum(int ranks, std::int64_t i) {
   return total;
 }
 
-/// What comes from other ranks.
+/// Share of the data that comes from other ranks.
 double others_share(double ranks) {
   return (ranks - 1) / ranks;
 }
@@ -183,7 +182,7 @@ class Bench {
                "type", "redop", "root", "time (us)", "algbw", "busbw", "#wrong");
   }
 
-  /// Elements of all ranks that are not what they should be.
+  /// Wrong elements of all ranks.
   std::int64_t check(const BenchedCollective& collective, const Buffers& buffers, std::int64_t piece) {
     const int rank = communicator_.rank();
     const DType type = buffers.input.dtype;
@@ -248,7 +247,7 @@ int collectives_main(int argc, char** argv,
         throw InputError(fmt::format("arguments: found \"{}\", expected registered or nothing", argv[3]));
       spec.on_line = [](const OutputLine& line) {
         fmt::print("{}\n", line.text);
-        std::fflush(stdout);  // a run that is cut off has said what it knew
+        std::fflush(stdout);  // a run that is cut off has printed its results so far
       };
       const LaunchResult result = launch(spec);
       if (result.ok()) return 0;

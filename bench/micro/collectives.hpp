@@ -18,19 +18,24 @@ struct CollectiveSizes {
       false;  // over NCCL: in memory that it has registered, as with nccl-tests' --local_register
 };
 
-/// all_reduce, all_gather (in place and not), all_to_all, send and receive round a ring of all ranks, reduce_scatter and
-/// broadcast at every size: bytes of the buffer, of the gathered output, of the input, of a message, of the input that is
-/// scattered, of the buffer; in fp32 and bf16, over the group of all ranks.
-/// Every rank calls it; rank 0 prints: size (bytes), count (elements a rank hands in or gets), type,
-/// reduction, root, time (µs, mean over ranks and calls), algbw = size / time, busbw = algbw times 2(n-1)/n
-/// for all_reduce, (n-1)/n for all_gather, all_to_all and reduce_scatter, 1 for messages and broadcast (both 10^9 bytes/s), and
-/// #wrong, the elements of all ranks that differ from the exact result. `memory` is where the communicator
-/// and `operators` find their matrices. Returns the number of wrong elements.
+/// all_reduce, all_gather (in place and not), all_to_all, send and receive round a ring, reduce_scatter and
+/// broadcast over the group of all ranks. Every size, in fp32 and bf16. Sizes are bytes of the buffer, of the
+/// gathered output, of the input, of a message, of the input that is scattered, of the buffer. Every rank
+/// calls it; rank 0 prints:
+///   size       bytes
+///   count      elements of a rank's input or output
+///   type, reduction, root
+///   time       µs, mean over ranks and calls
+///   algbw      size / time, in 10^9 bytes/s
+///   busbw      algbw times 2(n-1)/n for all_reduce, (n-1)/n for all_gather, all_to_all and reduce_scatter, 1
+///              for messages and broadcast, in 10^9 bytes/s
+///   #wrong     the elements of all ranks that differ from the exact result
+/// The communicator and `operators` find their matrices in `memory`. Returns the number of wrong elements.
 std::int64_t measure_collectives(Communicator& communicator, Operators& operators, MemorySource& memory,
                                  const CollectiveSizes& sizes);
 
-/// The main function of a program PROGRAM [RANKS [LARGEST_BYTES [registered]]]: starts its ranks, two unless told
-/// otherwise, and calls `measure` on each. Exit code 0 when no element was wrong, 1 when some were, 2 for bad
+/// The main function of a program PROGRAM [RANKS [LARGEST_BYTES [registered]]]: starts its ranks, by default
+/// two, and calls `measure` on each. Exit code 0 when no element was wrong, 1 when some were, 2 for bad
 /// arguments, 4 when a rank failed.
 int collectives_main(int argc, char** argv,
                      const std::function<std::int64_t(const MpiSession&, const CollectiveSizes&)>& measure);

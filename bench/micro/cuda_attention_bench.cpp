@@ -1,7 +1,8 @@
-// Attention on the first GPU by cuDNN, by cuDNN with a backward that gives the same bits every time (deterministic_mode), and
-// by the own kernels, at shapes of real layers: FLOPs per second, and the share of cuDNN's rate that the others reach. One JSON object a line on stdout; exit code 0 with a
-// message where there is no GPU. Times are medians of single calls with an empty cache. Where cuDNN does not
-// take a shape, its rows are the own kernels'.
+// Attention on the first GPU, at shapes of real layers: by cuDNN, by cuDNN with a deterministic backward
+// (deterministic_mode), and by the own kernels. Prints FLOPs per second, and the share of cuDNN's rate that
+// the others reach: one JSON object a line on stdout. Exit code 0 with a message if there is no GPU. Times
+// are medians of single calls with an empty cache. If cuDNN does not take a shape, its rows are the own
+// kernels'.
 //   micro_cuda_attention
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -98,7 +99,7 @@ int run() {
 }  // namespace plumbline
 
 int main() {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut off has said what it knew
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut off has printed its results so far
   try {
     return plumbline::run();
   } catch (const std::exception& error) {

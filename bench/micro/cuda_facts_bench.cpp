@@ -1,6 +1,7 @@
-// Seconds with a GPU, before minutes: whether what kernels/cuda counts on exists there, and who computes it. One JSON object a
-// line on stdout; exit code 0 with a message where there is no GPU. A fact that is missing is a line, no failure: the operators
-// have another way, or the step that needs it says so.
+// Facts about a GPU in seconds, before tests of minutes: features that kernels/cuda relies on, and the
+// library that computes each. One JSON object a line on stdout; exit code 0 with a message if there is no
+// GPU. A missing fact is a line, no failure: the operators have another way, or the step that needs it says
+// so.
 //   micro_cuda_facts
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -21,7 +22,7 @@
 namespace plumbline {
 namespace {
 
-/// A line of what `ask` said, or of why it failed.
+/// A line with the result of `ask`, or with its error.
 void fact(const char* name, const std::function<std::string()>& ask) {
   const auto begin = std::chrono::steady_clock::now();
   bool works = true;

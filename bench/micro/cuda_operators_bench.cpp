@@ -1,14 +1,14 @@
-// Every CUDA operator on the first GPU: bytes and FLOPs per second, next to what the device reached in the
-// same run: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout; exit
-// code 0 with a message where there is no GPU. Matrix products are compared with the fastest algorithm that
-// an exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm/gemm_search.hpp); those of 8-bit
-// operands, with E5M2 gradients and E4M3 weights and inputs, are compared among themselves. The square product is also
-// run back to back for a second: what is left of the clocks then.
+// Every CUDA operator on the first GPU: bytes and FLOPs per second. The device's rates in the same run are
+// next to them: a large copy, and the fastest matrix product of the list. One JSON object a line on stdout;
+// exit code 0 with a message if there is no GPU. Matrix products are compared with the fastest algorithm that
+// an exhaustive search of cuBLASLt's configurations finds (kernels/cuda/gemm/gemm_search.hpp). Those of 8-bit
+// operands, with E5M2 gradients and E4M3 weights and inputs, are compared among themselves. The square
+// product is also run back to back for a second, to show sustained clocks.
 //   micro_cuda_operators [TOKENS [SEARCH_SECONDS]]
-// SEARCH_SECONDS bounds the search of each product (10; 0: none). Progress goes to stderr.
-// Operands are larger than the device's cache from 32768 tokens on, the default. Times are medians of single calls with
-// an empty cache (bench/cuda/times/device_timer.hpp); of an operator that returns a number to the host (waits) they include the way
-// there.
+// SEARCH_SECONDS bounds the search of each product (10; 0: none). Progress goes to stderr. Operands are
+// larger than the device's cache from 32768 tokens on, the default. Times are medians of single calls with an
+// empty cache (bench/cuda/times/device_timer.hpp). For an operator that returns a number to the host (waits)
+// they include the way there.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -67,7 +67,7 @@ GemmSearchResult search(const Product& product, Operators& operators, const Gemm
   return search_gemm(operators, gemm, limits, progress);
 }
 
-/// What the search found, as further keys of a line.
+/// Results of the search, as further keys of a line.
 std::string search_keys(const GemmSearchResult& found) {
   if (found.configurations == 0) return "";
   return fmt::format(
@@ -119,7 +119,7 @@ std::vector<Product> products_in_fp8(std::int64_t tokens) {
   return all;
 }
 
-/// Of a weight's gradient with that of the bias, and of the latter by itself.
+/// Times of a weight's gradient with that of the bias, and of the latter by itself.
 void measure_bias_gradient(Product& product, Gemm gemm, DeviceTimer& timer, Operators& operators,
                            MemorySource& memory) {
   const Bytes bytes = Matrix(nullptr, 1, gemm.c.rows, DType::fp32).bytes();
@@ -227,7 +227,7 @@ int run(std::int64_t tokens, double search_seconds) {
 }  // namespace plumbline
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut off has said what it knew
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run that is cut off has printed its results so far
   try {
     return plumbline::run(argc > 1 ? std::atoll(argv[1]) : 32768, argc > 2 ? std::atof(argv[2]) : 10);
   } catch (const std::exception& error) {

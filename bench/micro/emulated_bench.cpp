@@ -1,5 +1,5 @@
-// How many actions per second a rank executes on the emulated backend when nothing takes time: the real
-// executor, training code, arena and messages.
+// Actions per second of a rank on the emulated backend when nothing takes time: the real executor, training
+// code, arena and messages.
 //   mpirun -n RANKS micro_emulated [CONFIG keys as key=value ...]
 // Every rank is a pipeline stage of one Llama-3.1-8B layer, 2000 micro-batches.
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the executor itself costs per action: a schedule whose actions do nothing, one rank, no transport.
+// Cost of the executor per action: a schedule whose actions do nothing, one rank, no transport.
 #include <benchmark/benchmark.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Every CPU operator at the shapes of a Qwen2.5-0.5B layer: bytes and FLOPs per second; matrix products
-// next to bare oneDNN at the same shape, timed in turns so that a noisy machine disturbs both.
+// Every CPU operator at the shapes of a Qwen2.5-0.5B layer: bytes and FLOPs per second. Matrix products next
+// to bare oneDNN at the same shape, timed alternately so that a noisy machine disturbs both.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

@@ -62,7 +62,7 @@ int measure(const MpiSession& session) {
     communicator.broadcast(Group::world, 0, Matrix(&repeats, 1, 1, DType::int32));
     std::vector<double> bare_us;
     std::vector<double> our_us;
-    std::vector<double> ratios;  // of neighbouring blocks: what else the machine does hits both
+    std::vector<double> ratios;  // of neighbouring blocks: other load of the machine hits both
     for (int block = 0; block < kBlocks; ++block) {
       bare_us.push_back(time_of(repeats, bare));
       our_us.push_back(time_of(repeats, ours));

@@ -1,5 +1,5 @@
-// Complete predictions (memory, times, simulation) per second of one thread: configurations that people run, and
-// some that are large.
+// Complete predictions (memory, times, simulation) per second of one thread: common configurations, and some
+// large ones.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -53,7 +53,7 @@ BENCHMARK_CAPTURE(from_configuration, flat, kFlat)->Unit(benchmark::kMicrosecond
 BENCHMARK_CAPTURE(from_configuration, large, kLarge)->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(from_configuration, million_microbatches, kMillion)->Unit(benchmark::kMicrosecond);
 
-/// With a schedule that is at hand.
+/// With an existing schedule.
 void of_a_schedule(benchmark::State& state, const Case& c) {
   const RunConfig config = config_of(c);
   const HardwareProfile hardware = load_hardware(config.machine.hardware);

@@ -1,5 +1,5 @@
-// What saving memory costs: steps of the same training with recomputation and ZeRO in turn, as ratios of one
-// run.
+// Time cost of saving memory: steps of the same training with recomputation and ZeRO in turn, as ratios of
+// one run.
 //   mpirun -n RANKS micro_savings [CONFIG keys as key=value ...]
 // Default: three layers of Qwen2.5-0.5B's width, bf16, all ranks data parallel. Rounds = key `steps`.
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What schedules cost: simulated actions per second, generation and checking, growth with the number of
+// Cost of schedules: simulated actions per second, generation and checking, growth with the number of
 // actions.
 #include <benchmark/benchmark.h>
 

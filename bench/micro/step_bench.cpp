@@ -1,4 +1,4 @@
-// Where one rank's training step spends its time, operator by operator, next to what a profile predicts.
+// Time breakdown of one rank's training step, operator by operator, next to a profile's prediction.
 //   micro_step [CONFIG keys as key=value ...]     default: Qwen2.5-0.5B, bf16, sequence 256
 // hardware=PROFILE.json of this machine adds the predicted columns.
 #include <fmt/format.h>

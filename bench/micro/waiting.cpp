@@ -1,4 +1,4 @@
-// What waiting costs when more ranks run than there are processors: busy ranks next to waiting ones.
+// Cost of waiting when more ranks run than there are processors: busy ranks next to waiting ones.
 //
 // Twice as many ranks as processors. In every round half of them work for a while and then send to their
 // partner, who waits for it; then the other way round. Were waiting free, a round would take two works.

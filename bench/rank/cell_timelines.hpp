@@ -1,4 +1,4 @@
-// The timelines of one cell: what the simulator and the memory model say, and what a run measured.
+// The timelines of one cell: from the simulator and the memory model, and from a measured run.
 #pragma once
 
 #include <string>
@@ -15,14 +15,15 @@ namespace plumbline {
 constexpr std::size_t kMostTimelineActions = 50'000;
 std::size_t count_actions(const Schedule& schedule);
 
-/// Of every pipeline rank at tensor and data coordinate 0, with the memory during and after every action and
-/// the collectives on their lanes.
+/// Timeline of every pipeline rank at tensor and data coordinate 0, with the memory during and after every
+/// action and the collectives on their lanes.
 Timeline predicted_timeline(const RunConfig& config, const Schedule& schedule, const Prediction& prediction,
                             const HardwareProfile& hardware);
 /// With lanes where the run has noted them.
 Timeline measured_timeline(const training::TrainingResult& result);
 
-/// Writes the file whole or not at all; its stem is the id. Makes the folder, not those above it. Throws Error.
+/// Writes the file whole or not at all; its stem is the id. Makes the folder, not those above it. Throws
+/// Error.
 void write_timelines(const std::string& path, CellTimelines timelines);
 
 }  // namespace plumbline

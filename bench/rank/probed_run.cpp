@@ -55,7 +55,8 @@ std::optional<ProbedReport> ProbedRun::report(const MeasurementReport& measureme
       {layout.world(), processors, std::min(in_step, layout.tensor * layout.data), layout.pipeline});
   const HardwareProfile alone = at_speed(hardware_, report.speed);
   report.time = predict(config_, schedule_, alone).time;
-  // What all of them lost is the machine's speed, messages included, what some lost besides that of theirs.
+  // The slowdown that all of them share is the machine's speed, messages included; the rest belongs to single
+  // ranks.
   const double common = *std::min_element(stretch.begin(), stretch.end());
   if (*std::max_element(stretch.begin(), stretch.end()) > 1) {
     std::vector<double> besides = stretch;

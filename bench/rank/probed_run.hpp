@@ -9,7 +9,7 @@
 
 namespace plumbline {
 
-/// What it is made of must outlive it.
+/// Its constructor's arguments must outlive it.
 class ProbedRun {
  public:
   /// Probes only where times are measured on the processor and the profile has something to compare with.

@@ -39,7 +39,7 @@
 namespace plumbline {
 namespace {
 
-/// `unsaved`: what was to be stored beside it and could not be; that is no reason to lose the measurement.
+/// `unsaved`: files to be stored beside it that could not be; the measurement is kept.
 void write_measurement(const MeasurementReport& measurement, const std::optional<ProbedReport>& probed,
                        const std::string& unsaved) {
   OrderedJson fragment;
@@ -113,7 +113,8 @@ std::string try_to_write_files(const RunFiles& files, const RunConfig& config, c
   }
 }
 
-/// What ranks on other hosts may have otherwise. Of two profiles one might have something to probe and the other not.
+/// Facts that may differ on ranks of other hosts. Of two profiles one might have something to probe and the
+/// other not.
 RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
   RankFacts facts = describe(config);
   facts.emplace_back("model's keys", to_config_json(config.model));
@@ -123,7 +124,7 @@ RankFacts facts_of(const RunConfig& config, const HardwareProfile& hardware) {
   return facts;
 }
 
-/// Rank 0 does for all what a launching process does, where there is none that has.
+/// Without a launching process rank 0 does its work for all.
 training::CheckpointOptions prepared_checkpoints(const RunConfig& config, training::CheckpointOptions options,
                                                  Communicator& control) {
   if (options.prepared) return options;
@@ -140,7 +141,7 @@ training::CheckpointOptions prepared_checkpoints(const RunConfig& config, traini
   return options;
 }
 
-/// Files that are missing or other ones than rank 0's are those of a host: where there are several it is named.
+/// Errors about missing or different files belong to a host: with several hosts it is named.
 int naming_the_host(const std::function<int()>& body) {
   try {
     return body();

@@ -1,4 +1,4 @@
-// Which cell is whose, where several runners fill one results folder at the same time.
+// Owner of each cell, where several runners fill one results folder at the same time.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,8 @@
 
 namespace plumbline {
 
-/// A cell that is this process's as long as it lives: a lock on DIR/claims/ID, which ends with its owner,
-/// however that ends.
+/// A cell that belongs to this process as long as the claim lives: a lock on DIR/claims/ID, which ends with
+/// its owner in any case.
 class CellClaim {
  public:
   explicit CellClaim(int file) : file_(file) {}

@@ -1,4 +1,4 @@
-// The key checkpoints of a measurement: what training checkpoints cost a run.
+// The key checkpoints of a measurement: cost of training checkpoints in a run.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct CheckpointReport {
   Seconds stall_max;
   Seconds durable;                // mean time until one could be read back
   std::int64_t resumed_step = 0;  // 0: the run began with the first step
-  Seconds restore;                // from a rank's start of allocating until it could go on
+  Seconds restore;                // from a rank's start of allocating until it could continue
   friend bool operator==(const CheckpointReport&, const CheckpointReport&) = default;
 };
 

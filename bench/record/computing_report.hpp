@@ -1,4 +1,4 @@
-// How long every rank of a run computed, against the others of its stage.
+// Compute time of every rank of a run, relative to the others of its stage.
 #pragma once
 
 #include <limits>
@@ -12,13 +12,14 @@ namespace plumbline {
 struct ComputingReport {
   int rank = 0;     // world rank
   Seconds seconds;  // of a step, waiting for others left out; the mean of the timed steps
-  /// Times the median rank of its stage, and the standard error of that; NaN where fewer than three ranks have the stage.
+  /// Slowdown relative to the median rank of its stage, and the standard error of that; NaN if fewer than
+  /// three ranks have the stage.
   double factor = std::numeric_limits<double>::quiet_NaN();
   double error = std::numeric_limits<double>::quiet_NaN();
 };
 
 OrderedJson to_json(const std::vector<ComputingReport>& ranks);
-/// What `keys` has under "computing", or nothing; throws InputError as parse_record does.
+/// Value of "computing" in `keys`, or nothing; throws InputError as parse_record does.
 std::vector<ComputingReport> computing_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

@@ -9,24 +9,25 @@
 
 namespace plumbline {
 
-/// One rank. What is not known or not predicted is empty.
+/// One rank. Unknown and unpredicted figures are empty.
 struct DeviceMemoryRow {
   int rank = 0;                      // world rank
   Bytes allocated;                   // its tensors at their peak
-  std::optional<Bytes> reserved;     // what the pool of the tensors took at most; measured only
+  std::optional<Bytes> reserved;     // peak of the tensors' pool; measured only
   std::optional<Bytes> context;      // an empty CUDA context
   Bytes libraries;                   // cuBLASLt's handle and workspace, the operators' scratch
   Bytes nccl;                        // communicators, connected
-  Bytes other;                       // kernels, loaded at their first launch, and whatever else appeared
+  Bytes other;                       // kernels, loaded at their first launch, and later memory outside of the
+                                     // pools
   std::optional<Bytes> margin;       // what the allocator is assumed to reserve besides; predicted only
   Bytes total;                       // reserved (else allocated) and the rest of the above
   std::optional<Bytes> device_used;  // of the device by all processes after the last step; measured only
   int ranks_on_device = 1;
   int ranks_alike = 1;  // world ranks from `rank` on that this row stands for
 
-  /// What a device must have.
+  /// Memory that a device must have.
   Bytes needed() const { return total + margin.value_or(Bytes{}); }
-  /// What `total` is by definition.
+  /// Definition of `total`.
   Bytes sum() const;
 };
 

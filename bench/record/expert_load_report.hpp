@@ -1,4 +1,4 @@
-// How many tokens of a step the experts of every layer had, and how many of those they dropped.
+// Tokens of a step at the experts of every layer, and the dropped ones among them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// Of one layer of a mixture, all copies of the model and micro-batches together.
+/// One MoE layer, all copies of the model and micro-batches together.
 struct ExpertLoadReport {
   std::int64_t layer = 0;
   std::vector<std::int64_t> tokens;   // by expert: that chose it
@@ -19,7 +19,7 @@ std::int64_t tokens_of(const std::vector<ExpertLoadReport>& layers);
 std::int64_t dropped_of(const std::vector<ExpertLoadReport>& layers);
 
 OrderedJson to_json(const std::vector<ExpertLoadReport>& layers);
-/// What `keys` has under "expert_load", or nothing; throws InputError as parse_record does.
+/// Value of "expert_load" in `keys`, or nothing; throws InputError as parse_record does.
 std::vector<ExpertLoadReport> expert_load_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

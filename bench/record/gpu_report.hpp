@@ -1,4 +1,4 @@
-// The key gpu of a measurement: what computed its calls on a GPU, and how the GPU was while it did.
+// The key gpu of a measurement: libraries and kernels of its calls on a GPU, and the GPU's state meanwhile.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace plumbline {
 
-/// Which of several libraries, kernels or ways computed a kind of call.
+/// Library, kernel or algorithm that computed a kind of call.
 struct ComputedBy {
   std::string call;  // "attention_backward bf16, batch 8, …", "messages"
   std::string by;    // "cuDNN 9.19.0", "own kernels", "P2P/CUMEM"
-  std::string why;   // why what was wanted first did not; empty: it did
+  std::string why;   // reason why the first choice did not; empty: it did
   friend bool operator==(const ComputedBy&, const ComputedBy&) = default;
 };
 

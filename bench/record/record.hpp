@@ -1,5 +1,5 @@
-// The record of one cell: its configuration, what was predicted, what was measured, and how far apart they
-// are. Format: results/README.md. Units in memory are types; in JSON bytes, seconds and plain numbers.
+// The record of one cell: its configuration, prediction, measurement, and the error between them. Format:
+// results/README.md. Units in memory are types; in JSON bytes, seconds and plain numbers.
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,7 @@ constexpr int kMostRankRows = 4096;
 enum class Status { ok, oom, invalid, failed, timeout, unsupported };
 std::string_view name_of(Status status);
 
-/// What all live tensors of one name and category took together.
+/// Total of all live tensors of one name and category.
 struct HolderReport {
   std::string holder;
   Category category = Category::workspace;
@@ -72,12 +72,13 @@ struct PredictionReport {
   /// The step when every class is as quick or slow as calibration saw it; nothing: not known.
   std::optional<StepInterval> step_interval{};
   std::vector<ExpertLoadReport>
-      expert_load{};                // of a mixture whose experts drop tokens or whose routing is given
+      expert_load{};                // of MoE layers whose experts drop tokens or whose routing is given
   std::optional<LaneSums> lanes{};  // nothing: not predicted
   bool times_guessed = false;       // the machine was not calibrated and no accelerator was named
 };
 
-/// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory budget.
+/// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory
+/// budget.
 std::string why_not_fitting(const PredictionReport& prediction);
 
 struct MeasurementReport {
@@ -89,7 +90,7 @@ struct MeasurementReport {
   Seconds step_max;
   double loss = 0;             // of the last step; NaN is written as null
   std::vector<double> losses;  // of every step, warm-up included; empty: none is computed, or an old record
-  std::vector<double> module_losses;  // of modules that predict further tokens, of the last step
+  std::vector<double> module_losses;  // of the MTP modules, in the last step
   Bytes device_reserved;              // largest of any rank, as the memory source counts it
   std::optional<Traffic> traffic;
   std::optional<DeviceMemoryReport> device_memory;  // backend cuda
@@ -98,7 +99,7 @@ struct MeasurementReport {
   DisturbanceReport disturbance;
   std::vector<ComputingReport> computing;  // by world rank; empty: not known, or an old record
   std::vector<ExpertLoadReport>
-      expert_load{};  // of a mixture, in the last step; empty: not known, or an old record
+      expert_load{};  // of MoE layers, in the last step; empty: unknown, or an old record
   int rounds = 1;     // times that the cell was measured, all in `steps`
   std::optional<CheckpointReport> checkpoints{};  // of a run that writes or has read some
   std::optional<LaneSums> lanes{};                // of the median step; nothing: not noted
@@ -113,13 +114,13 @@ struct ErrorReport {
   double probed_step_time = StepReport::kUnknown;
   double probed_bubble_fraction = StepReport::kUnknown;
 
-  /// What judges the model: at probed speed where there is such a prediction.
+  /// Time that judges the model: at probed speed if there is such a prediction.
   double judged_step_time() const { return std::isnan(probed_step_time) ? step_time : probed_step_time; }
   double judged_bubble_fraction() const {
     return std::isnan(probed_bubble_fraction) ? bubble_fraction : probed_bubble_fraction;
   }
 };
-/// Of each figure the larger one.
+/// The larger one of each figure.
 Traffic larger(const Traffic& a, const Traffic& b);
 ErrorReport compare(const PredictionReport& predicted, const MeasurementReport& measured,
                     const std::optional<ProbedReport>& probed = {});
@@ -137,10 +138,11 @@ struct ModelReport {
   double flops_per_token = 0;  // model FLOPs, forward and backward
 };
 
-/// What a record is compared with.
+/// Baseline of a record.
 struct BaselineReport {
   std::string id;  // of the record that it is compared with
-  /// Step time of that record ÷ of this one; NaN: not known. Not in the file: set_speedups finds them.
+  /// Step time of the baseline ÷ that of this record; NaN: unknown. Not in the file: set_speedups computes
+  /// them.
   double predicted = StepReport::kUnknown;
   double measured = StepReport::kUnknown;
 };
@@ -162,7 +164,7 @@ struct Record {
   bool disturbed() const { return measurement && measurement->disturbance.disturbed; }
 };
 
-/// Compares each record with its baseline, where that is among them.
+/// Compares each record with its baseline, if that is among them.
 void set_speedups(std::vector<Record>& records);
 
 OrderedJson to_json(const Record& record);
@@ -173,10 +175,10 @@ OrderedJson to_json(const MachineReport& machine);
 /// One line without line ends inside, invalid UTF-8 replaced.
 std::string to_line(const Record& record);
 
-/// Strict on what it finds, since anybody may have written it: missing keys, wrong types, negative sizes,
-/// non-finite numbers and unknown schemas throw InputError naming `origin` and key. Unknown keys are ignored.
+/// Strict, since records are untrusted: missing keys, wrong types, negative sizes, non-finite numbers and
+/// unknown schemas throw InputError naming `origin` and key. Unknown keys are ignored.
 Record parse_record(std::string_view line, const std::string& origin);
-/// What a rank program hands to the runner: {"measurement": {...}, "probed": {...}}, the latter optional.
+/// Output of a rank program for the runner: {"measurement": {...}, "probed": {...}}, the latter optional.
 struct RankMeasurement {
   MeasurementReport measurement;
   std::optional<ProbedReport> probed;

@@ -14,13 +14,13 @@ namespace plumbline {
 /// is no steady state.
 OrderedJson to_json(const VocabularyOverlap& overlap);
 
-/// What `time` has under "vocabulary_collectives"; nothing in records without.
+/// Value of "vocabulary_collectives" in `time`; nothing in records without.
 std::optional<VocabularyOverlap> vocabulary_collectives_of(const OrderedJsonKeys& time);
 
 /// {"tensor": {"time_s", "exposed_s"}, …, "host": …} of the lanes that have anything.
 OrderedJson to_json(const LaneSums& sums);
 
-/// What `part`, a prediction or measurement, has under "lanes"; nothing in records without.
+/// Value of "lanes" in `part`, a prediction or measurement; nothing in records without.
 std::optional<LaneSums> lane_sums_of(const OrderedJsonKeys& part);
 
 }  // namespace plumbline

@@ -27,7 +27,7 @@ OrderedJson number(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
 }
 
-/// A configuration value is text to the program; in JSON numbers and switches look like what they are.
+/// A configuration value is text to the program; in JSON numbers and switches have their own types.
 OrderedJson value_of(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
   std::int64_t whole = 0;
@@ -91,7 +91,7 @@ constexpr TrafficKey kTrafficKeys[] = {{"all_reduce_bytes", &GroupTraffic::all_r
                                        {"all_gather_bytes", &GroupTraffic::all_gathered},
                                        {"reduce_scatter_bytes", &GroupTraffic::reduce_scattered},
                                        {"broadcast_bytes", &GroupTraffic::broadcast}};
-constexpr const char* kExchanged = "all_to_all_bytes";  // where there are any
+constexpr const char* kExchanged = "all_to_all_bytes";  // if there are any
 
 /// Groups that moved nothing are left out.
 OrderedJson to_json(const Traffic& traffic) {

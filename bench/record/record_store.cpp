@@ -28,8 +28,8 @@ constexpr std::size_t kChunk = std::size_t{1} << 20;
   throw InputError(fmt::format("{}: {}; expected an output folder that can be written", path, why));
 }
 
-/// Records of all whole lines from byte `from` on, read piece by piece: a large store is not in memory twice. `lines` counts
-/// lines. Returns where the last of them ends; what follows was never finished.
+/// Records of all whole lines from byte `from` on, read piece by piece: a large store is not in memory twice.
+/// `lines` counts lines. Returns the end of the last one; later bytes were never finished.
 off_t read_lines(int file, off_t from, const std::string& path, int& lines,
                  const std::function<void(Record)>& take) {
   struct stat info {};
@@ -37,7 +37,7 @@ off_t read_lines(int file, off_t from, const std::string& path, int& lines,
     throw InputError(path + ": not a regular file; expected records");
   if (info.st_size > kMaxFile)
     throw InputError(fmt::format("{}: larger than the {} bytes that are read at most", path, kMaxFile));
-  std::string text;  // a line's beginning, and what was read last
+  std::string text;  // a line's beginning, and the bytes read last
   off_t known = from;
   for (off_t at = from;;) {
     const std::size_t before = text.size();
@@ -68,13 +68,13 @@ off_t read_lines(int file, off_t from, const std::string& path, int& lines,
   }
 }
 
-/// What `run --json` printed: one record over many lines.
+/// True for the output of `run --json`: one record over many lines.
 bool is_one_record(int file) {
   char begin[2] = {};
   return pread(file, begin, sizeof begin, 0) == sizeof begin && begin[0] == '{' && begin[1] == '\n';
 }
 
-/// Holds the lock of sharers; nothing to hold for who is alone.
+/// Holds the lock of sharers; a single runner has none.
 class Turn {
  public:
   Turn(int file, const std::string& path) : file_(file) {
@@ -146,11 +146,11 @@ void RecordStore::refresh() {
   read_on();
 }
 
-/// Takes in what follows the known bytes. Whose turn it is finds an unfinished line only where a kill left it.
+/// Reads on after the known bytes. The owner of the lock finds an unfinished line only where a kill left it.
 void RecordStore::read_on() {
   struct stat info {};
   if (fstat(file_, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == known_) return;
-  // Somebody has cut it off: what is left is known, but where a line ends is not.
+  // Cut off by another process: the rest is known, but not the end of a line.
   const bool cut = info.st_size < known_;
   if (cut) lines_ = 0;
   const off_t whole = read_lines(file_, cut ? 0 : known_, path_, lines_, [&](Record record) {
@@ -230,7 +230,7 @@ std::vector<Record> load_records(const std::string& folder_or_file) {
                     "a .jsonl file",
                     printable(path)));
   }
-  // O_NONBLOCK: a pipe is refused, and does not wait for somebody who writes.
+  // O_NONBLOCK: a pipe is refused without waiting for a writer.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw InputError(path + ": not a regular file; expected records");
   if (is_one_record(file)) {

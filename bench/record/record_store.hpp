@@ -47,15 +47,15 @@ class RecordStore {
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;
 
-  /// Writes one line and waits until it is on the disk. Throws Error, with the file as it was, when that
+  /// Writes one line and waits until it is on the disk. Throws Error, with the file unchanged, when that
   /// fails, or when check_place() does.
   void append(const Record& record);
-  /// Throws Error when the file is no longer the one at path(): somebody has removed or moved the folder, and
-  /// what is written goes where nobody looks.
+  /// Throws Error when the file is no longer the one at path(): the folder was removed or moved, and writes
+  /// would be lost.
   void check_place() const;
-  /// Takes in what others have appended. Throws InputError when it is not records.
+  /// Reads records that others have appended. Throws InputError when it is not records.
   void refresh();
-  /// Whether a record of this id came since the store was opened, from whomever.
+  /// True if a record of this id has arrived since the store was opened, from any runner.
   bool is_new(const std::string& id) const { return new_.contains(id); }
   const LatestRecords& records() const { return records_; }
   const std::string& path() const { return path_; }
@@ -65,15 +65,15 @@ class RecordStore {
 
   std::string path_;
   int file_ = -1;
-  int turn_ = -1;    // of sharers: a file whose lock says who may read and write now
+  int turn_ = -1;    // of sharers: a file whose lock admits one reader or writer at a time
   off_t known_ = 0;  // bytes that records_ has
   int lines_ = 0;    // in them
   LatestRecords records_;
   std::set<std::string> new_;
 };
 
-/// The records of a folder (results, or else predictions), of a .jsonl file, or the one that `run --json` printed, without locking
-/// or changing it; an unfinished last line is left out. Throws InputError.
+/// The records of a folder (results, or else predictions), of a .jsonl file, or of the output of `run
+/// --json`. Nothing is locked or changed; an unfinished last line is left out. Throws InputError.
 std::vector<Record> load_records(const std::string& folder_or_file);
 
 }  // namespace plumbline

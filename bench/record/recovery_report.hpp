@@ -44,7 +44,7 @@ struct ReducedSteps {
   friend bool operator==(const ReducedSteps&, const ReducedSteps&) = default;
 };
 
-/// What one of each costs a run; of what it had none 0.
+/// Cost of each event to a run; 0 for events that did not occur.
 struct RecoveryCosts {
   Seconds step;         // useful time of a step, with all replicas
   Seconds stall;        // that a checkpoint holds the run up
@@ -56,7 +56,8 @@ struct RecoveryCosts {
   friend bool operator==(const RecoveryCosts&, const RecoveryCosts&) = default;
 };
 
-/// Goodput as expected before the run: over many runs with failures of this kind, and for those of this run's seed.
+/// Goodput expected before the run: over many runs with failures of this kind, and for those of this run's
+/// seed.
 struct PredictedGoodput {
   double mean = 0;
   double low = 0;  // one run in twenty is below
@@ -80,7 +81,7 @@ struct RecoveryReport {
   Seconds detect;
   Seconds restart;
   Seconds waiting;     // for ranks to start with
-  Seconds missing;     // what kept steps took longer with fewer replicas; negative where they were quicker
+  Seconds missing;     // what kept steps took longer with fewer replicas; negative if they were quicker
   double goodput = 0;  // useful of total
   RecoveryCosts costs;
   PredictedGoodput predicted;
@@ -89,7 +90,7 @@ struct RecoveryReport {
   friend bool operator==(const RecoveryReport&, const RecoveryReport&) = default;
 };
 
-/// Of `failures`, without the returns of replicas.
+/// Number of `failures`, without the returns of replicas.
 std::int64_t count_failures(const RecoveryReport& report);
 
 OrderedJson to_json(const RecoveryReport& report);

@@ -55,7 +55,8 @@ DisturbanceReport disturbance_of(const std::vector<StepReport>& steps, int proce
   report.others = mean(&StepReport::others);
   report.stolen = mean(&StepReport::stolen);
   report.waited = mean(&StepReport::waited);
-  // Each step's ends fall anywhere within a tick of each processor's counter, and a step that is shorter sees one or none.
+  // Each step's ends fall anywhere within a tick of each processor's counter; a step shorter than a tick sees
+  // one or none.
   double variance = 0;
   for (const StepReport& step : steps) variance += processors * kTick * std::min(step.time.value, kTick);
   const double resolution = wall > 0 ? std::sqrt(variance) / (wall * processors) : 0;

@@ -11,7 +11,7 @@
 
 namespace plumbline {
 
-/// One timed step. Shares are of 1; what is not known is NaN.
+/// One timed step. Shares are of 1; unknown ones are NaN.
 struct StepReport {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   Seconds time;
@@ -21,7 +21,7 @@ struct StepReport {
       kUnknown;  // of the ranks' time, waiting for a processor; not known with more ranks than those
   double involuntary = kUnknown;  // times that ranks lost their processor
   double frequency = kUnknown;    // Hz, mean of the ranks' processors
-  /// By equally long parts and ranks, as core/run/step_load.hpp says; not stored.
+  /// By equally long parts and ranks, as in core/run/step_load.hpp; not stored.
   std::vector<std::vector<double>> lost = {};
 };
 
@@ -35,29 +35,29 @@ struct DisturbanceReport {
 };
 constexpr double kDisturbed = 0.05;
 
-/// `processors`: of the machine. Shares of steps may be below zero, where a counter's ticks are longer than they: before
-/// clip_shares, since only as they are their mean is right.
+/// `processors`: of the machine. Steps before clip_shares, whose shares may be below zero where a counter's
+/// ticks are longer than the step: only their mean is right.
 DisturbanceReport disturbance_of(const std::vector<StepReport>& steps, int processors);
-/// What is below zero becomes zero, for people and programs to read.
+/// Sets shares below zero to zero, for people and programs to read.
 void clip_shares(std::vector<StepReport>& steps);
 /// The largest share of others, stolen and waited that is known; 0 without any.
 double worst_share(const DisturbanceReport& disturbance);
-/// "others used 12 % of the processors, …", of what is above kDisturbed.
+/// "others used 12 % of the processors, …", for shares above kDisturbed.
 std::string what_disturbed(const DisturbanceReport& disturbance);
 
 struct StepInterval {
   Seconds low, high;
 };
-/// In which the median of steps like these lies 19 times of 20: by the order of the steps (the binomial distribution), from 6
-/// steps on; of fewer, from the shortest to the longest. Throws Error without steps.
+/// 95 % confidence interval of the median step: by the order of the steps (the binomial distribution), from 6
+/// steps on. With fewer, from the shortest to the longest. Throws Error without steps.
 StepInterval interval_of(const std::vector<StepReport>& steps);
 
 OrderedJson to_json(const StepInterval& interval);
-/// What `keys` has under "step_interval_s"; nothing without.
+/// Value of "step_interval_s" in `keys`; nothing without.
 std::optional<StepInterval> step_interval_of(const OrderedJsonKeys& keys);
 OrderedJson to_json(const std::vector<StepReport>& steps);
 OrderedJson to_json(const DisturbanceReport& disturbance);
-/// What `keys` has under "steps", or nothing; throws InputError as parse_record does.
+/// Value of "steps" in `keys`, or nothing; throws InputError as parse_record does.
 std::vector<StepReport> steps_of(const OrderedJsonKeys& keys);
 DisturbanceReport disturbance_of(const OrderedJsonKeys& keys);
 

@@ -85,7 +85,7 @@ bool Attempts::go_on() {
     returned_ = time;
     return false;
   }
-  // A rank that hangs says nothing, and the others wait for it.
+  // A hanging rank is silent, and the others wait for it.
   return !(ending_ && time - history_.last_sign() > spec_.hang_timeout);
 }
 
@@ -99,7 +99,7 @@ void Attempts::injure(Seconds time) {
   }
 }
 
-/// Ranks are there for more replicas, and a checkpoint has come to its end since.
+/// Ranks are there for more replicas, and a checkpoint has completed since.
 bool Attempts::to_return(Seconds time) {
   if (ending_ || history_.finished() || possible(time) <= replicas_) return false;
   if (!grown_) grown_ = time;

@@ -1,5 +1,5 @@
-// The starts of a run that failures are injected into: what is done to the ranks of each, why it ended, and how many replicas
-// the next one has.
+// The starts of a run with injected failures: the injuries of each start's ranks, why it ended, and the
+// replicas of the next.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@
 
 namespace plumbline {
 
-/// One start of the ranks after the other, on a clock that starts with the first. `ranks` are all of them, those of `sizes.all()`
-/// replicas.
+/// One start of the ranks after the other, on a clock that starts with the first. `ranks`: all of them, for
+/// `sizes.all()` replicas.
 class Attempts {
  public:
   Attempts(const FailureSpec& spec, int ranks, ReplicaSizes sizes, const CellRun& run);
@@ -23,15 +23,16 @@ class Attempts {
   /// The run as `measure_cell` is to see it.
   CellRun observed();
   void begin();
-  /// All ranks are gone, because of what was done to them or since more replicas can start.
+  /// All ranks are gone, because of an injected failure or since more replicas can start.
   void ended(std::int64_t resumed_step);
   /// Until there are ranks to start with; false when the run is to stop.
   bool wait();
 
-  /// Of the present start, or the next one.
+  /// Replicas of the present start, or the next one.
   int replicas() const { return replicas_; }
-  /// What was done to the ranks may be why they ended. A checkpoint that finds no room does not end them; what they
-  /// measured, at the very end, does, and they may have met the full disk although it has room again by now.
+  /// True if an injected failure may be why the ranks ended. A checkpoint that finds no room does not end
+  /// them. Writing the measurement at the very end does, and may have met the full disk although it has room
+  /// again by now.
   bool struck() const { return ending_ || disk_filled_; }
   /// They were ended to start with more of them.
   bool returned() const { return returned_.has_value(); }

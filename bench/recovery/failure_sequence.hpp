@@ -1,5 +1,5 @@
-// The failures that a spec and its seed stand for: when, of which kind, on which rank. They do not depend on the run that
-// they hit, so that a prediction knows them beforehand.
+// The failures of a spec and its seed: time, kind and rank. They do not depend on the run, so that a
+// prediction knows them beforehand.
 #pragma once
 
 #include <random>
@@ -14,7 +14,8 @@ struct PlannedFailure {
   int rank = 0;
 };
 
-/// Independent and as likely at any time: exponential gaps of mean `spec.mtbf`. Kinds and ranks are as likely each.
+/// Independent and equally likely at any time: exponential gaps of mean `spec.mtbf`. Kinds and ranks are
+/// equally likely.
 class FailureSequence {
  public:
   FailureSequence(FailureSpec spec, int ranks);

@@ -1,4 +1,4 @@
-// Which failures are to be injected into a run: `--inject-failures mtbf=30s,kinds=kill,hang,disk,seed=2`.
+// Failures to inject into a run: `--inject-failures mtbf=30s,kinds=kill,hang,disk,seed=2`.
 #pragma once
 
 #include <cstdint>

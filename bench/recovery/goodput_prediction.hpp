@@ -1,4 +1,4 @@
-// What goodput to expect of a run that failures are injected into, before they are.
+// Expected goodput of a run with injected failures, before they are injected.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace plumbline {
 
-/// By analysis/reliability, of a run of `steps` steps in which one of each costs this. A full disk ends no rank and counts as
-/// nothing. Where hangs cost nothing, since none came, they are noticed after hang_timeout; where no step was made with some of the
-/// replicas it takes as many times as long as `sizes` says.
+/// Predicted by analysis/reliability for a run of `steps` steps, with the cost of each event. A full disk
+/// ends no rank and counts as nothing. If no hang occurred, and so hangs cost nothing, they are noticed after
+/// hang_timeout. If no step was made with some number of replicas, it is as slow as `sizes` predicts.
 PredictedGoodput predicted_goodput(const FailureSpec& spec, int ranks, const ReplicaSizes& sizes,
                                    const training::CheckpointOptions& options, std::int64_t steps,
                                    const RecoveryCosts& costs);

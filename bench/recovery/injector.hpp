@@ -16,11 +16,12 @@ class Injector {
   /// `mark`: see process_of_rank.
   Injector(const FailureSpec& spec, int ranks, std::string mark);
 
-  /// The failure that was due at `now` (since the first step began) and has been done to its rank. While ranks are being
-  /// started (not `training`) one that is due waits for its rank's process; a full disk then passes: nobody writes. Only
-  /// the first `there` ranks are there: failures of others pass.
+  /// The failure that was due at `now` (since the first step began) and has been done to its rank. While
+  /// ranks are being started (not `training`) a due failure waits for its rank's process; a full disk then
+  /// has no effect: no rank writes. Only the first `there` ranks are present: failures of others have no
+  /// effect.
   std::optional<PlannedFailure> look(Seconds now, bool training, int there);
-  /// What was due by now met ranks that were lost already, or none: it passes without effect.
+  /// Drops the due failure without effect: its ranks were lost already, or there are none.
   void pass(Seconds now);
   /// The disks that were filled have room again.
   void empty_disks();

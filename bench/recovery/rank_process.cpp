@@ -13,7 +13,7 @@
 namespace plumbline {
 namespace {
 
-/// Whether one of the texts, each ended by a zero, is this one.
+/// True if one of the zero-terminated texts equals `wanted`.
 bool has_entry(std::string_view all, std::string_view wanted) {
   for (std::size_t begin = 0; begin < all.size();) {
     const std::size_t end = std::min(all.find('\0', begin), all.size());

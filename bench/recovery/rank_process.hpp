@@ -1,4 +1,4 @@
-// The processes of a run's ranks on this host, and what is done to them.
+// The processes of a run's ranks on this host, and their injuries.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 
 namespace plumbline {
 
-/// The process of a world rank among those whose environment has `mark` ("NAME=value", of one run only); 0 when there is
-/// none.
+/// The process of a world rank among those whose environment has `mark` ("NAME=value", of one run only); 0
+/// when there is none.
 pid_t process_of_rank(const std::string& mark, int rank);
 
 /// False when the process has ended meanwhile.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMostAttempts = 10'000;
 
-/// As measure_cell; false too when a rank could not write what was measured and its disk had been filled.
+/// As measure_cell; false too when a rank could not write its measurement and its disk had been filled.
 bool measure_attempt(const RunConfig& config, const CellProgram& program, const CellRun& run,
                      const Attempts& attempts, Record& record) {
   try {
@@ -85,10 +85,10 @@ bool measure_with_failures(const RunConfig& config, const CellProgram& program, 
       }
       return true;
     }
-    // Else it failed by itself: what it said is the reason.
+    // Otherwise it failed by itself: its message is the reason.
     if (!attempts.struck() && !attempts.returned()) return ended;
     training::remove_unfinished(options.folder);
-    // A run that was hit behind its last step makes the last steps again: it has not said what it measured.
+    // A run that was hit after its last step makes the last steps again: it has not reported its measurement.
     for (const std::string& remark : training::choose_checkpoint(options, all)) say("note: " + remark);
     const std::int64_t done = options.resume.empty() ? 0 : training::read_facts(options.resume).step;
     attempts.ended(done);

@@ -1,4 +1,4 @@
-// A run that failures are injected into, started again from its newest checkpoint until it has made its steps.
+// A run with injected failures, restarted from its newest checkpoint until it has made its steps.
 #pragma once
 
 #include <functional>
@@ -17,11 +17,11 @@ namespace plumbline {
 /// Options of `plumbline run` that tell a rank about its checkpoints.
 std::vector<std::string> checkpoint_arguments(const training::CheckpointOptions& options);
 
-/// As measure_cell, with the record's key recovery. `options` are prepared. With sizes of an elastic run the replicas go on that
-/// there are ranks for, else everything waits for `spec.replacement` after a failure. What was measured is of the last start;
-/// where that had fewer replicas nothing is compared. Goodput is predicted from `costs`, before the
-/// run, or from what the run itself paid. `say` takes lines for people. Throws InputError too where the ranks are on other
-/// hosts.
+/// As measure_cell, with the record's key recovery. `options` are prepared. With sizes of an elastic run the
+/// run continues with the replicas that there are ranks for; else everything waits for `spec.replacement`
+/// after a failure. Measurements are those of the last start; if that had fewer replicas nothing is compared.
+/// Goodput is predicted from `costs`, before the run, or from the run's own costs. `say` takes lines for
+/// people. Throws InputError too if the ranks are on other hosts.
 bool measure_with_failures(const RunConfig& config, const CellProgram& program, const CellRun& run,
                            training::CheckpointOptions options, const FailureSpec& spec,
                            const ReplicaSizes& sizes, const std::optional<RecoveryCosts>& costs,

@@ -13,7 +13,7 @@
 namespace plumbline {
 namespace {
 
-/// Why the run cannot go on with so many of its replicas, or empty.
+/// Reason why the run cannot continue with `replicas` of its replicas, or empty.
 std::string why_not(const RunConfig& config, int replicas) {
   const RunConfig fewer = with_replicas(config, replicas);
   if (const auto reason = why_invalid(fewer)) return *reason;

@@ -84,7 +84,7 @@ void RunHistory::failed(std::string_view kind, int rank, Seconds now) {
 
 Seconds RunHistory::begin_of_lost_work(std::int64_t resumed_step) const {
   Seconds begin = ready_at_;
-  // Not of that step alone: under load mpirun may tear a rank's line in two, which nobody understands then.
+  // Not of that step alone: under load mpirun may tear a rank's line in two, which then cannot be read.
   for (const Moment& moment : moments_)
     if (moment.step <= resumed_step) begin = moment.at + moment.stall;
   return begin;
@@ -123,7 +123,7 @@ void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
   if (ready_) {
     const Seconds begin = begin_of_lost_work(resumed_step);
     failure.lost = {std::max(0.0, (failure.at - begin).value)};
-    // A full disk ends ranks late, if at all: a checkpoint may have come to its end meanwhile.
+    // A full disk ends ranks late, if at all: a checkpoint may have completed meanwhile.
     failure.detect = now - std::max(failure.at, begin);
     detections_[failure.kind].push_back(failure.detect);
     work_ = work_with(resumed_step);
@@ -131,7 +131,7 @@ void RunHistory::ended(std::int64_t resumed_step, Seconds now) {
       if (moment.step > resumed_step) ++failure.lost_steps;
       if (moment.step <= resumed_step) kept_stalls_ = kept_stalls_ + moment.stall;
     }
-    // The last checkpoint that counts may be older than this attempt: then all of it was in vain.
+    // The last checkpoint that counts may be older than this attempt: then all of it was lost.
     if (resumed_step < first_step_) failure.lost_steps = std::ssize(moments_);
   } else if (open_) {
     // Hit while it was starting again: until then it was the restart of the one before.
@@ -167,7 +167,7 @@ RecoveryReport RunHistory::report() const {
     failure.at = {std::max(0.0, (failure.at - begin).value)};
   }
   const WorkOfSizes work = work_with(moments_.empty() ? 0 : moments_.back().step);
-  // Where no step was made with all replicas, what was made is the measure.
+  // If no step was made with all replicas, the steps that were made are the reference.
   const Seconds whole =
       (work.contains(all_replicas_) && work.at(all_replicas_).made > 0 ? work.at(all_replicas_)
                                                                        : work.begin()->second)

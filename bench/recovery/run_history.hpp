@@ -1,4 +1,4 @@
-// When what happened in a run that is started again after failures, from the lines of its ranks, and where its time went.
+// History of a run that is restarted after failures, from the lines of its ranks, and its time breakdown.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace plumbline {
 
-/// All times on one clock of the caller's. Ranks say "next is step 7 of 40", "step 7 of 40, …" and "checkpoint of step 7
-/// complete: stood still 0.1 s, durable after 0.2 s".
+/// All times on one clock of the caller's. Ranks print "next is step 7 of 40", "step 7 of 40, …" and
+/// "checkpoint of step 7 complete: stood still 0.1 s, durable after 0.2 s".
 class RunHistory {
  public:
   void hear(std::string_view line, Seconds now);
-  /// A rank was injured. What follows until `ended` belongs to it, unless the run goes on by itself (a full disk).
+  /// A rank was injured. Time until `ended` is charged to it, unless the run continues by itself (a full
+  /// disk).
   void failed(std::string_view kind, int rank, Seconds now);
-  /// All ranks are gone; the run will go on after `resumed_step` steps.
+  /// All ranks are gone; the run will resume after `resumed_step` steps.
   void ended(std::int64_t resumed_step, Seconds now);
   /// There are ranks to start with again.
   void waited(Seconds now);
@@ -30,11 +31,11 @@ class RunHistory {
   bool finished() const { return finished_; }
   /// When ranks last said something of the above; the start of the present attempt before that.
   Seconds last_sign() const { return last_sign_; }
-  /// When the last checkpoint of the present attempt was complete; before everything where there is none.
+  /// When the last checkpoint of the present attempt was complete; before everything if there is none.
   Seconds last_complete() const { return last_complete_; }
   /// Checkpoints that failed since this was made.
   int failed_checkpoints() const { return failed_checkpoints_; }
-  /// With so many of the run's replicas; the first time with all of them.
+  /// With this many of the run's replicas; the first time with all of them.
   void attempt_begins(Seconds now, int replicas = 1);
   /// There must be one.
   const FailureReport& last_failure() const { return failures_.back(); }
@@ -49,7 +50,7 @@ class RunHistory {
     Seconds at;     // its end
     Seconds stall;  // of the checkpoint after it, when it is known
   };
-  /// Steps with as many replicas, between checkpoints.
+  /// Steps with the same number of replicas, between checkpoints.
   struct Work {
     std::int64_t made = 0;
     Seconds made_time;
@@ -59,7 +60,7 @@ class RunHistory {
   };
   using WorkOfSizes = std::map<int, Work>;
   Seconds begin_of_lost_work(std::int64_t resumed_step) const;
-  /// That of the present attempt too, of which `kept_step` is the last step that is kept.
+  /// Work including the present attempt, whose last kept step is `kept_step`.
   WorkOfSizes work_with(std::int64_t kept_step) const;
   Seconds detection_of(const std::string& kind) const;
 

@@ -10,9 +10,9 @@
 namespace plumbline {
 namespace {
 
-/// An event's start may lie this far before the end of what it waited for: clocks are read one after another.
+/// An event's start may lie this far before the end of its dependency: clocks are read one after another.
 constexpr double kClockSlack = 1e-6;
-/// Sends overlap what follows them, so what an event followed may lie a few places back.
+/// Sends overlap later events, so a dependency may lie a few places back.
 constexpr std::size_t kLookBack = 8;
 
 bool is_meeting(ActionType type) {
@@ -88,7 +88,7 @@ class Events {
     return found == last_passes_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  /// What the ranks did before a vocabulary pass that all make together: the last to end.
+  /// The event before a vocabulary pass that all ranks make together: the last to end.
   std::optional<EventAt> before_pass(const Action& action) const {
     std::optional<EventAt> last;
     const auto found = passes_.find(key(action.type, 0, action.microbatch));
@@ -117,7 +117,7 @@ class Events {
   std::size_t count_ = 0;
 };
 
-/// What an action of another stage or rank has to have done first.
+/// Actions of other stages or ranks that an action depends on.
 std::vector<std::optional<EventAt>> producers(const Events& events, const Action& action) {
   using enum ActionType;
   const int stage = action.stage;
@@ -170,7 +170,7 @@ std::vector<EventAt> critical_chain(const Trace& trace) {
     std::optional<EventAt> next = events.before(*place);
     const Event& here = events.at(*place);
     for (const auto& producer : producers(events, here.action)) {
-      // A receive lasts while it waits; everything else starts when what it needs is there.
+      // A receive lasts while it waits; everything else starts when its inputs exist.
       const Seconds latest = is_receive(here.action.type) ? here.end : here.start;
       if (!producer || events.at(*producer).end.value > latest.value + kClockSlack) continue;
       if (events.at(*producer).start >= here.end) continue;

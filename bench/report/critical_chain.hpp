@@ -1,4 +1,4 @@
-// Which events of a trace, predicted or measured, determine its length.
+// Events of a trace, predicted or measured, that determine its length.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ struct EventAt {
   friend bool operator==(const EventAt&, const EventAt&) = default;
 };
 
-/// The chain of events, each of which could not start before the one before it had ended, from the event that
-/// ends last back to the start, in order of time. Of what an event waits for (the event before it on its
-/// rank; the neighbouring stage's result or message; the last rank to come to a reduction or to the
-/// optimizer) the one that ended last counts, on its own rank when both ended together. Times decide, so it
-/// works for measured traces, whose gaps stay gaps.
+/// The critical chain, in order of time: each event could not start before the previous one had ended. It is
+/// followed from the event that ends last back to the start. An event depends on the previous one of its
+/// rank, on the neighbouring stage's result or message, or on the last rank that arrives at a reduction or
+/// the optimizer. The one that ended last counts, on its own rank when both ended together. Times decide, so
+/// it works for measured traces, whose gaps stay gaps.
 std::vector<EventAt> critical_chain(const Trace& trace);
 
 }  // namespace plumbline

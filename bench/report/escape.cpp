@@ -7,7 +7,7 @@
 namespace plumbline {
 namespace {
 
-/// The text with invalid UTF-8 replaced: what the JSON library writes, without its quotes and escapes.
+/// The text with invalid UTF-8 replaced, as the JSON library writes it, without quotes and escapes.
 std::string valid_utf8(std::string_view text) {
   using Json = nlohmann::json;
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();

@@ -29,7 +29,7 @@ std::optional<std::int64_t> number_in(const Record& record, const char* key) {
   return number;
 }
 
-/// RFC 4180.
+/// A figure as a CSV field; empty when it is not finite.
 std::string figure(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "";
 }

@@ -55,7 +55,8 @@ constexpr const char* kDetail =
     "<noscript><p class=\"note\">Details and timelines need scripts to be allowed; everything else works "
     "without.</p></noscript>";
 
-/// The cells that a page has room for: those whose step is predicted worst, then those without an error; in their order.
+/// The cells that a page has room for: those with the worst step prediction, then those without an error; in
+/// their order.
 std::vector<std::size_t> cells_of_page(const std::vector<Record>& records, std::size_t most) {
   std::vector<std::size_t> cells(records.size());
   std::iota(cells.begin(), cells.end(), std::size_t{0});
@@ -101,7 +102,7 @@ std::string page_of(const ReportInput& input, const std::string& summary) {
   const std::string fit = fit_html(input.records);
   const std::string experts = experts_html(input.records);
   const std::string recovery = recovery_html(input.records);
-  // Without measurements there is nothing that predictions could be held against.
+  // Without measurements there is nothing to compare predictions with.
   const bool against = input.records.empty() || any_measured(input.records);
   std::string html = fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "

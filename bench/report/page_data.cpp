@@ -1,4 +1,4 @@
-// What the page's script reads: the cells as JSON, their timelines as columns of numbers.
+// Data of the page's script: the cells as JSON, their timelines as columns of numbers.
 #include <fmt/format.h>
 
 #include <map>
@@ -69,7 +69,7 @@ OrderedJson short_form(const Report& report) {
   return json;
 }
 
-/// What all records have, and what each has of its own.
+/// Configuration keys that all records share, and those of each record.
 OrderedJson common_config(const std::vector<Record>& records) {
   std::map<std::string, std::pair<std::string, std::size_t>> seen;
   for (const Record& record : records) {

@@ -1,4 +1,5 @@
-// The load of experts: a map of layers and experts for every cell with a mixture, the darker the more tokens chose one.
+// The load of experts: a map of layers and experts for every MoE cell, darker for experts that more tokens
+// chose.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,8 +21,8 @@ std::int64_t choices_of(const std::vector<std::int64_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
 
-/// One layer: a square for every expert, filled by its tokens over the busiest expert's of any layer (`most`), with a bar at
-/// its foot for the share of them that it dropped.
+/// One layer: a square for every expert, filled by its tokens over the busiest expert's of any layer
+/// (`most`), with a bar at its foot for the dropped share.
 std::string layer_row(const ExpertLoadReport& layer, int y, std::int64_t most) {
   std::string svg = fmt::format(
       "<text x=\"{}\" y=\"{}\" text-anchor=\"end\" font-size=\"10\" fill=\"currentColor\">{}</text>",

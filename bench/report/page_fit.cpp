@@ -1,4 +1,4 @@
-// What fits and what runs out of memory, as a table over the key that varies most.
+// Fitting and out-of-memory cells, as a table over the key that varies most.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ bool concerns_memory(const Record& record) {
          (record.prediction && !record.prediction->fits);
 }
 
-/// "20" after "8": by number where both are numbers.
+/// "20" after "8": by number if both are numbers.
 bool by_number(const std::string& a, const std::string& b) {
   const auto number = [](const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -49,7 +49,7 @@ std::map<std::string, Values> values_by_key(const std::vector<const Record*>& re
   return values;
 }
 
-/// The batch size if it varies, else what has most values; empty when nothing varies.
+/// The batch size if it varies, else the key with most values; empty when nothing varies.
 std::string column_key(const std::map<std::string, Values>& values) {
   std::string best;
   std::size_t most = 1;

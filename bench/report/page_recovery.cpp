@@ -18,7 +18,7 @@ constexpr double kLanesWidth = 830;
 constexpr double kLaneHeight = 18;
 constexpr double kLaneStep = 24;
 constexpr double kProgressHeight = 70;
-constexpr double kNarrowest = 1.5;  // so that what is short is seen
+constexpr double kNarrowest = 1.5;  // to keep short spans visible
 constexpr std::size_t kMostRows = 200;
 
 std::string lanes_svg(const RecoveryReport& report) {

@@ -61,7 +61,7 @@ std::string in_cell(std::size_t cell, const std::vector<std::size_t>& numbers) {
   return number > 0 ? fmt::format("in <a href=\"#cell-{0}\">cell {0}</a>", number) : std::string();
 }
 
-/// In place of errors, where nothing was measured: what fits, and the best of it.
+/// In place of errors if nothing was measured: the cells that fit, and the best of them.
 std::string prediction_tiles(const std::vector<Record>& records, const std::vector<std::size_t>& numbers) {
   std::string html;
   std::size_t predicted = 0, fitting = 0;

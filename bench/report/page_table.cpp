@@ -27,7 +27,7 @@ struct PageColumns {
   bool measured = false;
 };
 
-/// How far off an error is: the class of its cell's shade.
+/// Size class of an error: the shade of its cell.
 int severity(double error) {
   const double size = std::abs(error);
   return size < 0.02 ? 0 : size < 0.05 ? 1 : size < 0.10 ? 2 : 3;

@@ -59,7 +59,7 @@ class LaneBuilder {
         is_return ? std::string("return") : fmt::format("{} of rank {}", failure.kind, failure.rank);
     if (!is_return) add(kFailures, failure.at, failure.at, what);
     if (failure.detect + failure.waiting + failure.restart <= Seconds{}) return;  // it ended no rank
-    // A full disk ends ranks later, behind the checkpoint that they go on from.
+    // A full disk ends ranks later, behind the checkpoint that they resume from.
     Seconds hit = failure.at;
     for (const SaveReport& save : report_.saves) {
       if (failure.kind == "disk" && save.step == failure.resumed_step)

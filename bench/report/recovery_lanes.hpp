@@ -1,4 +1,4 @@
-// When what happened in a run that failures were injected into: spans of time in lanes, from what its record says.
+// History of a run with injected failures: spans of time in lanes, from its record.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ struct Metric {
   const char* what;
   std::string (*print)(double);
   double (*of)(const MemoryReport&, const StepTime&);
-  bool timed;  // what else runs on the machine is part of it
+  bool timed;  // other programs on the machine are part of it
 };
 
 const Metric kMetrics[] = {
@@ -38,7 +38,7 @@ const Metric kMetrics[] = {
      false},
 };
 
-/// How much smaller the new prediction is, as a fraction of the old one; 0 without predictions.
+/// Reduction of the prediction, as a fraction of the old one; 0 without predictions.
 double predicted_gain(const Record& base, const Record& now, const Metric& metric) {
   if (!base.prediction || !now.prediction) return 0;
   const double before = metric.of(base.prediction->memory, base.prediction->time);
@@ -46,8 +46,7 @@ double predicted_gain(const Record& base, const Record& now, const Metric& metri
   return before > 0 && std::isfinite(after) ? 1 - after / before : 0;
 }
 
-/// How many times longer the machine took for the same work at the time of the new record, by its probes; 1 when
-/// they say nothing.
+/// Slowdown of the machine at the time of the new record, by its probes; 1 when they say nothing.
 double slower_machine(const Record& base, const Record& now) {
   const auto factor = [](const Record& record) {
     const bool known = record.probed && record.prediction && record.prediction->time.step.value > 0;
@@ -57,8 +56,8 @@ double slower_machine(const Record& base, const Record& now) {
   return std::isfinite(ratio) && ratio > 0 ? ratio : 1;
 }
 
-/// Whether a difference of the step time is more than the noise of both: the intervals of the medians lie apart, and what is
-/// left without the machine's own speed is above the tolerance, too.
+/// True if a difference of the step time exceeds the noise of both. The intervals of the medians lie apart,
+/// and the difference without the machine's own speed is above the tolerance, too.
 bool beyond_noise(const Record& base, const Record& now, double after_by_before, double tolerance) {
   if (base.disturbed() || now.disturbed()) return false;
   const MeasurementReport& before = *base.measurement;

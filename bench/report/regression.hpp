@@ -1,4 +1,4 @@
-// Two sets of records of the same cells: what has become worse, and what has become better without a reason.
+// Two sets of records of the same cells: losses, and unexplained gains.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Change {
   enum class Kind {
     loss,              // worse by more than the tolerance, or a cell that was ok and is not any more
     explained_gain,    // better, and the prediction has become better as much
-    unexplained_gain,  // better, and nothing in the prediction says why: look before believing it
+    unexplained_gain,  // better, without a reason in the prediction: check before believing it
   };
   Kind kind = Kind::loss;
   std::string id;
@@ -23,7 +23,7 @@ struct Change {
   double after = 0;
 };
 
-/// What of the machine or its software the new records have otherwise: "versions.plumbline", "cpu".
+/// Difference of the machine or its software in the new records: "versions.plumbline", "cpu".
 struct MachineChange {
   std::string key;
   std::string before;  // several values with commas; empty: none
@@ -39,17 +39,18 @@ struct Regression {
   bool any_loss() const;
 };
 
-/// Cells are matched by id; step time (the median step) and peak memory are compared, a larger one by more
-/// than `tolerance` (0.05: 5 %) is a loss and a smaller one a gain. A step time must in addition be beyond the noise: the cells
-/// not disturbed, the intervals of their medians apart, and the difference above the tolerance without what probes say about
-/// the machine's speed, too. A gain is explained when the prediction
-/// of the new record is smaller than that of the base by at least the gain less the tolerance.
+/// Cells are matched by id. Step time (the median step) and peak memory are compared: one larger by more than
+/// `tolerance` (0.05: 5 %) is a loss, a smaller one a gain. A step time must also be beyond the noise: the
+/// cells not disturbed and the intervals of their medians apart. After the probes' correction for the
+/// machine's speed the difference must still exceed the tolerance. A gain is explained when the new
+/// prediction is smaller than the base's by at least the gain less the tolerance.
 Regression compare_records(const std::vector<Record>& base, const std::vector<Record>& now, double tolerance);
 
 /// One line per change, those of the machine, and a summary.
 std::string to_text(const Regression& regression, double tolerance);
-/// {"tolerance", "compared", "losses", "unexplained_gains", "within_noise", "new_cells", "machine": [{"key", "before",
-/// "after"}], "changes": [{"kind", "id", "what", "text", "before", "after"}]}.
+/// {"tolerance", "compared", "losses", "unexplained_gains", "within_noise", "new_cells",
+///  "machine": [{"key", "before", "after"}],
+///  "changes": [{"kind", "id", "what", "text", "before", "after"}]}.
 std::string to_json(const Regression& regression, double tolerance);
 /// The same as a page of its own.
 std::string to_html(const Regression& regression, double tolerance, const std::string& title);

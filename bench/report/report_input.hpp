@@ -1,4 +1,4 @@
-// What the report page is made of.
+// Inputs of the report page.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct ReportInput {
   std::vector<Record> records;
   /// The timelines of a record, if there are any; empty: none of any.
   std::function<std::optional<CellTimelines>(const std::string& id)> timelines;
-  /// Bytes that timelines may take in the page. What does not fit is left out, memory over time first, and
-  /// the page says so.
+  /// Limit for the bytes of timelines in the page. The excess is left out, memory over time first, and the
+  /// page says so.
   std::size_t timeline_budget = std::size_t{16} << 20;
   /// Cells that the page shows; the summary is of all.
   std::size_t most_cells = 5000;

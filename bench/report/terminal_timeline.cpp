@@ -43,7 +43,7 @@ const Look* look_of(ActionType type) {
   return found == kLooks.end() ? nullptr : &*found;
 }
 
-/// Which of its rank's stages a stage is.
+/// Index of each stage among its rank's stages.
 std::vector<int> chunk_of_stage(const Schedule& schedule) {
   std::vector<int> count(static_cast<std::size_t>(schedule.ranks), 0);
   std::vector<int> chunks;
@@ -104,7 +104,7 @@ std::string line_of(const std::vector<Event>& events, const std::vector<int>& ch
   return line;
 }
 
-/// Round times below the lines, as many as have room.
+/// Round times below the lines, as many as fit.
 std::string axis_of(std::size_t indent, std::size_t columns, double per_column, bool unit_times) {
   constexpr double kApart = 12;
   constexpr std::size_t kLabel = 11;

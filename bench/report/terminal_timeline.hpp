@@ -16,10 +16,9 @@ struct TimelineStyle {
   bool unit_times = false;  // the times of the trace are multiples of f, not seconds
 };
 
-/// One line per rank, time to the right: "F3----" is the forward of micro-batch 3, a dot stands for time in
-/// which nothing is computed, small letters are the later model chunks of a rank. At the end of a line how
-/// much of the pipeline's part of the step the rank is idle; below, the times and what the letters mean.
-/// Each column shows what takes most of its time.
+/// One line per rank, time to the right. "F3----" is the forward of micro-batch 3, a dot is idle time, small
+/// letters are later model chunks of the rank. At the end of a line the rank's idle share of the pipeline's
+/// part of the step; below, the times and a legend. Each column shows the action that takes most of its time.
 std::string terminal_timeline(const Schedule& schedule, const Trace& trace, const TimelineStyle& style);
 
 /// Several traces of one schedule, one below the other on one time axis.

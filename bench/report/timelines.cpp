@@ -68,7 +68,7 @@ Json lanes_to_json(const std::vector<LaneSpan>& spans) {
   return json;
 }
 
-/// In order of start; nothing where the rank has none.
+/// In order of start; nothing if the rank has none.
 std::vector<LaneSpan> lanes_in(const JsonKeys& rank) {
   std::vector<LaneSpan> spans;
   if (rank.find("lanes") == nullptr) return spans;
@@ -165,7 +165,7 @@ std::optional<CollectiveEvent> collective_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// Of one rank; nothing where it has none.
+/// Collectives of one rank; nothing if it has none.
 std::vector<CollectiveEvent> collectives_of(const JsonKeys& rank) {
   std::vector<CollectiveEvent> events;
   if (rank.find("collectives") == nullptr) return events;
@@ -218,7 +218,7 @@ std::vector<MemorySample> memory_of(const JsonKeys& keys, std::size_t size) {
 void add_rank(const JsonKeys& keys, Timeline& timeline) {
   const std::vector<Event> events = events_of(keys);
   const std::vector<MemorySample> memory = memory_of(keys, events.size());
-  // A stable order of start: what the file had in order stays as it was.
+  // A stable order of start: events in order in the file stay so.
   std::vector<std::size_t> order(events.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),

@@ -26,7 +26,7 @@ constexpr auto kDeviceOf = [](const auto& report) {
   const DeviceMemoryRow* most = report.device_memory ? report.device_memory->fullest() : nullptr;
   return most == nullptr ? StepReport::kUnknown : static_cast<double>(most->total.value);
 };
-/// Of the memory that the device has.
+/// Share of the device's memory.
 constexpr auto kDeviceShareOf = [](const auto& report) {
   const double total = kDeviceOf(report);
   const bool known = report.device_memory && report.device_memory->device.value > 0;
@@ -112,7 +112,7 @@ constexpr CellColumn kCellColumns[] = {
      "measurement.throughput.mfu", [](const Record& r) { return figure_of(r.measurement, kUtilizationOf); }},
 };
 
-/// Of predictions and measurements; 0 where there are none.
+/// Typical value over predictions and measurements; 0 if there are none.
 template <class Get>
 double typical_of(const std::vector<Record>& records, Get get) {
   std::vector<double> values;

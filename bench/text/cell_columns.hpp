@@ -1,5 +1,5 @@
-// The columns of a table of cells: one list for the terminal, CSV and the report page, so that a figure has the same label
-// everywhere. results/README.md shows it.
+// The columns of a table of cells. One list serves the terminal, CSV and the report page, so that a figure
+// has the same label everywhere. results/README.md shows it.
 #pragma once
 
 #include <span>
@@ -42,9 +42,9 @@ struct CellColumn {
 /// In the order in which tables show them.
 std::span<const CellColumn> cell_columns();
 
-/// Whether a column has a predicted time or bubble of a record whose rates are guesses (times_guessed).
+/// True if a column has a predicted time or bubble of a record whose rates are guesses (times_guessed).
 bool is_guess(const CellColumn& column, const Record& record);
-/// What stands below a table with such figures; empty without any.
+/// Note below a table with such figures; empty without any.
 std::string_view guess_note(const std::vector<Record>& records);
 
 /// " (calibrated)", " (current machine speed)", or nothing.
@@ -56,7 +56,7 @@ struct Scale {
   const char* unit = "";
   int digits = 3;
 };
-/// By the median of what was predicted and measured.
+/// By the median of predictions and measurements.
 Scale memory_scale(const std::vector<Record>& records);
 Scale time_scale(const std::vector<Record>& records);
 std::string shown(double value, const Scale& scale);
@@ -76,11 +76,11 @@ struct CellUnits {
   Scale time;
 };
 
-/// Whether any of them has a measurement; a table of predictions alone has other columns.
+/// True if any record has a measurement; a table of predictions alone has other columns.
 bool any_measured(const std::vector<Record>& records);
 
-/// The columns that say something about these records: the current machine speed where one was probed, device memory
-/// where it is known, dropped tokens where there are any, nothing of measurements where there are none.
+/// The relevant columns for these records: the current machine speed if one was probed, device memory if it
+/// is known, dropped tokens if there are any. Columns of measurements only if there are any.
 std::vector<const CellColumn*> columns_to_show(const std::vector<Record>& records);
 
 }  // namespace plumbline

@@ -10,7 +10,7 @@
 
 namespace plumbline {
 
-/// Whether a spreadsheet would take the text for a formula: it begins as one and is no number.
+/// True if a spreadsheet would take the text for a formula: it begins as one and is no number.
 inline bool looks_like_formula(std::string_view text) {
   if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
   const char* const end = text.data() + text.size();
@@ -21,8 +21,8 @@ inline bool looks_like_formula(std::string_view text) {
 }
 
 /// A field as RFC 4180 writes it: in quotes where it holds a comma, a quote or a line break. Names come from
-/// users: what a spreadsheet would compute has an apostrophe in front, which it shows as text, and what a terminal
-/// would obey is escaped.
+/// users. A formula gets an apostrophe in front, so that spreadsheets show it as text; control characters of
+/// terminals are escaped.
 inline std::string csv_field(const std::string& field) {
   const std::string safe = escaped_controls(field);
   std::string shown = looks_like_formula(safe) ? "'" + safe : safe;

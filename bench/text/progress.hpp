@@ -1,4 +1,4 @@
-// How far a job is: a bar with the time left on a terminal, lines otherwise.
+// Progress of a job: a bar with the time left on a terminal, lines otherwise.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@ namespace plumbline {
 
 class Progress {
  public:
-  /// `total` pieces, of which `done_before` need no work. Draws on `out`, a bar when it is a terminal;
-  /// nothing at all, not even what is said, when it is null.
+  /// `total` pieces, `done_before` of which need no work. Draws on `out`, a bar when it is a terminal;
+  /// nothing at all, not even messages, when it is null.
   Progress(int total, int done_before, std::FILE* out = stderr);
   Progress(int total, int done_before, std::FILE* out, bool terminal);
   ~Progress();
@@ -20,7 +20,7 @@ class Progress {
 
   void begin(const std::string& cell);
   /// For jobs that only count: `done` of `total` pieces of `what`. A bar appears once the job has taken a
-  /// second; where there is no terminal, a line now and then in jobs of many seconds.
+  /// second; without a terminal, an occasional line in long jobs.
   void update(int done, int total, const std::string& what);
   /// Redraws a bar; call as often as you like.
   void tick();
@@ -48,7 +48,7 @@ class Progress {
 
 /// "42 s", "3 min 10 s", "2 h 05 min".
 std::string readable_duration(double seconds);
-/// Columns of the terminal behind `out`, 0 when it is none or does not say.
+/// Columns of the terminal behind `out`, 0 when it is none or the width is unknown.
 int terminal_width(std::FILE* out);
 
 }  // namespace plumbline

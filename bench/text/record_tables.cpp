@@ -173,14 +173,14 @@ std::vector<Span> spans_of(const std::vector<Column>& columns) {
   return spans;
 }
 
-/// Of the columns from first to last with the two blanks between them.
+/// Width of the columns from first to last with the two blanks between them.
 std::size_t width_of(const std::vector<std::size_t>& widths, Span span) {
   std::size_t sum = 0;
   for (std::size_t i = span.first; i < span.second; ++i) sum += widths[i] + 2;
   return sum - 2;
 }
 
-/// Of every column; the first below a label that is wider than its columns makes up for the difference.
+/// Width of every column; the first below a label that is wider than its columns takes the difference.
 std::vector<std::size_t> widths_of(const std::vector<Column>& columns) {
   std::vector<std::size_t> widths;
   widths.reserve(columns.size());
@@ -213,7 +213,7 @@ std::string group_line(const std::vector<Column>& columns, const std::vector<std
   return line.empty() ? line : line + "\n";
 }
 
-/// Which of the two speeds the table shows; nothing where nothing was measured.
+/// Speed that the table shows; nothing if nothing was measured.
 std::string speed_line(const std::vector<Record>& records) {
   const auto any = [&](auto says) { return std::any_of(records.begin(), records.end(), says); };
   if (!any([](const Record& r) { return r.error.has_value(); })) return "";

@@ -17,7 +17,7 @@ namespace plumbline {
 std::vector<std::string> keys_to_show(const std::vector<Record>& records);
 /// A configuration value for people, "-" when the record does not have the key.
 std::string value_of(const Record& record, const std::string& key);
-/// A key's short name, "tp", where it has one.
+/// A key's short name, "tp", if it has one.
 std::string title_of(const std::string& key);
 
 struct TableStyle {
@@ -28,29 +28,30 @@ struct TableStyle {
 /// Width of the terminal behind standard output; color when it is one and NO_COLOR is not set.
 TableStyle style_of_standard_output();
 
-/// One row per record: the configuration keys in which records differ, then memory, step time and bubble, each predicted,
-/// measured and their difference, or, where nothing was measured, the prediction with its memory on the device and its
-/// throughput per GPU (bench/text/cell_columns.hpp). Times are predicted for the current machine speed where
-/// cells were probed; a line below says so. Where the width is short the least important columns go. Reasons of cells that
-/// are not ok follow below.
+/// One row per record: the configuration keys in which records differ, then memory, step time and bubble,
+/// each predicted, measured and their difference. If nothing was measured: the prediction with its memory on
+/// the device and its throughput per GPU (bench/text/cell_columns.hpp). Times are predicted for the current
+/// machine speed if cells were probed; a line below says so. If the width is short the least important
+/// columns are dropped. Reasons of cells that are not ok follow below.
 std::string to_table(const std::vector<Record>& records, const TableStyle& style);
 
 /// RFC 4180; one column per configuration key that any record has, then status, reason and all figures in SI
-/// units. Predicted times without a speed in their header are at calibrated speed. A figure that is not known is an empty field.
+/// units. Predicted times without a speed in their header are at calibrated speed. Unknown figures are empty
+/// fields.
 std::string to_csv(const std::vector<Record>& records);
 
-/// A JSON array of the records and a line feed, one record after the other: the text of a large store is longer than what
-/// it takes in memory.
+/// A JSON array of the records and a line feed, one record after the other. The text of a large store is
+/// longer than its data in memory.
 void write_json_array(std::FILE* out, const std::vector<Record>& records);
 
-/// Absolute errors over the cells that were measured and predicted; of times, where there are undisturbed cells over
-/// those, and at the current machine speed where that is known.
+/// Absolute errors over the cells that were measured and predicted. Times count undisturbed cells only, if
+/// there are any, and the current machine speed if that is known.
 struct ErrorSummary {
   double median = 0;
   double worst = 0;
 };
 
-/// The cell with most predicted tokens per second and GPU.
+/// The cell with the most predicted tokens per second and GPU.
 struct FastestCell {
   std::size_t cell = 0;
   double tokens_per_s_per_gpu = 0;

@@ -1,4 +1,4 @@
-// A line now and then while a command that says nothing until it is done goes on.
+// A line now and then while a command that prints nothing until its end is working.
 #pragma once
 
 #include <chrono>
@@ -10,8 +10,8 @@
 
 namespace plumbline {
 
-/// From construction to destruction: after two seconds, and every ten from then on, a line on `out` says what is
-/// being done and for how long; nothing at all when it is null.
+/// From construction to destruction, writes a line on `out`: the current work and its time so far. The first
+/// comes after two seconds, then one every ten. Null: no output.
 class StillWorking {
  public:
   explicit StillWorking(std::string what, std::FILE* out = stderr,
@@ -20,7 +20,7 @@ class StillWorking {
   StillWorking(const StillWorking&) = delete;
   StillWorking& operator=(const StillWorking&) = delete;
 
-  /// What is done from now on.
+  /// Sets the current work.
   void now(std::string what);
 
  private:

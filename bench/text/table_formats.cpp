@@ -89,7 +89,7 @@ std::string line_of(const std::vector<std::string>& fields) {
   return fmt::format("{}\r\n", fmt::join(escaped, ","));
 }
 
-/// Of the records for which `counts`.
+/// Summary over the records for which `counts`.
 template <class Counts, class Error>
 std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, Counts&& counts,
                                        Error&& error_of) {
@@ -103,7 +103,7 @@ std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, Count
   return ErrorSummary{median(errors), *std::max_element(errors.begin(), errors.end())};
 }
 
-/// Of predictions that fit; nothing below two, of which one can be the faster.
+/// Fastest of the predictions that fit; nothing if fewer than two do.
 std::optional<FastestCell> fastest_of(const std::vector<Record>& records) {
   std::optional<FastestCell> fastest;
   int fitting = 0;

@@ -9,8 +9,8 @@
 
 namespace plumbline {
 
-/// Whether prediction and measurement are equal to the byte: on every rank and in every category at its peak,
-/// and where there are timelines during and after every action; or else the first difference. One line.
+/// Compares prediction and measurement to the byte: on every rank and in every category at its peak, and,
+/// with timelines, during and after every action. Reports equality or the first difference, in one line.
 /// Empty when the record lacks one of the two.
 std::string memory_verdict(const Record& record, const std::optional<CellTimelines>& timelines);
 

@@ -19,7 +19,7 @@ constexpr double kGigabyte = 1e9;
 constexpr double kGibibyte = 0x1p30;
 constexpr double kMebibyte = 0x1p20;
 
-/// What `--parameters` asks for.
+/// Input of `--parameters`.
 struct StatesQuestion {
   double parameters = 0;
   double data_parallel = 1;

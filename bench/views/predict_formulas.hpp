@@ -12,7 +12,7 @@ namespace plumbline {
 
 /// `predict --parameters N --dp D`: model states per rank under every ZeRO stage. `parameters` is a number
 /// such as 7.5e9. Of the configuration keys only data_parallel_size, precision, grad_dtype and optimizer are
-/// taken; 16-bit precision without grad_dtype shows both kinds of gradients. Throws InputError.
+/// used; 16-bit precision without grad_dtype shows both kinds of gradients. Throws InputError.
 std::string print_model_states(const std::string& parameters, const Overrides& keys, bool json);
 
 /// For `--explain`.

@@ -74,7 +74,7 @@ std::string numerics_text(const RunConfig& config) {
   return text;
 }
 
-/// Of the category that takes most of a rank's tensors.
+/// Largest category of a rank's tensors.
 Category largest_of(const MemoryBreakdown& bytes) {
   const auto most = std::max_element(bytes.categories.begin(), bytes.categories.end());
   return static_cast<Category>(most - bytes.categories.begin());
@@ -124,7 +124,7 @@ std::string rank_table(const MemoryReport& memory, const DeviceMemoryReport* dev
     const bool same =
         !lines.empty() && lines.back().last >= rank.pipeline_rank - 1 && lines.back().figures == figures;
     if (same) lines.back().last = rank.pipeline_rank;
-    // Of the ranks of a stage the first that is not like the one before it.
+    // The first rank of a stage that differs from the one before it.
     if (!same) lines.push_back({rank.pipeline_rank, rank.pipeline_rank, std::move(figures)});
   }
   std::string text = fmt::format("{:<13} {:>11}", "pipeline rank", "tensors");

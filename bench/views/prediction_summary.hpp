@@ -9,8 +9,9 @@
 
 namespace plumbline {
 
-/// Model, accelerators, parallel sizes, batch, precision, sharding, recomputation and software; "fits: 50.1 of 79.2 GiB
-/// (63 %), largest: activations"; and a line per pipeline rank, equal neighbours in one. `record` is the prediction's.
+/// Model, accelerators, parallel sizes, batch, precision, sharding, recomputation and software; "fits: 50.1
+/// of 79.2 GiB (63 %), largest: activations"; a line per pipeline rank, equal neighbours in one. `record` is
+/// the prediction's.
 std::string prediction_summary(const RunConfig& config, const Record& record, const Prediction& prediction);
 
 }  // namespace plumbline

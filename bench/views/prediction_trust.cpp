@@ -14,7 +14,7 @@ bool is_own(const RunConfig& config) {
   return config.machine.software == "plumbline";
 }
 
-/// `unit`: what the figures are divided by to be in what `name` says.
+/// `unit`: divisor from the figures to the unit of `name`.
 std::string published_line(const char* what, const KnownError& error, const std::string& software,
                            const RunConfig& config, double predicted, double unit, const char* name) {
   const cluster::ErrorInterval& interval = error.interval;

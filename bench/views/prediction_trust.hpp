@@ -1,4 +1,4 @@
-// What the figures of a prediction rest on.
+// Basis of a prediction's figures.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 
 namespace plumbline {
 
-/// Which figures are exact, calibrated or estimated, and between what the published runs of the same software
-/// would lie; some lines.
+/// Text: figures that are exact, calibrated or estimated, and the error interval of published runs with the
+/// same software.
 std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 
 /// The same as {"memory": "exact" | "estimated", "time": "calibrated" | "estimated", "published": {"step_s":
-/// {"rows", "mape", "interval_rows", "low", "high"}, "peak_bytes": the same}}, without what is not known: eight of ten
-/// runs like this one would lie between low and high (analysis/published/error_intervals.hpp).
+/// {"rows", "mape", "interval_rows", "low", "high"}, "peak_bytes": the same}}, without unknown figures. Eight
+/// of ten runs like this one would lie between low and high (analysis/published/error_intervals.hpp).
 OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 

@@ -1,4 +1,4 @@
-// What the published tables say about predictions of runs like one's own.
+// Published errors of predictions for similar runs.
 #pragma once
 
 #include <string>
@@ -9,21 +9,23 @@
 
 namespace plumbline {
 
-/// {SOFTWARE: {"dense" | "mixture": {"step_s" | "peak_bytes": {"rows", "mape", "interval_rows", "low", "high"}}}},
-/// in alphabetical order: the content of results/published/errors_by_software.json. `low` and `high` are published
-/// ÷ predicted (analysis/published/error_intervals.hpp).
+/// {SOFTWARE: {"dense" | "mixture": {"step_s" | "peak_bytes":
+///   {"rows", "mape", "interval_rows", "low", "high"}}}},
+/// in alphabetical order: the content of results/published/errors_by_software.json. `low` and `high` are
+/// published ÷ predicted (analysis/published/error_intervals.hpp).
 OrderedJson errors_by_software(const std::vector<cluster::ComparedTable>& tables);
 
-/// How many rows of each table lie inside the 80 % intervals that the other tables give: a table, one line each.
+/// Number of each table's rows inside the 80 % intervals that the other tables give: a table, one line each.
 std::string held_out_text(const std::vector<cluster::ComparedTable>& tables);
-/// The same as {"step_s" | "peak_bytes": {"rows", "inside", "tables": [{"name", "rows", "inside", "width"}]}}.
+/// The same as {"step_s" | "peak_bytes": {"rows", "inside", "tables": [{"name", "rows", "inside",
+/// "width"}]}}.
 OrderedJson held_out_json(const std::vector<cluster::ComparedTable>& tables);
 
-/// How predictions follow what sources changed between two of their runs, a line per respect; with `rows` also every
-/// change.
+/// Predicted effect of the changes that sources made between two of their runs, a line per respect; with
+/// `rows` also every change.
 std::string changes_text(const std::vector<cluster::ComparedTable>& tables, bool rows);
-/// The same as a list of {"respect", "quantity", "changes", "scored", "right", "median", "runs": [{"table", "from", "to",
-/// "predicted", "published"}]}.
+/// The same as a list of {"respect", "quantity", "changes", "scored", "right", "median", "runs": [{"table",
+/// "from", "to", "predicted", "published"}]}.
 OrderedJson changes_json(const std::vector<cluster::ComparedTable>& tables);
 
 }  // namespace plumbline

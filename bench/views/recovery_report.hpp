@@ -1,4 +1,4 @@
-// What failures cost a run, for people.
+// Cost of failures in a run, for people.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// Where the time went, goodput measured and predicted, and a line for every failure.
+/// Time breakdown, goodput measured and predicted, and a line for every failure.
 std::string recovery_text(const RecoveryReport& report);
 
 }  // namespace plumbline

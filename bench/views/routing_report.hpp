@@ -1,4 +1,4 @@
-// What the steps of a mixture of experts need whose routing is not known yet.
+// Memory needed by the steps of an MoE model whose routing is not known yet.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace plumbline {
 
-/// Of so many routings drawn from the mean load of moe_routing, with the configuration's seed. Throws InputError where memory
-/// does not depend on the routing.
+/// Interval over `routings` routings drawn from the mean load of moe_routing, with the configuration's seed.
+/// Throws InputError if memory does not depend on the routing.
 RoutingInterval routing_interval(const RunConfig& config, int routings, Bytes budget);
 OrderedJson to_json(const RoutingInterval& interval);
 /// Some lines of text. `budget` 0: no bound.

@@ -1,4 +1,4 @@
-// What a search found, as text and JSON.
+// Result of a search, as text and JSON.
 #pragma once
 
 #include <functional>
@@ -25,9 +25,9 @@ struct SearchContext {
 /// The configuration keys of a candidate, as a run's file would set them.
 std::vector<std::pair<std::string, std::string>> settings_of(const Candidate& candidate);
 
-/// "tp 2, pp 16, dp 2, v-half, ...": only what is not the default.
+/// "tp 2, pp 16, dp 2, v-half, ...": only values other than the defaults.
 std::string describe_candidate(const Candidate& candidate);
-/// Why the second is slower than the first: what differs, and the part of the step that grew most.
+/// Reason why the second is slower than the first: the differences, and the part of the step that grew most.
 std::string why_second(const Candidate& first, const Candidate& second);
 std::string search_text(const SearchResult& result, const SearchContext& context);
 std::string search_json(const SearchResult& result, const SearchContext& context);

@@ -1,4 +1,4 @@
-// `predict --what-limits`: what the step time of a configuration depends on.
+// `predict --what-limits`: sensitivity of a configuration's step time.
 #pragma once
 
 #include <string>

@@ -61,7 +61,7 @@ class Sheet {
     text_ += line + '\n';
   }
 
-  /// Predicted times and rates follow: where they are guesses, their cells say so.
+  /// Predicted times and rates follow; the cells of guessed ones say so.
   void begin_times() { guesses_ = record_.prediction && record_.prediction->times_guessed; }
   void end_times() { guesses_ = false; }
 
@@ -187,8 +187,8 @@ void time_rows(Sheet& sheet, bool split_vocabulary, bool offloads) {
   }
 }
 
-/// Each collective of vocabulary parallelism: how long it runs in a step, how much of that a rank waits, and
-/// in the steady state how much of it overlaps with computation.
+/// Each collective of vocabulary parallelism: its time in a step, its exposed time on a rank, and its overlap
+/// with computation in the steady state.
 void collective_rows(Sheet& sheet) {
   for (const VocabularyCall call : kAllVocabularyCalls) {
     const auto of = [call](const StepTime& time) {
@@ -206,7 +206,7 @@ void collective_rows(Sheet& sheet) {
   }
 }
 
-/// Each lane that either side has: how long its collectives, or copies, take in a step, and what a rank waits for.
+/// Each lane of either side: total time of its collectives or copies in a step, and the exposed part.
 void lane_rows(Sheet& sheet, const Record& record) {
   const auto of = [&](const auto& part, std::size_t place, Seconds LaneTimes::*member) -> double {
     return part && part->lanes ? ((*part->lanes)[place].*member).value : NAN;
@@ -226,7 +226,7 @@ void lane_rows(Sheet& sheet, const Record& record) {
   }
 }
 
-/// Of a mixture: how much of what tokens chose its experts dropped, and the load of the busiest.
+/// MoE models: share of the tokens' choices that experts dropped, and the load of the busiest.
 void expert_rows(Sheet& sheet, const Record& record) {
   const auto share = [](const auto& part) -> double {
     if (!part || part->expert_load.empty()) return NAN;
@@ -249,7 +249,7 @@ void expert_rows(Sheet& sheet, const Record& record) {
   sheet.pair("tokens dropped", share(record.prediction), share(record.measurement), as_percent);
 }
 
-/// What is known about the steps of a run; an emulated one may have neither times nor a loss.
+/// Known figures of a run's steps; an emulated one may have neither times nor a loss.
 std::string steps_line(const MeasurementReport& m) {
   std::string line = fmt::format("{} timed step{}", m.samples, m.samples == 1 ? "" : "s");
   if (std::isnan(m.step_min.value))
@@ -275,7 +275,7 @@ std::string losses_line(const MeasurementReport& m) {
   return line;
 }
 
-/// The action of the peak and who held most.
+/// The action of the peak and its largest holders.
 void peak_lines(Sheet& sheet, const Record& record, int rank) {
   const auto says = [&](const char* who, const MemoryReport& memory) {
     const RankMemoryReport* row = memory.row_of(rank);
@@ -316,7 +316,7 @@ void utilisation_lines(Sheet& sheet, const Throughput& throughput, const char* w
   say("HFU", "executed", throughput.hfu);
 }
 
-/// The difference at current machine speed, and whether it is within the noise.
+/// The difference at current machine speed, and its relation to the noise.
 void speed_lines(Sheet& sheet, const Record& record) {
   const auto between = [](const StepInterval& i) {
     return fmt::format("{} to {}", readable_time(i.low.value), readable_time(i.high.value));

@@ -7,8 +7,8 @@
 
 namespace plumbline {
 
-/// Memory by category on the rank that needs most, then time, bubble and throughput; a column for the
-/// prediction, one for the measurement and one for their difference, as far as the record has them.
+/// Memory by category on the fullest rank, then time, bubble and throughput. Columns: prediction, measurement
+/// and their difference, as far as the record has them.
 std::string side_by_side(const Record& record);
 
 }  // namespace plumbline

@@ -38,7 +38,7 @@ nlohmann::ordered_json json_of(const Errors& errors) {
           {"bias", errors.bias}, {"p90", errors.p90},   {"worst", errors.worst}};
 }
 
-/// "table  2 rows skipped: 1 not modelled yet, 1 unreadable"; empty where none was.
+/// "table 2 rows skipped: 1 not modelled yet, 1 unreadable"; empty if none was.
 std::string skipped_line(const ComparedTable& table) {
   if (table.skipped.empty()) return "";
   int coming = 0;
@@ -58,7 +58,7 @@ std::string skipped_line(const ComparedTable& table) {
   return fmt::format("{:<40} rows skipped: {}\n", table.name, parts);
 }
 
-/// How many rows wait for each feature, the most frequent first.
+/// Number of rows that wait for each feature, the most frequent first.
 std::string unmodelled_text(const std::vector<ComparedTable>& tables) {
   const std::map<std::string, int> counts = cluster::unmodelled_features(tables);
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());

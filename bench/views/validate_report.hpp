@@ -12,9 +12,11 @@ namespace plumbline {
 /// One line per table and quantity, and how many rows were skipped; with `rows` also every row.
 std::string validation_text(const std::vector<cluster::ComparedTable>& tables, bool rows);
 /// {"tables": [{"name", "rows", "mape", "bias", "p90", "worst", "regret", "quantities", "comparisons",
-/// "skipped": [{"row", "reason"}]}], "groups": {"hardware": [{"value", "quantity", "rows", "mape", ...}], ...},
-/// "not_modelled": {feature: rows}, "errors_by_software", "held_out", "changes" (published_errors.hpp)}. The figures of a table are those of its step times, or of its only quantity;
-/// the row of a whole table that was skipped is null.
+///   "skipped": [{"row", "reason"}]}],
+///   "groups": {"hardware": [{"value", "quantity", "rows", "mape", ...}], ...},
+///   "not_modelled": {feature: rows}, "errors_by_software", "held_out", "changes" (published_errors.hpp)}
+/// The figures of a table are those of its step times, or of its only quantity. The row of a whole skipped
+/// table is null.
 std::string validation_json(const std::vector<cluster::ComparedTable>& tables);
 /// One line per value of a trait (source, hardware, software, precision, parallelism) and quantity. Throws
 /// InputError for another.

@@ -29,7 +29,7 @@ bool lock(int file) {
   return ::flock(file, LOCK_EX | LOCK_NB) == 0;
 }
 
-/// Whether `name` is still the file behind `file`.
+/// True if `name` is still the file behind `file`.
 bool is_at(int file, const std::string& name) {
   struct stat mine {};
   struct stat there {};
@@ -76,7 +76,7 @@ int write_all_to(int file, std::string_view bytes) {
   return 0;
 }
 
-/// 0, or errno of what failed. Closing counts: some file systems report a full disk only then.
+/// 0, or errno of the failed call. Closing counts: some file systems report a full disk only then.
 int write_in_place(const std::string& path, std::string_view bytes) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return errno;
@@ -84,7 +84,7 @@ int write_in_place(const std::string& path, std::string_view bytes) {
   return ::close(file) != 0 && error == 0 ? errno : error;
 }
 
-/// 0, or errno of what failed.
+/// 0, or errno of the failed call.
 int write_and_rename(const std::string& path, std::string_view bytes) {
   try {
     PartialFile partial(path);

@@ -8,13 +8,13 @@
 
 namespace plumbline {
 
-/// A file on its way: it is written alongside as PATH.partial, and becomes PATH when it is whole. A lock says
-/// that its writer lives: what a killed one left is taken away by the next that writes to the same path.
+/// A file while it is written: PATH.partial, which becomes PATH when it is whole. A lock shows that its
+/// writer lives: the file of a killed writer is removed by the next one for the same path.
 class PartialFile {
  public:
-  /// Throws std::system_error with the errno of what failed.
+  /// Throws std::system_error with the errno of the failed call.
   explicit PartialFile(const std::string& path);
-  /// Removes what was written when commit() was not reached.
+  /// Removes the written file unless commit() was reached.
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
@@ -32,20 +32,20 @@ class PartialFile {
   int file_ = -1;
 };
 
-/// Writes the file whole or not at all: alongside, then renamed. What is at `path` and no regular file (a
-/// device, a pipe, a link) is written where it is. Throws one line with the path and what the system said:
-/// InputError for ExitCode::bad_input (the user chose the path), else Error with that code. A disk without room
-/// is no bad path: Error with ExitCode::rank_failed, whatever `code`.
+/// Writes the file whole or not at all: alongside, then renamed. An existing `path` that is no regular file
+/// (a device, a pipe, a link) is written in place. Throws one line with the path and the system's message:
+/// InputError for ExitCode::bad_input (the user chose the path), else Error with that code. A full disk is no
+/// bad path: Error with ExitCode::rank_failed, whatever `code`.
 void write_whole_file(const std::string& path, std::string_view bytes, ExitCode code = ExitCode::bad_input);
 
-/// What a file that could not be written ends with: `code`, but for a disk without room or a broken one.
+/// Exit code for a file that could not be written: `code`, except for a full or broken disk.
 ExitCode code_of_write_error(int error, ExitCode code);
 
-/// Removes the file, and what a killed writer of it left alongside. No error when there is none.
+/// Removes the file, and a killed writer's partial file beside it. No error when there is none.
 void remove_with_partial(const std::string& path);
 
-/// For files that are written at the end of long work: throws InputError, beginning with `what`, when `path` is a
-/// folder, or its folder is not there or not writable.
+/// For files written at the end of long work: throws InputError, beginning with `what`, when `path` is a
+/// folder, or its folder is missing or not writable.
 void check_can_write(const std::string& path, const std::string& what);
 /// The same for a folder that is made when it is missing.
 void check_can_fill(const std::string& folder, const std::string& what);

@@ -3,14 +3,14 @@
 
 namespace plumbline {
 
-/// How many times longer each class takes than what it is compared with (1: as long), or by what share its times vary (0: not
-/// at all).
+/// Slowdown factor of each class relative to a reference (1: equally fast), or the relative variation of its
+/// times (0: none).
 struct ByClass {
   double compute = 0;    // matrix products and attention, operands in caches
   double memory = 0;     // operators that move more than they compute, operands in caches
-  double bandwidth = 0;  // what either takes longer because its operands come from memory
+  double bandwidth = 0;  // extra time of either because operands come from memory
   double messages = 0;   // messages and collectives
-  double host = 0;       // what is between operators
+  double host = 0;       // time between operators
   friend bool operator==(const ByClass&, const ByClass&) = default;
 };
 

@@ -1,5 +1,5 @@
-// The exceptions of plumbline. Each carries one line (what was found, what was expected, what to change),
-// whatever it was made of, and the exit code of the process that it ends.
+// The exceptions of plumbline. Each carries one line (what was found, what was expected, what to change), and
+// the exit code of the process that it ends.
 #pragma once
 
 #include <stdexcept>
@@ -22,8 +22,7 @@ enum class ExitCode : int {
 
 class Error : public std::runtime_error {
  public:
-  /// What libraries, files and users say may be of several lines or hold escapes: this is where it becomes
-  /// one line.
+  /// Text of libraries, files and users may have several lines or hold escapes; it becomes one line here.
   explicit Error(const std::string& text, ExitCode code = ExitCode::rank_failed, std::string drawing = "")
       : std::runtime_error(one_line(text)), code_(code), drawing_(std::move(drawing)) {}
   ExitCode code() const { return code_; }

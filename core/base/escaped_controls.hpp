@@ -1,4 +1,4 @@
-// Text that somebody else wrote, made fit for output that other programs read.
+// Escapes foreign text for output that other programs read.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// The text with what a terminal obeys, but tabs and line breaks, written as "\u001b", and bytes that are not
+/// The text with control characters, except tabs and line breaks, written as "\u001b", and bytes that are not
 /// UTF-8 as "\xff". JSON stays the same JSON.
 std::string escaped_controls(std::string_view text);
 

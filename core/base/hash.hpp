@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// FNV-1a of 64 bits (Fowler, Noll, Vo; RFC 9923): where it starts, and what every step multiplies with.
+/// FNV-1a of 64 bits (Fowler, Noll, Vo; RFC 9923): its start value, and the factor of every step.
 constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325U;
 constexpr std::uint64_t kFnvPrime = 0x100000001b3U;
 

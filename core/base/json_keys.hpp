@@ -1,6 +1,5 @@
-// Typed access to JSON that nobody has checked. Every complaint is one line with the file, the path of the
-// key, what was found and what was expected: `config.json: rope_scaling.factor: found "8", expected a number
-// from 1 to 16`.
+// Typed access to unchecked JSON. Every error is one line with the file, the path of the key, found and
+// expected: `config.json: rope_scaling.factor: found "8", expected a number from 1 to 16`.
 #pragma once
 
 #include <cstddef>
@@ -19,20 +18,21 @@ using Json = nlohmann::json;
 /// Keeps its keys as they were written; finding one takes time in proportion to their number.
 using OrderedJson = nlohmann::ordered_json;
 
-/// What a JSON text may hold at most: a value takes tens of bytes of memory, however short it is in the text.
+/// Limit on the values of a JSON text: a value takes tens of bytes of memory, however short it is in the
+/// text.
 inline constexpr std::int64_t kMaxJsonValues = std::int64_t{1} << 23;
 
 /// A JSON object from text. Throws InputError when it is not valid JSON, not an object, nested deeper than
-/// `max_depth`, or of more than `max_values` values; `origin` stands for the file in messages. The size is
-/// bounded by whoever read the text (read_text_file). Value: Json or OrderedJson.
+/// `max_depth`, or of more than `max_values` values; `origin` names the file in messages. The reader of the
+/// text bounds its size (read_text_file). Value: Json or OrderedJson.
 template <class Value = Json>
 Value parse_json_object(std::string_view text, const std::string& origin, int max_depth = 32,
                         std::int64_t max_values = kMaxJsonValues);
 
-/// What a null stands for: a key that is not there, or a mistake.
+/// Meaning of a null: a missing key, or a mistake.
 enum class JsonNull { missing, refused };
 
-/// A view of one JSON object, which must outlive it. What throws throws InputError.
+/// A view of one JSON object, which must outlive it. All errors are InputError.
 template <class Value>
 class BasicJsonKeys {
  public:
@@ -43,7 +43,7 @@ class BasicJsonKeys {
   BasicJsonKeys(const Value& object, std::string origin, JsonNull null = JsonNull::missing,
                 std::string path = "");
 
-  /// "origin: path.key: what"; an empty key stands for the object itself.
+  /// "origin: path.key: what"; an empty key means the object itself.
   [[noreturn]] void fail(const std::string& key, const std::string& what) const;
   /// "origin: path.key: found …, expected …", or "missing; expected …".
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
@@ -92,7 +92,7 @@ class BasicJsonKeys {
   /// The value as a whole number or a number in range; nothing when it is none.
   static std::optional<std::int64_t> integer_in(const Value& value, std::int64_t min, std::int64_t max);
   static std::optional<double> number_in(const Value& value, double min, double max);
-  /// A value as it can stand in a message: one line, ASCII, not long.
+  /// A value for a message: one line, ASCII, not long.
   static std::string shown(const Value& value);
 
  private:

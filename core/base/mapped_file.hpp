@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// Gives the memory of a part of a mapped file back to the system; who reads it again has it read again.
+/// Returns the memory of a part of a mapped file to the system; a later access reads it again.
 void forget_pages(std::span<const std::byte> mapped);
 
 /// Move-only. A file that shrinks while mapped ends the process with SIGBUS, as with any mapping.

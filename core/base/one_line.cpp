@@ -34,7 +34,7 @@ Character first_of(std::string_view text) {
   return {code, bytes};
 }
 
-/// C0 and C1 controls, separators of lines and paragraphs, and what changes the direction of writing.
+/// C0 and C1 controls, separators of lines and paragraphs, and marks of writing direction.
 bool obeyed(char32_t code) {
   return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x200e || code == 0x200f ||
          code == 0x061c || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||

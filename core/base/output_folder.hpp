@@ -8,8 +8,8 @@
 
 namespace plumbline {
 
-/// A folder whose files are reached by its descriptor: what takes its place meanwhile is not written to. None of
-/// its files is reached through a symbolic link, and nothing but a regular file is replaced.
+/// A folder whose files are reached by its descriptor: a folder that takes its place meanwhile is not written
+/// to. No file is reached through a symbolic link, and only regular files are replaced.
 class OutputFolder {
  public:
   /// The folder that a user names; it may be a link. Throws InputError when it is not there.
@@ -25,7 +25,7 @@ class OutputFolder {
 
   /// Throws InputError when a file of that name would be refused.
   void check(const std::string& name) const;
-  /// check(), then as write_whole_file, and its line for what fails.
+  /// check(), then as write_whole_file, with its line for a failure.
   void write(const std::string& name, std::string_view bytes, ExitCode code = ExitCode::bad_input) const;
   /// As remove_with_partial.
   void remove(const std::string& name) const;

@@ -14,13 +14,13 @@
 namespace plumbline {
 namespace {
 
-/// Whether `descriptor` is a pipe or socket whose reader has left.
+/// True if `descriptor` is a pipe or socket whose reader has left.
 bool reader_has_left(int descriptor) {
   pollfd watched{descriptor, POLLOUT, 0};
   return isatty(descriptor) == 0 && poll(&watched, 1, 0) == 1 && (watched.revents & POLLERR) != 0;
 }
 
-/// 0, or errno of closing: some file systems say only then that the disk is full.
+/// 0, or errno of closing: some file systems report a full disk only then.
 int error_of_closing(int descriptor) {
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   return copy >= 0 && close(copy) != 0 && errno != EINTR ? errno : 0;

@@ -1,4 +1,4 @@
-// Medians and means. For an even count there are two middle values; the name says what becomes of them.
+// Medians and means. An even count has two middle values; the name says how they are used.
 #pragma once
 
 #include <algorithm>
@@ -45,15 +45,15 @@ inline double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// Without the lowest and the highest quarter the mean of the rest: as deaf to outliers as a median, and steadier. Throws Error
-/// when there are none.
+/// Mean without the lowest and the highest quarter: as robust against outliers as a median, and steadier.
+/// Throws Error when there are none.
 inline double interquartile_mean(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const auto left_out = static_cast<std::ptrdiff_t>(values.size() / 4);
   return mean({values.begin() + left_out, values.end() - left_out});
 }
 
-/// Where the lower median stands. Throws Error when there are no values.
+/// Index of the lower median. Throws Error when there are no values.
 template <class T>
 std::size_t lower_median_index(const std::vector<T>& values) {
   if (values.empty()) throw Error("a median of no values was asked for");

@@ -87,7 +87,7 @@ Bytes parse_bytes(const std::string& text, const std::string& key) {
     for (const auto& [name, factor] : kUnits) {
       if (unit != name || number * factor >= 0x1p60) continue;
       const Bytes bytes{std::llround(number * factor)};
-      // Less than half a byte is not what 0 stands for: no bound at all.
+      // Less than half a byte would round to 0, which means no bound at all.
       if (bytes.value > 0 || number == 0) return bytes;
     }
   }

@@ -23,7 +23,7 @@ constexpr std::size_t kMostMembers = 64;
 constexpr std::size_t kMostParts = std::size_t{1} << 21;
 using Sizes = std::vector<std::int64_t>;
 
-/// Where a box of a tensor is stored, by the tensor's name and the box's offsets.
+/// Place where a box of a tensor is stored, by the tensor's name and the box's offsets.
 struct StoredPlace {
   std::string file;
   std::int64_t begin = 0;
@@ -76,7 +76,7 @@ class DistributedMetadata {
       found.emplace_back(dictionary.items[i], dictionary.items[i + 1]);
     return found;
   }
-  /// Of an object; kNothing where it is absent or None.
+  /// Member of an object; kNothing if it is absent or None.
   Index find_member(Index value, std::string_view name) const {
     const PickleValue& object = pickle_[value];
     if (object.kind != PickleKind::object || object.called.size() > 2 + kMostStates)

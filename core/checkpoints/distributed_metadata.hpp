@@ -1,4 +1,4 @@
-// The .metadata of torch.distributed.checkpoint: which tensors a checkpoint has, and where the parts of each are.
+// The .metadata of torch.distributed.checkpoint: a checkpoint's tensors, and the places of their parts.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace plumbline {
 
-/// A box of a tensor, [offsets, offsets + sizes), and the bytes [begin, begin + length) of a file in the folder that hold
-/// it: a file of torch.save of its own.
+/// A box of a tensor, [offsets, offsets + sizes), and the bytes [begin, begin + length) of a file in the
+/// folder that hold it: a file of torch.save of its own.
 struct DistributedChunk {
   std::vector<std::int64_t> offsets;
   std::vector<std::int64_t> sizes;
@@ -25,14 +25,15 @@ struct DistributedTensor {
   std::vector<DistributedChunk> chunks;
 };
 
-/// Every tensor by name; what is none (states as bytes) is left out. `path` stands for the bytes in messages. Throws
-/// InputError: no such pickle, a box that does not lie in its tensor, is given twice or is in no file, a file that is not in
-/// the folder, bytes that were transformed before they were written.
+/// Every tensor by name; other entries (states as bytes) are left out. `path` names the bytes in messages.
+/// Throws InputError for another pickle, a box outside its tensor, given twice or in no file, a file that is
+/// not in the folder, and bytes that were transformed before they were written.
 std::map<std::string, DistributedTensor> read_distributed_metadata(std::span<const std::byte> bytes,
                                                                    const std::string& path);
 
-/// Whether the boxes of a tensor of at most four dimensions cover it without holes and overlaps. Every box counts +1 or -1
-/// at each of its corners; they cover the whole as it should be if what is left are the corners of the whole.
+/// True if the boxes of a tensor of at most four dimensions cover it without holes and overlaps. Every box
+/// counts +1 or -1 at each of its corners; the cover is exact if the sum is nonzero only at the corners of
+/// the whole.
 bool covers_whole(const DistributedTensor& tensor);
 
 }  // namespace plumbline

@@ -10,7 +10,7 @@
 
 namespace plumbline {
 
-/// object: what a pickle wants made by calling something; it is kept as the call, which nobody does.
+/// object: a call that a pickle wants executed to make something; it is kept as data and never called.
 /// persistent: a reference out of the pickle, in PyTorch's files to a tensor's bytes.
 enum class PickleKind : std::uint8_t {
   none,
@@ -35,7 +35,7 @@ struct PickleValue {
   std::string text;  // text and bytes; of a global "module name"
   std::vector<std::uint32_t>
       items;  // of tuple, list, set; of dict and object keys and values in turn; persistent: its id
-  std::vector<std::uint32_t> called;  // of an object: what is called, its arguments, then states
+  std::vector<std::uint32_t> called;  // of an object: the callee, its arguments, then states
 };
 
 /// Values refer to each other by their place; they may do so in circles.
@@ -46,10 +46,10 @@ struct Pickle {
   const PickleValue& operator[](std::uint32_t index) const { return values[index]; }
 };
 
-/// Reads what torch.save writes (protocols 2 to 5). Throws InputError naming `origin` and the place: other
-/// operations, names outside of the list of those that checkpoints have (tensors, ordered dictionaries, the options
-/// of a Megatron run, states of random generators), truncated or oversized input. Time and memory are proportional to
-/// the number of bytes.
+/// Reads files of torch.save (protocols 2 to 5). Throws InputError naming `origin` and the place for other
+/// operations and for truncated or oversized input. Also for names that checkpoints do not have (allowed:
+/// tensors, ordered dictionaries, options of a Megatron run, states of random generators). Time and memory
+/// are proportional to the number of bytes.
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& origin);
 
 /// Protocol 2, value by value, as torch.save and its `weights_only` reader know it.
@@ -61,7 +61,7 @@ class PickleWriter {
   void text(std::string_view value);
   void global(std::string_view module, std::string_view name);
   void integers(const std::vector<std::int64_t>& values);  // a tuple
-  // A dictionary: its keys and values stand between; a tuple: likewise; a call: what is called, then a tuple.
+  // A dictionary: its keys and values stand between; a tuple: likewise; a call: the callee, then a tuple.
   void begin_dict() { text_ += "}("; }
   void end_dict() { text_ += 'u'; }
   void begin_tuple() { text_ += '('; }

@@ -19,7 +19,8 @@ constexpr std::size_t kMostValues = std::size_t{1} << 22;
 constexpr std::size_t kMostPickleBytes = std::size_t{256} << 20;
 constexpr int kNewestProtocol = 5;
 
-/// "module name", or "module." for all names below it. Being here lets a name stand in a file; nothing is ever called.
+/// "module name", or "module." for all names below it. An entry allows a name in a file; nothing is ever
+/// called.
 constexpr std::string_view kAllowedGlobals[] = {
     "_codecs encode",
     "_io BytesIO",
@@ -65,7 +66,8 @@ constexpr std::string_view kAllowedGlobals[] = {
     "torch ShortStorage",
     "torch._utils _rebuild_parameter",
     "torch._utils _rebuild_tensor_v2",
-    // The .metadata of torch.distributed.checkpoint: what is stored where, and, of some versions of Megatron, who wrote it.
+    // The .metadata of torch.distributed.checkpoint: the places of stored tensors, and, in some versions of
+    // Megatron, their writers.
     "torch.distributed._shard.sharded_tensor.metadata MEM_FORMAT_ENCODING",
     "torch.distributed._shard.sharded_tensor.metadata TensorProperties",
     "torch.distributed.checkpoint.filesystem _StorageInfo",
@@ -154,7 +156,7 @@ class PickleReader {
     stack_.pop_back();
     return top;
   }
-  /// What has been pushed since the last mark.
+  /// Values pushed since the last mark.
   std::vector<Index> pop_to_mark() {
     const auto mark = std::find(stack_.rbegin(), stack_.rend(), kMark);
     if (mark == stack_.rend()) fail("goes back to a mark that is not there");
@@ -338,7 +340,7 @@ class PickleReader {
   std::span<const std::byte> bytes_;
   std::string origin_;
   std::size_t at_ = 0;
-  std::size_t begin_ = 0;  // of the operation at hand
+  std::size_t begin_ = 0;  // of the current operation
   bool done_ = false;
   std::vector<Index> stack_;
   std::unordered_map<std::uint64_t, Index> memo_;

@@ -78,7 +78,7 @@ void TorchArchive::refuse(const std::string& name, const std::string& what) cons
   throw InputError(fmt::format("{}: {}: {}", printable(path_, 400), which, what));
 }
 
-/// Keys and values in turn, of a dictionary or an ordered one.
+/// Alternating keys and values, of a dictionary or an ordered one.
 const std::vector<std::uint32_t>& TorchArchive::entries_of(std::uint32_t value, std::string_view what) const {
   const PickleValue& found = pickle_[value];
   const bool ordered =
@@ -131,7 +131,7 @@ StoredTensor TorchArchive::only_tensor() const {
   return tensor(*call, "");
 }
 
-/// The call that makes a tensor of it; nullptr where it is none.
+/// The call that makes a tensor of it; nullptr if it is none.
 const PickleValue* TorchArchive::tensor_call(std::uint32_t value) const {
   const PickleValue* object = &pickle_[value];
   // A parameter is made of a tensor.

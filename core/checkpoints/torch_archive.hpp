@@ -1,4 +1,5 @@
-// What torch.save writes, in memory: a zip with a pickle of dictionaries, whose tensors' bytes are entries of their own.
+// Output of torch.save, in memory: a zip with a pickle of dictionaries, whose tensors' bytes are entries of
+// their own.
 #pragma once
 
 #include <map>
@@ -13,21 +14,20 @@
 
 namespace plumbline {
 
-/// Nothing in it is executed: what it wants called is looked at, never called. Tensors point into the bytes, which must
-/// outlive them.
+/// Nothing in it is executed: calls are read as data. Tensors point into the bytes, which must outlive them.
 class TorchArchive {
  public:
-  /// `path` stands for the bytes in messages. Throws InputError: no zip of torch.save (of before 1.6, say), a damaged
-  /// or hostile one.
+  /// `path` names the bytes in messages. Throws InputError: no zip of torch.save (older than 1.6, say), a
+  /// damaged or hostile one.
   TorchArchive(std::span<const std::byte> bytes, std::string path);
 
-  /// Those keys of the top dictionary that are texts, in its order. Throws InputError where there is no dictionary.
+  /// Text keys of the top dictionary, in its order. Throws InputError if there is no dictionary.
   std::vector<std::string> keys() const;
-  /// The tensors in the dictionary under `key`, or in the top one where it is empty; what is no tensor is left out.
-  /// Throws InputError: no such dictionary, a name given twice, a tensor whose bytes are missing, not as many as its
-  /// shape says, or not row by row.
+  /// The tensors in the dictionary under `key`, or in the top one where it is empty; other entries are left
+  /// out. Throws InputError: no such dictionary, a name given twice, a tensor whose bytes are missing, of
+  /// another number than its shape has, or not row by row.
   std::map<std::string, StoredTensor> tensors(std::string_view key) const;
-  /// Of an archive that is one tensor and no dictionary. Throws InputError as above.
+  /// Tensor of an archive that is one tensor and no dictionary. Throws InputError as above.
   StoredTensor only_tensor() const;
   const std::string& path() const { return path_; }
 

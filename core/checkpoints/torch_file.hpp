@@ -14,7 +14,7 @@ namespace plumbline {
 /// A mapped file with a dictionary at its top.
 class TorchFile {
  public:
-  /// Throws InputError as TorchArchive, and where there is no dictionary.
+  /// Throws InputError as TorchArchive, and if there is no dictionary.
   explicit TorchFile(const std::string& path) : file_(path), archive_(file_.bytes(), path) { keys(); }
 
   std::vector<std::string> keys() const { return archive_.keys(); }

@@ -16,7 +16,8 @@
 namespace plumbline {
 namespace {
 
-// Of Megatron: queries, keys and values group by group. A whole number: PyTorch 1.13 reads no other with weights_only.
+// Megatron's version with queries, keys and values group by group. A whole number: PyTorch 1.13 reads no
+// other with weights_only.
 constexpr std::int64_t kCheckpointVersion = 3;
 constexpr std::string_view kFolder = "model_optim_rng/";
 

@@ -26,9 +26,9 @@ struct TorchDictionary {
   std::vector<Entry> tensors;
 };
 
-/// {"checkpoint_version": 3, "iteration": 1, key: {name: tensor, …}, …}, as Megatron's checkpoints begin. Nothing is
-/// under the final name until finish(). Throws Error when the disk does not take it, InputError when the folder is not
-/// writable.
+/// {"checkpoint_version": 3, "iteration": 1, key: {name: tensor, …}, …}, as Megatron's checkpoints begin.
+/// The final name exists only after finish(). Throws Error when the disk does not take it, InputError when
+/// the folder is not writable.
 class TorchFileWriter {
  public:
   TorchFileWriter(std::string path, const std::vector<TorchDictionary>& dictionaries);

@@ -20,7 +20,7 @@ constexpr std::uint64_t kMostEntries = std::uint64_t{1} << 20;
 constexpr std::size_t kLongestEntryName = 1000;
 constexpr std::size_t kLongestZipPath = 400;
 
-/// Where minizip is in the mapped file.
+/// minizip's position in the mapped file.
 struct ZipReading {
   std::span<const std::byte> file;
   std::uint64_t at = 0;

@@ -13,10 +13,10 @@ struct ZipEntry {
   std::span<const std::byte> bytes;  // in the archive
 };
 
-/// Every entry, in the order of the archive's directory; `path` stands for the file in messages. Throws InputError when it
-/// is no zip or is truncated, and for entries that are compressed or encrypted (PyTorch has none, and a small file
-/// cannot become a large one), overlap each other, have one name, or a name that leads out of the archive. Checksums
-/// are not looked at.
+/// Every entry, in the order of the archive's directory; `path` names the file in messages. Throws InputError
+/// when it is no zip or is truncated, and for entries that overlap, repeat a name, or have a name that leads
+/// out of the archive. Also for compressed or encrypted ones: PyTorch has none, and a small file cannot
+/// become a large one. Checksums are not checked.
 std::vector<ZipEntry> read_zip(std::span<const std::byte> file, const std::string& path);
 
 }  // namespace plumbline

@@ -109,7 +109,7 @@ void ZipWriter::check(int status, const char* what) const {
 
 void ZipWriter::begin(const std::string& name, std::int64_t bytes) {
   const bool large = bytes >= kFirstZip64Size;
-  // What torch fills up with: a field "FB" of the local header.
+  // Padding as torch writes it: a field "FB" of the local header.
   const std::uint64_t bare = state_->at + kLocalHeader + name.size() + 4 + (large ? kZip64Field : 0);
   std::string padding("FB\0\0", 4);
   padding.append((kAlignment - bare % kAlignment) % kAlignment, 'Z');

@@ -10,8 +10,8 @@
 
 namespace plumbline {
 
-/// Writes to an open, empty file. Every entry's bytes begin at a multiple of 64, as PyTorch's do, so that they can be
-/// mapped. Throws Error naming `path` when the system does not take the bytes.
+/// Writes to an open, empty file. Every entry's bytes begin at a multiple of 64, as PyTorch's do, so that
+/// they can be mapped. Throws Error naming `path` when the system does not take the bytes.
 class ZipWriter {
  public:
   ZipWriter(int descriptor, std::string path);
@@ -19,7 +19,7 @@ class ZipWriter {
   ZipWriter(const ZipWriter&) = delete;
   ZipWriter& operator=(const ZipWriter&) = delete;
 
-  /// An entry of so many bytes, which follow in any number of write().
+  /// An entry of `bytes` bytes, which follow in any number of write().
   void begin(const std::string& name, std::int64_t bytes);
   void write(std::span<const std::byte> bytes);
   void end();

@@ -7,8 +7,8 @@
 
 namespace plumbline {
 
-/// How many token ids the model has, and the teacher, where there is one: those that data may have and the loss is
-/// about. Vocabularies may differ by padding rows.
+/// Number of token ids that both the model and the teacher (if any) have: those that data may contain and the
+/// loss covers. Vocabularies may differ by padding rows.
 std::int64_t common_vocab(const RunConfig& config);
 
 }  // namespace plumbline

@@ -1,5 +1,5 @@
-// The table of what goes together. Its rows make every refusal of a configuration (config_checks.hpp), and
-// with them what `search` leaves out, and the page `plumbline help compatibility`.
+// The compatibility table. Its rows make every refusal of a configuration (config_checks.hpp) and the page
+// `plumbline help compatibility`, and decide what `search` leaves out.
 #pragma once
 
 #include <cstdint>

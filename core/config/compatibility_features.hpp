@@ -110,7 +110,7 @@ constexpr Feature kSlowRanks{"slow_ranks", "any", WHEN(!c.measure.slow_ranks.emp
 constexpr Feature kLossMask{"loss_mask", "a path", WHEN(!c.files.loss_mask.empty()), TEXT("a path")};
 constexpr Feature kSaveRouting{"save_routing", "a path", WHEN(!c.files.save_routing.empty()), TEXT("a path")};
 
-// Models that are predicted and not executed.
+// Models that can be predicted but not executed.
 constexpr Feature kOtherRope{"model", "a rope_type other than default and llama3",
                              MODEL_WHEN(!m.rope_scaling.predicted_type.empty()), [](const C& c) {
                                const bool own = !c.model.rope_scaling.predicted_type.empty();

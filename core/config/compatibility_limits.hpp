@@ -1,5 +1,5 @@
-// Limits of the table of what goes together (compatibility.hpp): sizes that divide, and what a model must
-// have. Each gives a whole refusal, "KEY: found X, expected Y", or nothing.
+// Limits of the compatibility table (compatibility.hpp): sizes that divide, and requirements of models. Each
+// gives a whole refusal, "KEY: found X, expected Y", or nothing.
 #pragma once
 
 #include <optional>

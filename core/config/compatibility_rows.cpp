@@ -1,4 +1,4 @@
-// The rows, in the order in which they are asked: sizes before what needs them.
+// The rows, in the order in which they are checked: sizes before the rows that need them.
 #include "core/config/compatibility_features.hpp"
 #include "core/config/compatibility_limits.hpp"
 
@@ -50,7 +50,7 @@ constexpr CompatibilityRow kRows[] = {
     needs(kGraphModules, kLayerGraphs, "",
           "all, or local or transformer_engine, which capture parts of layers"),
     limits("cuda_graph_modules", "all, or names of modules", graph_modules_limit),
-    // Exchanges of experts behind another micro-batch's computation.
+    // Expert exchanges that overlap with another micro-batch's computation.
     needs(kPairs, kExpertRanks, "", "experts that are spread over ranks", kOtherSoftware),
     needs(kPairs, kSpreadRanks, "", "experts that are spread over ranks", kOwnStep),
     excludes(kPairs, kTeacher, "whose schedules have no pairs", "false, or none", kOwnStep),
@@ -159,7 +159,7 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kDeferral, kTeacher, "whose outputs last stages keep", "false", kOwnStep),
     excludes(kDeferral, kModules, "whose modules share the output layer", "false", kOwnStep),
     excludes(kDeferral, kPairs, "whose pairs have whole backwards", "false", kOwnStep),
-    // Modules that predict further tokens.
+    // Multi-token prediction.
     needs(kModuleLoss, kAnyModules, "", "modules that it is for"),
     limits("mtp_num_layers", "a model of RMSNorm, sequential blocks and rotary positions, without biases",
            foreign_model_limit, kOwnStep),
@@ -205,7 +205,7 @@ constexpr CompatibilityRow kRows[] = {
     limits("seq_length", "at most the teacher's learned positions", teacher_positions_limit),
     excludes(kUnfusedLoss, kTensor, "the separate tensors are those of one rank", "fused"),
     excludes(kUnfusedLoss, kReverse, "", "fused or forward"),
-    // What is predicted and not executed, in whole or on some backends.
+    // Features that are predicted but not executed, in whole or on some backends.
     limits("backend", "none, with software other than plumbline", no_backend_limit, kPredictOther),
     limits("hardware", "a preset or profile, with backend emulated", emulated_hardware_limit,
            kRunEmulated | kPredictHere),

@@ -1,4 +1,4 @@
-// Refusals of configurations, made by the table of what goes together (compatibility.hpp).
+// Refusals of configurations, made by the compatibility table (compatibility.hpp).
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ std::optional<std::string> why_invalid(const RunConfig& config);
 /// line that names the key.
 std::optional<std::string> why_unsupported(const RunConfig& config);
 
-/// Why a valid configuration cannot be predicted, or empty: on named hardware, which need not be here,
-/// whatever the emulated backend executes can be.
+/// Reason why a valid configuration cannot be predicted, or empty. On named hardware, which need not be here,
+/// everything that the emulated backend executes can be predicted.
 std::optional<std::string> why_unpredictable(const RunConfig& config);
 
 }  // namespace plumbline

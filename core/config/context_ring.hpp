@@ -1,4 +1,4 @@
-// How many ranks of a sequence send each other messages round a ring.
+// Number of ranks of a sequence that send each other messages round a ring.
 #pragma once
 
 #include "core/config/parallel_config.hpp"

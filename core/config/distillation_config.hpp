@@ -11,7 +11,7 @@ namespace plumbline {
 
 enum class DistillationKl { forward, reverse };    // KL(teacher ‖ student), KL(student ‖ teacher)
 enum class DistillationLoss { fused, unfused };    // in place, or separate fp32 tensors
-enum class DistillationCache { logits, hidden };   // what is kept of a teacher's output until the loss
+enum class DistillationCache { logits, hidden };   // kept form of a teacher's output until the loss
 enum class DistillationCacheDType { same, fp32 };  // of kept logits
 
 /// In effect when there is a teacher.
@@ -25,7 +25,7 @@ struct DistillationConfig {
   DistillationLoss loss = DistillationLoss::fused;
   DistillationCache cache = DistillationCache::logits;
   DistillationCacheDType cache_dtype = DistillationCacheDType::same;
-  /// bubble-fill: teacher outputs that may be kept at once; 0: as many as the memory budget allows.
+  /// bubble-fill: limit for kept teacher outputs; 0: as many as the memory budget allows.
   std::int64_t cache_limit = 0;
 };
 

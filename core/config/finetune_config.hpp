@@ -1,14 +1,15 @@
-// Which parameters train.
+// Parameters that train.
 #pragma once
 
 #include <cstdint>
 
 namespace plumbline {
 
-/// lora: the model's own parameters are frozen; adapters of low rank alongside linear layers train (Hu et al. 2021,
-/// arXiv:2106.09685).
+/// lora: the model's own parameters are frozen; low-rank adapters alongside linear layers train (Hu et al.
+/// 2021, arXiv:2106.09685).
 enum class Frozen { none, lora };
-/// Linear layers with an adapter: the one of queries, keys and values alone, also the projection, or all four of a layer.
+/// Linear layers with an adapter: only that of queries, keys and values, also the projection, or all four of
+/// a layer.
 enum class LoraTargets { qkv, attention, all };
 
 struct FinetuneConfig {

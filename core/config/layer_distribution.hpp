@@ -1,4 +1,4 @@
-// How a model's layers are laid on the stages of a pipeline.
+// Distribution of a model's layers on the stages of a pipeline.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace plumbline {
 /// layer.
 std::vector<int> even_layers(std::int64_t layers, int stages);
 
-/// Layers of each stage of one route, first to last, as `layer_distribution` says: `even`, the given numbers,
-/// or `balanced`: the last stage, which also has the output layer, has so few layers that the stage with the
-/// most FLOPs has as few as possible, and the others share the rest evenly, later ones take the remainder:
-/// the first holds the embedding (the "Redis" baseline of Yeung et al., arXiv:2411.05288 §6). Only the last
-/// of several stages may have none; with another software than plumbline's also the first, which then holds
-/// the embedding alone. With vocabulary parallelism `balanced` is even. Throws InputError unless
+/// Layers of each stage of one route, first to last, by `layer_distribution`: `even`, the given numbers, or
+/// `balanced`. `balanced` gives the last stage, which also has the output layer, so few layers that the
+/// largest FLOPs of a stage are minimal. The others share the rest evenly; later ones take the remainder,
+/// because the first holds the embedding (the "Redis" baseline of Yeung et al., arXiv:2411.05288 §6). Only
+/// the last of several stages may have no layers; with other software than plumbline also the first, which
+/// then holds the embedding alone. With vocabulary parallelism `balanced` is even. Throws InputError unless
 /// `stages` numbers are given.
 std::vector<int> layers_per_stage(const RunConfig& config, int stages);
 

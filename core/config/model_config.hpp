@@ -10,8 +10,8 @@
 namespace plumbline {
 
 enum class Norm { rms, layer };
-/// swiglu and geglu have two projections, of which one gates the other. gelu is GPT-2's tanh approximation ("gelu_new"),
-/// which geglu has, too; gelu_erf is the exact one.
+/// swiglu and geglu have two projections, one of which gates the other. gelu is GPT-2's tanh approximation
+/// ("gelu_new"), also used in geglu; gelu_erf is the exact one.
 enum class Activation { swiglu, geglu, gelu, gelu_erf, relu, squared_relu };
 constexpr bool is_gated(Activation activation) {
   return activation == Activation::swiglu || activation == Activation::geglu;
@@ -19,10 +19,10 @@ constexpr bool is_gated(Activation activation) {
 /// alibi: none in the stream, but every score loses its head's slope times the distance (Press et al. 2022,
 /// arXiv:2108.12409).
 enum class Positions { rotary, learned, alibi };
-/// Which elements of a head rotary embeddings turn together: i and i + half, or 2i and 2i + 1.
+/// Elements of a head that rotary embeddings rotate together: i and i + half, or 2i and 2i + 1.
 enum class RotaryPairs { halves, neighbours };
-/// sequential: the MLP reads what attention added to. parallel: both read the layer's input, each through its own norm.
-/// parallel_one_norm: through the same.
+/// sequential: the MLP reads attention's sum. parallel: both read the layer's input, each through its own
+/// norm. parallel_one_norm: through the same norm.
 enum class Block { sequential, parallel, parallel_one_norm };
 
 /// Frequency scaling of rotary embeddings ("llama3" type of Llama 3.1); factor 1 means none.
@@ -31,16 +31,16 @@ struct RopeScaling {
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   std::int64_t original_max_positions = 8192;
-  /// A type that is predicted and not executed (yarn, longrope, linear, dynamic): it moves frequencies, no byte and no FLOP.
-  /// Empty: none.
+  /// A type that is predicted and not executed (yarn, longrope, linear, dynamic): it changes frequencies, no
+  /// byte and no FLOP. Empty: none.
   std::string predicted_type = "";
 };
 
-/// What a router makes of its logits: a softmax over all experts, or of each the logistic function.
+/// Function of a router's logits: a softmax over all experts, or the sigmoid of each.
 enum class RouterScores { softmax, sigmoid };
 
-/// Feed-forward layers of a mixture of experts: `experts` of the width ModelConfig::ffn, of which a router picks top_k for
-/// every token and adds up their results with weights.
+/// MoE feed-forward layers: `experts` of the width ModelConfig::ffn. A router picks top_k for every token and
+/// adds up their results with weights.
 struct Mixture {
   std::int64_t experts = 0;  // 0: none, one feed-forward layer for all tokens
   std::int64_t top_k = 0;
@@ -50,22 +50,23 @@ struct Mixture {
   std::int64_t first_dense = 0;  // layers in front that have one feed-forward layer for all tokens instead
   std::int64_t dense_ffn = 0;    // its width
   RouterScores scores = RouterScores::softmax;
-  /// Experts stand in groups (DeepSeek-AI 2024, arXiv:2412.19437 §2.1.2): a token's are picked in the chosen_groups whose
-  /// two best scores add up to the most.
+  /// Group-limited routing (DeepSeek-AI 2024, arXiv:2412.19437 §2.1.2): a token's experts are picked in the
+  /// chosen_groups whose two best scores have the largest sum.
   std::int64_t groups = 1;
   std::int64_t chosen_groups = 1;
-  double routed_scale = 1;  // what the weights are multiplied with
+  double routed_scale = 1;  // factor of the weights
   bool expert_bias =
       false;  // a number per expert, not trained by gradients, is added to scores for the choice
   explicit operator bool() const { return experts > 0; }
   friend bool operator==(const Mixture&, const Mixture&) = default;
 };
 
-/// Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434 §2.1): queries, and keys with values, are made from
-/// short normed vectors; a head of queries and keys ends with elements that are rotated, of which all heads share the keys'.
+/// Multi-head latent attention (DeepSeek-AI 2024, arXiv:2405.04434 §2.1). Queries, and keys with values, are
+/// made from short normed vectors. A head of queries and keys ends with rotated elements, and all heads share
+/// the keys' ones.
 struct LatentAttention {
-  std::int64_t query_rank = 0;  // width of what queries are made from; 0: the layer's input
-  std::int64_t kv_rank = 0;     // of what keys and values are made from; 0: no latent attention
+  std::int64_t query_rank = 0;  // width of the queries' compressed form; 0: the layer's input
+  std::int64_t kv_rank = 0;     // of that of keys and values; 0: no latent attention
   std::int64_t nope_dim = 0;    // elements of a head of queries and keys that are not rotated
   std::int64_t rope_dim = 0;    // those that are; together ModelConfig::head_dim
   std::int64_t value_dim = 0;   // a head of values
@@ -88,9 +89,9 @@ struct ModelConfig {
   Mixture mixture;
   LatentAttention latent;
   std::int64_t vocab = 0;
-  /// Modules that predict further tokens, each a layer behind the last and a pass of the output layer (DeepSeek-AI 2024,
-  /// arXiv:2412.19437 §2.2). The key mtp_num_layers, or a published table, says them; no config.json does: transformers
-  /// leaves them out, too.
+  /// MTP modules, each a layer after the last and a pass of the output layer (DeepSeek-AI 2024,
+  /// arXiv:2412.19437 §2.2). Set by the key mtp_num_layers, or by a published table, not by config.json:
+  /// transformers leaves them out, too.
   std::int64_t prediction_modules = 0;
   std::int64_t max_positions = 0;
   Norm norm = Norm::rms;
@@ -107,33 +108,34 @@ struct ModelConfig {
   RotaryPairs rotary_pairs = RotaryPairs::halves;
   bool alibi_scaled = false;         // slopes are divided by sqrt(head_dim), as scores are
   std::int64_t position_offset = 0;  // rows of the learned position table before that of position 0
-  bool norm_less_one = false;        // norms multiply with 1 + weight: a checkpoint has what is added to one
+  bool norm_less_one = false;        // norms multiply with 1 + weight: a checkpoint has the weight less one
   bool embedding_norm = false;       // a norm after the embedding
   bool output_bias = false;          // of the output layer
   bool normed_output = false;        // the output layer's rows have length 1 in products ("NormHead")
-  /// What attention and MLP are added to: 0: the stream; else their own norm's output times this (GLM, which calls it
-  /// DeepNorm; Megatron's apply_residual_connection_post_layernorm with 1).
+  /// Input of the residual addition of attention and MLP. 0: the stream; else their own norm's output times
+  /// this (GLM, which calls it DeepNorm; Megatron's apply_residual_connection_post_layernorm with 1).
   double normed_residual = 0;
-  /// A token has two positions (GLM, Du et al. 2022, arXiv:2103.10360 §2.2): where it, or the prefix that it continues,
-  /// is, and how far behind the prefix. Rotary: either half of a head turns by one of them. Learned: two tables of
-  /// max_positions rows, one after the other.
+  /// A token has two positions (GLM, Du et al. 2022, arXiv:2103.10360 §2.2). The first is its own, or that
+  /// of the prefix that it continues; the second its distance behind the prefix. Rotary: each half of a head
+  /// rotates by one of them. Learned: two tables of max_positions rows, one after the other.
   bool block_positions = false;
   bool qk_norm = false;        // an RMS norm over each head of queries and keys, before they are rotated
-  double embedding_scale = 1;  // what embedded tokens are multiplied with
+  double embedding_scale = 1;  // factor of embedded tokens
   double init_std = 0.02;
   /// W, keys that a query of a layer with sliding-window attention sees: at position i those at positions j
-  /// with i - W < j <= i. 0: no layer has one; larger than the sequence: it changes nothing.
+  /// with i - W < j <= i. 0: no layer has a window; larger than the sequence: it changes nothing.
   std::int64_t sliding_window = 0;
   std::vector<bool> full_attention;  // with a window, whether each layer sees all keys; empty: none does
 
-  /// Parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded. All are trained but expert_biases().
+  /// Parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded. All are trained but
+  /// expert_biases().
   std::int64_t parameters() const;
-  /// Those of the modules that predict further tokens, which the number above leaves out; embedding and output layer are the
+  /// Parameters of the MTP modules, which the number above leaves out; embedding and output layer are the
   /// model's.
   std::int64_t module_parameters() const;
-  /// Those that a token goes through: of a mixture's experts top_k in every layer. Embeddings are counted.
+  /// Parameters that a token goes through: top_k experts in every MoE layer. Embeddings are counted.
   std::int64_t active_parameters() const;
-  /// Of all routers (Mixture::expert_bias): without gradient and optimizer state.
+  /// Biases of all routers (Mixture::expert_bias): without gradient and optimizer state.
   std::int64_t expert_biases() const { return mixture.expert_bias ? mixture.experts * mixture_layers() : 0; }
   /// Layers with experts, and whether a layer is one.
   std::int64_t mixture_layers() const { return mixture ? layers - mixture.first_dense : 0; }
@@ -157,14 +159,14 @@ struct ModelConfig {
   double mean_keys(std::int64_t seq_length, std::int64_t prefix = 0) const;
 };
 
-/// Keys that a query sees, the mean over the positions of a sequence: half of it. Pairs are counted as an
-/// area, so s²/2 of them lie below the diagonal. A window 0 < W < s hides the pairs with j <= i - W, a
-/// triangle of side s - W: (s² - (s-W)²)/2 = W·s - W²/2 pairs are left. A prefix of p tokens that see each
-/// other adds the triangle above the diagonal, p²/2 pairs; it goes together with no window.
+/// Mean number of keys that a query sees, over the positions of a sequence: half of it. Pairs are counted as
+/// an area, so s²/2 of them lie below the diagonal. A window 0 < W < s hides the pairs with j <= i - W, a
+/// triangle of side s - W; (s² - (s-W)²)/2 = W·s - W²/2 pairs are left. A prefix of p tokens that see
+/// each other adds the triangle above the diagonal, p²/2 pairs; it cannot be combined with a window.
 double keys_per_query(std::int64_t seq_length, std::int64_t window, std::int64_t prefix = 0);
 
-/// Reads a Hugging Face config.json of one of families(). Throws InputError naming file, key, what
-/// was found and what is supported.
+/// Reads a Hugging Face config.json of one of families(). Throws InputError naming file, key, the value found
+/// and the supported values.
 ModelConfig load_model_config(const std::string& path);
 /// The same from text; `origin` stands for the file in messages. The name is "_name_or_path", or else
 /// `origin`.

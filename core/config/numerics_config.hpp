@@ -1,4 +1,4 @@
-// What a training step computes with: number formats, attention, dropout, mixtures, optimizer.
+// Numerics of a training step: number formats, attention, dropout, MoE, optimizer.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace plumbline {
 
 enum class Fp8Format { none, e4m3, hybrid };  // hybrid: gradients in E5M2, all else in E4M3
-/// Scales of a tensor from earlier steps or from the tensor itself; of blocks of 128 elements, or of 32 that the
-/// matrix units scale themselves (MXFP8). plumbline's own step has the first two.
+/// Scales of a tensor from earlier steps or from the tensor itself; of blocks of 128 elements, or of 32 that
+/// the matrix units scale themselves (MXFP8). plumbline's own step has the first two.
 enum class Fp8Recipe { delayed, tensorwise, blockwise, mxfp8 };
 /// Operands of linear layers in 4 bits with a scale per 16 of them (NVFP4; Megatron-LM's --fp4-format).
 enum class Fp4Format { none, e2m1 };
@@ -36,13 +36,14 @@ struct NumericsConfig {
   Fp4Format fp4_format = Fp4Format::none;  // not plumbline's own
   GradDType grad_dtype = GradDType::fp32;
   AttentionBackend attention_backend = AttentionBackend::fused;
-  /// Probability of dropping an element of the embedding's output and of what attention and MLP add to the
-  /// residual stream; of dropping an attention probability.
+  /// Probability of dropping an element of the embedding's output and of the residual contributions of
+  /// attention and MLP; of dropping an attention probability.
   double hidden_dropout = 0;
   double attention_dropout = 0;
   /// Off: the loss works on an fp32 copy of 16-bit logits, as Megatron-LM's does by default.
   bool cross_entropy_loss_fusion = true;
-  /// Two runs give the same bits (Megatron-Core's name): backend cuda leaves attention's backward to kernels that do.
+  /// Two runs give the same bits (Megatron-Core's name): backend cuda uses deterministic kernels for
+  /// attention's backward.
   bool deterministic_mode = false;
 
   DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
@@ -50,34 +51,35 @@ struct NumericsConfig {
   bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }
 };
 
-/// Whose rows an expert drops that has more than its capacity: those with the least weights, or the last ones.
+/// Rows that an expert beyond its capacity drops: those with the least weights, or the last ones.
 enum class TokenDropPolicy { probs, position };
 
-/// The tokens whose load aux_loss_coeff keeps even: those of a micro-batch, of each sequence, or of the global batch so far.
+/// Tokens over which aux_loss_coeff balances the load: those of a micro-batch, of each sequence, or of the
+/// global batch so far.
 enum class LoadBalancing { aux_loss, seq_aux_loss, global_aux_loss };
 
-/// How tokens are given to the experts of a mixture, and the losses that keep their load even, parts of the gradient and not of
-/// the loss that is told (bench/training/mixtures.md).
+/// Token dispatch of MoE layers, and their load-balancing losses, which affect the gradient but not the
+/// reported loss (bench/training/mixtures.md).
 struct MixtureConfig {
   double aux_loss_coeff = 0;
   LoadBalancing load_balancing = LoadBalancing::aux_loss;
   double z_loss_coeff = 0;
-  /// What a step adds to the bias of every expert that had less than the mean load, and takes from that of those that had
-  /// more (Wang et al. 2024, arXiv:2408.15664); of models whose routers have one.
+  /// Bias increment per step for under-loaded experts, and decrement for over-loaded ones (Wang et al. 2024,
+  /// arXiv:2408.15664), for models whose routers have a bias.
   double bias_update_rate = 1e-3;
-  /// An expert has at most so many times the mean of a micro-batch's rows; 0: as many as choose it.
+  /// Limit for an expert's rows, as a multiple of the mean of a micro-batch's rows; 0: no limit.
   double capacity_factor = 0;
-  bool pad_to_capacity = false;  // and always has as many
+  bool pad_to_capacity = false;  // and pads to it
   TokenDropPolicy drop_policy = TokenDropPolicy::probs;
-  /// What predictions take the routing to be: balanced, worst, zipf:S, or the path of a file that save_routing wrote.
+  /// Routing assumed by predictions: balanced, worst, zipf:S, or the path of a file that save_routing wrote.
   std::string routing = "balanced";
 
-  /// Whether tokens of every expert are counted over the global batch.
+  /// True if the tokens of every expert are counted over the global batch.
   bool balances_globally() const {
     return aux_loss_coeff != 0 && load_balancing == LoadBalancing::global_aux_loss;
   }
   bool routing_file() const { return routing.starts_with('/'); }
-  /// S of zipf:S; nothing where it is something else.
+  /// S of zipf:S; nothing if it is something else.
   std::optional<double> zipf_exponent() const;
 };
 

@@ -1,4 +1,4 @@
-// How a training step is spread over ranks.
+// Parallelism of a training step.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace plumbline {
 
-/// How ranks that share a sequence come by each other's keys and values (Megatron-LM's cp_comm_type): round a ring, block
-/// by block; all at once before attention; their heads' alone, exchanged for the other heads (Ulysses); or heads among
-/// neighbours and then round a ring of such groups.
+/// K/V exchange between context-parallel ranks (Megatron-LM's cp_comm_type): p2p, block by block in a ring;
+/// all_gather, all at once before attention; a2a, heads exchanged for sequence parts (Ulysses); a2a+p2p,
+/// heads among neighbours and a ring of such groups.
 enum class CpCommType { p2p, all_gather, a2a, a2a_p2p };
 /// "p2p".
 constexpr std::string_view cp_comm_type_name(CpCommType type) {
@@ -29,8 +29,8 @@ constexpr std::string_view cp_comm_type_name(CpCommType type) {
   return "";
 }
 
-/// Sizes of a2a+p2p (Megatron-LM's hierarchical_context_parallel_sizes): ranks that exchange heads, and groups of these round a
-/// ring. 0, 0: not given.
+/// Sizes of a2a+p2p (Megatron-LM's hierarchical_context_parallel_sizes): ranks that exchange heads, and
+/// groups of these round a ring. 0, 0: not given.
 struct HierarchicalContext {
   int heads = 0;
   int ring = 0;
@@ -38,8 +38,9 @@ struct HierarchicalContext {
   friend bool operator==(const HierarchicalContext&, const HierarchicalContext&) = default;
 };
 
-/// How tokens come to the experts of other ranks (Megatron-LM's moe_token_dispatcher_type): all of them are gathered; every
-/// copy is sent to the rank of its expert; the same with one copy per rank and node, by kernels of DeepEP or HybridEP.
+/// Dispatch of tokens to the experts of other ranks (Megatron-LM's moe_token_dispatcher_type): allgather, all
+/// tokens are gathered; alltoall, every copy is sent to the rank of its expert; flex, the same with one copy
+/// per rank and node, by kernels of DeepEP or HybridEP.
 enum class TokenDispatcher { automatic, allgather, alltoall, flex };
 /// "alltoall".
 constexpr std::string_view token_dispatcher_name(TokenDispatcher dispatcher) {
@@ -47,13 +48,13 @@ constexpr std::string_view token_dispatcher_name(TokenDispatcher dispatcher) {
   return kNames[static_cast<int>(dispatcher)];
 }
 
-/// Sizes of the parallel dimensions in ranks, and what is split over them. Names are Megatron-LM's, without
-/// "_model_parallel_size".
+/// Sizes of the parallel dimensions in ranks, and the split of the model over them. Names are Megatron-LM's,
+/// without "_model_parallel_size".
 struct ParallelConfig {
   int world_size = 1;
   int tensor = 1;
   int pipeline = 1;
-  int virtual_chunks = 1;  // per pipeline rank; 1: as many as the schedule has by itself
+  int virtual_chunks = 1;  // per pipeline rank; 1: the schedule's default
   int context = 1;
   CpCommType cp_comm_type = CpCommType::p2p;
   HierarchicalContext hierarchical_context;  // of a2a+p2p
@@ -66,8 +67,8 @@ struct ParallelConfig {
   bool overlap_moe_expert_parallel_comm = false;
   bool moe_shared_expert_overlap = false;  // or alongside that of the shared expert
   bool sequence_parallel = false;
-  /// With sequence parallelism: collectives of the tensor group alongside the products that need or make what they
-  /// move.
+  /// With sequence parallelism: collectives of the tensor group overlap with the products that need or make
+  /// their data.
   bool tp_comm_overlap = false;
   bool tp_reduce_in_fp32 = true;  // partial sums of tensor ranks; else in the storage type
   /// vocab-1, vocab-2, interlaced: embedding and output layer are split over all ranks of the model.
@@ -82,16 +83,17 @@ struct ParallelConfig {
   /// (bench/training/overlap.md).
   bool defer_embedding_wgrad_compute = false;
   int zero_stage = 0;
-  /// With ZeRO: groups of neighbouring copies that each hold all states, cut within the group; gradients are also summed
-  /// between them.
+  /// With ZeRO: groups of neighbouring replicas that each hold all states, sharded within the group;
+  /// gradients are also summed between groups.
   int num_distributed_optimizer_instances = 1;
-  /// ZeRO 3: neighbouring ranks that have a second copy of the parameters between them, for all gathers of a step but a
-  /// unit's first (DeepSpeed's ZeRO++, arXiv:2306.10209 section 3.2); 1: none.
+  /// hpZ of ZeRO 3: size of the secondary parameter partition, used for all gathers of a step but a unit's
+  /// first (DeepSpeed's ZeRO++, arXiv:2306.10209 section 3.2); 1: none.
   int zero_hpz_partition_size = 1;
-  /// Gradients are reduced alongside the backwards that make them. Empty: as the software does; plumbline: true.
+  /// Overlap of gradient reductions with the backwards that make them. Empty: the software's default;
+  /// plumbline: true.
   std::optional<bool> overlap_grad_reduce;
-  /// With ZeRO parameters are gathered alongside the passes that use them. Empty: as the software does; plumbline:
-  /// ZeRO 3 does.
+  /// With ZeRO: overlap of parameter gathers with the passes that use them. Empty: the software's default;
+  /// plumbline: with ZeRO 3.
   std::optional<bool> overlap_param_gather;
   std::int64_t ddp_bucket_size = 10'000'000;  // elements
 
@@ -103,13 +105,14 @@ struct ParallelConfig {
   int copies() const { return data() * context; }
   /// Ranks of a sequence exchange heads within groups, which are a ring.
   bool hierarchical() const { return context > 1 && cp_comm_type == CpCommType::a2a_p2p; }
-  /// Of them, how many exchange heads with each other: all with a2a, else 1 where none do.
+  /// Number of context-parallel ranks that exchange heads: all with a2a, 1 if none do.
   int head_ranks() const {
     if (hierarchical()) return hierarchical_context.given() ? hierarchical_context.heads : 1;
     return cp_comm_type == CpCommType::a2a ? context : 1;
   }
-  /// Ranks that every expert is split over, and that hold the same part of the same experts. Experts are cut from the ranks
-  /// of a stage on their own: tensor × context × data = expert tensor × expert × copies (arXiv:2504.14960).
+  /// Ranks that every expert is split over, and ranks that hold the same part of the same experts. Experts
+  /// have their own sharding over the ranks of a stage: tensor × context × data = expert tensor × expert
+  /// × copies (arXiv:2504.14960).
   int effective_expert_tensor() const { return expert_tensor == 0 ? tensor : expert_tensor; }
   bool folds_experts() const { return effective_expert_tensor() != tensor; }
   int expert_copies() const {
@@ -123,7 +126,7 @@ struct ParallelConfig {
   bool effective_sequence_parallel() const { return sequence_parallel && tensor > 1; }
   /// So does overlapping its collectives.
   bool effective_tp_comm_overlap() const { return tp_comm_overlap && effective_sequence_parallel(); }
-  /// Of plumbline's own training step.
+  /// plumbline's own training step.
   bool effective_overlap_grad_reduce() const { return overlap_grad_reduce.value_or(true); }
   bool effective_overlap_param_gather() const {
     return overlap_param_gather.value_or(effective_zero_stage() == 3);

@@ -1,4 +1,4 @@
-// What the backward computes again instead of keeping it, and what is kept on the host.
+// Activation recomputation, and activations offloaded to the host.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@ namespace plumbline {
 
 enum class Recompute { none, selective, full };
 
-/// Parts of a layer, by Megatron-Core's names (recompute_modules in megatron/core/transformer/transformer_config.py).
+/// Parts of a layer, by Megatron-Core's names (recompute_modules in
+/// megatron/core/transformer/transformer_config.py).
 struct RecomputeModules {
   bool core_attn = false;       // attention proper, from queries, keys and values
-  bool moe_act = false;         // the activation of a mixture's experts, from their fc1
+  bool moe_act = false;         // the activation of MoE experts, from their fc1
   bool layernorm = false;       // the norms before attention and before the feed-forward layer
-  bool mla_up_proj = false;     // queries, keys and values of latent attention, from what is compressed
+  bool mla_up_proj = false;     // queries, keys and values of latent attention, from the compressed form
   bool mlp = false;             // a feed-forward layer without experts
   bool moe = false;             // one with experts: router, experts and shared expert
   bool shared_experts = false;  // the shared expert alone
@@ -37,14 +38,14 @@ inline constexpr RecomputeModuleName kRecomputeModules[] = {
 /// "core_attn,layernorm": their names in the order of Megatron-Core's list.
 std::string to_string(const RecomputeModules& modules);
 
-/// Of selective recomputation where nothing else is said.
+/// Default of selective recomputation.
 inline constexpr RecomputeModules kCoreAttention{.core_attn = true};
 
 struct RecomputeConfig {
   Recompute granularity = Recompute::none;
   /// Full recomputation: layers that are recomputed together; only the input of the first is kept.
   std::int64_t num_layers = 1;
-  /// Selective recomputation: what is recomputed.
+  /// Selective recomputation: the recomputed modules.
   RecomputeModules modules = kCoreAttention;
 
   /// Those that are recomputed: none unless recomputation is selective.
@@ -53,7 +54,8 @@ struct RecomputeConfig {
   }
 };
 
-/// What is in host memory from a forward to its backward (bench/training/offload.md); Megatron-Core's name.
+/// Activations in host memory from a forward to its backward (bench/training/offload.md); Megatron-Core's
+/// name.
 struct OffloadConfig {
   std::int64_t num_layers = 0;  // of every stage, from its first on; its last layer stays on the device
   bool on() const { return num_layers > 0; }

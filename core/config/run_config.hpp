@@ -18,11 +18,12 @@
 namespace plumbline {
 
 enum class Backend { cpu, cuda, emulated };
-/// What a software captures as CUDA graphs (Megatron-LM's --cuda-graph-impl): layers, by itself or by Transformer Engine,
-/// or a whole step.
-/// What an emulated rank's time is: the host's, slept through, or a clock that only its work and its waiting move.
+/// Time of an emulated rank: the host's, slept through, or a clock that only its work and its waiting
+/// advance.
 enum class EmulatedTime { real, virtual_time };
 
+/// CUDA-graph capture of the predicted framework (Megatron-LM's --cuda-graph-impl): layers, by the framework
+/// itself or by Transformer Engine, or a whole step.
 enum class CudaGraphImpl { none, local, transformer_engine, full_iteration };
 /// "local".
 constexpr std::string_view cuda_graph_impl_name(CudaGraphImpl impl) {
@@ -30,11 +31,11 @@ constexpr std::string_view cuda_graph_impl_name(CudaGraphImpl impl) {
   return kNames[static_cast<std::size_t>(impl)];
 }
 
-/// What attention has to do where sequences are documents packed one after another, as parts of the pairs of tokens of whole
-/// causal sequences (analysis/predict/packed_sequences.hpp). Predictions only.
+/// Attention work of packed documents, as a share of the token pairs of whole causal sequences
+/// (analysis/predict/packed_sequences.hpp). Predictions only.
 struct PackedAttention {
   double mean = 1;     // over all ranks
-  double slowest = 1;  // of those that the others wait for, of what they would have of whole sequences
+  double slowest = 1;  // of the ranks that the others wait for, relative to whole sequences
   bool on() const { return mean < 1; }
 };
 
@@ -42,34 +43,36 @@ struct BatchConfig {
   std::int64_t seq_length = 1024;
   std::int64_t micro_batch_size = 1;
   std::int64_t global_batch_size = 1;
-  /// The first tokens of every sequence, which attention lets see each other: a prefix language model. 0: causal.
+  /// Number of tokens at the start of every sequence that see each other: a prefix language model. 0: causal.
   std::int64_t prefix_length = 0;
   PackedAttention packed{};  // no key: `predict --sequence-lengths`
 };
 
-/// What it runs on.
+/// Machine of a run.
 struct MachineConfig {
   std::string hardware;                // preset or profile file; empty: this machine's calibrated profile
   std::string software = "plumbline";  // whose training step is predicted; only plumbline's is also executed
   CudaGraphImpl cuda_graph_impl = CudaGraphImpl::none;
-  /// Parts of a layer that are captured: all, or names such as attn,moe_router (Megatron-LM's --cuda-graph-scope).
+  /// Parts of a layer that are captured: all, or names such as attn,moe_router (Megatron-LM's
+  /// --cuda-graph-scope).
   std::string cuda_graph_modules = "all";
   Backend backend = Backend::cpu;
   Bytes memory_budget;  // per rank; 0: no bound
-  /// Backend cuda: tensors lie in memory that NCCL's communicators have registered (Megatron-LM's --use-nccl-ub).
+  /// Backend cuda: tensors lie in memory that NCCL's communicators have registered (Megatron-LM's
+  /// --use-nccl-ub).
   bool nccl_ub = false;
   /// Emulated backend: seconds that pass for each second of the hardware profile; 0: as fast as possible.
   double emulated_time_factor = 1;
   EmulatedTime emulated_clock = EmulatedTime::real;
 };
 
-/// A rank that is made to compute longer, so that somebody finds it.
+/// A rank that is made to compute longer, to test its detection.
 struct SlowedRank {
   int rank = 0;
   double factor = 1;
 };
 
-/// What `run` measures.
+/// Settings of a measurement by `run`.
 struct MeasureConfig {
   int steps = 3;  // timed steps
   int warmup_steps = 1;
@@ -78,7 +81,7 @@ struct MeasureConfig {
   std::uint64_t seed = 1234;
   std::vector<SlowedRank> slow_ranks;  // predictions leave them out
 
-  /// How many times as long a rank computes.
+  /// Artificial slowdown factor of a rank's computation.
   double slowdown_of(int rank) const {
     for (const SlowedRank& slowed : slow_ranks)
       if (slowed.rank == rank) return slowed.factor;
@@ -92,11 +95,11 @@ struct FilesConfig {
   std::string loss_mask;  // one byte 0 or 1 per token of `data`; empty: every token counts
   std::string save_gradients;
   std::string save_weights;
-  std::string save_routing;  // of a mixture of experts
+  std::string save_routing;  // of an MoE model
 };
 
-/// What the losses of modules that predict further tokens count (ModelConfig::prediction_modules): their mean times this is
-/// added to the loss (Megatron-LM's --mtp-loss-scaling-factor; λ of arXiv:2412.19437 eq. 25).
+/// Weight of the MTP modules' losses (ModelConfig::prediction_modules): their mean times this is added to the
+/// loss (Megatron-LM's --mtp-loss-scaling-factor; λ of arXiv:2412.19437 eq. 25).
 struct PredictionConfig {
   double loss_scaling_factor = 0.1;
 };
@@ -121,14 +124,15 @@ struct RunConfig {
   /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
   /// (bench/training/expert_parallel.md).
   bool spreads_experts() const { return spreads_experts_of(model); }
-  /// The same of a teacher's, over the same ranks.
+  /// The same for a teacher's, over the same ranks.
   bool spreads_teacher_experts() const {
     return distillation.teacher && spreads_experts_of(*distillation.teacher);
   }
   bool spreads_experts_of(const ModelConfig& of) const {
     return of.mixture && machine.software == "plumbline" && (parallel.expert > 1 || parallel.folds_experts());
   }
-  /// Rows of an expert at most, of the tokens that a rank has of a micro-batch; 0: any number (Megatron-LM, get_capacity).
+  /// Limit for an expert's rows, from the tokens of a rank's micro-batch; 0: no limit (Megatron-LM,
+  /// get_capacity).
   std::int64_t expert_capacity() const;
   /// Micro-batches per data-parallel replica and step.
   int microbatches() const;

@@ -20,7 +20,7 @@ std::int64_t window_in(const JsonKeys& with_nulls) {
   return value == nullptr || value->is_null() ? 0 : with_nulls.integer("sliding_window", kMaxWindow);
 }
 
-/// Whether each layer sees all keys, by `layer_types`; nothing without the key.
+/// True for each layer that sees all keys, by `layer_types`; nothing without the key.
 std::optional<std::vector<bool>> full_by_types(const JsonKeys& keys, std::int64_t layers) {
   const char* const key = "layer_types";
   if (keys.find(key) == nullptr) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<std::vector<bool>> full_by_types(const JsonKeys& keys, std::int64_
   return full;
 }
 
-/// The layers of a family are alike: transformers looks at no layer_types there.
+/// The layers of a family are alike: transformers reads no layer_types there.
 SlidingWindow read_alike(const std::string& architecture, std::int64_t layers, std::int64_t window,
                          const JsonKeys& keys) {
   const bool all = window == 0;
@@ -54,7 +54,8 @@ SlidingWindow read_alike(const std::string& architecture, std::int64_t layers, s
   return {window, {}};
 }
 
-/// The rule of layers that the file does not name: those from max_window_layers on, or (qwen2_moe) every other layer before.
+/// Rule for layers that the file does not name: those from max_window_layers on, or (qwen2_moe) every other
+/// layer before.
 std::vector<bool> full_by_rule(const std::string& architecture, std::int64_t layers, std::int64_t limit) {
   std::vector<bool> full;
   for (std::int64_t layer = 0; layer < layers; ++layer)
@@ -119,7 +120,8 @@ void write_sliding_window(const std::string& architecture, const SlidingWindow& 
   out["use_sliding_window"] = true;
   out["sliding_window"] = window;
   if (architecture == "qwen3_moe") return;
-  // Where the first layers are the ones without, the key that every version of transformers knows says it.
+  // If the first layers are the ones without a window, the key that every version of transformers knows
+  // expresses it.
   const std::vector<bool>& full = windows.full_attention;
   if (architecture != "qwen2_moe" && std::is_sorted(full.rbegin(), full.rend())) {
     out["max_window_layers"] = std::count(full.begin(), full.end(), true);

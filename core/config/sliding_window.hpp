@@ -1,4 +1,4 @@
-// The keys of a config.json that say which layers have sliding-window attention, as transformers reads them.
+// Keys of a config.json for layers with sliding-window attention, as transformers reads them.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,14 @@ struct SlidingWindow {
   std::vector<bool> full_attention;
 };
 
-/// Defaults are in `keys` (family_defaults.hpp).
-/// mistral, mixtral, starcoder2, phi3: `sliding_window` of every layer, none when it is null. qwen3_moe: the same with
-/// `use_sliding_window`. qwen2, qwen3: with `use_sliding_window` the layers that `layer_types` names, or those from
-/// `max_window_layers` on; qwen2_moe: or those of even index before. Other architectures have none. `with_nulls` is the
-/// same object, read with nulls as values. Throws InputError naming file, key, what was found and what is expected.
+/// Defaults are in `keys` (family_defaults.hpp). `with_nulls` is the same object, read with nulls as values.
+///   mistral, mixtral, starcoder2, phi3  `sliding_window` of every layer, none when it is null
+///   qwen3_moe                           the same with `use_sliding_window`
+///   qwen2, qwen3                        with `use_sliding_window` the layers that `layer_types` names, or
+///                                       those from `max_window_layers` on
+///   qwen2_moe                           as qwen2, or the layers of even index before `max_window_layers`
+///   others                              none
+/// Throws InputError naming file, key, what was found and what is expected.
 SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t layers, const JsonKeys& keys,
                                   const JsonKeys& with_nulls);
 

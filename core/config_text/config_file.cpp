@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongestPath = 400;
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 20;
 
-/// The keys by which a Hugging Face config.json says what it is; no configuration has them.
+/// The keys that identify a Hugging Face config.json; no configuration has them.
 constexpr const char* kModelKeys[] = {"model_type", "architectures"};
 
 bool names_a_model(const std::string& source) {
@@ -29,7 +29,7 @@ bool names_a_model(const std::string& source) {
   return fs::is_directory(source, ignored) || find_preset(source) != nullptr;
 }
 
-/// Whether a .json file is a model's. YAML would read it too, but not every JSON (a tab is no blank there).
+/// True if a .json file is a model's. YAML would read it too, but not every JSON (a tab is no blank there).
 bool is_model_json(const std::string& path, const std::string& text) {
   if (!path.ends_with(".json")) return false;
   const Json object = parse_json_object(text, printable(path, kLongestPath));

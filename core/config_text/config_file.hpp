@@ -1,4 +1,4 @@
-// What a configuration is read from: YAML as a flat list of settings, a model's name, or nothing; and the
+// Source of a configuration: YAML as a flat list of settings, a model's name, or nothing; and the
 // configuration that settings make.
 #pragma once
 
@@ -19,17 +19,18 @@ namespace plumbline {
 /// Canonical key → text as written. An inline mapping (a model) is its JSON text.
 using Settings = std::map<std::string, ConfigText>;
 
-/// What CONFIG and MATRIX on the command line stand for, as a mapping.
+/// CONFIG and MATRIX of the command line, as a mapping.
 class ConfigFile {
  public:
-  /// `source` is a YAML file (an empty one is an empty mapping), or the model alone: a preset's name, a Hugging
-  /// Face folder or its config.json; or empty where options say everything. Throws InputError: nothing of these,
-  /// not readable, larger than 1 MiB, not YAML, not one mapping, nested too deep.
+  /// `source` is a YAML file (an empty one is an empty mapping), or the model alone: a preset's name, a
+  /// Hugging Face folder or its config.json; or empty if options give everything. Throws InputError for
+  /// anything else, and for a file that is not readable, larger than 1 MiB, not YAML, not one mapping, or
+  /// nested too deep.
   explicit ConfigFile(const std::string& source);
 
   /// "run.yaml:12" for a node, "qwen2.5-0.5b" for a model that stands for itself.
   std::string origin(const YAML::Node& node) const;
-  /// What messages about the whole call it: "run.yaml", "command line".
+  /// Name of the whole in messages: "run.yaml", "command line".
   const std::string& name() const { return name_; }
   /// The value of one key. Throws InputError when it is a list or nothing.
   ConfigText value(const YAML::Node& key, const YAML::Node& node) const;
@@ -51,13 +52,13 @@ class ConfigFile {
 Settings settings_of(const Overrides& overrides);
 /// Puts `more` over `settings`.
 void merge(Settings& settings, const Settings& more);
-/// The settings of a file under those of the command line: the same, but world size and data-parallel size
-/// follow from each other, so that naming one of them on the command line lets go of the file's other.
+/// The settings of a file overridden by those of the command line. World size and data-parallel size follow
+/// from each other, so naming one of them on the command line drops the file's other.
 void put_over(Settings& file, const Settings& command_line);
 
-/// A configuration from settings that `origin` as a whole stands for. Contradicting world and parallel sizes
-/// are left in `contradiction`; anything else that is wrong throws InputError: no model, or keys about a
-/// teacher where nothing names one (`teacher: none` says that they are to rest).
+/// A configuration from settings; `origin` names them as a whole. Contradicting world and parallel sizes are
+/// left in `contradiction`. Other errors throw InputError, among them no model, and keys about a teacher
+/// without a teacher (`teacher: none` disables them).
 RunConfig config_from(const Settings& settings, const std::string& origin, std::string& contradiction);
 
 }  // namespace plumbline

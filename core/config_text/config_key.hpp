@@ -11,11 +11,11 @@
 
 namespace plumbline {
 
-/// A value as somebody wrote it, and where.
+/// A value as written, and its place.
 struct ConfigText {
   std::string text;
   std::string origin;  // "run.yaml:12", "--set", "--tp"
-  std::string folder;  // what a relative path is relative to; empty: the current folder
+  std::string folder;  // base of relative paths; empty: the current folder
 };
 
 /// A configuration under construction: the sizes that follow from each other are not settled yet.
@@ -32,7 +32,7 @@ struct ConfigKey {
   /// Throws InputError: origin, key, found, expected.
   std::function<void(ConfigDraft&, const ConfigText&)> parse;
   std::function<std::string(const RunConfig&)> print;
-  bool only_with_teacher = false;  // means nothing where there is none
+  bool only_with_teacher = false;  // means nothing if there is none
 
   /// The name as a command-line flag, without dashes in front: "tensor-model-parallel-size".
   std::string flag() const {

@@ -66,11 +66,11 @@ ConfigKey integer_key(const std::string& name, const std::string& alias, const F
 }
 
 ConfigKey number_key(const std::string& name, const Field<double>& field, double min, double max);
-/// A number in [min, max], or auto: left to what else is known.
+/// A number in [min, max], or auto: derived from other settings.
 ConfigKey optional_number_key(const std::string& name, const Field<std::optional<double>>& field, double min,
                               double max);
 ConfigKey boolean_key(const std::string& name, const Field<bool>& field);
-/// true, false, or auto: left to what else is said.
+/// true, false, or auto: derived from other settings.
 ConfigKey optional_boolean_key(const std::string& name, const Field<std::optional<bool>>& field);
 
 /// One of `names`, stored as the enumerator (or text) of the same place.
@@ -105,7 +105,7 @@ ConfigKey text_key(const std::string& name, const Field<std::string>& field, Pat
 /// The path that a value names, relative to the folder of the file it stands in.
 std::string absolute_path(const ConfigText& value);
 
-/// What `model` and `teacher` expect.
+/// Values that `model` and `teacher` expect.
 constexpr const char* kModelExpected =
     "a preset, the path of a Hugging Face config.json, or an inline mapping";
 /// The value of the keys `model` and `teacher`. Throws InputError.

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;  // of a parallel dimension
 constexpr double kMaxDropout = 0.99;
-constexpr std::int64_t kMaxModules = 16;    // that predict further tokens
-constexpr std::int64_t kMaxFp8Margin = 15;  // what E5M2 has above 1
+constexpr std::int64_t kMaxModules = 16;    // MTP modules
+constexpr std::int64_t kMaxFp8Margin = 15;  // headroom of E5M2 above 1
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
@@ -40,8 +40,8 @@ constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
 constexpr KeyNames<2> kFp4Formats = {"none", "e2m1"};
 constexpr KeyNames<4> kFp8Recipes = {"delayed", "tensorwise", "blockwise", "mxfp8"};
 
-/// fp8 is short for what everybody means by it: 16-bit storage, and linear layers in the usual 8-bit formats
-/// unless fp8_format has named others before.
+/// fp8 stands for the usual meaning: 16-bit storage, and linear layers in the usual 8-bit formats unless
+/// fp8_format has named others before.
 ConfigKey precision_key() {
   ConfigKey key = choice_key("precision", at(&RunConfig::numerics, &NumericsConfig::precision), kPrecisions);
   key.expected += ", or fp8: bf16 with fp8_format hybrid";
@@ -60,7 +60,7 @@ ConfigKey precision_key() {
   return key;
 }
 
-/// Fewer bytes than this without a unit are somebody's GiB.
+/// A smaller budget without a unit is probably meant in GiB.
 constexpr std::int64_t kLeastBareBudget = 1 << 20;
 
 /// Other than 0, which means no bound.
@@ -148,7 +148,7 @@ std::vector<ConfigKey> make_keys() {
   std::vector<ConfigKey> keys = {
       {"model", "", kModelExpected,
        [](ConfigDraft& draft, const ConfigText& value) {
-         const std::int64_t modules = draft.config.model.prediction_modules;  // a key of its own says them
+         const std::int64_t modules = draft.config.model.prediction_modules;  // set by a key of its own
          draft.config.model = model_value(value, "model");
          draft.config.model.prediction_modules = modules;
        },

@@ -1,4 +1,4 @@
-// From what the command line names to a configuration.
+// From the command line's names to a configuration.
 #pragma once
 
 #include <string>
@@ -8,12 +8,14 @@
 
 namespace plumbline {
 
-/// Reads what `source` stands for (ConfigFile: a YAML file, a preset, a Hugging Face folder, or nothing) and
-/// puts overrides over it. Keys may be given in their short or dashed form (core/config_text/config_keys.hpp).
-/// A relative path in a file is relative to the file, one in an override to the current folder. Throws
-/// InputError: file, line, key, what was found and expected. Whether the sizes divide is left to why_invalid,
-/// but for a world_size that contradicts the parallel sizes. Where nothing gives global_batch_size and its default is no
-/// multiple of micro_batch_size x data parallel size, that product is taken; `note`, if any, then gets one line that says so.
+/// Reads `source` (ConfigFile: a YAML file, a preset, a Hugging Face folder, or nothing) and applies
+/// overrides. Keys may be given in their short or dashed form (core/config_text/config_keys.hpp). A relative
+/// path in a file is relative to the file, one in an override to the current folder. Throws InputError: file,
+/// line, key, what was found and expected.
+///
+/// Divisibility of sizes is left to why_invalid, but for a world_size that contradicts the parallel sizes. If
+/// global_batch_size is not given and its default is no multiple of micro_batch_size x data parallel size,
+/// that product is taken; `note`, if any, then gets one line about it.
 RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note = nullptr);
 
 }  // namespace plumbline

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kMaxCells = 100'000;
 
-/// One list of the matrix: what each of its items sets.
+/// One list of the matrix: the settings of each item.
 using Axis = std::vector<Settings>;
 
 bool same_values(const Settings& cell, const Settings& pattern) {
@@ -215,8 +215,7 @@ std::uint64_t hash_of(const Settings& settings) {
   return hash;
 }
 
-/// "tp2_pp1_precision.bf16-1c0ffee5": what the cell varies, then a hash of all that was set. Fit for a file
-/// name.
+/// "tp2_pp1_precision.bf16-1c0ffee5": the varied keys, then a hash of all settings. Fit for a file name.
 std::string id_of(const Settings& varied, const Settings& all) {
   constexpr std::size_t kMaxReadable = 100;
   std::string id;
@@ -260,7 +259,7 @@ void set_baselines(const Settings& baseline, const std::vector<Settings>& varied
   }
 }
 
-/// Calls inline models after the keys that differ between cells: "inline hidden_size 256".
+/// Names inline models by the keys that differ between cells: "inline hidden_size 256".
 void name_inline_models(const std::vector<Settings>& varied, std::vector<MatrixCell>& cells) {
   std::vector<std::pair<std::size_t, Json>> models;
   for (std::size_t i = 0; i < cells.size(); ++i) {

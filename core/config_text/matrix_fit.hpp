@@ -1,4 +1,4 @@
-// The section `fit:` of a matrix file: sizes of the same cells, of which a quick machine takes a larger one.
+// The section `fit:` of a matrix file: sizes of the same cells; a quick machine takes a larger one.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@ namespace plumbline {
 
 struct MatrixFit {
   Seconds target;  // that measuring all cells should take at most
-  /// Values of the key precision, of which the first that the processor multiplies in hardware is taken; empty: the file's
-  /// own.
+  /// Values of the key precision; the first one that the processor multiplies in hardware is taken. Empty:
+  /// the file's own.
   std::vector<std::string> precisions;
   /// Keys that each size sets, under those of the cells; the quickest first. Not empty.
   std::vector<Settings> sizes;
 
-  /// What load_matrix() takes for a size in a precision ("": the file's own).
+  /// Settings for load_matrix() of a size in a precision ("": the file's own).
   Settings settings(std::size_t size, const std::string& precision) const;
 };
 
-/// Reads the section of a matrix file; nothing where the source has none. Throws InputError: file, line, key,
+/// Reads the section of a matrix file; nothing if the source has none. Throws InputError: file, line, key,
 /// found, expected.
 std::optional<MatrixFit> load_fit(const std::string& source);
 

@@ -10,10 +10,10 @@ namespace plumbline {
 struct Override {
   std::string key;
   std::string value;
-  std::string origin = "--set";  // what errors call it: "--tp"
+  std::string origin = "--set";  // name in errors: "--tp"
 };
 
-/// Of several for one key the last one counts.
+/// The last of several overrides of one key counts.
 using Overrides = std::vector<Override>;
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// The key that says which parts of a layer are recomputed.
+// The key of the recomputed parts of a layer.
 #pragma once
 
 #include "core/config_text/config_key.hpp"

@@ -27,7 +27,7 @@ bool take(std::string_view& text, char expected) {
   return true;
 }
 
-/// False where the text is no such list.
+/// False if the text is no such list.
 bool read_list(std::string_view text, std::vector<SlowedRank>& ranks) {
   do {
     SlowedRank& slowed = ranks.emplace_back();

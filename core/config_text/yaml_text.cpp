@@ -81,7 +81,7 @@ class DocumentCounter final : public YAML::EventHandler {
   void OnMapEnd() override {}
 };
 
-/// What `read` makes of the only document of a text.
+/// Result of `read` for the only document of a text.
 template <class Read>
 Json parsed(const std::string& text, const std::string& path, const Read& read) {
   const std::string name = printable(path, 400);
@@ -95,9 +95,9 @@ Json parsed(const std::string& text, const std::string& path, const Read& read) 
 
 }  // namespace
 
-// yaml-cpp takes a stray token ("," at the start of a line) for the end of a document and never gets past it, so the
-// documents are counted before the tree is built: Load() would drop what follows the first one, LoadAll() would never
-// return.
+// yaml-cpp takes a stray token ("," at the start of a line) for the end of a document and never gets past it.
+// Therefore the documents are counted before the tree is built: Load() would drop text after the first one,
+// LoadAll() would never return.
 YAML::Node load_one_document(const std::string& text, const std::string& path) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);

@@ -1,4 +1,4 @@
-// YAML from files that nobody has checked: one document, bounded when it expands.
+// YAML from unchecked files: one document, bounded when it expands.
 #pragma once
 
 #include <string>

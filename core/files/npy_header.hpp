@@ -18,7 +18,7 @@ struct NpyHeader {
 
 bool has_npy_magic(std::span<const std::byte> file);
 
-/// Versions 1 and 2. Throws InputError naming `path` when the header is truncated or not what NumPy writes.
+/// Versions 1 and 2. Throws InputError naming `path` when the header is truncated or not as NumPy writes it.
 NpyHeader parse_npy_header(std::span<const std::byte> file, const std::string& path);
 
 }  // namespace plumbline

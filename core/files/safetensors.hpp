@@ -33,7 +33,7 @@ struct StoredTensor {
 /// types, shapes, offsets without overlap or hole, file length, names given once.
 class TensorFile {
  public:
-  /// Throws InputError naming the file, the tensor and what is wrong.
+  /// Throws InputError naming the file, the tensor and the error.
   explicit TensorFile(const std::string& file_or_folder);
   TensorFile(TensorFile&&) noexcept = default;
   TensorFile& operator=(TensorFile&&) noexcept = default;
@@ -56,8 +56,8 @@ class TensorFile {
   std::map<std::string, StoredTensor> tensors_;
 };
 
-/// Writes one file, tensor by tensor. Nothing is under the final name until finish(): a failure or a kill
-/// leaves no half-written file there, and what a kill leaves alongside goes with the next attempt.
+/// Writes one file, tensor by tensor. The final name exists only after finish(). A failure or a kill leaves
+/// no half-written file there; the next attempt removes the partial file of a killed one.
 class TensorFileWriter {
  public:
   struct Entry {
@@ -67,7 +67,7 @@ class TensorFileWriter {
   };
   /// Throws InputError when the folder is not writable or a name is given twice.
   TensorFileWriter(std::string path, std::vector<Entry> entries);
-  /// Removes what was written when finish() was not reached.
+  /// Removes the written file unless finish() was reached.
   ~TensorFileWriter() = default;
   TensorFileWriter(const TensorFileWriter&) = delete;
   TensorFileWriter& operator=(const TensorFileWriter&) = delete;
@@ -75,7 +75,8 @@ class TensorFileWriter {
   /// Puts a whole tensor, in any order. Throws Error when the name is unknown, the size differs from the
   /// entry's or the disk is full.
   void write(const std::string& name, std::span<const std::byte> bytes);
-  /// The next bytes of a tensor that is written in parts. Throws as write(), for more bytes than the tensor has, too.
+  /// The next bytes of a tensor that is written in parts. Throws as write(), for more bytes than the tensor
+  /// has, too.
   void append(const std::string& name, std::span<const std::byte> bytes);
   /// Checks that every tensor was written and moves the file to its name.
   void finish();

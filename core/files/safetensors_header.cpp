@@ -22,8 +22,8 @@ constexpr std::size_t kMaxRank = 8;
 constexpr std::array<StoredType, 5> kTypes = {StoredType::fp32, StoredType::bf16, StoredType::fp16,
                                               StoredType::int32, StoredType::int64};
 
-/// Takes the header apart as it is parsed. No tree is built: nothing that the format does not have can nest,
-/// and a name that comes twice is seen.
+/// Takes the header apart as it is parsed. No tree is built: only the format's own objects can nest, and
+/// repeated names are found.
 class HeaderReader final : public nlohmann::json_sax<Json> {
  public:
   explicit HeaderReader(const std::string& file) : file_(file) {}
@@ -136,7 +136,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
   const std::string& file_;
   std::vector<HeaderEntry> entries_;
   std::set<std::string> names_;
-  std::set<std::string> fields_;  // of the tensor at hand
+  std::set<std::string> fields_;  // of the current tensor
   std::vector<std::int64_t> numbers_;
   std::string field_;
   bool in_metadata_ = false;

@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// Element types that can be read. fp32, bf16 and fp16 are what models are made of.
+/// Element types that can be read. Models consist of fp32, bf16 and fp16.
 enum class StoredType : std::uint8_t { fp32, bf16, fp16, int32, int64 };
 std::int64_t size_of(StoredType type);
 std::string_view name_of(StoredType type);  // "F32", "BF16", "F16", "I32", "I64"

@@ -1,5 +1,4 @@
-// Which rank plays which part: tensor, context, data and pipeline coordinates in Megatron's order, and the rank
-// groups.
+// Coordinates of ranks (tensor, context, data and pipeline, in Megatron's order) and the rank groups.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +7,24 @@
 
 namespace plumbline {
 
-/// The groups a collective may run in. `model` is tensor × pipeline (one replica); `embedding` holds the
-/// first and last pipeline rank, where tied embeddings live twice; `mirror` holds pipeline ranks r and P-1-r,
-/// which keep the two copies of a stage in bidirectional schedules; `shared_kv` holds the tensor ranks that
-/// keep the same key/value head; `context` those that share a sequence, `context_heads` those of them that exchange heads
-/// where the rest is a ring (a2a+p2p), and nobody otherwise; `expert` those that send each other the tokens of a layer's experts,
-/// `expert_data` those that have the same part of the same ones, both nobody where experts are cut as all else is; `zero_param`
-/// neighbours of `data` that have a second copy of the parameters between them, `optimizer_instance` neighbours that optimizer
-/// states are cut over, `between_instances` those of `data` that have the same piece of them; all three nobody without. The
-/// last five exist with vocabulary parallelism only, one for every kind of
+/// The groups a collective may run in:
+///   model               tensor × pipeline (one replica)
+///   embedding           first and last pipeline rank, where tied embeddings live twice
+///   mirror              pipeline ranks r and P-1-r, which keep the two copies of a stage in bidirectional
+///                       schedules
+///   shared_kv           tensor ranks that keep the same key/value head
+///   context             ranks that share a sequence
+///   context_heads       those of them that exchange heads where the rest is a ring (a2a+p2p); else nobody
+///   expert              ranks that send each other the tokens of a layer's experts
+///   expert_data         ranks that have the same part of the same experts
+///   zero_param          neighbours of `data` with a secondary parameter partition (hpZ) between them
+///   optimizer_instance  neighbours that optimizer states are sharded over
+///   between_instances   ranks of `data` that have the same piece of the optimizer states
+/// `expert` and `expert_data` are empty if experts are sharded like everything else; the last three are empty
+/// without their feature. Five more groups exist only with vocabulary parallelism, one for every kind of
 /// collective that overlaps with computation, so that each kind keeps its own order
-/// (bench/training/vocabulary.md); vocab_hidden and embedding_gradient have the members of pipeline, the
-/// others those of model.
+/// (bench/training/vocabulary.md). Of these vocab_hidden and embedding_gradient have the members of pipeline,
+/// the others those of model.
 enum class Group {
   world,
   tensor,
@@ -52,7 +57,7 @@ struct Coordinates {
   int pipeline = 0;
 };
 
-/// What a rank has of a layer's experts, where these are cut on their own.
+/// Part of a layer's experts on a rank, if these have their own sharding.
 struct ExpertPlace {
   int slice = 0;  // of each of its experts
   int part = 0;   // of the experts
@@ -61,7 +66,7 @@ struct ExpertPlace {
 
 /// The ranks of a group as ranges: two groups have the same members if these are equal.
 struct GroupExtent {
-  /// `count` numbers from `first` on, `stride` apart (1 where there is one).
+  /// `count` numbers from `first` on, `stride` apart (1 if there is one).
   struct Range {
     int first = 0;
     int count = 0;
@@ -75,9 +80,9 @@ struct GroupExtent {
   friend bool operator==(const GroupExtent&, const GroupExtent&) = default;
 };
 
-/// Tensor ranks are neighbours, then those that share a sequence, then data, then pipeline (Megatron-LM's default order
-/// "tp-cp-ep-dp-pp"). Ranks that share a sequence hold the same parameters, as data ranks do, and count as data: the data
-/// coordinate is that of the replica × context + that within the sequence.
+/// Rank order: tensor ranks are neighbours, then context ranks, then data, then pipeline (Megatron-LM's
+/// default order "tp-cp-ep-dp-pp"). Context ranks hold the same parameters, as data ranks do, and count as
+/// data: the data coordinate is that of the replica × context + that within the sequence.
 struct Layout {
   int tensor = 1;
   int pipeline = 1;
@@ -95,8 +100,9 @@ struct Layout {
   int world() const { return tensor * pipeline * data; }
   Coordinates coordinates(int rank) const;
   int rank_of(Coordinates at) const;
-  /// Experts are cut from the ranks of a stage regardless of tensor and data ranks: slices are neighbours, then parts, then
-  /// copies (Megatron-LM's "etp-ep-edp-pp"). Otherwise tensor ranks have slices, and parts are neighbouring data ranks.
+  /// Experts are sharded over the ranks of a stage regardless of tensor and data ranks: slices are
+  /// neighbours, then parts, then copies (Megatron-LM's "etp-ep-edp-pp"). Otherwise tensor ranks have slices,
+  /// and parts are neighbouring data ranks.
   bool folds_experts() const { return expert_tensor != 0 && expert_tensor != tensor; }
   bool spreads_experts() const { return expert > 1 || folds_experts(); }
   int expert_slices() const { return folds_experts() ? expert_tensor : tensor; }
@@ -105,8 +111,8 @@ struct Layout {
   Coordinates holder_of(ExpertPlace place) const;
   /// Members of the expert group.
   int expert_ranks() const { return folds_experts() ? expert_tensor * expert : expert; }
-  /// Ranks of a stage that send tokens of their own to experts, of which so many neighbours are an expert group; which of
-  /// them a rank is.
+  /// Ranks of a stage that send tokens of their own to experts, the neighbours among them that form an expert
+  /// group, and a rank's index in it.
   int senders() const { return folds_experts() ? tensor * data : data; }
   int sender(Coordinates at) const { return folds_experts() ? at.tensor + tensor * at.data : at.data; }
   /// The world ranks of `group` that contain `rank`, ascending. `embedding` is empty for a rank in the middle

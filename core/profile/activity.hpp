@@ -1,5 +1,5 @@
-// What a device did during a step, as plain data: kernels, copies and who asked for them. Pure functions tie
-// them to the schedule's actions; nothing here knows where the records came from.
+// Device activity of a step as plain data: kernels, copies and their launches. Pure functions tie them to the
+// schedule's actions; nothing here depends on the source of the records.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ struct DeviceActivity {
   Seconds start;
   Seconds end;
   std::uint32_t stream = 0;
-  std::uint32_t correlation = 0;  // of the call that asked for it
+  std::uint32_t correlation = 0;  // of the call that launched it
   Bytes bytes;                    // copied or set
 };
 
-/// The host's call that asked for an activity.
+/// The host's call that launched an activity.
 struct LaunchCall {
   std::uint32_t correlation = 0;
   Seconds start;
@@ -45,7 +45,7 @@ struct RecordedActivities {
   std::vector<ExternalLink> links;
   std::int64_t dropped = 0;   // records that were lost: anything but 0 makes the step's figures worthless
   std::int64_t markers = 0;   // NVTX ranges that were seen
-  Seconds profiler_overhead;  // of the profiler itself, as it says
+  Seconds profiler_overhead;  // of the profiler, by its own account
 };
 
 /// When the host was in an action, and the number it had given it.
@@ -56,7 +56,7 @@ struct ActionWindow {
   Seconds host_end;
 };
 
-/// An action with what the device did for it.
+/// An action with the device's work for it.
 struct ActionActivities {
   Action action;
   std::vector<DeviceActivity> activities;  // in order of start
@@ -74,9 +74,9 @@ struct AttributedActivities {
   std::vector<DeviceActivity> outside;    // of no action
 };
 
-/// Ties each activity to the action that asked for it: by the number of the range its call was made in; where
-/// the call came from another thread (NCCL launches from threads of its own), by the window in which it was
-/// made. Windows must be in order and not overlap.
+/// Ties each activity to the action that launched it: by the number of the range its call was made in. A call
+/// from another thread (NCCL launches from threads of its own) is matched by the window in which it was made.
+/// Windows must be in order and not overlap.
 AttributedActivities attribute(const RecordedActivities& recorded, const std::vector<ActionWindow>& windows);
 
 }  // namespace plumbline

@@ -10,7 +10,7 @@ namespace plumbline {
 
 /// CBOR.
 std::vector<std::uint8_t> to_bytes(const RankActivities& rank);
-/// Throws Error for anything but what to_bytes writes.
+/// Throws Error for anything but the output of to_bytes.
 RankActivities rank_activities(const std::vector<std::uint8_t>& bytes);
 
 }  // namespace plumbline

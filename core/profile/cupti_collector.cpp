@@ -18,7 +18,7 @@ namespace plumbline {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{8} << 20;
-constexpr std::size_t kBufferAlignment = 8;  // what CUPTI asks for
+constexpr std::size_t kBufferAlignment = 8;  // required by CUPTI
 
 /// Buffers between CUPTI, which fills them on a thread of its own, and the rank, which reads them after a
 /// step. One per process, since CUPTI's callbacks carry no argument.
@@ -77,7 +77,7 @@ void CUPTIAPI on_callback(void* /*data*/, CUpti_CallbackDomain /*domain*/, CUpti
 void CUPTIAPI on_request(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
   *buffer = buffers().take();
   *size = *buffer == nullptr ? 0 : kBufferBytes;
-  *most_records = 0;  // as many as fit
+  *most_records = 0;  // no limit
 }
 
 void CUPTIAPI on_complete(CUcontext /*context*/, std::uint32_t /*stream*/, std::uint8_t* buffer,
@@ -157,8 +157,8 @@ CuptiCollector::~CuptiCollector() {
 }
 
 void CuptiCollector::flush() {
-  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // CUPTI keeps back what has not ended
-  // Without the flag CUPTI keeps a buffer in which any record is incomplete, and with it the last records of the step.
+  check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // CUPTI keeps back unfinished records
+  // Without the flag CUPTI keeps any buffer with an incomplete record, and so the last records of the step.
   cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   for (const auto& [buffer, valid] : buffers().take_filled()) {
     read_buffer(buffer, valid, recorded_);
@@ -172,7 +172,7 @@ void CuptiCollector::flush() {
 
 void CuptiCollector::step_begins(int /*index*/) {
   recorded_ = {};
-  flush();  // what has been done since the last step belongs to none
+  flush();  // records since the last step belong to none
   dropped_ += recorded_.dropped;
   recorded_ = {};
   windows_.clear();
@@ -185,7 +185,7 @@ void CuptiCollector::action_begins(const Action& action, Bytes /*message*/) {
 
 void CuptiCollector::action_ends(const Action& action) {
   cuptiActivityPopExternalCorrelationId(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, nullptr);
-  // Of an overlapped pair the first began before the second and ends before it.
+  // The first action of an overlapped pair began before the second and ends before it.
   const auto window = std::find_if(windows_.rbegin(), windows_.rend(),
                                    [&](const auto& begun) { return begun.action == action; });
   if (window != windows_.rend()) window->host_end = monotonic_seconds();

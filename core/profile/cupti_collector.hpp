@@ -14,14 +14,14 @@ namespace plumbline {
 /// Version of the CUPTI library that is loaded, such as 130001.
 std::uint32_t cupti_version();
 
-/// Records what the device does in each step. The times of its records are CLOCK_MONOTONIC, the clock of the
+/// Records the device's work in each step. The times of its records are CLOCK_MONOTONIC, the clock of the
 /// communicators. There can be one per process.
 class CuptiCollector final : public StepObserver {
  public:
-  /// Subscribes before anything else and enables the activity kinds; must be called before the first CUDA
-  /// call of the process, so that modules loaded later are covered and NVTX ranges reach CUPTI. When another
-  /// profiler has subscribed (Nsight Systems, Nsight Compute, compute-sanitizer), or CUPTI refuses, returns
-  /// null and says why in `reason`: then NVTX ranges are all there is.
+  /// Subscribes before anything else and enables the activity kinds. Must be called before the first CUDA
+  /// call of the process, so that modules loaded later are covered and NVTX ranges reach CUPTI. Returns null,
+  /// with the reason in `reason`, when another profiler has subscribed (Nsight Systems, Nsight Compute,
+  /// compute-sanitizer) or CUPTI refuses. Then only NVTX ranges are available.
   static std::unique_ptr<CuptiCollector> start(std::string& reason);
   /// Turns recording off and detaches CUPTI.
   ~CuptiCollector() override;
@@ -31,10 +31,10 @@ class CuptiCollector final : public StepObserver {
   void step_begins(int index) override;
   void action_begins(const Action& action, Bytes message) override;
   void action_ends(const Action& action) override;
-  /// Fetches the step's records: call it outside of what is timed.
+  /// Fetches the step's records: call it outside of timed regions.
   void step_ends(Seconds origin, std::vector<Event>& events, Seconds& tensor_communication) override;
 
-  /// Of the last step.
+  /// Records of the last step.
   const RecordedActivities& recorded() const { return recorded_; }
   const std::vector<ActionWindow>& windows() const { return windows_; }
   /// Records lost since the start; anything but 0 means larger buffers are needed.

@@ -17,7 +17,7 @@ const Record& as(const CUpti_Activity* record) {
   return *reinterpret_cast<const Record*>(record);
 }
 
-/// A forced flush hands out records of what has not ended, too.
+/// A forced flush also hands out records of unfinished work.
 template <class Record>
 bool complete(const Record& record) {
   return record.end != CUPTI_TIMESTAMP_UNKNOWN;

@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// Appends what the records of one buffer say. Throws Error when CUPTI cannot read its own buffer.
+/// Appends the records of one buffer. Throws Error when CUPTI cannot read its own buffer.
 void read_buffer(std::uint8_t* buffer, std::size_t valid_bytes, RecordedActivities& into);
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// When the device began and ended each action: the host's clock only knows when it asked.
+// When the device began and ended each action: the host's clock only knows the submission.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,12 +14,12 @@
 namespace plumbline {
 
 /// Records an event in the compute stream at both ends of every action, and after the step puts the device's
-/// times into the events. An action's time includes what its stream waited for, as on a processor.
+/// times into the events. An action's time includes its stream's waits, as on a processor.
 class DeviceTimeline final : public StepObserver {
  public:
-  /// `now` reads the clock that origins come from; `tensor_time`, where given, is called once per step for
-  /// the time in collectives over the tensor group. `lanes`, where given, is cleared at the begin of a step, and what it has
-  /// of one is put on the same clock.
+  /// `now` reads the clock that origins come from; `tensor_time`, if given, is called once per step for the
+  /// time in collectives over the tensor group. `lanes`, if given, is cleared at the begin of a step, and its
+  /// spans of the step are put on the same clock.
   DeviceTimeline(cudaStream_t compute, std::function<Seconds()> now, std::function<Seconds()> tensor_time,
                  DeviceLanes* lanes = nullptr);
 
@@ -43,7 +43,8 @@ class DeviceTimeline final : public StepObserver {
   DeviceEvent base_{cudaEventDefault};
   Seconds base_time_;  // of the host's clock when the device was at base_
   Seconds error_;
-  /// Where the events of its ends are; an overlapped pair's second action begins before its first has ended.
+  /// Positions of an action's begin and end events; an overlapped pair's second action begins before its
+  /// first has ended.
   struct Ends {
     Action action;
     std::size_t begin;

@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// What to add to a rank's clock to read the common one, as measured at one moment of that clock.
+/// Offset from a rank's clock to the common one, as measured at one moment of that clock.
 struct ClockReading {
   Seconds at;      // the rank's clock
   Seconds offset;  // common = own + offset
@@ -45,7 +45,7 @@ struct MergedTimeline {
 };
 
 /// Puts the ranks on the common clock. Throws Error when a receive ends before its send begins by more than
-/// the clocks' error: then they are not aligned, whatever their readings say, and the timeline would be
+/// the clocks' error: the clocks are then not aligned, whatever their readings say, and the timeline would be
 /// wrong.
 MergedTimeline merge(std::vector<RankActivities> ranks, const Schedule& schedule);
 

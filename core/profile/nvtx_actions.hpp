@@ -1,4 +1,4 @@
-// The schedule's actions as NVTX ranges: what any NVIDIA profiler shows along with the kernels.
+// The schedule's actions as NVTX ranges, which any NVIDIA profiler shows along with the kernels.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// What a rank can ask of a transport, as plain data: a collective, a message, a collective that follows.
+// Requests that a rank can make of a transport, as plain data: a collective, a message, a collective that
+// follows.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace plumbline {
 
-/// What is asked of a communicator must hold: throws Error "all_reduce: the matrix must be contiguous".
+/// Checks an argument of a communicator's call: throws Error "all_reduce: the matrix must be contiguous".
 inline void expect_argument(bool good, std::string_view call, std::string_view what) {
   if (!good) throw Error(std::string(call).append(": ").append(what));
 }
@@ -25,8 +26,7 @@ struct Ticket {
   explicit operator bool() const { return id >= 0; }
 };
 
-/// When what a ticket stands for was started on this rank and when it was done, on now()'s clock; end 0: not
-/// known yet.
+/// Start and end of a ticket's operation on this rank, on now()'s clock; end 0: not known yet.
 struct TicketTimes {
   Seconds start;
   Seconds end;
@@ -34,7 +34,7 @@ struct TicketTimes {
 
 enum class ReduceOp { sum, max };
 
-/// NCCL's names; what each does is said at Communicator's call of that name.
+/// NCCL's names; Communicator's calls of these names define them.
 enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all };
 /// "all_reduce".
 std::string_view name_of(CollectiveKind kind);
@@ -48,8 +48,8 @@ struct Collective {
   ReduceOp op = ReduceOp::sum;
   int root = -1;         // of a broadcast or reduce: world rank
   bool awaited = false;  // the rank continues when it is done; else it is started, and wait() finishes it
-  /// Of an all-to-all whose pieces differ: elements to and from every member, in group order; empty: all are equal. Read
-  /// until it has been started.
+  /// All-to-all with unequal pieces: elements to and from every member, in group order; empty: all are equal.
+  /// Read until it has been started.
   std::span<const std::int64_t> sent{};
   std::span<const std::int64_t> received{};
 

@@ -1,4 +1,4 @@
-// What every transport has in common: arguments are checked, traffic is counted, groups of one are done here.
+// Common part of every transport: arguments are checked, traffic is counted, groups of one are done here.
 #include "core/run/communicator.hpp"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ bool fills(const Matrix& whole, std::span<const std::int64_t> pieces, std::size_
          std::accumulate(pieces.begin(), pieces.end(), std::int64_t{0}) == whole.elements();
 }
 
-/// What cannot be right about a collective over `ranks`, or nullptr.
+/// Error in a collective over `ranks`, or nullptr.
 const char* complaint_about(const Collective& call, const std::vector<int>& ranks) {
   const bool rooted = call.kind == CollectiveKind::broadcast || call.kind == CollectiveKind::reduce;
   if (rooted && std::find(ranks.begin(), ranks.end(), call.root) == ranks.end()) {

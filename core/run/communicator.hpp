@@ -19,7 +19,7 @@ namespace plumbline {
 /// Error when this rank is not in the group, or an argument cannot be right. Failures of the transport are
 /// thrown as Error with the call and the transport's own words.
 ///
-/// What is asked is checked and counted here; a transport implements the private part.
+/// Requests are checked and counted here; a transport implements the private part.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -48,8 +48,8 @@ class Communicator {
   Ticket start_all_gather(Group group, const Matrix& input, const Matrix& output) {
     return start({CollectiveKind::all_gather, group, input, output});
   }
-  /// input is split into as many equal pieces as members; output is the sum of everybody's piece of this
-  /// rank. They must not overlap. `input` is left as it was.
+  /// input is split into as many equal pieces as members; output is the sum over members of this rank's
+  /// piece. They must not overlap. `input` is not changed.
   void reduce_scatter(Group group, const Matrix& input, const Matrix& output) {
     run({CollectiveKind::reduce_scatter, group, input, output});
   }
@@ -57,13 +57,13 @@ class Communicator {
   Ticket start_reduce_scatter(Group group, const Matrix& input, const Matrix& output) {
     return start({CollectiveKind::reduce_scatter, group, input, output});
   }
-  /// input is split into as many equal pieces as members; piece i goes to member i, and output holds the pieces that came,
-  /// one after another in group order. They must not overlap. `input` is left as it was.
+  /// input is split into as many equal pieces as members; piece i goes to member i, and output holds the
+  /// received pieces, one after another in group order. They must not overlap. `input` is not changed.
   void all_to_all(Group group, const Matrix& input, const Matrix& output) {
     run({CollectiveKind::all_to_all, group, input, output});
   }
-  /// The same with pieces of different sizes: sent[i] elements of input go to member i, received[i] come from it. A member
-  /// may have none.
+  /// The same with pieces of different sizes: sent[i] elements of input go to member i, received[i] come from
+  /// it. Either may be 0.
   void all_to_all(Group group, const Matrix& input, std::span<const std::int64_t> sent, const Matrix& output,
                   std::span<const std::int64_t> received) {
     Collective call{CollectiveKind::all_to_all, group, input, output};
@@ -87,15 +87,15 @@ class Communicator {
   Ticket start_broadcast(Group group, int root_world_rank, const Matrix& buffer) {
     return start({CollectiveKind::broadcast, group, buffer, buffer, ReduceOp::sum, root_world_rank});
   }
-  /// The root's output becomes the sum of all members' inputs, which are left as they were; nobody else's output is
-  /// touched. Input and output must not overlap.
+  /// The root's output becomes the sum of all members' inputs, which are not changed; other members' outputs
+  /// are not touched. Input and output must not overlap.
   Ticket start_reduce(Group group, int root_world_rank, const Matrix& input, const Matrix& output) {
     return start({CollectiveKind::reduce, group, input, output, ReduceOp::sum, root_world_rank});
   }
-  /// An all-reduce that follows another call of this rank: once `before` is done, `prepare` runs on this rank
-  /// and the all-reduce of `buffer` starts by itself, at the latest while this rank waits for anything. Takes
-  /// `before` over. Those of one group start in the order of these calls. `prepare` must not call the
-  /// communicator; empty: nothing is left to do between the two.
+  /// An all-reduce that follows another call of this rank. Once `before` is done, `prepare` runs on this rank
+  /// and the all-reduce of `buffer` starts by itself. At the latest it does so while this rank waits for
+  /// anything. Takes over `before`. Those of one group start in the order of these calls. `prepare` must not
+  /// call the communicator; empty: nothing is left to do between the two.
   Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
                                 const Matrix& buffer, ReduceOp op);
   /// Starts a message to or from a world rank. Messages between two ranks with one tag arrive in order.
@@ -106,7 +106,7 @@ class Communicator {
     return start({PointToPoint::Kind::receive, buffer, from, tag});
   }
 
-  /// What the calls above say by name. run() returns when the collective is done.
+  /// The calls above, as data. run() returns when the collective is done.
   void run(Collective call);
   Ticket start(const Collective& call);
   Ticket start(const PointToPoint& message);
@@ -115,7 +115,7 @@ class Communicator {
   }
 
   virtual void barrier(Group group) = 0;
-  /// Has the times of what was just started noted, without waiting for it. `times` must stay where it is
+  /// Records the times of a call that was just started, without waiting for it. `times` must stay in place
   /// until the ticket has been waited for and progress() was called after that. The end is when this rank
   /// sees it done, in progress() or a wait; an emulated rank's is exact. Nothing for an empty ticket.
   virtual void watch(const Ticket& /*ticket*/, TicketTimes& /*times*/) {}
@@ -147,7 +147,7 @@ class Communicator {
 
   Layout layout_;
   int rank_;
-  std::array<std::vector<int>, kGroups> members_;  // empty where this rank is not in the group
+  std::array<std::vector<int>, kGroups> members_;  // empty if this rank is not in the group
   Traffic traffic_;
 };
 

@@ -16,16 +16,16 @@ class StageProgram {
   virtual ~StageProgram() = default;
   /// Does a compute, reduction or optimizer action.
   virtual void run(const Action& action) = 0;
-  /// Whether the two actions of an overlapped pair run together; else one after the other.
+  /// True if the two actions of an overlapped pair run together; else they run one after the other.
   virtual bool runs_pairs() const { return false; }
-  /// Does both, of which neither needs what the other makes.
+  /// Does both, neither of which needs the other's result.
   virtual void run_pair(const Action& first, const Action& second) {
     run(first);
     run(second);
   }
-  /// Where a send action's payload is; it stays untouched until the executor has waited for the send.
+  /// Payload of a send action; it stays untouched until the executor has waited for the send.
   virtual Matrix send_buffer(const Action& action) = 0;
-  /// Where a receive action's payload goes.
+  /// Buffer for a receive action's payload.
   virtual Matrix receive_buffer(const Action& action) = 0;
   /// Called after every action of the rank, transfers included.
   virtual void finished(const Action& /*action*/) {}
@@ -34,15 +34,16 @@ class StageProgram {
 /// When a message's receive is posted.
 enum class Receives : std::uint8_t {
   in_their_turn,  // at the RECV, which then waits for it
-  /// Before the last action that is no transfer in front of the RECV (overlap_p2p_comm), where there is one: the message
-  /// travels while that runs, and the RECV waits for what is left. Per channel in the order of the RECVs, as before.
+  /// Before the last action in front of the RECV that is no transfer (overlap_p2p_comm), if any. The message
+  /// travels while that action runs, and the RECV waits for the rest. Per channel in the order of the RECVs,
+  /// as before.
   ahead
 };
 
 /// Executes this rank's actions in order. A send is started and left in progress: it is waited for before the
-/// next compute action that would write its buffer (same stage, same direction) and at the end. An overlapped pair that
-/// runs together begins when both buffers are free; its two events have the same times. Returns this rank's events;
-/// times are communicator.now() minus `origin`.
+/// next compute action that would write its buffer (same stage, same direction) and at the end. An overlapped
+/// pair that runs together begins when both buffers are free; its two events have the same times. Returns
+/// this rank's events; times are communicator.now() minus `origin`.
 std::vector<Event> execute(const Schedule& schedule, StageProgram& program, Communicator& communicator,
                            Seconds origin, Receives receives = Receives::in_their_turn);
 

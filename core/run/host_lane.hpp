@@ -1,4 +1,4 @@
-// Copies between a rank's tensors and the memory of its host, alongside what the rank computes.
+// Copies between a rank's tensors and the memory of its host, overlapped with the rank's computation.
 #pragma once
 
 #include <functional>
@@ -11,26 +11,27 @@
 
 namespace plumbline {
 
-/// Copies follow one another on one lane. Throws Error where a transport fails.
+/// Copies follow one another on one lane. Throws Error if a transport fails.
 class HostLane {
  public:
   virtual ~HostLane() = default;
-  /// Where an arena of the host's takes its memory from.
+  /// Memory source of a host arena.
   virtual std::unique_ptr<MemorySource> memory() = 0;
-  /// Starts copying all of `from` to `to`, both contiguous and equally large, one of them in memory(): once everything is
-  /// done that the rank has been asked to compute so far. Until wait() nobody may write either or read `to`.
+  /// Starts copying all of `from` to `to`, both contiguous and equally large, one of them in memory(). The
+  /// copy begins once all computation requested so far is done. Until wait() neither may be written, and `to`
+  /// not be read.
   virtual void start(const Matrix& from, const Matrix& to) = 0;
-  /// What the rank is asked to compute from here on comes after all that was started.
+  /// Computation requested from here on runs after all started copies.
   virtual void wait() = 0;
 };
 
 /// Ranks whose own memory is the host's: a copy is done when start returns.
 std::unique_ptr<HostLane> plain_host_lane();
 
-/// What a copy of so many bytes takes.
+/// Time of a copy of this many bytes.
 using HostCopyTime = std::function<Seconds(Bytes)>;
-/// Nothing is copied; wait() moves the clock to the end of the last copy. `notes`, where given, gets what was started before a
-/// wait as one copy.
+/// Nothing is copied; wait() moves the clock to the end of the last copy. `notes`, if given, gets the copies
+/// started before a wait as one copy.
 std::unique_ptr<HostLane> emulated_host_lane(EmulatedClock& clock, HostCopyTime time,
                                              LaneNotes* notes = nullptr);
 

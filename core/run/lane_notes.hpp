@@ -1,4 +1,5 @@
-// What a rank's transports note of a step: when collectives and copies ran, and how much of each the rank waited for.
+// Notes of a rank's transports on a step: when collectives and copies ran, and how long the rank waited for
+// each.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +10,10 @@
 
 namespace plumbline {
 
-/// Of one step; times are of the ranks' common clock.
+/// Notes of one step; times are of the ranks' common clock.
 class LaneNotes final : public StepObserver {
  public:
-  /// `waited` may be longer than the span, where the rank also waited for others to come.
+  /// `waited` may be longer than the span, if the rank also waited for others to arrive.
   void add(LaneSpan span) {
     span.waited = std::clamp(span.waited, Seconds{0}, std::max(Seconds{0}, span.end - span.start));
     spans_.push_back(span);

@@ -1,4 +1,4 @@
-// What else a machine did in the course of a step.
+// Other load of a machine during a step.
 #pragma once
 
 #include <array>
@@ -28,7 +28,8 @@ class LoadSamples final : public StepObserver {
   std::vector<LoadReading> readings_;
 };
 
-/// What the counters say, evenly between the readings beside it, at `at` of the same clock. `readings`: in order of time, at least two.
+/// Counters at time `at`, interpolated linearly between the neighbouring readings. `readings`: in order of
+/// time, at least two.
 LoadReading reading_at(const std::vector<LoadReading>& readings, Seconds at);
 
 }  // namespace plumbline

@@ -36,7 +36,7 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
-/// NaN where the system does not say.
+/// NaN if the system does not report it.
 double processor_frequency() {
   std::array<char, 96> path{};
   std::snprintf(path.data(), path.size(), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq",

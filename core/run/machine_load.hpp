@@ -1,4 +1,4 @@
-// What else a machine does while a step runs.
+// Other load of a machine while a step runs.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace plumbline {
 
-/// Counters of this machine and this process since they began. What cannot be read is NaN. The machine's count in
-/// ticks of 1/100 s on most systems.
+/// Counters of this machine and this process since they began. Unreadable ones are NaN. The machine's count
+/// in ticks of 1/100 s on most systems.
 struct LoadReading {
   Seconds at;                    // CLOCK_MONOTONIC
   Seconds busy;                  // all processors, doing anything
@@ -22,7 +22,7 @@ struct LoadReading {
 };
 LoadReading read_load();
 
-/// What passed between two readings on one rank, and frequency and affinity at the later one.
+/// Load between two readings on one rank, and frequency and affinity at the later one.
 struct RankLoad {
   Seconds wall, busy, stolen, own, waited;
   double involuntary = 0;

@@ -1,16 +1,16 @@
-// How many processors this process may use.
+// Number of processors this process may use.
 #pragma once
 
 namespace plumbline {
 
 /// Hardware threads in this process's affinity mask, capped by the container's CPU quota. At least 1.
 int available_processors();
-/// Hardware threads of the whole machine that are online, whoever may use them. At least 1.
+/// Hardware threads of the whole machine that are online, usable or not. At least 1.
 int machine_processors();
 /// Distinct physical cores among them (hardware threads of one core count once), capped the same way.
 int available_cores();
-/// The hardware threads that the calling thread may run on: how many, and the first of them. Nobody binds ranks to sets that
-/// agree in both and differ.
+/// Hardware threads of the calling thread: their number, and the first of them. Nobody binds ranks to sets
+/// that agree in both and differ.
 struct Affinity {
   int first = 0;
   int count = 1;

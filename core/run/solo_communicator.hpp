@@ -1,4 +1,4 @@
-// A communicator for one rank that talks to nobody: a run of one process without MPI.
+// A communicator for a single rank: a run of one process without MPI.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// Who looks on while a rank executes a step: profilers and devices whose work is done later than it is asked
-// for.
+// Who looks on while a rank executes a step: profilers and devices whose work is done after its submission.
 #pragma once
 
 #include <vector>
@@ -9,7 +8,7 @@
 
 namespace plumbline {
 
-/// Called on the rank's own thread. An observer must not throw because of what it cannot see.
+/// Called on the rank's own thread. An observer must not throw because of missing data.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
@@ -18,11 +17,11 @@ class StepObserver {
   virtual void action_begins(const Action& /*action*/, Bytes /*message*/) {}
   virtual void action_ends(const Action& /*action*/) {}
   /// After the rank's device has finished. `events` carry times since `origin` (as StepObserver's rank reads
-  /// the common clock), `tensor_communication` what the rank spent in collectives over the tensor group; an
-  /// observer that knows better, because the device works later than the host asks, puts its times in.
+  /// the common clock), `tensor_communication` the rank's time in collectives over the tensor group. An
+  /// observer with better times, because the device works later than the host asks, puts them in.
   virtual void step_ends(Seconds /*origin*/, std::vector<Event>& /*events*/,
                          Seconds& /*tensor_communication*/) {}
-  /// After step_ends: adds what ran on the rank's lanes, in times since `origin`.
+  /// After step_ends: adds the spans of the rank's lanes, in times since `origin`.
   virtual void add_lanes(Seconds /*origin*/, std::vector<LaneSpan>& /*lanes*/) {}
 };
 

@@ -1,4 +1,4 @@
-// What a transport keeps about each ticket until it has been waited for.
+// State of each ticket in a transport until it has been waited for.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class TicketSlots {
     ticket = {};
   }
   Slot& operator[](const Ticket& ticket) { return slots_[static_cast<std::size_t>(ticket.id)]; }
-  /// Whether no ticket is open.
+  /// True if no ticket is open.
   bool idle() const { return free_.size() == slots_.size(); }
   /// All slots, those in use and those not.
   std::deque<Slot>& all() { return slots_; }

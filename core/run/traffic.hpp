@@ -1,4 +1,4 @@
-// What a rank hands to its transport, counted.
+// Counters of the data that a rank hands to its transport.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ struct GroupTraffic {
   std::int64_t calls = 0;
   Bytes all_reduced;       // of the reduced buffers
   Bytes all_gathered;      // of the gathered outputs
-  Bytes reduce_scattered;  // of the inputs; what is reduced to one member is a piece of it
+  Bytes reduce_scattered;  // of the inputs; a reduction to one member counts as a piece of it
   Bytes broadcast;         // of the buffers
-  Bytes exchanged{};       // all to all: of the inputs, what a member keeps for itself included
+  Bytes exchanged{};       // all to all: of the inputs, a member's own piece included
 
   /// One call that moved `bytes`; a call without any is none.
   void add(Bytes GroupTraffic::*kind, Bytes bytes) {
@@ -29,7 +29,7 @@ struct GroupTraffic {
   friend bool operator==(const GroupTraffic&, const GroupTraffic&) = default;
 };
 
-/// What this rank handed to the transport. A group of one moves nothing and is not counted.
+/// Data that this rank handed to the transport. A group of one moves nothing and is not counted.
 struct Traffic {
   std::int64_t messages_sent = 0;
   Bytes point_to_point_sent;

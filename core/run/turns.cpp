@@ -9,7 +9,7 @@
 
 #include "core/base/error.hpp"
 
-// Sanitizers are told which stack is in use.
+// Informs sanitizers of the stack in use.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define PLUMBLINE_ADDRESS_SANITIZER
@@ -139,7 +139,7 @@ void Turns::run(const std::function<void()>& first, const std::function<void()>&
     ending_ = true;
   }
   ended_[0] = true;
-  // Its first turn, or what is left of it.
+  // Its first turn, or the rest of it.
   while (!ended_[1]) go_to(1);
   running_ = false;
   if (error_) std::rethrow_exception(error_);

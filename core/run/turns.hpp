@@ -1,4 +1,4 @@
-// Two pieces of work that take turns on one thread: what an overlapped pair of actions runs as.
+// Two pieces of work that take turns on one thread: the execution of an overlapped pair of actions.
 #pragma once
 
 #include <array>
@@ -9,10 +9,10 @@
 
 namespace plumbline {
 
-/// Runs two functions, each on a stack of its own, of which one goes on only when the other hands over or ends. Which one
-/// runs depends on nothing but where they hand over, so that whatever they do happens in the same order in every run and on
-/// every rank that runs the same two. One thread throughout: what belongs to a thread (a device, MPI's main thread, a
-/// number of OpenMP threads) is that of whoever calls run().
+/// Runs two functions alternately, each on a stack of its own: one continues only when the other yields or
+/// ends. The order depends only on where they yield, so it is the same in every run and on every rank that
+/// runs the same two. One thread throughout: thread-bound state (a device, MPI's main thread, a number of
+/// OpenMP threads) is that of the caller of run().
 class Turns {
  public:
   Turns();
@@ -20,14 +20,16 @@ class Turns {
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  /// Runs both to their ends, `first` until it hands over, and so on. What either throws is thrown here once the other has
-  /// been ended, too: by an exception out of its hand_over(), which it must let through.
+  /// Runs both to their ends, beginning with `first` until it yields. An exception of either is rethrown here
+  /// once the other has been ended, too. That one ends by an exception out of its hand_over(), which it must
+  /// let through.
   void run(const std::function<void()>& first, const std::function<void()>& second);
-  /// The other one's turn; returns when that hands over or has ended. Nothing where the other has ended, or no pair runs.
+  /// Yields to the other one; returns when that yields or has ended. Nothing if the other has ended, or no
+  /// pair runs.
   void hand_over();
-  /// Whether a call of hand_over() would let another one go on.
+  /// True if a call of hand_over() would let another one continue.
   bool shared() const { return running_ && !ended_[1 - current_]; }
-  /// Which of the two is running: 0 or 1; 0 outside run().
+  /// Index of the running one: 0 or 1; 0 outside run().
   std::size_t current() const { return current_; }
 
  private:
@@ -40,7 +42,7 @@ class Turns {
   const std::function<void()>* second_ = nullptr;
   std::exception_ptr error_;
   bool running_ = false;
-  bool ending_ = false;  // the one that goes on is to throw
+  bool ending_ = false;  // the one that continues is to throw
   std::array<bool, 2> ended_{true, true};
   std::size_t current_ = 0;
 };

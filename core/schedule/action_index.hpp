@@ -1,4 +1,4 @@
-// Where each action of a schedule sits in its rank's list.
+// Position of each action of a schedule in its rank's list.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@ namespace plumbline {
 namespace dependency_table {  // names of its own: sources are compiled together
 namespace {
 
-/// What decides whether a row of the table holds.
+/// Inputs that decide whether a row of the table holds.
 struct Setting {
   const Schedule& schedule;
   const ActionTypes& present;
@@ -62,7 +62,7 @@ struct NeedRow {
 using enum ActionType;
 using At = SignalEntry;
 
-/// What each type of action waits for, in the order in which it is waited for.
+/// Signals that each type of action waits for, in the order in which it waits.
 constexpr NeedRow kNeeds[] = {
     {forward, Signal::taken_forward, At::last_sent, one_buffer},
     {forward, Signal::activation, At::previous_stage, always},
@@ -86,7 +86,7 @@ constexpr NeedRow kNeeds[] = {
     {vocab_forward, Signal::activation, At::route_end, always},
     {vocab_forward, Signal::vocab_meet_s, At::microbatch, interlaced},
     {vocab_backward, Signal::vocab_scores, At::microbatch, always},
-    // Two buffers for the sums over the ranks, in turn (bench/training/vocabulary.md).
+    // Two alternating buffers for the sums over the ranks (bench/training/vocabulary.md).
     {vocab_backward, Signal::vocab_gradient, At::two_before, not_one_barrier},
     {vocab_backward, Signal::vocab_meet_t, At::microbatch, interlaced},
     {input_forward, Signal::input, At::one_before, always},
@@ -104,7 +104,7 @@ struct GiftRow {
   Condition holds;
 };
 
-/// What each type of action gives.
+/// Signals that each type of action gives.
 constexpr GiftRow kGifts[] = {
     {forward, Signal::activation, At::own, &ActionRules::when_done, always},
     {backward, Signal::gradient, At::own, &ActionRules::when_done, always},

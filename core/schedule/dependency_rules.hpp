@@ -1,5 +1,4 @@
-// Which action waits for which signal, and which action gives it: the table that
-// core/schedule/dependency_walk.hpp follows.
+// Signals that actions wait for and give: the table that core/schedule/dependency_walk.hpp follows.
 #pragma once
 
 #include <array>
@@ -12,14 +11,13 @@
 
 namespace plumbline {
 
-/// Which entry of a signal a rule means, seen from the action. Where there is no such entry the rule asks
-/// nothing.
+/// Entry of a signal that a rule means, seen from the action. Without such an entry the rule does not apply.
 enum class SignalEntry : std::uint8_t {
   own,                  // of the action's stage and micro-batch
   previous_stage,       // of the previous stage of the route, unless a RECV brings its result
   next_stage,           // of the next stage of the route, unless a RECV brings its result
   message,              // of the message that the SEND or RECV is one half of
-  last_sent,            // of what the stage sent last in the direction of what the action makes
+  last_sent,            // last message of the stage in the direction of the action's result
   route_begin,          // of the first stage of the micro-batch's route
   route_end,            // of its last stage
   microbatch,           // of the micro-batch on all ranks
@@ -35,7 +33,7 @@ struct SignalRef {
   SignalEntry entry;
 };
 
-/// What actions of one type wait for and give in one schedule.
+/// Signals that actions of one type wait for and give in one schedule.
 struct ActionRules {
   static constexpr std::size_t kMostNeeds = 3;
   std::array<SignalRef, kMostNeeds> needs{};

@@ -1,4 +1,5 @@
-// What actions wait for, and how transfers behave: the vocabulary of core/schedule/dependency_walk.hpp.
+// Signals that actions wait for, and semantics of transfers: the vocabulary of
+// core/schedule/dependency_walk.hpp.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace plumbline {
 
-/// What an action may wait for besides its predecessor on the rank. The first group holds one entry per
-/// (stage, micro-batch), the second one per micro-batch, the third one per step.
+/// Signals that an action may wait for besides its predecessor on the rank. The first group holds one entry
+/// per (stage, micro-batch), the second one per micro-batch, the third one per step.
 enum class Signal : std::uint8_t {
   activation,      // F done
   gradient,        // B or I done
@@ -37,7 +38,7 @@ constexpr bool per_step(Signal signal) {
   return signal >= Signal::embedding_meet;
 }
 
-/// The signal that a message of this kind has been sent, and what the message of a signal carries.
+/// The signal that a message of this kind has been sent, and the payload of a signal's message.
 constexpr Signal signal_of(Payload payload) {
   return static_cast<Signal>(static_cast<int>(Signal::sent_forward) + static_cast<int>(payload));
 }
@@ -46,7 +47,7 @@ constexpr std::optional<Payload> message_of(Signal signal) {
   return static_cast<Payload>(static_cast<int>(signal) - static_cast<int>(Signal::sent_forward));
 }
 
-/// How a rank passes a SEND or RECV.
+/// Semantics of a SEND or RECV on a rank.
 enum class TransferSemantics : std::uint8_t {
   posted,       // SEND returns at once, RECV waits for the SEND
   synchronous,  // both wait until the other side has reached its half
@@ -55,9 +56,8 @@ enum class TransferSemantics : std::uint8_t {
 
 struct WalkOptions {
   TransferSemantics transfers = TransferSemantics::posted;
-  /// A compute action waits until the receiver has taken what the same stage sent before in the same
-  /// direction: one send buffer per stage and direction, as in core/run/executor.hpp. Needs explicit
-  /// transfers.
+  /// A compute action waits until the receiver has taken the stage's previous message in the same direction:
+  /// one send buffer per stage and direction, as in core/run/executor.hpp. Needs explicit transfers.
   bool one_send_buffer = false;
 };
 

@@ -33,8 +33,8 @@ class DependencyWalk {
   /// The schedule must outlive the walk and pass check_ranges().
   DependencyWalk(const Schedule& schedule, WalkOptions options);
 
-  /// Visits until nothing more can run. Returns whether every action was visited. The visitor gives numbers
-  /// of its own (nodes) to what it is shown and receives them back as dependencies; -1 means none:
+  /// Visits until nothing more can run. Returns true if every action was visited. The visitor gives numbers
+  /// of its own (nodes) to the visited items and receives them back as dependencies; -1 means none:
   ///   int wait(int rank, int node)              the rank waits for `node`; returns a node of that moment
   ///   int place(int rank, int position, int node)  the action runs after its predecessor and `node`;
   ///                                             returns the node at which its result is ready for others
@@ -52,10 +52,10 @@ class DependencyWalk {
     arrive(visitor, need_of(hop_of_transfer(half)), kAbsent);
   }
 
-  /// Where each rank stopped: the position of the first action that was not visited.
+  /// Stop position of each rank: its first action that was not visited.
   const std::vector<std::uint32_t>& stopped_at() const { return cursor_; }
 
-  /// What the action at which `rank` stopped still waits for.
+  /// Signal that the action at which `rank` stopped still waits for.
   Need unmet(int rank);
 
  private:
@@ -65,7 +65,7 @@ class DependencyWalk {
     int count = 0;
   };
 
-  /// What is asked about a stage for every action.
+  /// Facts about a stage, looked up for every action.
   struct StageFacts {
     bool
         takes_activation;  // F waits for the previous stage's F (not for a RECV, not at the start of a route)
@@ -84,13 +84,12 @@ class DependencyWalk {
   }
   bool blocking() const { return options_.transfers != TransferSemantics::posted; }
   Need need_of(const Hop& hop) const { return {signal_of(hop.payload), at(hop.from, hop.microbatch)}; }
-  /// Last position of what runs together with the action at `first`: an overlapped pair or a group of
-  /// transfers.
+  /// Last position that runs together with the action at `first`: an overlapped pair or a group of transfers.
   std::uint32_t span_end(const std::vector<Action>& actions, std::uint32_t first) const;
   Needs needs_of(const Action& action) const;
-  /// Where a rule finds its signal, or kAbsent where it asks nothing.
+  /// Index of a rule's signal, or kAbsent if the rule does not apply.
   std::int32_t index_of(SignalEntry entry, const Action& action) const;
-  /// What the stage sent last of `payload`, as the receiver's entry; kAbsent before the first.
+  /// Last message of `payload` that the stage sent, as the receiver's entry; kAbsent before the first.
   std::int32_t last_sent(int stage, Payload payload) const;
   int members(Signal signal) const;
   void publish(Need need, std::int32_t node);
@@ -185,7 +184,7 @@ inline void DependencyWalk::publish(Need need, std::int32_t node) {
   wake(entry(need), node);
 }
 
-/// Fills a table entry and lets those who wait for it continue.
+/// Fills a table entry and lets its waiters continue.
 inline void DependencyWalk::wake(std::int32_t& slot, std::int32_t node) {
   std::int32_t waiter = -2 - slot;  // negative: nobody
   slot = node;
@@ -263,7 +262,7 @@ bool DependencyWalk::try_place(Visitor& visitor, int rank) {
   const std::uint32_t first = cursor_[r];
   const std::uint32_t last = span_end(actions, first);
   std::int32_t dependency = kAbsent;
-  // What has been done here on an earlier try is counted in progress_ and skipped.
+  // Steps done here on an earlier try are counted in progress_ and skipped.
   std::uint32_t step = 0;
   for (std::uint32_t position = first; position <= last; ++position) {
     const Action& action = actions[position];

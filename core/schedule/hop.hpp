@@ -1,5 +1,5 @@
-// The message that a SEND and its RECV are the two halves of: derived here, for all who ask what is sent
-// where.
+// The message whose two halves are a SEND and its RECV: the one place that derives senders, receivers and
+// payloads.
 #pragma once
 
 #include <array>
@@ -12,11 +12,11 @@
 
 namespace plumbline {
 
-/// What a message carries.
+/// Content of a message.
 enum class Payload : std::uint8_t {
-  activation,  // what F makes, for the F of the next stage; a joint message also carries the teacher's
-  gradient,    // what B or I makes, for the B or I of the previous stage
-  teacher,     // what TF makes, for the TF of the next stage
+  activation,  // from F, for the F of the next stage; a joint message also carries the teacher's
+  gradient,    // from B or I, for the B or I of the previous stage
+  teacher,     // from TF, for the TF of the next stage
 };
 constexpr int kPayloads = 3;
 constexpr std::array<Payload, kPayloads> kAllPayloads = {Payload::activation, Payload::gradient,
@@ -27,7 +27,7 @@ constexpr int step_of(Payload payload) {
   return payload == Payload::gradient ? -1 : 1;
 }
 
-/// What an action makes and uses (F, B, I, TF), sends or receives; nothing for the others.
+/// Payload that an action makes and uses (F, B, I, TF), sends or receives; nothing for the others.
 constexpr std::optional<Payload> payload_of(ActionType type) {
   switch (type) {
     case ActionType::forward:
@@ -73,7 +73,7 @@ struct Hop {
   friend auto operator<=>(const Hop&, const Hop&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
-/// The message that `half`, a SEND or RECV, is one half of. Its stages need not exist unless the schedule passed
+/// The message whose half is `half`, a SEND or RECV. Its stages need not exist unless the schedule passed
 /// check_ranges().
 inline Hop hop_of_transfer(const Action& half) {
   const Payload payload = *payload_of(half.type);
@@ -89,7 +89,7 @@ inline std::optional<Hop> hop_of(const Action& action) {
 Action send_of(const Hop& hop);
 Action receive_of(const Hop& hop);
 
-/// Tells the messages of a stage apart by what they carry; below stages × kPayloads.
+/// Tells the messages of a stage apart by their payload; below stages × kPayloads.
 constexpr int tag_of(const Hop& hop) {
   return hop.from * kPayloads + static_cast<int>(hop.payload);
 }
@@ -108,12 +108,12 @@ inline Channel channel_of(const Schedule& schedule, const Hop& hop) {
           schedule.rank_of_stage.at(static_cast<std::size_t>(hop.to()))};
 }
 
-/// The message in which a payload leaves or reaches `stage`; nothing where the route ends or both stages are
-/// on one rank.
+/// The message in which a payload leaves or reaches `stage`; nothing if the route ends or both stages are on
+/// one rank.
 std::optional<Hop> hop_from(const Schedule& schedule, int stage, Payload payload, std::uint32_t microbatch);
 std::optional<Hop> hop_to(const Schedule& schedule, int stage, Payload payload, std::uint32_t microbatch);
 
-/// The message that hands on what a computing action makes; nothing for a teacher's forward whose activation
+/// The message with the result of a computing action; nothing for a teacher's forward whose activation
 /// travels in the student's message.
 std::optional<Hop> hop_after(const Schedule& schedule, const Action& action);
 

@@ -26,7 +26,7 @@ enum class ActionType : std::uint8_t {
   vocab_backward,    // T: its gradient pass
   input_forward,     // IF: vocabulary-parallel input layer
   input_backward,    // IB
-  reduce_gradients,  // ARG: what is left of the data-parallel reduction
+  reduce_gradients,  // ARG: the rest of the data-parallel reduction
   reduce_embedding,  // ARE: tied-embedding gradients over {first, last}
   optimizer,         // OPT
   send_teacher,      // SEND_TF: teacher activation of this stage to the next
@@ -67,11 +67,11 @@ static_assert(sizeof(Action) == 8);
 /// "3F7": stage, type, micro-batch.
 std::string to_string(const Action& action);
 
-/// What a schedule may have at most: the widths of Action's members.
+/// Largest sizes of a schedule: the widths of Action's members.
 inline constexpr int kMaxRanks = 65535;
 inline constexpr int kMaxStages = 65535;
 inline constexpr std::uint32_t kMaxMicrobatches = std::uint32_t{1} << 30;
-/// Actions that are written down, half a GiB. A longer step is one that repeats itself (repeated_schedule.hpp).
+/// Limit for written-out actions, half a GiB. A longer step must repeat itself (repeated_schedule.hpp).
 inline constexpr std::int64_t kMostActions = std::int64_t{1} << 26;
 /// Throws InputError for more than kMostActions.
 void check_actions(const std::string& name, std::int64_t actions);
@@ -90,8 +90,8 @@ struct Schedule {
   VocabPasses vocab = VocabPasses::none;
   /// Teacher and student activations of a micro-batch travel in one message, sent after the student's F.
   bool joint_teacher = false;
-  /// Where the model ends, I makes all gradients but that of the output layer's weight, which is its W's; the other stages
-  /// have B (defer_output_gradients).
+  /// The last stage's I makes all gradients except that of the output layer's weight, which its W makes; the
+  /// other stages have B (defer_output_gradients).
   bool defers_output_gradient = false;
   std::vector<int> rank_of_stage;            // stages entries
   std::vector<std::vector<Action>> actions;  // ranks entries
@@ -108,12 +108,12 @@ struct Schedule {
   }
 };
 
-/// Which types of action a schedule has.
+/// Types of action in a schedule.
 using ActionTypes = std::array<bool, kActionTypes>;
 ActionTypes types_in(const Schedule& schedule);
 
 /// Most activations that a rank holds at once, in full-stage micro-batches: from F until B, or until W where
-/// the backward is split for all of its layers. A stage counts for the share of a rank's layers that it holds.
+/// the backward is split for all of its layers. A stage counts for its share of the rank's layers.
 double peak_in_flight(const Schedule& schedule, int rank);
 
 }  // namespace plumbline

@@ -1,5 +1,5 @@
-// The traits of a schedule as plain data, for those who choose one without making it. The table stands next to
-// the generators, in schedules/make_schedule.cpp; a test holds every schedule against its row.
+// The traits of a schedule as plain data, for callers that choose one without making it. The table stands
+// next to the generators, in schedules/make_schedule.cpp; a test compares every schedule with its row.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace plumbline {
 
-/// Which stages a rank holds.
+/// Stages of a rank.
 enum class StagePlacement : std::uint8_t {
   one,          // one of the model
   round_robin,  // several of the model, stage s on rank s mod ranks; any number of them
@@ -18,7 +18,7 @@ enum class StagePlacement : std::uint8_t {
   two_copies,   // one of each of two copies of the model, whose micro-batches go in opposite directions
 };
 
-/// What the order of actions follows besides the numbers of ranks and micro-batches.
+/// Inputs that decide the order of actions besides the numbers of ranks and micro-batches.
 enum class OrderFrom : std::uint8_t { sizes, zero_bubble_times, distillation_times };
 
 struct ScheduleTraits {
@@ -37,7 +37,7 @@ struct ScheduleTraits {
   std::string_view base{};                // with such passes: the schedule that they are added to
   std::string_view chunked{};             // the schedule for several stages of the model on a rank
 
-  /// A search tries it: an order of its own, which only the sizes decide.
+  /// True if a search tries it: it has an order of its own, which only the sizes decide.
   constexpr bool searched() const { return base.empty() && !teacher && order == OrderFrom::sizes; }
   /// Entries of a rank in rank_of_stage, where the number is not given.
   constexpr int chunks() const { return placement == StagePlacement::one ? 1 : 2; }
@@ -60,7 +60,7 @@ const ScheduleTraits* find_schedule_traits(std::string_view name);
 /// The row of a name; for other names one of a schedule with nothing special.
 ScheduleTraits schedule_traits(std::string_view name);
 
-/// The schedule that adds vocabulary passes to `base`, or null where there is none; `base` itself for none.
+/// The schedule that adds vocabulary passes to `base`, or null if there is none; `base` itself for none.
 const ScheduleTraits* find_with_passes(std::string_view base, VocabPasses vocab);
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// How a vocabulary-parallel output layer runs in a pipeline, and what that is called in texts.
+// Vocabulary-parallel output layers in a pipeline, and their names in texts.
 #pragma once
 
 #include <array>
@@ -9,12 +9,12 @@
 
 namespace plumbline {
 
-/// How S and T passes of all ranks hang together (arXiv:2411.05288): with two barriers the last stage's
-/// backward needs every T, with one only every S; interlaced, every S and T is a step all ranks do together.
-/// none: the vocabulary is not split.
+/// Dependencies between S and T passes of all ranks (arXiv:2411.05288): with two barriers the last stage's
+/// backward needs every T, with one only every S. Interlaced: all ranks do every S and T together. none: the
+/// vocabulary is not split.
 enum class VocabPasses : std::uint8_t { none, two_barriers, one_barrier, interlaced };
 
-/// By VocabPasses: what schedule files call it, and the values of the key vocab_parallel.
+/// By VocabPasses: names in schedule files, and the values of the key vocab_parallel.
 inline constexpr std::array<std::string_view, 4> kVocabPassesNames = {"none", "two_barriers", "one_barrier",
                                                                       "interlaced"};
 inline constexpr std::array<std::string_view, 4> kVocabParallelNames = {"none", "vocab-1", "vocab-2",
@@ -27,7 +27,7 @@ constexpr std::string_view vocab_parallel_name(VocabPasses passes) {
   return kVocabParallelNames[static_cast<std::size_t>(passes)];
 }
 
-/// What a name of the first and of the second list stands for; nothing for other texts.
+/// Meaning of a name of the first and of the second list; nothing for other texts.
 std::optional<VocabPasses> find_vocab_passes(std::string_view name);
 std::optional<VocabPasses> find_vocab_parallel(std::string_view name);
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 
-/// Cells of PyTorch's lowered form that say nothing about the order of work here.
+/// Cells of PyTorch's lowered form that do not affect the order of work here.
 bool is_skipped(std::string_view type) {
   static constexpr std::array<std::string_view, 6> kNames = {
       "UNSHARD", "RESHARD", "REDUCE_GRAD", "WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD"};

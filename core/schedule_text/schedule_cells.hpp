@@ -10,11 +10,11 @@
 
 namespace plumbline {
 
-/// Of a schedule's name, which a file or its path gives, as commands print it.
+/// Limit for a schedule's name, which a file or its path gives, in printed messages.
 inline constexpr std::size_t kLongestScheduleName = 400;
 
-/// Reads one cell, `<stage><TYPE><micro-batch>` or `(a;b)OVERLAP_F_B`, and returns how many actions it holds:
-/// 0 for cells of PyTorch's lowered form that say nothing about the order of work. Throws InputError, `where`
+/// Reads one cell, `<stage><TYPE><micro-batch>` or `(a;b)OVERLAP_F_B`. Returns the number of its actions: 0
+/// for cells of PyTorch's lowered form that do not affect the order of work. Throws InputError, `where`
 /// first.
 int parse_cell(std::string_view cell, Action (&actions)[2], const std::string& where);
 

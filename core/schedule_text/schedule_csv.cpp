@@ -15,7 +15,7 @@
 namespace plumbline {
 namespace {
 
-/// `vocab=two_barriers` and so on; a schedule without such passes says nothing.
+/// `vocab=two_barriers` and so on; a schedule without such passes has no such entry.
 std::optional<VocabPasses> vocab_of(std::string_view word) {
   constexpr std::string_view kKey = "vocab=";
   if (!word.starts_with(kKey)) return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<VocabPasses> vocab_of(std::string_view word) {
   return passes == VocabPasses::none ? std::nullopt : passes;
 }
 
-/// What a `# key=value` line may say.
+/// Parses a `# key=value` line.
 void parse_attributes(std::string_view line, const std::string& origin, Schedule& schedule) {
   line.remove_prefix(1);
   while (!(line = trimmed(line)).empty()) {

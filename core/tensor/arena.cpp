@@ -21,8 +21,8 @@ std::int64_t up_to(std::int64_t bytes, std::int64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Large blocks are mappings of their own, so that their pages return to the system at once: the heap would keep those
-/// between blocks in use.
+/// Large blocks are mappings of their own, so that their pages return to the system at once: the heap would
+/// keep pages between used blocks.
 class HostMemory final : public MemorySource {
  public:
   void* allocate(Bytes bytes) override {

@@ -16,7 +16,7 @@
 
 namespace plumbline {
 
-/// What a tensor is for; the memory keys of a record.
+/// Purpose of a tensor; the memory keys of a record.
 enum class Category : std::uint8_t {
   parameters,
   gradients,
@@ -46,7 +46,7 @@ struct MemorySample {
   friend bool operator==(const MemorySample&, const MemorySample&) = default;
 };
 
-/// What all live tensors of one name and category take together.
+/// Total bytes of the live tensors of one name and category.
 struct HolderBytes {
   const char* holder = "";
   Category category = Category::workspace;
@@ -83,8 +83,8 @@ class Tensor {
   const char* holder_ = "";
 };
 
-/// Tensor memory of one rank. *Allocated* bytes are exactly the elements of the live tensors, what a closed
-/// form can predict; *reserved* bytes are what was taken from the source, rounding and cached free blocks
+/// Tensor memory of one rank. *Allocated* bytes are exactly the elements of the live tensors, as a closed
+/// form can predict them. *Reserved* bytes were taken from the source, rounding and cached free blocks
 /// included: at most 9/8 of the largest allocation (BlockCache). Not thread-safe: a rank is one thread.
 class Arena {
  public:
@@ -93,7 +93,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// A tensor of rows × cols elements, contents undefined. `holder` names who keeps it in error messages and
+  /// A tensor of rows × cols elements, contents undefined. `holder` names its owner in error messages and
   /// must be a string literal. Throws OutOfMemory, naming the largest holders, when the budget would be
   /// exceeded.
   Tensor allocate(Category category, const char* holder, std::int64_t rows, std::int64_t cols, DType dtype);
@@ -107,7 +107,7 @@ class Arena {
   Bytes budget() const { return budget_; }
   /// Who held how much at that moment, biggest first.
   std::vector<HolderBytes> holders_at_peak() const;
-  /// Forgets the peak: it becomes what is allocated now. Samples continue as they were.
+  /// Sets the peak to the bytes allocated now. Samples continue as they were.
   void reset_peak();
   /// The stretch since the last sample, or since construction; its beginning counts, too.
   MemorySample sample();

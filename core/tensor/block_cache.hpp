@@ -11,7 +11,7 @@
 
 namespace plumbline {
 
-/// Where the bytes really come from. `allocate` throws std::bad_alloc or Error when the device has none left.
+/// Source of the bytes. `allocate` throws std::bad_alloc or Error when the device has none left.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -19,10 +19,10 @@ class MemorySource {
   virtual void release(void* data, Bytes bytes) noexcept = 0;
 };
 
-/// Reuses freed blocks of the same size. Sizes that vary from step to step (tokens per expert) would fill it with blocks that
-/// nobody asks for again: a request that would reserve more than kSlack of the peak takes a block that is at most
-/// kSlack too large, or returns the blocks that were freed first. So reserved bytes are at most kSlack times the peak, and
-/// requests that repeat ask the source for nothing.
+/// Reuses freed blocks of the same size. Sizes that vary from step to step (tokens per expert) would fill it
+/// with blocks that are never requested again. A request that would reserve more than kSlack of the peak
+/// therefore takes a block that is at most kSlack too large, or returns the blocks that were freed first. So
+/// reserved bytes are at most kSlack times the peak, and repeated requests ask the source for nothing.
 class BlockCache {
  public:
   static constexpr Bytes kAlignment{64};  // of block sizes
@@ -37,7 +37,7 @@ class BlockCache {
 
   /// Throws std::bad_alloc when the source has nothing left, though all free blocks were returned to it.
   void* take(Bytes bytes);
-  /// `bytes` as it was taken.
+  /// `bytes` as in take().
   void give(void* data, Bytes bytes) noexcept;
   /// Bytes taken from the source, free blocks included.
   Bytes reserved() const { return reserved_; }
@@ -55,7 +55,7 @@ class BlockCache {
 
   std::unique_ptr<MemorySource> source_;
   FreeBlocks free_;
-  std::unordered_map<void*, Bytes> larger_;  // blocks in use that are larger than what was asked for
+  std::unordered_map<void*, Bytes> larger_;  // blocks in use that are larger than requested
   std::uint64_t frees_ = 0;
   Bytes in_use_;  // as asked for
   Bytes peak_;    // of in_use_

@@ -9,8 +9,8 @@
 namespace plumbline {
 
 /// uint8: masks, one byte 0 or 1 per element. fp8_e4m3, fp8_e5m2: the two encodings of Micikevicius et al.
-/// 2022, arXiv:2209.05433, with 4 bits of exponent and 3 of mantissa (no infinities, one NaN) and with 5 and
-/// 2 (IEEE's rules).
+/// 2022, arXiv:2209.05433. E4M3 has 4 bits of exponent and 3 of mantissa (no infinities, one NaN), E5M2 has 5
+/// and 2 (IEEE's rules).
 enum class DType : std::uint8_t { fp32, bf16, fp16, int32, uint8, fp8_e4m3, fp8_e5m2 };
 
 constexpr bool is_fp8(DType type) {

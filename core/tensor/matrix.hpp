@@ -35,7 +35,7 @@ struct Matrix {
   Matrix row_range(std::int64_t first, std::int64_t count) const {
     return {at(first, 0), count, cols, stride, dtype};
   }
-  /// The same contiguous memory in another shape of as many elements.
+  /// The same contiguous memory in another shape with equally many elements.
   Matrix reshaped(std::int64_t new_rows, std::int64_t new_cols) const {
     return {data, new_rows, new_cols, dtype};
   }

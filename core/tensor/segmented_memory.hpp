@@ -1,4 +1,5 @@
-// Few large pieces of memory in place of many small ones, for sources whose pieces are dear: registered with a network.
+// Few large pieces of memory in place of many small ones, for sources whose pieces are expensive: registered
+// with a network.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +11,10 @@
 
 namespace plumbline {
 
-/// Cuts what is asked for out of segments of another source. A segment is as large as what is asked for, at least kLeast and
-/// an eighth of what there is already, where the source has that much; it goes back when nothing of it is in use and the
-/// source has nothing else left, or at the end. The smallest hole that is large enough is taken, so that ranks that ask for the
-/// same have the same offsets in their segments.
+/// Cuts requests out of segments of another source. A segment is as large as the request, and at least kLeast
+/// and an eighth of the present total, where the source has that much. It is returned when none of it is in
+/// use and the source has nothing else left, or at the end. The smallest hole that is large enough is taken,
+/// so ranks with the same requests have the same offsets in their segments.
 class SegmentedMemory final : public MemorySource {
  public:
   static constexpr Bytes kLeast{std::int64_t{64} << 20};
@@ -24,11 +25,11 @@ class SegmentedMemory final : public MemorySource {
   SegmentedMemory(const SegmentedMemory&) = delete;
   SegmentedMemory& operator=(const SegmentedMemory&) = delete;
 
-  /// Aligned to 512 bytes. Throws std::bad_alloc when the source does, whatever was asked of it.
+  /// Aligned to 512 bytes. Throws std::bad_alloc whenever the source does.
   void* allocate(Bytes bytes) override;
   void release(void* data, Bytes bytes) noexcept override;
 
-  /// Of all segments.
+  /// Total of all segments.
   Bytes reserved() const { return reserved_; }
 
  private:

@@ -9,14 +9,14 @@
 
 namespace plumbline {
 
-/// Into how many pieces a lane is cut at most, nearly: spans of a lane that lie together within this part of the step
-/// are one, however many a step has.
+/// Approximate limit on the pieces of a lane: spans that lie together within this part of the step are
+/// merged, however many a step has.
 constexpr double kLanePieces = 4000;
 
 /// Gathers the spans of one rank.
 class LanePieces {
  public:
-  /// What lies together within `shortest` is one span; 0: every span stays.
+  /// Spans that lie together within `shortest` are merged; 0: every span stays.
   explicit LanePieces(Seconds shortest);
   void add(const LaneSpan& span);
   /// In order of start.

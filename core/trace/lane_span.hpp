@@ -1,4 +1,5 @@
-// What runs alongside one rank's computation: collectives on the lanes of their groups, copies on that of the host.
+// Activity alongside one rank's computation: collectives on the lanes of their groups, copies on that of the
+// host.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,8 @@ inline std::string_view lane_name(LaneGroup lane) {
   return lane ? name_of(*lane) : "host";
 }
 
-/// One collective over `group`, a message of its ring, or a copy. The rank waits for the last `waited` of it; the rest is
-/// hidden behind computation. Plain memory, so that it can travel.
+/// One collective over `group`, a message of its ring, or a copy. The rank waits for its last `waited`
+/// seconds; the rest is hidden behind computation. Plain memory, so that it can travel.
 struct LaneSpan {
   LaneGroup group = Group::tensor;
   Seconds start;  // it began: its lane was free, and every member had come

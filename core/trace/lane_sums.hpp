@@ -1,4 +1,4 @@
-// How long collectives and copies run in a step, and how much of it ranks wait for, lane by lane.
+// Total and exposed time of collectives and copies in a step, lane by lane.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@ namespace plumbline {
 
 struct LaneTimes {
   Seconds time;     // of its spans together
-  Seconds exposed;  // of it, what the rank waits for
+  Seconds exposed;  // of it, the rank's wait
 };
 /// By place_of(lane). Plain memory, so that it can travel.
 using LaneSums = std::array<LaneTimes, kLanes>;

@@ -144,8 +144,7 @@ std::vector<Flows> flows_of(const Trace& trace, const Process& process) {
   return flows;
 }
 
-/// The collectives of vocabulary parallelism on one rank; what the rank waits is a nested slice of its
-/// own.
+/// The collectives of vocabulary parallelism on one rank; exposed time is a nested slice.
 void write_collectives(Writer& writer, const std::vector<CollectiveEvent>& events, const Process& process,
                        std::size_t rank, int first_lane) {
   const CollectiveLanes lanes = lanes_of(events);

@@ -20,14 +20,13 @@ struct StepTime {
   double bubble_ratio = 0;       // idle ÷ compute over the pipeline's part of the step
   double bubble_fraction = 0;    // idle ÷ (idle + compute)
   Seconds compute;               // forward and backward without communication, recomputation included
-  Seconds exposed_tensor;        // tensor-parallel collectives inside them, and what they slow down
+  Seconds exposed_tensor;        // tensor-parallel collectives inside them, and their slowdown of computation
   Seconds exposed_pipeline;      // waiting for other stages, messages included
   Seconds exposed_data;          // gathers and reductions over replicas that computation does not hide
   Seconds exposed_offload{};     // copies between device and host that computation does not hide
   Seconds optimizer;             // its reductions, gradient norm, update, gathering of values, clearing
   Seconds exposed_vocabulary{};  // part of exposed_pipeline: waiting for vocabulary-parallel collectives
-  /// The same by kind, with what they take and how much of it has computation alongside; nothing without
-  /// vocabulary parallelism.
+  /// The same by kind, with their total and overlapped time; nothing without vocabulary parallelism.
   std::optional<VocabularyOverlap> vocabulary_collectives{};
 };
 
@@ -50,8 +49,8 @@ struct Figure {
   FigureUnit unit;
   std::variant<Seconds Owner::*, double Owner::*> member;
   bool in_csv = true;
-  bool timed = true;  // not known where steps are not timed
-  /// What an older record that lacks the key means by it; nothing: every record has it.
+  bool timed = true;  // not known if steps are not timed
+  /// Value for an older record that lacks the key; nothing: every record has it.
   std::optional<double> when_lacking{};
 
   double of(const Owner& owner) const {

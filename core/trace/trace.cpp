@@ -24,7 +24,7 @@ Seconds Trace::pipeline_end() const {
 
 Seconds Trace::busy(int rank) const {
   Seconds busy;
-  Seconds covered;  // end of what has been counted so far
+  Seconds covered;  // end of the intervals counted so far
   for (const Event& event : ranks[static_cast<std::size_t>(rank)]) {
     if (!is_compute(event.action.type)) continue;
     const Seconds from = std::max(event.start, covered);

@@ -1,4 +1,4 @@
-// What happened when: the common result of a simulation and of an execution.
+// Events and their times: the common result of a simulation and of an execution.
 #pragma once
 
 #include <initializer_list>

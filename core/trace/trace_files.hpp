@@ -11,13 +11,14 @@
 
 namespace plumbline {
 
-/// An SVG grid: one row per rank, time to the right, each action a box with its micro-batch; colour says the
+/// An SVG grid: one row per rank, time to the right, each action a box with its micro-batch; colour shows the
 /// kind of action, shade the model chunk. Transfers are left out.
 std::string to_svg(const Schedule& schedule, const Trace& trace);
 
-/// Chrome's trace event JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open: one track per rank,
-/// one slice per action with its stage, micro-batch and kind, messages on a track of their own, an arrow from
-/// each to the action that uses it; `distributedInfo` as in PyTorch's traces, its ranks being pipeline ranks.
+/// Chrome's trace event JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open. One track per rank,
+/// one slice per action with its stage, micro-batch and kind. Messages have a track of their own, and an
+/// arrow from each to the action that uses it. `distributedInfo` as in PyTorch's traces, its ranks being
+/// pipeline ranks.
 std::string to_trace_json(const Schedule& schedule, const Trace& trace);
 
 struct NamedTrace {
@@ -29,8 +30,8 @@ struct NamedTrace {
   const std::vector<std::vector<LaneSpan>>* lanes = nullptr;
 };
 /// Several traces of one schedule in one file, one process each, on one time axis. Memory becomes one counter
-/// track per rank, bytes by category; every group of `lanes` a track, with a nested slice (category `exposed`) where the
-/// rank waits. Memory: an action's peak from its begin on, what is left from its end on.
+/// track per rank, bytes by category: an action's peak from its begin on, the remaining memory from its end
+/// on. Every group of `lanes` becomes a track, with a nested slice (category `exposed`) where the rank waits.
 std::string to_trace_json(const Schedule& schedule, const std::vector<NamedTrace>& traces);
 
 }  // namespace plumbline

@@ -52,8 +52,7 @@ void append_slice(std::string& text, std::size_t process, std::size_t thread, Se
                  process, thread, start.value * 1e6, (end - start).value * 1e6, name, category, args);
 }
 
-/// The collectives of vocabulary parallelism on one rank; what the rank waits is a nested slice of its
-/// own.
+/// The collectives of vocabulary parallelism on one rank; exposed time is a nested slice.
 void append_collectives(std::string& text, std::size_t process, std::size_t rank, int first_lane,
                         const std::vector<CollectiveEvent>& events) {
   const CollectiveLanes lanes = lanes_of(events);

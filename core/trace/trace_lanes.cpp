@@ -33,7 +33,7 @@ struct Place {
 };
 using Places = std::unordered_map<std::uint64_t, Place>;
 
-/// Where what `action` uses was sent or made.
+/// Place where the input of `action` was sent or made.
 std::optional<Place> source_of(const Places& places, const Action& action) {
   const std::optional<Payload> payload = payload_of(action.type);
   if (!payload || !is_compute(action.type)) return std::nullopt;

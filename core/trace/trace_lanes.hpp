@@ -1,4 +1,4 @@
-// How a trace is laid out for trace viewers: what may share a track, and which message goes where.
+// Layout of a trace for trace viewers: events that may share a track, and the track of each message.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace plumbline {
 
-/// Slices of a viewer's track must not overlap. Lane 0 of a rank holds its actions, further lanes what runs
-/// together with them, and the lanes from `first_message_lane` on its messages.
+/// Slices of a viewer's track must not overlap. Lane 0 of a rank holds its actions, further lanes events that
+/// run together with them, and the lanes from `first_message_lane` on its messages.
 struct RankLanes {
   std::vector<int> lane_of_event;
   int first_message_lane = 1;
@@ -19,8 +19,8 @@ struct RankLanes {
 };
 RankLanes lanes_of(const std::vector<Event>& events);
 
-/// Where the collectives of vocabulary parallelism go, on tracks of their own: one per kind, more where those
-/// of a kind are in progress together.
+/// Tracks of the collectives of vocabulary parallelism: one per kind, more where those of a kind are in
+/// progress together.
 struct CollectiveLanes {
   std::vector<int> lane_of_event;
   std::vector<VocabularyCall> call_of_lane;

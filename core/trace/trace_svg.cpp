@@ -21,7 +21,7 @@ struct Style {
   int hue;
   ActionType type;
 };
-// One entry per kind that is drawn; colours keep apart for readers who do not see red and green.
+// One entry per drawn kind; the colours are distinguishable without seeing red and green.
 constexpr Style kStyles[] = {{"F", 210, ActionType::forward},
                              {"B", 30, ActionType::backward},
                              {"I", 45, ActionType::backward_input},
@@ -42,7 +42,7 @@ const Style* style_of(ActionType type) {
   return nullptr;
 }
 
-/// Which of its rank's stages a stage is.
+/// Index of each stage among its rank's stages.
 std::vector<int> chunk_of_stage(const Schedule& schedule) {
   std::vector<int> count(static_cast<std::size_t>(schedule.ranks), 0);
   std::vector<int> chunk;

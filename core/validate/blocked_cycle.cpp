@@ -10,7 +10,7 @@
 namespace plumbline {
 namespace {
 
-/// A visitor that numbers what it sees and keeps nothing.
+/// A visitor that numbers nodes and keeps nothing.
 struct Counting {
   std::int32_t next = 0;
   std::int32_t wait(int, std::int32_t) { return next++; }

@@ -10,13 +10,13 @@
 
 namespace plumbline {
 
-/// Actions (rank, position) each of which waits for the next one, the last for the first. Empty: none.
+/// Actions (rank, position), each of which waits for the next one, the last for the first. Empty: none.
 struct BlockedCycle {
   std::vector<std::pair<int, int>> cells;
 };
 
-/// Runs the dependencies of the schedule (which must pass check_ranges()) and, if they do not reach the
-/// end, returns a cycle of waiting actions; or a single cell that waits for an action that does not exist.
+/// Runs the dependencies of the schedule (which must pass check_ranges()). If they do not reach the end,
+/// returns a cycle of waiting actions, or a single cell that waits for an action that does not exist.
 BlockedCycle find_blocked_cycle(const Schedule& schedule, WalkOptions options);
 
 /// "3F1 (rank 1, column 9) waits for …", one line.

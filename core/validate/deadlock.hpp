@@ -9,9 +9,9 @@
 
 namespace plumbline {
 
-/// The rules under which ranks exchange messages. All four are decided exactly: a rank follows one list of
-/// actions without choices, so whatever can run may run at once, and what is left waiting in the end waits
-/// forever.
+/// The rules under which ranks exchange messages. All four are decided exactly, since a rank follows one list
+/// of actions without choices. Every action that can run may run at once; actions that still wait in the end
+/// wait forever.
 enum class Ordering : std::uint8_t {
   /// MPI_Ssend and MPI_Recv one after another: each blocks until the other side has reached its half.
   /// Messages of one stage and direction arrive in order.
@@ -20,12 +20,12 @@ enum class Ordering : std::uint8_t {
   /// n-th send to a peer meets the n-th receive from it.
   grouped,
   /// core/run/executor.hpp: sends return at once, a stage's next result in the same direction waits until the
-  /// one before has been received, receives block. Receives that are posted ahead in the order of the RECVs change
-  /// nothing of who waits for whom.
+  /// one before has been received, receives block. Receives that are posted ahead in the order of the RECVs
+  /// do not change who waits for whom.
   posted_sends,
-  /// Transfers return at once, but the first one between two ranks creates their communicator, which blocks
-  /// both (unbatched NCCL calls in PyTorch, Megatron-LM pull request 5240). Compute waits for what it
-  /// received.
+  /// Transfers return at once. But the first one between two ranks creates their communicator, which blocks
+  /// both (unbatched NCCL calls in PyTorch, Megatron-LM pull request 5240). Compute waits for its received
+  /// data.
   lazy_pairs,
 };
 std::string_view name_of(Ordering ordering);

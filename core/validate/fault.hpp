@@ -1,4 +1,4 @@
-// What validation finds.
+// Findings of validation.
 #pragma once
 
 #include <string>

@@ -63,7 +63,7 @@ class LazyPairs {
         expected_.insert({rank, {*hop, other}});
       }
     } else {
-      // Compute waits for all that the rank asked for before.
+      // Compute waits for all earlier submissions of the rank.
       auto& expected = expected_;
       for (auto at = expected.lower_bound({rank, {}}); at != expected.end() && at->first == rank;) {
         if (!sent_.contains(at->second.first)) {

@@ -7,8 +7,8 @@
 
 namespace plumbline {
 
-/// The first hop between ranks without its SEND after what produces it or its RECV before its use, or within
-/// a rank with either; an empty rule when there is none, or no transfers at all.
+/// The first hop between ranks without its SEND after its producer or its RECV before its use, or within a
+/// rank with either. An empty rule when there is none, or no transfers at all.
 Fault find_transfer_fault(const Schedule& schedule, const ActionIndex& index);
 
 }  // namespace plumbline

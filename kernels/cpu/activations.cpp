@@ -131,7 +131,7 @@ PLUMBLINE_MULTIVERSION void each_slope(Matrix dy, Matrix x, Matrix dx) {
   }
 }
 
-/// f with what computes the function.
+/// f with the functor of the function.
 template <class F>
 void with_pointwise(Pointwise function, F&& f) {
   switch (function) {

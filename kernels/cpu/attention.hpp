@@ -1,15 +1,16 @@
-// Causal attention in blocks of query rows; forward keeps only the log-sum-exp of each row of scores,
-// backward computes the scores again from it (Dao et al. 2022, arXiv:2205.14135, without the split over keys:
-// a block of rows sees all its keys at once).
+// Causal attention in blocks of query rows. The forward keeps only the log-sum-exp of each row of scores; the
+// backward recomputes the scores from it (Dao et al. 2022, arXiv:2205.14135, without the split over keys: a
+// block of rows sees all its keys at once).
 //
-// For every query head and block of B = min(128, seq) query rows, scores are computed up to the block's last
-// row, so the products above the diagonal blocks are never done, or up to the prefix's where that is later; with a window, from the first key that the
-// block's first row sees, rounded down to a multiple of 64. Head slices are first copied without gaps,
-// since oneDNN's fast kernels need that. Key and value gradients of the query heads that share a key/value
-// head are summed in fp32.
+// Every query head is processed in blocks of B = min(128, seq) query rows. Scores are computed up to the
+// block's last row, or up to the prefix's if that is later, so products above the diagonal blocks are never
+// done. With a window they begin at the first key that the block's first row sees, rounded down to a multiple
+// of 64. Head slices are first copied without gaps, since oneDNN's fast kernels need that. Key and value
+// gradients of the query heads that share a key/value head are summed in fp32.
 //
-//   attention_scratch(shape, type) = 2·B·K + 2·K·(d + d') + B·(d + d' + max(d, d')) + B fp32 elements, whatever the type,
-//   K = keys, d' a head of values:
+// attention_scratch(shape, type) has, for every type, with K keys and d' a head of values, this many fp32
+// elements:
+//   2·B·K + 2·K·(d + d') + B·(d + d' + max(d, d')) + B
 //     B·K    scores, then probabilities      B·K    gradients of the scores
 //     K·d    each: keys and their gradients; K·d' values and theirs
 //     B·d    queries; B·d' output gradients; B·max(d, d') the block's result
@@ -40,13 +41,13 @@ inline std::int64_t block_rows(const AttentionShape& shape) {
   return std::min(kBlockRows, shape.seq);
 }
 
-/// The key of the first column of the scores of a block whose first row is `first` keys behind the first that is given.
+/// Key of the first score column of a block whose first row is `first` keys after the first given one.
 inline std::int64_t first_key(const AttentionShape& shape, std::int64_t first) {
   if (shape.window == 0) return 0;
   return std::max<std::int64_t>(0, first + 1 - shape.window) / kMaskChunk * kMaskChunk;
 }
 
-/// Which columns of a block's scores its rows see: row r those of [from(r), to(r)).
+/// Columns of a block's scores that its rows see: row r sees [from(r), to(r)).
 struct SeenColumns {
   std::int64_t diagonal;  // the column of row 0's own key
   std::int64_t window;
@@ -85,11 +86,11 @@ struct AttentionScratch {
   float *queries, *output_gradients, *result, *per_row;
 };
 
-// Loops over a block's rows turn fp32 scores into numbers of the storage type in the same memory: what is
-// written never passes what is still to be read, because an element is at most as wide as an fp32.
+// Loops over a block's rows convert fp32 scores to the storage type in the same memory. Writes never pass the
+// next read, because an element is at most as wide as an fp32.
 
-/// Zero in the columns of a row of the storage type that it does not see. What is in front may be done before
-/// the row is computed, what is behind not: there its fp32 numbers may lie.
+/// Zeroes the columns of a row of the storage type that it does not see. Columns in front may be zeroed
+/// before the row is computed; those behind may not, because its fp32 numbers may lie there.
 template <class T>
 void zero_before(T* row, std::int64_t from) {
   std::memset(row, 0, static_cast<std::size_t>(from) * sizeof(T));
@@ -115,11 +116,11 @@ inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, co
          scratch.contiguous() && scratch.elements() >= wanted;
 }
 
-/// ALiBi: what the scores of a block, not yet scaled, become before the softmax; nothing with slope 0.
+/// ALiBi: subtracts distances from a block's unscaled scores before the softmax; nothing with slope 0.
 void subtract_distances(float* scores, std::int64_t rows, std::int64_t cols, const SeenColumns& seen,
                         float slope);
 
-/// Which slice of the token rows a head's block is.
+/// Slice of the token rows that holds a head's block.
 struct HeadSlice {
   std::int64_t first_row, first_col, cols;
   Matrix rows(const Matrix& x, std::int64_t first, std::int64_t count) const {

@@ -1,4 +1,4 @@
-// Backward of causal attention; attention.hpp says how it is split.
+// Backward of causal attention; attention.hpp describes the blocks.
 #include <cmath>
 
 #include "kernels/cpu/attention.hpp"
@@ -42,9 +42,9 @@ PLUMBLINE_MULTIVERSION void score_gradient_rows(float* gradients, const T* proba
   }
 }
 
-/// The same from the gradients of dropped probabilities: p·(dp·mask/(1 - probability) - Σ dout·out)·scale.
-/// After that the probabilities are dropped themselves, for the gradient of the values; 1/(1 - probability)
-/// is left to those who sum them.
+/// The same from the gradients of dropped probabilities: p·(dp·mask/(1 - probability) - Σ
+/// dout·out)·scale. Afterwards the probabilities themselves are dropped, for the gradient of the values;
+/// their summation applies 1/(1 - probability).
 template <class T>
 PLUMBLINE_MULTIVERSION void dropped_gradient_rows(const DrawnRows& draws, float* gradients, T* probabilities,
                                                   std::int64_t rows, std::int64_t cols,

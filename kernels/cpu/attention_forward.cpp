@@ -1,4 +1,4 @@
-// Forward of causal attention; attention.hpp says how it is split.
+// Forward of causal attention; attention.hpp describes the blocks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -39,8 +39,8 @@ PLUMBLINE_MULTIVERSION void softmax_rows(float* scores, std::int64_t rows, std::
   }
 }
 
-/// Exponentials that are dropped become 0. Those that stay are multiplied with 1/(1 - probability) later, as
-/// part of what their row's result is divided by.
+/// Dropped exponentials become 0. The kept ones are multiplied with 1/(1 - probability) later, as part of
+/// their row's divisor.
 template <class T>
 PLUMBLINE_MULTIVERSION void drop_rows(const DrawnRows& draws, T* exponentials, std::int64_t rows,
                                       std::int64_t cols, const SeenColumns& seen, float* sums) {

@@ -1,4 +1,4 @@
-// Puts results of attention over different keys together (Dao et al. 2022, arXiv:2205.14135 §3.1, between calls).
+// Merges results of attention over different keys (Dao et al. 2022, arXiv:2205.14135 §3.1, between calls).
 #include <algorithm>
 #include <cmath>
 

@@ -24,13 +24,14 @@ class CpuOperators final : public Operators {
   /// to (1, n) of a gradient type += sums.
   static void add_column_sums(const float* sums, const Matrix& to);
 
-  /// gemm but for the bias gradient, arguments checked.
+  /// gemm without the bias gradient, arguments checked.
   void product(const Gemm& gemm);
 
-  /// A product that is not empty, of fp32 or bf16: with oneDNN, or with own code on processors where that is faster.
+  /// A non-empty product of fp32 or bf16: with oneDNN, or with own code on processors where that is faster.
   void multiply_matrices(const Gemm& gemm);
 
-  /// A small bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded once.
+  /// A small bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded
+  /// once.
   void widened_gemm(const Gemm& gemm);
 
   /// A product of FP8 operands: wider copies of them, which are exact, multiplied, scaled and rounded once.

@@ -13,7 +13,7 @@ constexpr const char* kDistillationShapes =
     "student and teacher (T,n) with valid <= n, temperature > 0, targets (1,T) int32, row_max (2,T), sums "
     "(4,T), divergence (1,T) fp32";
 
-/// What turns the outputs of one token into logarithms of probabilities.
+/// Constants that turn the outputs of one token into logarithms of probabilities.
 struct Token {
   Token(const Matrix& row_max, const Matrix& sums, double temperature, std::int64_t t)
       : inverse(static_cast<float>(1 / temperature)),

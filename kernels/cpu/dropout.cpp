@@ -21,7 +21,8 @@ PLUMBLINE_MULTIVERSION void draw_rows(const Dropout& dropout, Matrix mask) {
   }
 }
 
-/// y = [residual +] (x [+ bias])·mask·scale; what is there is decided once, outside the loop over columns.
+/// y = [residual +] (x [+ bias])·mask·scale; the optional terms are decided once, outside the loop over
+/// columns.
 template <class T, bool kResidual, bool kBias>
 PLUMBLINE_MULTIVERSION void drop_and_add(Matrix x, const T* bias, Matrix residual, Matrix mask, float scale,
                                          Matrix y) {

@@ -30,7 +30,7 @@ PLUMBLINE_INLINE void draw_mask(const Dropout& dropout, std::int64_t first, std:
   std::memcpy(mask, packed, sizeof packed);
 }
 
-/// What a mask leaves of `v`: nothing where it is 0, whatever was there.
+/// `v` under a mask: zero where the mask is 0, whatever was there.
 PLUMBLINE_INLINE Lanes masked(Lanes v, const std::uint8_t* mask, All /*part*/) {
   LaneBits stays;
   for (int i = 0; i < kLanes; ++i) stays[i] = mask[i];  // becomes one widening load
@@ -52,7 +52,7 @@ struct DrawnRows {
 };
 
 /// Calls f(offset, All or First, mask) over the columns [from, to) of row `row`, in steps of sixteen; `mask`
-/// is that of the column at the offset and those after it.
+/// starts at the column at the offset.
 template <class F>
 PLUMBLINE_INLINE void over_masked_row(const DrawnRows& draws, std::int64_t row, std::int64_t from,
                                       std::int64_t to, F&& f) {

@@ -1,4 +1,4 @@
-// Heads of two parts, one of which all heads share.
+// Heads of two parts, the first of which all heads share.
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 

@@ -12,11 +12,11 @@ namespace plumbline::cpu {
 class MatmulCache {
  public:
   MatmulCache();
-  /// C = op(A)·op(B) [+ C] [+ bias] as Operators::gemm says. Gap-free operands take oneDNN's blocked kernels
-  /// (AMX for bf16 where the CPU has it); operands with gaps between rows take its packing GEMM, correct and
-  /// 10 to 35 % slower.
+  /// C = op(A)·op(B) [+ C] [+ bias] as in Operators::gemm. Gap-free operands take oneDNN's blocked kernels
+  /// (AMX for bf16 where the CPU has it). Operands with gaps between rows take its packing GEMM, which is 10
+  /// to 35 % slower.
   void run(const Gemm& gemm);
-  /// Whether oneDNN multiplies bf16 on this CPU (AVX-512 or later).
+  /// True if oneDNN multiplies bf16 on this CPU (AVX-512 or later).
   bool has_bf16();
 
  private:

@@ -1,4 +1,4 @@
-// What an output layer with normalised rows needs besides its products.
+// Operators of an output layer with normalised rows besides its products.
 #include <algorithm>
 #include <cmath>
 
@@ -10,8 +10,8 @@ namespace {
 
 constexpr float kShortest = 1e-12F;  // torch.nn.functional.normalize's
 
-/// f(row, first, count) for the part of every row that elements [first, first + n) of a (rows, columns) matrix are;
-/// `first` counts within the n.
+/// f(row, first, count) for the parts of rows that elements [first, first + n) of a (rows, columns) matrix
+/// cover; `first` counts within the n.
 template <class F>
 PLUMBLINE_INLINE void over_row_parts(std::int64_t first, std::int64_t n, std::int64_t columns,
                                      std::int64_t rows, F&& f) {

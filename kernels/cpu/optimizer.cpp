@@ -74,7 +74,7 @@ PLUMBLINE_MULTIVERSION double squares(Matrix x) {
   return result;
 }
 
-/// `x` holds as many elements as the parameter, without gaps.
+/// True if `x` has the parameter's number of elements, without gaps.
 bool matches(const Matrix& x, const Matrix& parameter) {
   return x.elements() == parameter.elements() && x.contiguous();
 }

@@ -1,5 +1,6 @@
-// Matrix products after Goto & van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34, 2008).
-// A panel of sixteen columns of B stays in the first cache while the rows of a block of A, which is in the second, pass.
+// Matrix products after Goto & van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS
+// 34, 2008). A panel of sixteen columns of B stays in the first cache, while the rows of a block of A pass,
+// which is in the second.
 #include "kernels/cpu/packed_gemm.hpp"
 
 #include <algorithm>
@@ -33,7 +34,8 @@ std::int64_t parts_of(std::int64_t size, std::int64_t largest) {
   return (size + largest - 1) / largest;
 }
 
-/// A range cut into parts of at most `largest` (rounded up to `step`) and about the same length, multiples of `step`.
+/// A range cut into parts of at most `largest` (rounded up to `step`) and about the same length, multiples of
+/// `step`.
 struct Cut {
   std::int64_t size, step, parts;
   Cut(std::int64_t size_, std::int64_t largest, std::int64_t step_)

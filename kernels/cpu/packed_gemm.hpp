@@ -9,13 +9,14 @@ namespace plumbline::cpu {
 
 class PackedGemm {
  public:
-  /// This processor has the instructions, and this program code for them (not with clang, nor under sanitizers).
+  /// True if this processor has the instructions, and this program code for them (not with clang, nor under
+  /// sanitizers).
   static bool is_fast();
   /// The product is large enough for its operands to be worth packing. Smaller ones are quicker with oneDNN.
   static bool suits(const Gemm& gemm) { return gemm.c.rows >= 64 && gemm.c.cols >= 32; }
 
-  /// C = op(A)·op(B) [+ C] [+ bias] as Operators::gemm says, for fp32 and bf16 operands of any size that are not empty.
-  /// The order of an element's sum depends on k alone.
+  /// C = op(A)·op(B) [+ C] [+ bias] as in Operators::gemm, for non-empty fp32 and bf16 operands of any size.
+  /// The order of an element's sum depends only on k.
   void run(const Gemm& gemm);
 
  private:

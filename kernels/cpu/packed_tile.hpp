@@ -8,8 +8,8 @@ namespace plumbline::cpu {
 inline constexpr std::int64_t kTileRows = 6;
 inline constexpr std::int64_t kTileCols = 16;
 
-/// Rows of the next tile: six, but no fewer than four at the end where that is possible (few rows leave too few sums to
-/// fill the pipeline).
+/// Rows of the next tile: six, but no fewer than four at the end where that is possible (few rows leave too
+/// few sums to fill the pipeline).
 PLUMBLINE_INLINE std::int64_t tile_rows(std::int64_t left) {
   if (left <= kTileRows) return left;
   return left == 7 || left == 8 ? 4 : left == 9 ? 5 : kTileRows;
@@ -23,7 +23,7 @@ struct Left {
   std::int64_t k_step;  // 0: packed tiles
 };
 
-/// C, the sums of earlier passes over k, and what is added to the sum of this pass.
+/// C, the sums of earlier passes over k, and the terms added to the sum of this pass.
 template <class C, class Bias>
 struct Outcome {
   C* to;
@@ -80,8 +80,8 @@ PLUMBLINE_INLINE void finish_part(Eight (&sums)[kRows][2], const Outcome<C, Bias
   }
 }
 
-/// kRows rows of A from `a` times a panel of B. kAlongK: a row of A is contiguous; otherwise its numbers are `a_step`
-/// apart, and those of different rows follow each other.
+/// Multiplies kRows rows of A from `a` by a panel of B. kAlongK: a row of A is contiguous; otherwise its
+/// numbers are `a_step` apart, and those of different rows follow each other.
 template <int kRows, bool kAlongK, class C, class Bias>
 PLUMBLINE_INLINE void multiply_tile(std::int64_t k, const float* a, std::int64_t a_step, const float* b,
                                     const Outcome<C, Bias>& out, std::int64_t cols) {

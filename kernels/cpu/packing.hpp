@@ -1,11 +1,12 @@
-// What packed_gemm.cpp does with operands before it multiplies them: fp32 copies in the order in which they are read.
+// Packing of operands for packed_gemm.cpp: fp32 copies in the order in which they are read.
 #pragma once
 
 #include "kernels/cpu/simd.hpp"
 
 namespace plumbline::cpu {
 
-/// An operand of a product seen as (rows, k): element (i, l) is at data[i·row_step + l·k_step], one of the steps is 1.
+/// An operand of a product seen as (rows, k): element (i, l) is at data[i·row_step + l·k_step], one of the
+/// steps is 1.
 template <class T>
 struct PackedOperand {
   const T* data;
@@ -42,8 +43,8 @@ PLUMBLINE_INLINE void store_eight(Bf16* p, Eight v) {
   for (int i = 0; i < 8; ++i) p[i].bits = static_cast<std::uint16_t>(result[i]);
 }
 
-/// to[l·16 + i] = element l of row(i), for eight i and l. Halves of rows are paired, so that what is left is to transpose
-/// four by four numbers in each half of a register.
+/// to[l·16 + i] = element l of row(i), for eight i and l. Halves of rows are paired, so that only a
+/// transpose of four by four numbers in each half of a register remains.
 template <class F>
 PLUMBLINE_INLINE void transpose_eight(F&& row, float* to) {
   constexpr std::int64_t width = 16;
@@ -67,8 +68,8 @@ PLUMBLINE_INLINE void transpose_eight(F&& row, float* to) {
   }
 }
 
-/// Eight rows that are contiguous along k into their half of a panel, to[l·16 + i]; `count` of them are there, others
-/// become copies of the first.
+/// Eight rows that are contiguous along k into their half of a panel, to[l·16 + i]; only `count` of them
+/// exist, the others become copies of the first.
 template <class T>
 PLUMBLINE_INLINE void pack_half_panel(const T* from, std::int64_t row_step, std::int64_t count,
                                       std::int64_t k, float* to) {
@@ -92,8 +93,8 @@ PLUMBLINE_INLINE void pack_half_panel(const T* from, std::int64_t row_step, std:
   }
 }
 
-/// Panels of sixteen rows, `panel_step` floats apart: to[panel·panel_step + l·16 + i] = element (16·panel + i, l), any
-/// number for rows that are not there.
+/// Panels of sixteen rows, `panel_step` floats apart: to[panel·panel_step + l·16 + i] = element (16·panel
+/// + i, l), any number for rows that do not exist.
 template <class T>
 PLUMBLINE_INLINE void pack_panels(const PackedOperand<T>& x, std::int64_t rows, std::int64_t k, float* to,
                                   std::int64_t panel_step) {
@@ -129,9 +130,10 @@ PLUMBLINE_INLINE void pack_rows(const PackedOperand<T>& x, std::int64_t rows, st
   }
 }
 
-/// Tiles of `rows_of(rows left)` rows that are contiguous along the rows: to[first·k_room + l·count + i] = element
-/// (first + i, l) of a tile of `count` rows from `first`, k_room >= k + 8. Eight numbers are copied at a time as long as
-/// `readable` rows are there, so what follows a tile's numbers is overwritten before it is written.
+/// Tiles of `rows_of(rows left)` rows that are contiguous along the rows: to[first·k_room + l·count + i] =
+/// element (first + i, l) of a tile of `count` rows from `first`, k_room >= k + 8. Eight numbers are copied
+/// at a time while at least eight of the `readable` rows are left; the excess is overwritten by the following
+/// writes.
 template <class T, class F>
 PLUMBLINE_INLINE void pack_tiles(const PackedOperand<T>& x, std::int64_t rows, std::int64_t readable,
                                  std::int64_t k, std::int64_t k_room, float* to, F&& rows_of) {

@@ -27,7 +27,7 @@ using Lanes = float __attribute__((vector_size(64)));
 using LaneBits = std::uint32_t __attribute__((vector_size(64)));
 using LaneInts = std::int32_t __attribute__((vector_size(64)));
 
-// Lanes are chosen by bits, not by comparing: where registers are narrower than sixteen lanes, GCC takes a
+// Lanes are chosen by bits, not by comparing. Where registers are narrower than sixteen lanes, GCC takes a
 // comparison apart lane by lane (two to five times the time of the function with AVX2), but not a shift.
 
 /// All bits of a lane whose sign bit is set, none of another.
@@ -41,7 +41,7 @@ PLUMBLINE_INLINE LaneBits choose(LaneBits mask, LaneBits yes, LaneBits no) {
   return no ^ ((yes ^ no) & mask);
 }
 
-/// How many of sixteen elements are there: all, the first `count` at the end of a row, or the first `count`
+/// Number of valid elements among sixteen: all, the first `count` at the end of a row, or the first `count`
 /// with the others readable and writable but meaningless.
 struct All {};
 struct First {
@@ -120,8 +120,8 @@ PLUMBLINE_INLINE Quarter load_quarter(const T* p, std::int64_t count) {
   if (count > 2) v[2] = widened(p[2]);
   return v;
 }
-/// Lanes that are not there read as zero. Put together in registers: a buffer that is written in parts and read whole
-/// makes the processor wait until the writes have left its store buffer, which takes as long as 128 elements.
+/// Absent lanes read as zero. Combined in registers: reading a buffer whole that was written in parts waits
+/// until the writes have left the store buffer. That takes as long as 128 elements.
 template <class T>
 PLUMBLINE_INLINE Lanes load(const T* p, First part) {
   const std::int64_t count = part.count;
@@ -137,8 +137,9 @@ PLUMBLINE_INLINE Lanes load(const T* p, FirstOfAll /*part*/) {
   return load(p, All{});
 }
 
-/// Element by element, which becomes whole stores: where registers are narrower than sixteen lanes, GCC copies a vector
-/// of sixteen in parts of 16 bytes through general registers (half of the time of a sum of two matrices with AVX2).
+/// Element by element, which becomes whole stores. Where registers are narrower than sixteen lanes, GCC
+/// copies a vector of sixteen in parts of 16 bytes through general registers (half of the time of a sum of
+/// two matrices with AVX2).
 PLUMBLINE_INLINE void store(float* p, Lanes v, All /*part*/) {
   for (int i = 0; i < kLanes; ++i) p[i] = v[i];
 }
@@ -193,8 +194,8 @@ PLUMBLINE_INLINE Lanes joined(Eight low, Eight high) {
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-/// A loop's sum of every lane, in halves: where registers are narrower than sixteen lanes, GCC keeps a Lanes that
-/// lives from one turn to the next in memory (four times the time of a sum of squares with AVX2).
+/// A loop's sum of every lane, in halves. Where registers are narrower than sixteen lanes, GCC keeps a
+/// loop-carried Lanes in memory: a sum of squares with AVX2 takes four times as long.
 struct LaneSum {
   Eight low{}, high{};
   PLUMBLINE_INLINE void operator+=(Lanes v) {

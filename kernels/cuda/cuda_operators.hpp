@@ -12,7 +12,7 @@
 
 namespace plumbline {
 
-/// How a matrix product's algorithm is chosen, once per shape.
+/// Choice of a matrix product's algorithm, once per shape.
 enum class GemmChoice {
   first,  // cuBLASLt's own first choice: the same in every process on one machine
   timed,  // the fastest of its best sixteen on this device; the choice, and with it the last bits of a
@@ -28,43 +28,43 @@ struct CudaOptions {
   bool deterministic = false;
 };
 
-/// GPUs this process can use; 0 also where there is no driver.
+/// GPUs this process can use; 0 also if there is no driver.
 int cuda_devices();
 
 /// "NVIDIA H200, compute capability 9.0, 132 multiprocessors".
 std::string cuda_device_name(int device);
 
-/// Whether the device multiplies 8-bit floating point numbers: compute capability 8.9 or later.
+/// True if the device multiplies 8-bit floating point numbers: compute capability 8.9 or later.
 bool cuda_has_fp8(int device);
 
 /// Operators over device memory in fp32, bf16 and fp16, submitted to one stream of their own in the order of
-/// the calls; only squared_norm, cross_entropy_gradient, upload, download and synchronize wait for the
+/// the calls. Only squared_norm, cross_entropy_gradient, upload, download and synchronize wait for the
 /// device. Outside the arena they keep a fixed workspace for cuBLASLt (cuda_workspace()) and a scratch that
-/// grows to the largest partial sums asked for. Throws Error, with the call and CUDA's words, when a call
+/// grows to the largest partial sums requested. Throws Error, with the call and CUDA's words, when a call
 /// fails. One thread at a time.
 std::unique_ptr<Operators> make_cuda_operators(const CudaOptions& options = {});
 
 /// Bytes of workspace every object keeps for cuBLASLt.
 Bytes cuda_workspace();
 
-/// The stream (a cudaStream_t) of operators made by make_cuda_operators(): what a communicator must order its
-/// transfers with. Throws Error for other operators.
+/// The stream (a cudaStream_t) of operators made by make_cuda_operators(), with which a communicator must
+/// order its transfers. Throws Error for other operators.
 void* cuda_stream(Operators& operators);
 
 /// Multiprocessors of the operators' device.
 int cuda_multiprocessors(Operators& operators);
-/// Matrix products whose algorithm is chosen from now on count on this many of them, the rest being held by kernels that
-/// wait for other ranks; 0: on all.
+/// Matrix products whose algorithm is chosen from now on count on this many multiprocessors; kernels that
+/// wait for other ranks hold the rest. 0: on all.
 void count_on_multiprocessors(Operators& operators, int multiprocessors);
 
-/// What has computed each kind of attention and matrix product so far: sorted by call.
+/// Kernels that have computed each kind of attention and matrix product so far: sorted by call.
 std::vector<KernelChoice> cuda_choices(Operators& operators);
 
-/// Device memory in the order of that stream (cudaMallocAsync) from a pool of its own, which keeps what is
-/// released. `operators` must outlive it.
+/// Device memory in the order of that stream (cudaMallocAsync) from a pool of its own, which keeps released
+/// memory. `operators` must outlive it.
 std::unique_ptr<MemorySource> device_memory(Operators& operators);
 
-/// A pool of device memory in this process: what it has taken from the device, and the most it ever had.
+/// A pool of device memory in this process: its current and its peak reserved memory.
 struct DevicePoolUse {
   Bytes reserved;
   Bytes most_reserved;
@@ -73,10 +73,10 @@ struct DevicePoolUse {
 DevicePoolUse device_pool_use(const MemorySource& memory);
 /// The device's default pool, which the workspace of cuBLASLt and the operators' scratch come from.
 DevicePoolUse library_pool_use(int device);
-/// From now on its most_reserved counts anew.
+/// Resets its most_reserved.
 void forget_library_pool_peak(int device);
 
-/// What the device says of its memory, all processes together.
+/// Memory of a device as it reports it, all processes together.
 struct DeviceMemoryUse {
   Bytes total;
   Bytes free;

@@ -1,6 +1,7 @@
-# Finds a CUDA toolkit. Sets PLUMBLINE_CUDA ON when there is one whose compiler works and that brings cuBLASLt.
-# Machine code for the GPU at hand, where there is none for compute capability 9.0, with PTX that drivers compile for
-# anything later; -DCMAKE_CUDA_ARCHITECTURES="80-real;90" asks for more. Toolkit 13 no longer knows 7.0 (V100).
+# Finds a CUDA toolkit. Sets PLUMBLINE_CUDA ON when there is one whose compiler works and that brings
+# cuBLASLt. Machine code for the GPU at hand, else for compute capability 9.0, with PTX that drivers compile
+# for anything later. -DCMAKE_CUDA_ARCHITECTURES="80-real;90" asks for more. Toolkit 13 no longer knows 7.0
+# (V100).
 if(NOT CMAKE_CUDA_COMPILER)
   find_program(PLUMBLINE_NVCC nvcc PATHS /usr/local/cuda/bin)
   if(PLUMBLINE_NVCC)
@@ -32,8 +33,8 @@ if(CMAKE_CUDA_COMPILER)
     set(PLUMBLINE_CUDA ON)
   endif()
 endif()
-# cuDNN's attention: its headers, with the toolkit or the system's, and those of cudnn-frontend, which bench/setup.sh
-# puts into build/third_party. Programs load libcudnn.so.9 when they first want it.
+# cuDNN's attention: its headers, with the toolkit or the system's, and those of cudnn-frontend, which
+# bench/setup.sh puts into build/third_party. Programs load libcudnn.so.9 at its first use.
 set(PLUMBLINE_CUDNN OFF)
 set(cudnn_state "")
 if(PLUMBLINE_CUDA)

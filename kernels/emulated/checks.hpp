@@ -1,4 +1,4 @@
-// Shape checks of the emulated operators: what can be known without looking at the contents.
+// Shape checks of the emulated operators: checks that do not read the contents.
 #pragma once
 
 #include <initializer_list>

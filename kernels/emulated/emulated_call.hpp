@@ -1,4 +1,4 @@
-// An operator call of the emulated device, and who says how long it takes.
+// An operator call of the emulated device, and the function that gives its time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace plumbline {
 
 /// One operator call as far as its time depends on it.
 struct EmulatedCall {
-  // Of the member of Operators: "gemm", "attention_forward", "adam"; attention that drops probabilities is
+  // Member of Operators: "gemm", "attention_forward", "adam"; attention that drops probabilities is
   // "attention_forward_dropout", "attention_backward_dropout".
   std::string_view name;
   DType type = DType::fp32;  // storage type of the operands (squared_norm, fill: of the matrix)

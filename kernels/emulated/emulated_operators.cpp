@@ -77,7 +77,7 @@ void EmulatedOperators::take(const EmulatedCall& call) {
 
 void EmulatedOperators::pass_over(std::string_view name, DType type, std::initializer_list<Matrix> read,
                                   std::initializer_list<Matrix> written) {
-  // Ids, masks and what is quantized are moved, never computed with.
+  // Ids, masks and quantized tensors are moved, never computed with.
   const bool is_number = type != DType::int32 && type != DType::uint8 && !is_fp8(type);
   require(is_number || name == "fill" || name == "copy" || name == "dropout_mask" || name == "fp8_transpose",
           name, read);
@@ -252,7 +252,7 @@ void EmulatedOperators::gelu_backward(Matrix dy, Matrix x, Matrix dx) {
   pass_over("gelu_backward", x.dtype, {dy, x}, {dx});
 }
 
-// What moves as many bytes takes the time of what was measured.
+// Operators that move as many bytes take the time of the measured one.
 void EmulatedOperators::geglu_forward(Matrix gate_up, Matrix y) {
   swiglu_forward(gate_up, y);
 }

@@ -1,5 +1,5 @@
-// The operator list without arithmetic: shapes are checked, no memory is touched, and every call takes the
-// time that somebody else says it takes on the emulated device.
+// The operator list without arithmetic. Shapes are checked, no memory is touched, and every call takes the
+// time that a given function predicts for the emulated device.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace plumbline {
 
 /// Operators that add each call's time to `clock`. Losses and norms are 0, downloads leave host memory as it
-/// is; attention needs the scratch of the cpu backend, so that both allocate the same bytes. `clock` must
+/// is. Attention needs the scratch of the cpu backend, so that both allocate the same bytes. `clock` must
 /// outlive them.
 std::unique_ptr<Operators> make_emulated_operators(EmulatedClock& clock, CallTime time);
 

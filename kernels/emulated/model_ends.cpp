@@ -9,7 +9,7 @@ bool ids_of(const Matrix& tokens, const Matrix& x) {
   return has_shape(tokens, 1, x.rows) && tokens.dtype == DType::int32;
 }
 
-/// A matrix that stands for the rows of `table` that as many tokens as `rows` has rows touch.
+/// A matrix that stands for the touched rows of `table`, one per row of `rows`.
 Matrix rows_touched(const Matrix& rows, const Matrix& table) {
   return {nullptr, rows.rows, table.cols, table.dtype};
 }
@@ -17,7 +17,7 @@ Matrix rows_touched(const Matrix& rows, const Matrix& table) {
 bool same_length(const Matrix& x, const Matrix& parameter) {
   return x.contiguous() && x.elements() == parameter.elements();
 }
-/// What both outputs of a distillation and its statistics must be.
+/// Checks both outputs of a distillation and its statistics.
 bool distilled(const Matrix& student, const Matrix& teacher, std::int64_t valid, const Matrix& row_max,
                const Matrix& sums) {
   return has_shape(teacher, student.rows, student.cols) && valid >= 0 && valid <= student.cols &&

@@ -1,4 +1,4 @@
-// The operators of a mixture of experts: tokens are spread evenly, the first experts have those that are left over.
+// MoE operators: tokens are spread evenly, the first experts take the remainder.
 #include "kernels/emulated/checks.hpp"
 #include "kernels/emulated/emulated_backend.hpp"
 

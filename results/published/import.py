@@ -3,9 +3,10 @@
 
     import.py SOURCE_DIR OUT_DIR
 
-For every .csv of SOURCE_DIR whose columns are those of a known kind of source it writes OUT_DIR/NAME.csv and NAME.yaml. Rows
-may come in any order and with any values. Every row is either in a table or in OUT_DIR/not_imported.txt with the reason:
-what is not printed or not known, figures that contradict each other, a row that repeats another one.
+For every .csv of SOURCE_DIR with the columns of a known kind of source, writes OUT_DIR/NAME.csv and
+NAME.yaml. Rows may come in any order and with any values. Every row is either in a table or in
+OUT_DIR/not_imported.txt. The latter gives the reason: missing or unknown values, figures that contradict each
+other, a repeated row.
 """
 
 import csv
@@ -28,7 +29,7 @@ MEASURED = LAST[2:-1]
 
 
 def printed_flops_per_token(cells):
-    """What the printed figures say together, of the model's FLOPs per token; None without them."""
+    """Model FLOPs per token that the printed figures imply together; None without them."""
     tokens, gpus, step = tokens_per_step(cells), number(cells, "world_size"), number(cells, "step_s")
     rate = number(cells, "tokens_per_s") or (number(cells, "tokens_per_s_per_gpu") or 0) * (gpus or 0)
     rate = rate or (tokens / step if tokens and step else 0)
@@ -39,7 +40,8 @@ def printed_flops_per_token(cells):
 
 
 def name_flops(cells):
-    """Says by which definition the source counts FLOPs. Without one the rate is not used where a time is there."""
+    """Sets the definition by which the source counts FLOPs. Without one the rate is dropped if a time is
+    there."""
     printed = printed_flops_per_token(cells)
     if printed and not cells.get("flops"):
         definition = definition_for(cells, printed)
@@ -66,7 +68,7 @@ def placed(row, convert):
         raise Unplaced("no measured value")
     missing = require(cells)
     if missing and (cells.get("num_experts") or cells.get("multi_latent_attention")):
-        # Mixtures are few: the row is counted among those that are not modelled, with what it lacks.
+        # MoE rows are few: the row is counted as not modelled, with its missing features.
         cells["other_flags"] = ";".join(filter(None, [cells.get("other_flags"), f"{missing} is not printed"]))
     elif missing and not has_feature(cells):
         raise Unplaced(f"{missing} is not printed")
@@ -78,7 +80,8 @@ def placed(row, convert):
 
 
 def same_model(row, cells):
-    """What FLOPs per token depend on, as far as the row tells; adapters alone train with fewer."""
+    """Key of the facts that FLOPs per token depend on, as far as the row gives them; adapters alone train
+    with fewer."""
     return row.get("model"), cells.get("seq_length"), cells.get("num_hidden_layers"), cells.get("frozen")
 
 
@@ -140,7 +143,7 @@ def write_table(table, name, convert, out):
     used = {column for cells in table for column in cells}
     middle = sorted(used - set(FIRST) - set(LAST))
     columns = [column for column in FIRST + middle + LAST if column in used]
-    # What all rows share stands once, in the header.
+    # Values that all rows share are written once, in the header.
     shared = {column: table[0].get(column) for column in columns
               if len(table) > 1 and column not in MEASURED + ["label"] and
               all(cells.get(column) == table[0].get(column) for cells in table)}

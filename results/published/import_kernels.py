@@ -3,10 +3,10 @@
 
     import_kernels.py SOURCE.csv OUT.csv
 
-SOURCE has the columns system, op, shape, peak_tflops, efficiency and source; rows may come in any order. Of shapes that
-were measured more than once, in several layouts of their operands, the mean is kept. Heads whose values have another size
-stand under the mean of both. What has no place in the table (weight gradients of grouped products in 16 bit) is counted
-with its reason.
+SOURCE has the columns system, op, shape, peak_tflops, efficiency and source; rows may come in any order.
+Shapes measured more than once, in several layouts of their operands, get the mean. Heads with values of
+another size are listed under the mean of both sizes. Rows without a place in the table (weight gradients of
+grouped products in 16 bit) are counted with the reason.
 """
 
 import collections
@@ -15,10 +15,11 @@ import math
 import sys
 
 ACCELERATORS = {"B200-SXM": ("b200-sxm-180gb", 2250), "A100-PCIe-80GB": ("a100-pcie-80gb", 312)}
-# Layout of the operands, type of the result: what the product is for.
+# Layout of the operands, type of the result: the purpose of the product.
 PRODUCTS = {("TN", "bf16"): "forward", ("NN", "bf16"): "input_gradient", ("NT", "fp32"): "weight_gradient",
             ("NT", "bf16"): "weight_gradient_16bit"}
-# Products of experts: rows of each, width of the result and of the input of the forward, for all three passes.
+# Products of experts: rows of each, width of the result and of the input of the forward, for all three
+# passes.
 GROUPED = {"fwd": "grouped_forward", "bwd_grad_act": "grouped_input_gradient", "bwd_grad_w": "grouped_weight_gradient"}
 ATTENTION = {"sdp_fwd": "attention_forward", "sdp_bwd": "attention_backward"}
 

@@ -3,11 +3,14 @@
 
     results/published/import_silicon.py FOLDER [--out analysis/silicon/tables] [--check]
 
-FOLDER holds the measurements of ai-dynamo/aiconfigurator as CSV files, one row per shape, times in seconds (its README
-says how they were measured). A table is a text file of sections. A section starts with `[name]`; its next line names the
-key columns and, after `|`, the last axis with its values; each further line has the keys and one time per value, in
-microseconds with four digits, empty where nothing was measured. --check compares with what is there and writes nothing.
-Ends with 77 where FOLDER is missing.
+FOLDER holds the measurements of ai-dynamo/aiconfigurator as CSV files, one row per shape, times in seconds.
+Its README describes how they were measured.
+
+A table is a text file of sections. A section starts with `[name]`. Its next line names the key columns and,
+after `|`, the last axis with its values. Each further line has the keys and one time per value, in
+microseconds with four digits, empty if not measured.
+
+--check compares with the present tables and writes nothing. Ends with 77 if FOLDER is missing.
 """
 import argparse
 import csv

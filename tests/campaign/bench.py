@@ -1,4 +1,4 @@
-"""Where injections happen: a folder, a small matrix, a way to run the program, and the checks after each injection."""
+"""The place of injections: a folder, a small matrix, a way to run the program, and the checks afterwards."""
 import fcntl
 import json
 import os
@@ -21,7 +21,7 @@ CELLS = 4
 CHEAP = ["schedule", "1f1b", "--pp", "2", "--microbatches", "2"]  # "the next command of any kind"
 COSTS = '{"stages": [{"forward_us": 100, "backward_us": 200}], "p2p_us": 5}'
 GOOD_ENDS = (0, 1, 2, 3, 4, 5)
-# Control characters but line breaks and tabs, and what changes the direction of writing.
+# Control characters except line breaks and tabs, and marks of writing direction.
 OBEYED = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
@@ -93,7 +93,7 @@ class Bench:
         return found
 
     def variable(self, process, name):
-        """Whether a process has started with this variable."""
+        """True if a process has started with this variable."""
         try:
             return f"\0{name}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes()
         except OSError:
@@ -106,7 +106,7 @@ class Bench:
             return -1
 
     def doing(self, process):
-        """What a process waits for, as far as the system says."""
+        """Cause of a process's wait, as far as the system gives it."""
         found = []
         for name in ("status", "wchan", "syscall", "stack"):
             try:
@@ -197,7 +197,7 @@ class Bench:
         return findings
 
     def folders(self):
-        """What is in the temporary folder, and what in /dev/shm has an owner no more."""
+        """Contents of the temporary folder, and files in /dev/shm whose owner is gone."""
         left = [str(path) for path in self.temporary.iterdir()]
         for path in Path("/dev/shm").glob("*"):
             if path.name.startswith(f"plumbline-run-{os.getuid()}-") and not is_locked(path):

@@ -1,4 +1,4 @@
-"""What surrounds a process goes wrong: disks, limits, descriptors, folders, the terminal, variables."""
+"""Faults around a process: disks, limits, descriptors, folders, the terminal, variables."""
 import os
 import pty
 import resource
@@ -73,13 +73,13 @@ def limited(bench, chance):
     known = bench.rows(out)
     limit = getattr(resource, "RLIMIT_" + name)
     ended = bench.run(command, preexec_fn=lambda: resource.setrlimit(limit, (bound, bound)))
-    allowed = GOOD_ENDS + ((127,) if name in ("AS", "NOFILE") else ())  # the loader finds no room for its libraries
+    allowed = GOOD_ENDS + ((127,) if name in ("AS", "NOFILE") else ())  # no room for its libraries
     findings = bench.check_end(ended, allowed) + bench.check_rows(out, known) + bench.check_leftovers()
     return f"RLIMIT_{name} {bound}: {' '.join(command[:2])}", findings
 
 
 def full_output(bench, chance):
-    """What a command writes beside its output is whole or not there, and it says so."""
+    """A file that a command writes besides its output is whole or not there, and the command says so."""
     command = chance.choice(WRITING)
     size = chance.randint(0, 1 << 13)
     path = bench.folder / "picture"

@@ -76,7 +76,7 @@ def inject(bench, chance):
     shutil.rmtree(bench.folder / "bad-out", ignore_errors=True)
     findings = bench.check_end(ended, (0, 2, 3, 4))
     if ended.returncode in (2, 4):
-        # A run whose ranks failed says so where its table would be.
+        # A run whose ranks failed reports it in place of its table.
         failed = [line for line in ended.stdout.splitlines() if line.startswith("failed: ")]
         lines = refusal_lines(ended.stderr) or [line.replace("failed: ", "plumbline: ") for line in failed]
         if len(lines) != 1 or not lines[0].startswith("plumbline: "):

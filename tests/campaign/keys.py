@@ -1,4 +1,5 @@
-"""Keys without effect: a value other than the default changes the prediction or the run, is refused, or is named in a note."""
+"""Keys without effect: a value other than the default changes the prediction or the run, is refused, or is
+named in a note."""
 import json
 
 from .bench import one_line
@@ -35,7 +36,8 @@ PREDICTED = {
     "ddp_bucket_size": "1000000000", "memory_budget": "1MiB", "nccl_ub": "true", "emulated_time_factor": "0.5",
     "emulated_clock": "virtual", "mtp_num_layers": "1", "mtp_loss_scaling_factor": "0.5",
     "distillation_temperature": "2"}
-# Where a prediction need not change: what auto means there, clocks of runs, and formats of equal size and speed.
+# Keys whose prediction need not change: the meaning of auto there, clocks of runs, and formats of equal size
+# and speed.
 EXPECTED = {("overlap_param_gather", "zero_stage", "3"), ("emulated_time_factor", "backend", "emulated"),
             ("emulated_clock", "backend", "emulated"), ("fp8_format", "precision", "fp8")}
 EXECUTED = {"seed": "5", "learning_rate": "0.5", "weight_decay": "90", "clip_grad": "0.01", "hidden_dropout": "0.2",

@@ -1,4 +1,5 @@
-"""Symbolic links and pipes in a results folder, as somebody else could put them there: nothing outside changes."""
+"""Symbolic links and pipes in a results folder, as another user could put them there: nothing outside
+changes."""
 import os
 import shutil
 

@@ -12,7 +12,7 @@ OF_RANKS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, sign
 
 def is_a(bench, process, target, caller):
     words = bench.command_line(process)
-    if target == "supervisor":  # not what it forks, which has its words until it executes another program
+    if target == "supervisor":  # not its forks, which have its words until they execute another program
         return b"--plumbline-supervise" in words and bench.parent_of(process) == caller
     if target == "mpirun":
         return words[0].endswith(b"mpirun")

@@ -3,11 +3,15 @@
 
   bench/several_hosts.sh 2 tests/cluster/faults.py PLUMBLINE COUNT [SEED]
 
-What is injected in turn: SIGKILL for a rank, mpirun, mpirun's daemon on the other host, its supervisor there, the agent, the
-supervisor here, plumbline itself; the other host's network interface taken down for a while; everything of the run on the
-other host killed at once. After each nothing of the run may be left on either host, no row lost or torn, and the same command
-with --retry must give every cell. Prints a line for each fault that was not survived, and a summary; its exit code says
-whether there was one. Ends with 77 outside of several_hosts.sh.
+Injected, one at a time:
+- SIGKILL for a rank, mpirun, mpirun's daemon on the other host, its supervisor there, the agent, the
+  supervisor here, plumbline itself
+- the other host's network interface taken down for a while
+- everything of the run on the other host killed at once
+
+Afterwards nothing of the run may be left on either host, and no row may be lost or torn. The same command
+with --retry must complete every cell. Prints a line for each fault that was not survived, and a summary; the
+exit code is 1 if there was one. Ends with 77 outside of several_hosts.sh.
 """
 import collections
 import json
@@ -90,7 +94,7 @@ class Cluster:
         return [process for process, words, there in self.processes() if words[0] and wanted(words, there)]
 
     def inject(self, fault):
-        """Whether there was something to hit."""
+        """True if there was something to hit."""
         if fault == "network":
             self.there("ip", "link", "set", "eth0", "down")
             time.sleep(random.uniform(0.1, 30) if random.random() < 0.5 else 0.5)

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# A real Slurm of Debian's packages (slurm-wlm, munge) on this machine, and plumbline in its jobs; run by hand:
+# A real Slurm of Debian's packages (slurm-wlm, munge) on this machine, with plumbline's jobs; run by hand:
 #   bench/several_hosts.sh -s 2 2 tests/cluster/slurm.sh PLUMBLINE FOLDER
-#
-# Slurm's controller runs on host1, a node on every host (bench/several_hosts.sh). What is tried, a line of the output each:
-# plain srun, srun --mpi=pmix where it is there, a batch script over both hosts, and a matrix of 40 cells as an array of
-# two jobs of which both are cut off by their time limit or by a node that dies. Everything is put into FOLDER, which must not
-# be there yet. Ends with 77 where Slurm is not installed or not root.
+# Slurm's controller runs on host1, a node on every host (bench/several_hosts.sh). Cases, a line of output
+# each: plain srun, srun --mpi=pmix where it is there, a batch script over both hosts, and a matrix of 40
+# cells as an array of two jobs, both cut off by their time limit or by a dying node. All files go to FOLDER,
+# which must not exist yet. Ends with 77 where Slurm is not installed or not root.
 set -euo pipefail
-[ $# -eq 2 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -eq 2 ] || { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0" >&2; exit 2; }
 plumbline=$(realpath "$1")
 folder=$(realpath -m "$2")
 for tool in slurmctld slurmd srun sbatch munged; do
@@ -116,7 +115,8 @@ END
 timeout 120 sbatch --wait --quiet batch.sh || true
 held batch
 
-# A matrix of 40 cells as an array of two jobs: both are told of their time limit after some seconds and queued again.
+# A matrix of 40 cells as an array of two jobs: both get notice of their time limit after some seconds and are
+# queued again.
 { sed 's/^steps:.*/steps: 20/' run.yaml; echo "matrix: {pipeline_model_parallel_size: [1, 2], seed: [$(seq -s, 20)]}"; } >matrix.yaml
 # cells FOLDER: how many have a row, more than one, and are ok by their last.
 cells() {
@@ -128,8 +128,8 @@ last = {row["id"]: row["status"] for row in rows}
 print(len(count), "cells,", sum(n > 1 for n in count.values()), "with two rows,", sum(s == "ok" for s in last.values()), "ok")
 END
 }
-# finish JOB: waits until it has left the queue; a job that was queued again need not wait the two minutes that Slurm gives it,
-# but some seconds: slurmd refuses a job that starts in the second in which it ended.
+# finish JOB: waits until it has left the queue. A requeued job need not wait the two minutes that Slurm gives
+# it, but some seconds. slurmd refuses a job that starts in the second in which it ended.
 finish() {
   local waiting each
   for _ in $(seq 300); do
@@ -155,7 +155,7 @@ job=$(submit cut-off --job-option=--signal=B:USR1@112)
 finish "$job"
 held_matrix cut-off "$job" "40 cells, 0 with two rows, 40 ok"
 
-# The same, and in the middle everything on host2 dies at once: Slurm queues what ran there again.
+# The same, and in the middle everything on host2 dies at once: Slurm queues its jobs again.
 job=$(submit dead-node)
 until [ "$(cat dead-node/results.jsonl 2>/dev/null | wc -l)" -ge 5 ]; do sleep 0.2; done
 for process in /proc/[0-9]*; do

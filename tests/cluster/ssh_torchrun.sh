@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# The launchers that users have, the real ones, over hosts of this machine; run by hand:
+# The users' real launchers over hosts of this machine; run by hand:
 #   bench/several_hosts.sh -s 2 2 tests/cluster/ssh_torchrun.sh PLUMBLINE [TORCHRUN]
-#
-# OpenSSH: a daemon on every host with keys of this run, and `run --hostfile` over it as on a cluster. torchrun, where it is given:
-# two tasks on every host. A line each; the losses and gradients of all must be those of one rank, bit for bit where sums keep
-# their order. Ends with 77 where sshd is not installed or not root.
+# OpenSSH: a daemon on every host with keys of this run, `run --hostfile` over it as on a cluster. torchrun,
+# where given: two tasks on every host. A line each; losses and gradients must be those of one rank, bit for
+# bit where sums keep their order. Ends with 77 where sshd is not installed or not root.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0" >&2; exit 2; }
 plumbline=$(realpath "$1")
 torchrun=${2:-}
 sshd=$(command -v sshd || true)

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes, the readers of pickles, of torch.save's archives and of .metadata return what they
-// read or throw InputError. Everything is in memory: no file slows it down.
+// libFuzzer target: for any bytes, the readers of pickles, of torch.save's archives and of .metadata return a
+// result or throw InputError. Everything is in memory: no file slows it down.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes, the readers of Slurm's topologies and of fleets return what they read or throw
-// InputError, and what they return is a network whose every port has a switch.
+// libFuzzer target. For any bytes, the readers of Slurm's topologies and of fleets return a result or throw
+// InputError. The result is a network whose every port has a switch.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes, the readers of profiles, records, costs and timelines return what they
-// read or throw InputError; what they return is written and read back.
+// libFuzzer target: for any bytes, the readers of profiles, records, costs and timelines return a result or
+// throw InputError. The result is written and read back.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -28,7 +28,7 @@ namespace {
 
 using namespace plumbline;
 
-/// Reads; what was accepted must be the same after writing and reading it again.
+/// Reads; accepted input must be the same after writing and reading it again.
 template <class Read, class Write>
 void round_trip(std::string_view text, const Read& read, const Write& write) {
   std::string written;

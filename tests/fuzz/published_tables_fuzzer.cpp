@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes, a table and its header are read or refused in one line, and every row becomes a
-// valid configuration or a reason. The input is a header, a line "---", and the table.
+// libFuzzer target. For any bytes, a table and its header are read or refused in one line, and every row
+// becomes a valid configuration or a reason. The input is a header, a line "---", and the table.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// libFuzzer target: whatever the bytes, the schedule readers return a schedule or throw InputError; what they
-// return can be checked, given transfers, written and read back.
+// libFuzzer target: for any bytes, the schedule readers return a schedule or throw InputError; the result can
+// be checked, given transfers, written and read back.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,13 +1,14 @@
-"""Makes the golden gradients of the losses that keep the load of experts even, by PyTorch in double precision.
+"""Makes the golden gradients of load-balancing losses, by PyTorch in double precision.
 
     python make_balance.py [FOLDER]        needs torch, safetensors, numpy
 
-Models, weights and tokens are those that make_families.py wrote: qwen3_moe (a softmax) and deepseek_v3 (sigmoids, groups of
-experts). One step of SAMPLES samples, COPIES copies of the model with micro-batches of SEQUENCES samples: micro-batch m of copy
-d has samples (m * COPIES + d) * SEQUENCES and on. Megatron-Core's three losses (moe_router_load_balancing_type), with
-probabilities as means over the micro-batch that they are of: Fedus et al. 2021 (arXiv:2101.03961 section 2.2), DeepSeek-V3
-(arXiv:2412.19437 equations 17 to 20), and of the global batch so far Qiu et al. 2025 (arXiv:2501.11873). FOLDER/balance/<case>
-gets the gradients of every router and of the embedding, and expected.json: how the case is run, and the loss that is told.
+Models, weights and tokens are those of make_families.py: qwen3_moe (softmax) and deepseek_v3 (sigmoids,
+groups of experts). One step of SAMPLES samples on COPIES replicas, with micro-batches of SEQUENCES samples:
+micro-batch m of replica d has the samples from (m * COPIES + d) * SEQUENCES on. The losses are
+Megatron-Core's three (moe_router_load_balancing_type), with probabilities as means over their micro-batch:
+Fedus et al. 2021 (arXiv:2101.03961 section 2.2), DeepSeek-V3 (arXiv:2412.19437 equations 17 to 20), and for
+the global batch so far Qiu et al. 2025 (arXiv:2501.11873). FOLDER/balance/<case> gets the gradients of every
+router and of the embedding, and expected.json: the settings of the case, and the reported loss.
 """
 
 import json
@@ -33,7 +34,7 @@ CASES = {  # model, type, sequences of a micro-batch, copies
 
 
 class Balanced(Model):
-    """Notes the probabilities that are balanced, and how many tokens chose each expert, of every sample and layer."""
+    """Notes the balanced probabilities, and how many tokens chose each expert, for every sample and layer."""
 
     def __init__(self, config, tensors):
         super().__init__(config, tensors, 0, 0)
@@ -71,7 +72,8 @@ class Balanced(Model):
 
 
 def balance(p, counts, top_k, kind, sequences, copies):
-    """The mean over micro-batches and copies of one layer's loss. p (samples, tokens, experts), counts (samples, experts)."""
+    """Mean over micro-batches and replicas of one layer's loss. p (samples, tokens, experts), counts
+    (samples, experts)."""
     samples, tokens, experts = p.shape
     p = p.unflatten(0, (-1, copies, sequences))
     counts = counts.unflatten(0, (-1, copies, sequences))

@@ -2,10 +2,11 @@
 
     python make_distillation.py [FOLDER]        needs torch, transformers, safetensors, numpy
 
-The student is the golden qwen2 model with its tokens, the teacher a wider llama of the same vocabulary, made here.
-FOLDER/distillation gets the teacher's checkpoint, loss_mask.bin (one byte per token), and for each loss NAME.yaml and
-NAME.safetensors (gradients of every student parameter), the losses in expected.json. A token counts when its byte is
-1; the loss is the sum over the counted targets of (1 - λ)·KL + λ·CE, divided by their number.
+The student is the golden qwen2 model with its tokens, the teacher a wider llama of the same vocabulary, made
+here. FOLDER/distillation gets the teacher's checkpoint and loss_mask.bin (one byte per token). For each loss
+it gets NAME.yaml, NAME.safetensors (gradients of every student parameter), and the losses in expected.json. A
+token counts when its byte is 1. The loss is the sum over the counted targets of (1 - λ)·KL + λ·CE,
+divided by their number.
 """
 
 import json

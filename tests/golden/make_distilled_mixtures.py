@@ -2,10 +2,11 @@
 
     python make_distilled_mixtures.py [FOLDER]        needs torch, safetensors, numpy
 
-Models, weights and tokens are those that make_families.py wrote, written out as in make_balance.py: the loss of each alone must be
-the one that transformers gave there. FOLDER/distillation gets for each pair NAME.yaml, NAME.safetensors (gradients of the student's
-norms, routers, first layer, first experts and output layer), and in expected.json, beside what make_distillation.py wrote,
-the loss: the mean over all targets of (1 - λ)·KL + λ·CE.
+Models, weights and tokens are those of make_families.py, written out as in make_balance.py. The loss of each
+model alone must be the one that transformers gave there. For each pair FOLDER/distillation gets NAME.yaml and
+NAME.safetensors (gradients of the student's norms, routers, first layer, first experts and output layer).
+Besides the entries of make_distillation.py, expected.json gets the loss: the mean over all targets of (1 -
+λ)·KL + λ·CE.
 """
 
 import json

@@ -2,11 +2,11 @@
 
     python make_dropout.py [FOLDER]        needs torch, transformers, safetensors, numpy
 
-The models, weights and tokens are those of make_golden.py. What is dropped follows bench/training/dropout.md, with a
-Philox of its own: in gpt2 the modules of transformers that drop are replaced by fixed masks; qwen2, which has none but
-in attention, gets them on the embedding, the output projection of attention and the MLP. FOLDER/dropout/<name> gets
-run.yaml, gradients.safetensors (of the first step) and expected.json; "losses" are those of three steps that change no
-weight.
+The models, weights and tokens are those of make_golden.py. Dropout follows bench/training/dropout.md, with a
+Philox of its own. In gpt2 fixed masks replace transformers' dropout modules. qwen2, which drops only in
+attention, gets masks on the embedding, the output projection of attention and the MLP. FOLDER/dropout/<name>
+gets run.yaml, gradients.safetensors (of the first step) and expected.json. "losses" are those of three steps
+that change no weight.
 """
 
 import json
@@ -122,7 +122,8 @@ def drop_hidden(name, model, state):
 
 
 def drop_attention(attentions, state):
-    """Eager attention drops by torch.nn.functional.dropout, once per layer; nothing else calls it any more."""
+    """Eager attention drops by torch.nn.functional.dropout, once per layer; no other code calls it any
+    more."""
     for layer, attention in enumerate(attentions):
         attention.register_forward_pre_hook(lambda _module, _inputs, layer=layer: state.update(layer=layer))
 

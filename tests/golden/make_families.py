@@ -2,10 +2,11 @@
 
     python make_families.py [FOLDER [NAME ...]]        needs torch, transformers, safetensors, numpy
 
-For every model FOLDER/families/<name> gets what make_golden.py writes; expected.json also has the losses of ten steps of
-torch.optim.AdamW. baichuan and chatglm have no class in transformers: their checkpoints are those of
-models that compute the same, under the names and in the layouts that the published code has. Baichuan-13B (Alibi), the
-output layer of Baichuan 2 and the first GLM models are written out here, from the published definitions.
+For every model FOLDER/families/<name> gets the files of make_golden.py; expected.json also has the losses of
+ten steps of torch.optim.AdamW. baichuan and chatglm have no class in transformers. Their checkpoints are
+those of models that compute the same, under the names and in the layouts of the published code. Baichuan-13B
+(Alibi), the output layer of Baichuan 2 and the first GLM models are written out here, from the published
+definitions.
 """
 
 import json
@@ -47,7 +48,8 @@ MODELS = {
         bos_token_id=None,
         eos_token_id=None,
     ),
-    # ALiBi with a head count that is no power of two, a norm after the embedding, interleaved queries, keys and values.
+    # ALiBi with a head count that is no power of two, a norm after the embedding, interleaved queries, keys
+    # and values.
     "bloom": transformers.BloomConfig(
         vocab_size=61, hidden_size=36, n_layer=2, n_head=6, hidden_dropout=0, attention_dropout=0
     ),
@@ -107,7 +109,7 @@ MODELS = {
         sliding_window=None,
         tie_word_embeddings=False,
     ),
-    # Experts of which some have no token of a micro-batch, weights not normalised.
+    # Experts, some without a token of a micro-batch, weights not normalised.
     "qwen3_moe": transformers.Qwen3MoeConfig(
         **SMALL,
         intermediate_size=48,
@@ -131,7 +133,8 @@ MODELS = {
         norm_topk_prob=False,
         tie_word_embeddings=False,
     ),
-    # The first layer dense; groups of experts, scores with a bias; half of every head rotated, norms of queries and keys.
+    # The first layer dense; groups of experts, scores with a bias; half of every head rotated, norms of
+    # queries and keys.
     "glm4_moe": transformers.Glm4MoeConfig(
         **{**SMALL, "num_hidden_layers": 3},
         intermediate_size=48,
@@ -202,8 +205,8 @@ MODELS = {
 }
 
 
-# How checkpoints call experts, where transformers has those of a layer in one tensor: the feed-forward layer, an expert's
-# gate, up and down.
+# Expert names in checkpoints, where transformers has a layer's experts in one tensor: the feed-forward layer,
+# an expert's gate, up and down.
 EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
 for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window"):
     EXPERTS[mixture] = EXPERTS["qwen3_moe"]
@@ -278,8 +281,9 @@ def baichuan2(config):
 
 
 class FirstGlm(torch.nn.Module):
-    """chatglm-6b, glm-10b and glm-130b from their published definitions (THUDM): a prefix whose tokens see each other,
-    two positions for every token, a residual that is the norm's output times sqrt(2 layers), GEGLU as x1 * gelu(x2)."""
+    """chatglm-6b, glm-10b and glm-130b from their published definitions (THUDM). They have a prefix whose
+    tokens see each other, two positions for every token, GEGLU as x1 * gelu(x2), and a residual that is the
+    norm's output times sqrt(2 layers)."""
 
     def __init__(self, config):
         super().__init__()
@@ -528,7 +532,8 @@ CONVERTED = {
 
 
 def samples_of(tokens, step):
-    """The ids of a step as one stream, as loss_of cuts it: plumbline goes on in the file and around its end."""
+    """The ids of a step as one stream, as loss_of cuts it: plumbline continues in the file and wraps
+    around."""
     first = step * SAMPLES * SEQ
     return tokens[(first + torch.arange(SAMPLES * SEQ + 1)) % len(tokens)]
 

@@ -1,11 +1,11 @@
-"""Makes the golden files of linear layers in eight bits: losses and gradients of the golden qwen2 model by PyTorch.
+"""Makes the golden files of linear layers in FP8: losses and gradients of the golden qwen2 model by PyTorch.
 
     python make_fp8.py [FOLDER]        needs torch, safetensors, numpy
 
-Weights and tokens are those of make_golden.py; the model is written out here, since q, k and v, gate and up are one
-product each with one scale each. What is quantized with which scale follows bench/training/fp8.md. FOLDER/fp8/<name>
-gets run.yaml, gradients.safetensors (of the first of three steps of plain gradient descent) and expected.json with the loss of
-every step.
+Weights and tokens are those of make_golden.py. The model is written out here, since q, k and v are one
+product with one scale each, and so are gate and up. Quantization follows bench/training/fp8.md.
+FOLDER/fp8/<name> gets run.yaml, gradients.safetensors (of the first of three steps of plain gradient descent)
+and expected.json with the loss of every step.
 """
 
 import json

@@ -3,9 +3,10 @@
     python make_golden.py [FOLDER]        needs torch, transformers, safetensors, numpy
 
 For every model FOLDER/<name> gets config.json and model.safetensors (a Hugging Face checkpoint), tokens.npy,
-gradients.safetensors (every parameter, Hugging Face names, not clipped), expected.json and run.yaml. Sample i is
-tokens[i * seq : i * seq + seq + 1]; the loss is the mean next-token cross-entropy over all samples, fp32, eager
-attention. The same versions on the same processor type give the same files; elsewhere the last digits differ.
+gradients.safetensors (every parameter, Hugging Face names, not clipped), expected.json and run.yaml. Sample i
+is tokens[i * seq : i * seq + seq + 1]. The loss is the mean next-token cross-entropy over all samples, fp32,
+eager attention. The same versions on the same processor type give the same files; elsewhere the last digits
+differ.
 """
 
 import json
@@ -32,7 +33,7 @@ MODELS = {
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 1e4},
     ),
-    # Untied, heads wider than hidden / heads, rotary frequencies of which some are scaled, some not.
+    # Untied, heads wider than hidden / heads, rotary frequencies, some of them scaled.
     "llama": transformers.LlamaConfig(
         **COMMON,
         num_hidden_layers=2,
@@ -89,7 +90,8 @@ MODELS = {
 
 
 def randomise(model, generator):
-    """No parameter may be zero or one by accident: norms around 1, biases around 0, matrices of fan-in width."""
+    """No parameter may be zero or one by accident: norms around 1, biases around 0, matrices scaled by
+    fan-in."""
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape, generator=generator)
         if parameter.dim() > 1:

@@ -1,13 +1,14 @@
-"""Makes the golden files of modules that predict further tokens: losses and gradients by PyTorch in double precision.
+"""Makes the golden files of multi-token prediction: losses and gradients by PyTorch in double precision.
 
     python make_mtp.py [FOLDER]        needs torch, safetensors, numpy
 
-Weights of the models and tokens are those that make_families.py wrote; the modules' are drawn here. Everything is written
-out: DeepSeek-V3 (arXiv:2412.19437 section 2.2, equations 21 to 25) with what Megatron-Core's MultiTokenPredictionLayer
-decides besides: embeddings stand first in the pair, hidden states are those behind a norm (the final norm's, a module's), a
-token behind the end of a sequence has no target. Without modules the loss must be the one that transformers gave
-make_families.py. FOLDER/mtp/<name> gets a checkpoint with DeepSeek-V3's names, run.yaml, gradients.safetensors and
-expected.json with the main loss, that of every module, and the main losses of STEPS steps of AdamW.
+Models, their weights and tokens are those of make_families.py; the MTP modules' weights are drawn here.
+Everything is written out: DeepSeek-V3 (arXiv:2412.19437 section 2.2, equations 21 to 25) with the choices of
+Megatron-Core's MultiTokenPredictionLayer. Embeddings come first in the pair, hidden states are those after a
+norm (the final norm's, a module's), and a token after the end of a sequence has no target. Without modules
+the loss must be the one that transformers gave make_families.py. FOLDER/mtp/<name> gets a checkpoint with
+DeepSeek-V3's names, run.yaml, gradients.safetensors and expected.json. The latter has the main loss, every
+module's loss, and the main losses of STEPS steps of AdamW.
 """
 
 import json
@@ -28,7 +29,7 @@ STEPS = 4
 
 CASES = {  # modules, scaling factor
     "qwen3": (2, 0.3),  # tied embeddings, a chain of two
-    "deepseek_v3": (1, 0.1),  # a mixture of experts with latent attention
+    "deepseek_v3": (1, 0.1),  # an MoE model with latent attention
 }
 
 
@@ -126,7 +127,7 @@ class Model:
         return x + (self.mlp if dense else self.experts)(p + "mlp.", y)
 
     def losses(self, ids):
-        """Of the model and of every module, of (SAMPLES, SEQ + 1) ids."""
+        """Losses of the model and of every module, from (SAMPLES, SEQ + 1) ids."""
         table = self.w["model.embed_tokens.weight"]
         out = table if self.config["tie_word_embeddings"] else self.w["lm_head.weight"]
         eps = self.config["rms_norm_eps"]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tiny checkpoints of Megatron-Core's torch_dist with torch.distributed.checkpoint, and the same in Hugging Face's layout.
+"""Writes tiny checkpoints of Megatron-Core's torch_dist, and the same weights in Hugging Face's layout.
 
-    python3 make_torch_dist.py [FOLDER]         # FOLDER/torch_dist; needs torch 2 and safetensors, about ten seconds
+    python3 make_torch_dist.py [FOLDER]         # FOLDER/torch_dist; needs torch 2 and safetensors, 10 s
 
-Names, leading axes and boxes are those of Megatron-Core's sharded_state_dict, written down here from its definition and from
-nothing of plumbline's: `llama` as two tensor ranks save it, layers along a leading axis; `mixtral` with experts along a second
-one; `qwen3_moe` with names of every layer's and expert's own (layers that are not alike, singleton_local_shards).
+torch.distributed.checkpoint writes them. Names, leading axes and boxes are those of Megatron-Core's
+sharded_state_dict, written down here from its definition, not from plumbline's code. `llama` is as two tensor
+ranks save it, with layers along a leading axis. `mixtral` has experts along a second one. `qwen3_moe` has a
+name for every layer and expert (layers that are not alike, singleton_local_shards).
 """
 import io
 import json
@@ -60,7 +61,8 @@ class Model:
         return self.hf[name]
 
     def put(self, name, tensor, axis=None, ranks=1, at=(), of=(), first=0, rows=None):
-        """The tensor at `at` of the leading axes, cut for `ranks` along `axis`; `first` and `rows`: its place in a longer one."""
+        """The tensor at `at` of the leading axes, cut for `ranks` along `axis`. `first`, `rows`: place in a
+        longer one."""
         whole = list(tensor.size())
         if rows is not None:
             whole[0] = rows

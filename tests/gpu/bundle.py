@@ -8,11 +8,11 @@ import subprocess
 import sys
 import tarfile
 
-SENT = 64 * 2**20  # the working tree and all that is carried with it
+SENT = 64 * 2**20  # the working tree and everything carried with it
 
 
 def tree_bytes(root):
-    """Of tracked files, and of untracked ones that git does not ignore."""
+    """Names of tracked files, and of untracked ones that git does not ignore."""
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True,
                             capture_output=True).stdout
     paths = {os.path.join(os.fsencode(root), name) for name in listed.split(b"\0") if name}

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Runs a command of an unpacked bundle in a root that has nothing but a shell, Python, the C library and CUDA's large
-# libraries where a PyTorch installation keeps them: no toolkit, no package, no driver. Needs root, or a user namespace.
-#   tests/gpu/empty_root.sh BUNDLE OUT COMMAND [ARGUMENT ...]     paths of COMMAND begin at /bundle, results go to OUT
+# Runs a command of an unpacked bundle in a root without toolkit, packages or driver. It has only a shell,
+# Python, the C library, and CUDA's large libraries where a PyTorch installation keeps them. Needs root, or a
+# user namespace.
+#   tests/gpu/empty_root.sh BUNDLE OUT COMMAND [ARGUMENT ...]
+# Paths of COMMAND begin at /bundle, results go to OUT.
 set -euo pipefail
 bundle=$(realpath "$1") out=$(realpath "$2")
 shift 2

@@ -29,8 +29,8 @@ def norm(values):
 
 
 def worst_difference(found, wanted):
-    """(L2 norm of the difference over that of what is wanted, name) of the worst tensor; infinite where one is missing, has another
-    size or is not finite."""
+    """(relative L2 norm of the difference, name) of the worst tensor. Infinite for a tensor that is missing,
+    has another size or is not finite."""
     worst = (0.0, "")
     for name in sorted(set(found) | set(wanted)):
         if name not in found or name not in wanted or len(found[name]) != len(wanted[name]):

@@ -1,10 +1,10 @@
-"""Where a host keeps CUDA's large libraries, which no bundle brings: cuBLASLt, cuDNN, NCCL, CUPTI and NVRTC.
+"""Finds a host's large CUDA libraries, which no bundle brings: cuBLASLt, cuDNN, NCCL, CUPTI and NVRTC.
 
-    python3 libraries.py FOLDER [--root /]    links what is found into FOLDER, prints a line per library
+    python3 libraries.py FOLDER [--root /]    links the libraries into FOLDER, prints a line per library
 
-slot.py starts programs with FOLDER in LD_LIBRARY_PATH, where they also find what they load by name (cuDNN loads its own
-parts and NVRTC). Ends with 1 when a library that the programs
-are linked with is missing.
+slot.py starts programs with FOLDER in LD_LIBRARY_PATH. They also find the libraries that they load by name
+there (cuDNN loads its own parts and NVRTC). Ends with 1 when a library that the programs are linked with is
+missing.
 """
 import argparse
 import glob
@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 
-# Library, the files that must lie next to each other, and whether programs do not start without it.
+# Library, the files that must lie next to each other, and true if programs do not start without it.
 LIBRARIES = (
     ("libcublasLt.so.13", (), True),
     ("libnccl.so.2", (), True),
@@ -24,7 +24,8 @@ LIBRARIES = (
 
 
 def python_folders(root):
-    """The folders nvidia/*/lib of every Python installation: of those that run here, then of those that lie there."""
+    """The folders nvidia/*/lib of every Python installation: first of those that run here, then of those on
+    disk."""
     found = []
     script = "import site, sys; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()] + sys.path))"
     if root == "/":

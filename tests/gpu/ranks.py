@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Several ranks on one GPU through NCCL, against a single rank, and training steps with dropout and of mixtures against the
-CPU.
+"""Several ranks on one GPU through NCCL against a single rank; steps with dropout and MoE against the CPU.
 
     tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short] [--jobs N]
 
---short: nine splits over two ranks, the most telling first, two of them in bf16 too, sums of attention in any order, the watchdog
-and a look at the device's memory, for a slot of minutes. --jobs: splits at once (1); one that fails beside others runs again by
-itself.
+--short, for a slot of minutes: nine splits over two ranks, the most telling first, two of them in bf16 too.
+Also sums of attention in any order, the watchdog, and a look at the device's memory. --jobs: splits at once
+(1); one that fails beside others runs again by itself.
 
-Every split of the work gives the loss (to 1e-4) and, tensor by tensor, the gradients (to 1e-3) that a CPU has in fp32, after two
-updates; in bf16 the loss of a single rank to 3e-2; with deterministic_mode twice the same
-bits; with linear layers in FP8 that of a single rank in bf16 (to 5e-2), twice the same bits, on a GPU that has FP8; without
-deterministic_mode the loss is that with it, to 3e-2; a rank that
-stops is named within the watchdog's time; a rank over its memory budget says so. Ends with 1 when one does not. What hangs is
-ended; the other checks run all the same.
+Every split gives the loss (to 1e-4) and, tensor by tensor, the gradients (to 1e-3) that a CPU has in fp32,
+after two updates. In bf16 it gives the loss of a single rank to 3e-2. With deterministic_mode it gives twice
+the same bits; without, the loss with it to 3e-2. With linear layers in FP8, on a GPU that has FP8, it gives
+the loss of a single rank in bf16 (to 5e-2), twice the same bits. A rank that stops is named within the
+watchdog's time. A rank over its memory budget says so. Ends with 1 when a check fails. Hanging ranks are
+ended; the other checks still run.
 """
 import argparse
 import concurrent.futures
@@ -28,7 +27,7 @@ import time
 
 import gradients
 
-# The watchdog names what hangs before the run is ended for its time.
+# The watchdog names the hanging operation before the run's time limit ends it.
 WATCHDOG_S = 60
 LIMIT_S = 150
 JOBS = 1  # splits at once with --short
@@ -59,7 +58,7 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (2, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
 ]
 
-# Two ranks each: what NCCL documents for one GPU.
+# Two ranks each: NCCL's documented limit for one GPU.
 SHORT_SPLITS = [
     (2, 1, 1, {}), (1, 1, 2, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (2, 1, 1, {"sequence_parallel": "true"}),
     (1, 1, 2, {"zero_stage": "3"}), (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
@@ -93,7 +92,7 @@ MIXTURE_SPLITS = [
     (1, 1, 2, {"expert_model_parallel_size": "2", "overlap_moe_expert_parallel_comm": "true"}),
 ]
 SHARED_EXPERT_SPLITS = [(1, 1, 2, {"expert_model_parallel_size": "2", "moe_shared_expert_overlap": "true"})]
-# Of mixtral, in bf16 on both backends: routing follows what is rounded.
+# mixtral, in bf16 on both backends: routing depends on rounded values.
 FP8_MIXTURE_SPLITS = [
     (1, 1, 1, {"fp8_recipe": "delayed"}), (1, 1, 1, {"fp8_recipe": "tensorwise", "pipeline_schedule": "zb-h1"}),
     (2, 1, 1, {"fp8_recipe": "delayed", "sequence_parallel": "true"}),
@@ -124,8 +123,8 @@ def settings_of(tensor, pipeline, data, more, precision):
 
 
 def finished(line, environment):
-    """The exit code, standard output and standard error of a command; None for the code of one that took LIMIT_S: all of its
-    processes are ended."""
+    """Exit code, standard output and standard error of a command. The code is None for one that took LIMIT_S;
+    all of its processes are ended."""
     with subprocess.Popen(line, env={"PLUMBLINE_NCCL_TIMEOUT": str(WATCHDOG_S), **environment}, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
         try:
@@ -203,7 +202,8 @@ def check_same_bits(plumbline, config, name, settings, loss):
 
 
 def at_once(jobs, checks):
-    """The failures of all checks, `jobs` of them at a time. What fails beside others, short of hanging, runs again by itself."""
+    """Failures of all checks, `jobs` of them at a time. A check that fails beside others, but does not hang,
+    runs again alone."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         ends = [(check, pool.submit(check)) for check in checks]
         found = [(check, end.result()) for check, end in ends]
@@ -291,10 +291,11 @@ def check_fp8(plumbline, config, out):
 
 
 def check_dropout(plumbline, config, out):
-    """The same draws on every backend and in every split: the loss of a CPU in the last step, which the gradients of
-    those before decide, too."""
+    """Every backend and split draws the same numbers. Compares the loss of a CPU in the last step, which
+    depends on the gradients of the earlier ones, too."""
     failures = []
-    # Other draws change this loss by 1e-4 and more, which fp32 tells; in bf16 cuda_operators_test does, entry by entry.
+    # Other draws change this loss by 1e-4 and more, visible in fp32; in bf16 cuda_operators_test checks entry
+    # by entry.
     for precision, tolerance in (("fp32", 1e-5), ("bf16", 3e-2)):
         settings = {**settings_of(1, 1, 1, {}, precision), **DROPOUT}
         record, problem = run(plumbline, config, {**settings, "backend": "cpu"})
@@ -327,7 +328,7 @@ def check_mixtures(plumbline, config, out):
             name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
             settings = settings_of(tensor, pipeline, data, more, "fp32")
             alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in value or "loss" in key}
-            if "micro_batch_size" in more:  # the global batch is balanced: as many sequences at a time
+            if "micro_batch_size" in more:  # the global batch is balanced: equally many sequences at a time
                 alone["micro_batch_size"] = str(data * int(more["micro_batch_size"]))
             reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})
             record, other = run(plumbline, path, settings) if reference else (None, problem)
@@ -336,7 +337,8 @@ def check_mixtures(plumbline, config, out):
                 continue
             loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
             out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
-            if not abs(loss - wanted) <= 1e-3 * abs(wanted):  # a logit that is rounded otherwise may choose another expert
+            # a logit rounded otherwise may choose another expert
+            if not abs(loss - wanted) <= 1e-3 * abs(wanted):
                 failures.append(f"{name}: loss {loss}, a CPU has {wanted}")
     return failures
 
@@ -386,7 +388,7 @@ def check_watchdog(plumbline, config, out):
     mark = f"PLUMBLINE_TEST_MARK={os.getpid()}"
     # The time bounds the making of communicators, too.
     environment = {**os.environ, "PLUMBLINE_NCCL_TIMEOUT": "20", "PLUMBLINE_TEST_MARK": str(os.getpid())}
-    # Tensor parallelism: nearly all of a step stands between two collectives.
+    # Tensor parallelism: nearly all of a step lies between two collectives.
     settings = {**settings_of(2, 1, 1, {}, "fp32"), "steps": 100000}
     with subprocess.Popen(command(plumbline, config, settings), env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -419,7 +421,7 @@ def check_watchdog(plumbline, config, out):
 
 
 def check_device_memory(plumbline, config, out, splits=((1, 1, 1), (2, 1, 1), (1, 2, 1))):
-    """What the ranks say they take, against what the device says all processes take."""
+    """Memory that the ranks report, against the device's reading for all processes."""
     profile = os.path.join(os.path.dirname(out.name) or ".", "profile.json")
     failures = []
     for tensor, pipeline, data in splits:
@@ -505,7 +507,7 @@ def main():
         for check in SHORT if options.short else FULL:
             try:
                 failures += check(plumbline, config, out)
-            except Exception as error:  # the others say what they find all the same
+            except Exception as error:  # the other ranks still report their findings
                 failures.append(f"{check.__name__}: {type(error).__name__}: {error}")
     for failure in failures:
         print(failure)

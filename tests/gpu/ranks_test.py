@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The checks of splits without a GPU: the program itself on backend cpu passes them; a learning rate of 0, a missing reduction, a
-swapped gradient and a rank that hangs do not.
+"""The checks of splits without a GPU. The program itself on backend cpu passes them. A learning rate of 0, a
+missing reduction, a swapped gradient and a rank that hangs do not.
 
     ranks_test.py PLUMBLINE     run by CTest
 """

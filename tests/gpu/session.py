@@ -1,8 +1,10 @@
-"""A slot that outlives the call that starts it: calls only wait, and fetch what there is by then.
+"""A slot that outlives the call that starts it: calls only wait, and fetch the results there are by then.
 
-    session.py start OUT COMMAND [ARGUMENT ...]   runs the command in a session of its own; its words go to OUT/session.log
-    session.py wait OUT SECONDS [FOLDER]          prints what is said meanwhile, until the command ends or the time has passed,
-                                                  and packs OUT into FOLDER/results.tar.gz, in pieces where it is large
+    session.py start OUT COMMAND [ARGUMENT ...]   runs the command in a session of its own, its output in
+                                                  OUT/session.log
+    session.py wait OUT SECONDS [FOLDER]          prints new output until the command ends or the time has
+                                                  passed; packs OUT into FOLDER/results.tar.gz, large
+                                                  ones in pieces
 
 `wait` ends with the command's code, or with 3 while it runs.
 """

@@ -3,11 +3,11 @@
 
     slot.py PROGRAMS OUT --part 1 [--part 2] [--seconds S] [--dry-run]
 
-PROGRAMS holds `plumbline` and `bin/`. A part writes OUT/partN.jsonl (a line per result and per end of a step),
-OUT/partN.log (what else was said) and little more. A step that takes longer than its limit is ended, a part that has used
-its budget leaves the rest out and says so; --seconds bounds all parts together. With --dry-run, on a machine without a GPU, everything that comes before the
-first kernel runs, and the estimated time of each part is printed; ends with 1 where one does not fit. Ends with 1, too,
-when a step fails.
+PROGRAMS holds `plumbline` and `bin/`. A part writes OUT/partN.jsonl (a line per result and per end of a
+step), OUT/partN.log (other output) and little more. A step that takes longer than its limit is ended. A part
+that has used its budget leaves the rest out and says so; --seconds bounds all parts together. --dry-run, on a
+machine without a GPU, runs everything before the first kernel and prints the estimated time of each part.
+Ends with 1 if a part does not fit, or a step fails.
 """
 import argparse
 import concurrent.futures
@@ -81,7 +81,7 @@ def words_of(step, names):
 
 
 def environment_of(step, names):
-    """Programs of a bundle are started without its wrapper: they find their libraries and those of the host."""
+    """Programs of a bundle start without its wrapper: they find their libraries and those of the host."""
     folders = [f"{os.path.dirname(names['plumbline'])}/{name}" for name in ("lib", "host")]
     searched = [folder for folder in folders if os.path.isdir(folder)] + [os.environ.get("LD_LIBRARY_PATH", "")]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, searched)), "PLUMBLINE_SLOT": str(os.getpid()),
@@ -89,8 +89,8 @@ def environment_of(step, names):
 
 
 def run_step(step, names, results, limit):
-    """Exit code (None: ended for its time), seconds, and what it said outside of results. Of several processes: the first code that
-    is not 0, and what all said."""
+    """Exit code (None: timed out), seconds, and the output besides results. For several processes: the first
+    code that is not 0, and the output of all."""
     def run(share):
         return run_process(step, names, results, limit, share)
 
@@ -195,7 +195,7 @@ def run_steps(part, options, results):
 
 
 def dry_step(step, names, results):
-    """What is wrong with the step before its first kernel, or ""."""
+    """Fault of the step before its first kernel, or ""."""
     if words_of(step, names)[0] == "compute-sanitizer" or step.needs:
         return ""
     code, _, said = run_step(step, names, results, step.limit)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The driver of a GPU slot without a GPU: what it writes when steps fail, hang or are killed, where libraries are found, whether
-every part's own estimates fit its budget, a slot that outlives its call, and how large what is sent may be.
+"""The driver of a GPU slot without a GPU. Checks its output when steps fail, hang or are killed, where
+libraries are found, and that every part's estimates fit its budget. Also a slot that outlives its call, and
+the size of the upload.
 
     slot_test.py            run by CTest
 """
@@ -129,7 +130,7 @@ slot.main()
             for step in listed:
                 self.assertLess(step.fixed, step.limit, step.name)
         self.assertLessEqual(sum(steps.BUDGET[part] for part in (1, 2, 3)), 22 * 60)
-        # What is lent for a quarter of an hour starts for two to three minutes.
+        # A machine lent for a quarter of an hour takes two to three minutes to start.
         self.assertLessEqual(steps.BUDGET[1] + steps.BUDGET[2], 12 * 60)
 
 
@@ -228,7 +229,7 @@ class LibrariesTest(unittest.TestCase):
             self.TORCH + "cudnn/lib/libcudnn_graph.so.9"])
         self.assertNotIn(None, found.values())
         self.assertEqual(found["libnccl.so.2"], self.TORCH + "nccl/lib/libnccl.so.2")
-        # What libraries load by name lies beside them.
+        # Libraries that others load by name lie beside them.
         self.assertIn("libcudnn_graph.so.9", links)
         self.assertIn("libnvrtc-builtins.so.13.0", links)
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Runs parts of a GPU slot from an unpacked bundle, wherever it lies:
 #   gpu-bundle/gpu-slot --part 1 --out FOLDER [--seconds S] [--dry-run]
-#   gpu-bundle/gpu-slot --start --out FOLDER [...]                 the same in a session of its own, which outlives the call
-#   gpu-bundle/gpu-slot --wait SECONDS --out FOLDER [--to OTHER]   waits for that; packs FOLDER into OTHER/results.tar.gz
-# Names where CUDA's libraries were found on this host, and needs nothing else of it but Python and the C library.
+#   gpu-bundle/gpu-slot --start --out FOLDER [...]                the same in a session that outlives the call
+#   gpu-bundle/gpu-slot --wait SECONDS --out FOLDER [--to OTHER]  waits for it; packs FOLDER into
+#                                                                 OTHER/results.tar.gz
+# Prints where CUDA's libraries were found on this host; otherwise it needs only Python and the C library.
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
 out=gpu-results
 arguments=

@@ -1,13 +1,13 @@
-"""What the parts of a GPU slot do, step by step, and how long each may take. The most valuable comes first: a card is lent for a
-quarter of an hour at times, which holds parts 1 and 2 and the start of the machine.
+"""The steps of each part of a GPU slot, with their time limits. The most valuable come first: a card is
+sometimes lent for a quarter of an hour, which holds parts 1 and 2 and the start of the machine.
 
-A step's seconds are an estimate, since none of them has been run on a GPU: a fixed part (start of the processes, context,
-first products timed, 0.8 s for each plan that cuDNN compiles) and, for training, the predicted time of its steps. `limit` ends
-a step that takes longer; a part ends with its budget.
+A step's seconds are an estimate, since none of them has been run on a GPU. It has a fixed part (start of the
+processes, context, first products timed, 0.8 s for each plan that cuDNN compiles). For training it adds the
+predicted time of the steps. `limit` ends a step that takes longer; a part ends with its budget.
 """
 import dataclasses
 
-BUDGET = {1: 5 * 60, 2: 6 * 60, 3: 9 * 60, 4: 34 * 60}  # seconds; the first three share one slot of half an hour
+BUDGET = {1: 5 * 60, 2: 6 * 60, 3: 9 * 60, 4: 34 * 60}  # seconds; the first three share half an hour
 
 GPT2 = {"model_type": "gpt2", "n_positions": 1024, "vocab_size": 50257, "layer_norm_epsilon": 1e-5,
         "activation_function": "gelu_new"}
@@ -19,7 +19,8 @@ MODELS = {
                  "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
                  "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 5e5,
                  "tie_word_embeddings": True},
-    # Two mixtures of 16 experts that fit one card: Mixtral's layers, and DeepSeek-V3's with latent attention.
+    # Two MoE models of 16 experts that fit one card: Mixtral's layers, and DeepSeek-V3's with latent
+    # attention.
     "mixtral-1b": {"model_type": "mixtral", "hidden_size": 1024, "intermediate_size": 1792, "num_hidden_layers": 12,
                    "num_attention_heads": 16, "num_key_value_heads": 4, "vocab_size": 32000,
                    "max_position_embeddings": 4096, "rms_norm_eps": 1e-5, "rope_theta": 1e6, "num_local_experts": 16,
@@ -47,7 +48,7 @@ class Step:
     limit: float  # seconds
     config: dict = None  # of a training run; its steps are added to the estimate
     environment: dict = dataclasses.field(default_factory=dict)
-    # What it says, or its exit code, where there is no GPU: everything before the first kernel was there then.
+    # Its message, or its exit code, without a GPU: everything before the first kernel was there then.
     without_gpu: str = "no CUDA device|no usable GPU|found cuda, but"
     needs: str = ""  # a file of an earlier step; without it the step is left out
     processes: int = 1  # at once, each with its share of a test program's tests
@@ -76,22 +77,22 @@ GPT2_1558M = training("gpt2 1558M", "gpt2-1558m", 35, 100, sequences=8)
 LLAMA = training("llama 1B", "llama-1b", 30, 90, sequences=2, seq=4096)
 PART1 = [
     Step("doctor", ["{plumbline}", "doctor", "--json"], 5, 30, without_gpu=""),
-    # Whether ranks start here at all, before any of them is on a GPU.
+    # Checks that ranks start here at all, before any of them is on a GPU.
     Step("two processes", ["{plumbline}", "run", "{config}", "--json"], 3, 40,
          {"model": MODELS["tiny"], "backend": "cpu", "hardware": HARDWARE, "seq_length": 64, "micro_batch_size": 1,
           "global_batch_size": 2, "tensor_model_parallel_size": 2, "steps": 1, "warmup_steps": 1, "timeout_s": 30},
          without_gpu=""),
-    # What no machine without a card can say: which products and attention the libraries have, 3 plans of cuDNN.
+    # Facts that need a card: products and attention that the libraries have, 3 plans of cuDNN.
     Step("card", ["{bin}/micro_cuda_facts"], 15, 60),
-    # Every operator against double arithmetic on the CPU, once, the shapes of whole layers left to part 4. 144 plans of cuDNN,
-    # which the processes share out as they do the double arithmetic.
+    # Every operator against double arithmetic on the CPU, once; the shapes of whole layers are left to part
+    # 4. The processes share 144 plans of cuDNN and the double arithmetic.
     Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 50, 100, processes=6),
     # 17 runs of about 16 s, three at once, each then half as long again; the watchdog's 35 s.
     Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short", "--jobs", "3"], 190, 215),
 ]
 PART2 = [
-    # Weight gradients with and without that of the bias, sums and norms in one operator and in two, among them: 130 times of
-    # 0.2 s, and 34 products, whose algorithms are chosen by time.
+    # Among them weight gradients with and without the bias's, sums and norms in one operator and in two. 130
+    # times of 0.2 s, and 34 products, whose algorithms are chosen by time.
     Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 50, 80),
     # 28 plans of cuDNN, 42 times.
     Step("attention rates", ["{bin}/micro_cuda_attention"], 50, 90),
@@ -111,10 +112,10 @@ PART3 = [
     training("mixture", "mixtral-1b", 30, 80, sequences=4, seq=2048),
     training("mixture with latent attention", "deepseek-1b", 30, 80, sequences=2, seq=1024),
     training("gpt2 124M trace", "gpt2-124m", 30, 80, trace=True),
-    # Attention's backward with the same bits every time: against part 2's, of which this is the one difference.
+    # Deterministic attention backward; otherwise as in part 2.
     training("llama 1B deterministic", "llama-1b", 30, 90, sequences=2, seq=4096, more={"deterministic_mode": True}),
 ]
-# Predictions of what has been measured, from that calibration.
+# Predictions of the measured steps, from that calibration.
 PART3 += [
     Step(f"predict {step.name}", ["{plumbline}", "predict", "{config}", "--hardware", "{out}/profile.json", "--json"], 1,
          15, {**step.config, "steps": 0, "warmup_steps": 0}, without_gpu="", needs="{out}/profile.json")

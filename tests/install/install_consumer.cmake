@@ -24,7 +24,7 @@ if(NOT installed STREQUAL built)
   message(FATAL_ERROR "installed is ${installed}, built ${built}")
 endif()
 
-# The program that cmake/README.md shows is the one that is compiled here.
+# The program in cmake/README.md is the one that is compiled here.
 file(READ ${SOURCE}/cmake/README.md page)
 file(READ ${SOURCE}/tests/install/consumer/consumer.cpp consumer)
 string(FIND "${page}" "```cpp\n" begin)

@@ -97,7 +97,7 @@ void check(const Case& c, DType type, std::int64_t gap) {
   expect_rounded(a.out.read(), out, bound, what + " out");
   for (std::int64_t i = 0; i < lse.rows; ++i) {
     for (std::int64_t j = 0; j < lse.cols; ++j) {
-      // Of the scores before anything is dropped.
+      // The log-sum-exp is that of the scores before dropout.
       ASSERT_LE(std::fabs(a.lse.read()(i, j) - lse(i, j)), score + sums * (1 + std::fabs(lse(i, j))))
           << what << " lse";
     }
@@ -186,7 +186,7 @@ TEST(AttentionDropout, SameBitsEveryTime) {
   EXPECT_EQ(results[2], a.dqkv.bytes());
 }
 
-/// Whoever has some of the heads, or some of the sequences, drops what the one who has all would drop there.
+/// A rank with some of the heads, or some of the sequences, drops the same elements as one with all of them.
 TEST(AttentionDropout, RanksThatShareTheWorkDropTheSame) {
   AttentionShape s{2, 70, 4, 2, 16};
   s.dropout = random_dropout(0.3);

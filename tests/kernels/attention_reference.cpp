@@ -31,7 +31,7 @@ std::size_t AttentionReference::first_seen(std::int64_t i) const {
 
 namespace {
 
-/// As the authors' code has it: the slopes of the power of two below, then every other one of twice that model.
+/// As in the authors' code: the slopes of the power of two below, then every other one of twice that model.
 std::vector<double> slopes_of(std::int64_t heads) {
   std::int64_t power = 1;
   while (2 * power <= heads) power *= 2;
@@ -135,7 +135,7 @@ AttentionGradients AttentionReference::backward(const Dense& dout) const {
     const std::vector<double> w = weights(sequence, head, i);
     const std::int64_t t = sequence * s_.seq + i;
     const std::int64_t col = head * s_.head_dim;
-    // What every probability's gradient is compared with, Σ dout·out = Σ p·dp.
+    // Reference for every probability's gradient, Σ dout·out = Σ p·dp.
     double mean = 0;
     double mean_terms = 0;
     for (std::int64_t c = 0; c < s_.head_dim; ++c) {

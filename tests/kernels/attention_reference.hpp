@@ -1,5 +1,5 @@
-// Causal grouped-query attention in double, the whole score matrix kept, with and without windows, ALiBi and dropout, and how
-// large the terms of its sums are: what rounding errors are measured by.
+// Causal grouped-query attention in double, the whole score matrix kept, with and without windows, ALiBi and
+// dropout. The sizes of the terms of its sums are the measure of rounding errors.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace plumbline::test {
 
-/// A result, and for every entry the sum of the sizes of what is added up for it.
+/// A result, and for every entry the sum of its terms' sizes.
 struct Summed {
   Dense values;
   Dense terms;
@@ -44,7 +44,7 @@ class AttentionReference {
   /// mask/(1 - probability) of a row.
   std::vector<double> weights(std::int64_t sequence, std::int64_t head, std::int64_t i) const;
   Summed nothing_summed(const Dense& like) const;
-  /// ALiBi: what the score of a key `distance` back loses.
+  /// ALiBi: amount subtracted from the score of a key `distance` back.
   double past(std::int64_t head, std::int64_t distance) const;
   std::int64_t kv_col(std::int64_t head) const { return head / (s_.heads / s_.kv_heads) * s_.head_dim; }
   void each_row(const std::function<void(std::int64_t, std::int64_t, std::int64_t)>& f) const;

@@ -42,7 +42,7 @@ void check(const Case& c, DType type, std::int64_t gap) {
   const Guarded lse(s.batch * s.heads, s.seq, DType::fp32, 3);
   operators().attention_forward(s, q, k, v, out, lse, scratch);
   expect_close(out, expected_out, 2 * tolerance(type), what + " out");
-  // A logarithm of exponentials is off by what its scores are, which may cancel.
+  // A logarithm of exponentials is off by the error of its scores, which may cancel.
   const double score_terms = 1 + reference.largest_score_terms();
   expect_close(lse, expected_lse, tolerance(DType::fp32), what + " lse",
                dense(s.batch * s.heads, s.seq, [&](auto, auto) { return score_terms; }));
@@ -62,7 +62,7 @@ void check(const Case& c, DType type, std::int64_t gap) {
     return dense(tokens, sums.terms.cols, [&](auto i, auto j) { return rounding * sums.terms(i, j); });
   };
   const double bound = tolerance(type);
-  // With one position the softmax is constant and its gradients are zero: bound what is left by the inputs.
+  // With one position the softmax is constant and its gradients are zero: bound the rest by the inputs.
   if (s.seq > 1) {
     expect_close(slice(found, 0, q_cols), expected.dq.values, bound, what + " dq", terms(expected.dq));
     expect_close(slice(found, q_cols, kv_cols), expected.dk.values, bound, what + " dk", terms(expected.dk));
@@ -125,8 +125,8 @@ TEST(Attention, ForwardAndBackward) {
   }
 }
 
-/// W's meaning, whatever the reference says: the query at position i depends on keys and values at positions j
-/// with i - W < j <= i, and on no others.
+/// Definition of W, independent of the reference: the query at position i depends on keys and values at
+/// positions j with i - W < j <= i, and on no others.
 TEST(Attention, WindowsHoldTheKeysTheyShould) {
   constexpr std::int64_t kSeq = 150;
   for (const DType type : element_types()) {
@@ -155,7 +155,8 @@ TEST(Attention, WindowsHoldTheKeysTheyShould) {
   }
 }
 
-/// A prefix's meaning, likewise: the query at position i depends on the keys j <= i and on those before the prefix's end.
+/// Definition of a prefix, likewise: the query at position i depends on the keys j <= i and on those before
+/// the prefix's end.
 TEST(Attention, PrefixesAreSeenByAll) {
   constexpr std::int64_t kSeq = 150;
   for (const DType type : element_types()) {

@@ -1,4 +1,5 @@
-// Attention of a part of a sequence's queries against the keys in front of them: rows of attention over the whole sequence.
+// Attention of a part of a sequence's queries against the keys in front of them: rows of attention over the
+// whole sequence.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ TEST(ChunkedAttention, IsRowsOfTheWhole) {
       EXPECT_TRUE(small.intact() && part.intact());
       first = end;
     }
-    // 16-bit types round what is stored, and the gradients of keys once for each of the four parts.
+    // 16-bit types round stored results, and the gradients of keys once for each of the four parts.
     const double rounding = type == DType::fp32 ? 1 : 5e3;
     EXPECT_LE(largest_difference(expected.out.read(), found.out.read()), 2e-6 * rounding);
     EXPECT_LE(largest_difference(expected.lse.read(), found.lse.read()), 2e-5);
@@ -101,7 +102,7 @@ TEST(ChunkedAttention, IsRowsOfTheWhole) {
   }
 }
 
-/// Keys of a sequence in parts, results put together; the gradients of the parts from the whole's log-sum-exp.
+/// Keys of a sequence in parts, with merged results; the gradients of the parts from the whole's log-sum-exp.
 TEST(ChunkedAttention, PartsOfTheKeysArePutTogether) {
   constexpr std::int64_t kSeq = 150;  // queries, at 150 to 299
   constexpr std::int64_t kKeys[][2] = {

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kTokens = 7;
 constexpr std::int64_t kIgnored = 2;  // the token without a target
 
-/// Columns of one shard, padded at the end with what must not be looked at.
+/// Columns of one shard, padded at the end with values that must not be read.
 struct Shard {
   std::int64_t first;
   std::int64_t valid;
@@ -43,7 +43,7 @@ std::vector<Shard> shards_of(const Dense& student, const Dense& teacher, std::in
 /// Row `t` of softmax(x / temperature).
 struct Probabilities {
   std::vector<double> values;
-  std::vector<double> exponents;  // what their logarithms are made of: the distance to the top and log Σ
+  std::vector<double> exponents;  // parts of their logarithms: the distance to the top and log Σ
 };
 
 Probabilities softmax(const Dense& x, std::int64_t t, double temperature) {
@@ -65,12 +65,11 @@ struct Expected {
   double loss = 0;
   double loss_terms = 0;  // as below
   Dense gradient;
-  Dense terms;  // the size of what rounding to fp32 may change in the gradient
+  Dense terms;  // largest change of the gradient by rounding to fp32
 };
 
 /// A logarithm of a probability is off by as many roundings as its exponent is large, and so is the
-/// probability in the unit of itself. The divergence is a sum of such errors, and each is multiplied by what
-/// it meets.
+/// probability relative to itself. The divergence is a sum of such errors, each multiplied by its factor.
 Expected reference(const Dense& student, const Dense& teacher, const Dense& targets, const Distillation& loss,
                    double scale) {
   const Dense empty(kTokens, student.cols);
@@ -110,7 +109,7 @@ Expected reference(const Dense& student, const Dense& teacher, const Dense& targ
   return result;
 }
 
-/// What the all-reduces between the steps do.
+/// Statistics after the all-reduces between the steps.
 struct Statistics {
   Guarded row_max{2, kTokens, DType::fp32};
   Guarded sums{4, kTokens, DType::fp32};

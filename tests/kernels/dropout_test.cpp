@@ -1,4 +1,4 @@
-// Dropout of the hidden state: what is dropped, bit for bit, and the sums with it against double arithmetic.
+// Dropout of the hidden state: dropped elements, bit for bit, and the sums with it against double arithmetic.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -82,8 +82,8 @@ TEST(Dropout, ThresholdIsExact) {
 }
 
 TEST(Dropout, RateIsTheProbability) {
-  // The same numbers in every run, so that nothing here happens by chance; five standard deviations of a
-  // binomial distribution is what numbers that mean nothing to each other stay within.
+  // The same numbers in every run, so that nothing here happens by chance; independent numbers stay within
+  // five standard deviations of a binomial distribution.
   for (const double probability : {0.1, 0.5, 0.9}) {
     const Guarded mask(64, 1024, DType::uint8);
     operators().dropout_mask({probability, 1234, 1, 4, 0}, mask);

@@ -20,7 +20,7 @@ Matrix nowhere(std::int64_t rows, std::int64_t cols, DType type = DType::bf16) {
   return {reinterpret_cast<void*>(4096), rows, cols, type};  // NOLINT: never dereferenced
 }
 
-/// Operators that write down what they were asked, each call costing a second on a clock that flies.
+/// Operators that record their requests, each call costing a second on a clock without real time.
 struct Recorder {
   std::vector<EmulatedCall> calls;
   EmulatedClock clock{1e-9};

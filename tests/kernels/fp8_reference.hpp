@@ -8,7 +8,7 @@
 
 namespace plumbline::test {
 
-/// The number that a code stands for.
+/// The value of a code.
 double fp8_value(DType type, std::uint8_t code);
 /// The code whose finite value is nearest, of two the even one; 0x7F for NaN.
 std::uint8_t fp8_code(DType type, double value);

@@ -56,8 +56,8 @@ void expect_codes(const Guarded& y, const Dense& x, float scale, const std::stri
   EXPECT_TRUE(y.intact()) << what << ": guard bytes were overwritten";
 }
 
-/// Every finite number of the type, what lies halfway between two, the fp32 numbers next to that, and what is
-/// too large, too small or no number.
+/// Every finite number of the type, midpoints of neighbours, the fp32 numbers next to those, and numbers that
+/// are too large, too small or NaN.
 std::vector<double> corner_cases(DType type) {
   const double largest = largest_finite(type);
   const double smallest = fp8_value(type, 1);

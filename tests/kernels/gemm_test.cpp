@@ -67,7 +67,8 @@ TEST(Gemm, EveryLayoutTypeAndMode) {
   }
 }
 
-/// dW += dyᵀ·x and db += column sums of dy, twice: backends may do every other call, or the first, another way.
+/// dW += dyᵀ·x and db += column sums of dy, twice: backends may do every other call, or the first,
+/// differently.
 void check_bias_gradient(std::int64_t tokens, std::int64_t out, std::int64_t in, DType type, DType c_type,
                          DType bias_type, std::int64_t gap) {
   const Guarded dy = random_matrix(tokens, out, type, gap);

@@ -1,4 +1,4 @@
-// What latent attention asks of operators: heads of two parts, and values of another width than queries and keys.
+// Operators of latent attention: heads of two parts, and values of another width than queries and keys.
 #include <cmath>
 #include <cstring>
 
@@ -79,13 +79,14 @@ struct Attended {
   Guarded out, dq, dk, dv;
 };
 
-/// Every head of `from` elements of x as the first of `to` elements, times `factor`; what is beyond is 0 or cut off.
+/// Every head of `from` elements of x as the first of `to` elements, times `factor`; the rest is 0 or cut
+/// off.
 Dense resized(const Dense& x, std::int64_t from, std::int64_t to, double factor = 1) {
   return dense(x.rows, x.cols / from * to,
                [&](auto i, auto j) { return j % to < from ? factor * x(i, j / to * from + j % to) : 0.0; });
 }
 
-/// Attention of heads that are as wide as the wider of both, the others filled up with zeros, computes the same.
+/// Attention of heads as wide as the wider of both, the others padded with zeros, computes the same.
 TEST(Latent, ValuesMayBeNarrowerOrWiderThanKeys) {
   struct Widths {
     std::int64_t head, values;

@@ -1,5 +1,5 @@
-// An output layer whose rows are divided by their lengths: logits, and the gradient towards its weights, put together from
-// the operators as a training step does, and from slices of rows as ZeRO has them.
+// An output layer whose rows are divided by their lengths: logits, and the gradient towards its weights,
+// composed of the operators as in a training step, and from slices of rows as ZeRO has them.
 #include <cmath>
 
 #include "core/base/error.hpp"
@@ -45,7 +45,8 @@ TEST(NormedRows, ZerosStay) {
   for (const double value : x.read().values) EXPECT_EQ(value, 0);
 }
 
-/// The gradient of f(w) = sum of c·w/|w| is (c - w(c·w)/|w|²)/|w|; the operators leave the part in brackets.
+/// The gradient of f(w) = sum of c·w/|w| is (c - w(c·w)/|w|²)/|w|; the operators leave the part in
+/// brackets.
 TEST(NormedRows, GradientLosesItsPartAlongTheRow) {
   for (const Storage& storage : storages()) {
     for (const DType gradient : {DType::fp32, storage.type}) {

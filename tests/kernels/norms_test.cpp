@@ -187,7 +187,7 @@ void check_of_a_sum(std::int64_t rows, std::int64_t h, const Storage& storage, b
     operators().add_rmsnorm_forward(sum, w, y, rstd, kEpsilon);
   }
   expect_close(a, expected, tolerance(type), what + " sum", terms);
-  // What is normed is the sum as it was stored: the norm's own operator finds the same later.
+  // The norm reads the sum as it was stored: the norm's own operator gives the same later.
   const Dense stored = a.read();
   expect_close(y, normalise(stored, w.read(), centered ? shift.read() : Dense(1, h), centered),
                tolerance(type), what + " y");

@@ -54,7 +54,7 @@ std::uint16_t to_fp16(double value) {
   const double size = std::fabs(value);
   if (size >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
   const int exponent = size < std::ldexp(1, -14) ? -14 : std::ilogb(size);
-  // 1024 at the bottom of a normal binade, 2048 at its top, which carries into the exponent as it should.
+  // 1024 at the bottom of a normal binade, 2048 at its top, which correctly carries into the exponent.
   const int steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
   const int bits = exponent == -14 ? steps : (exponent + 14) * 1024 + steps;
   return static_cast<std::uint16_t>(sign | bits);

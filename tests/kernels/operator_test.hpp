@@ -1,4 +1,4 @@
-// What the operator tests share: matrices between guard bytes, dense double references, random numbers whose
+// Helpers of the operator tests: matrices between guard bytes, dense double references, random numbers whose
 // seed is printed, and the distance between the two.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace plumbline::test {
 
-/// A dense matrix of doubles: what a reference computes with.
+/// A dense matrix of doubles: the arithmetic of references.
 struct Dense {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
@@ -40,7 +40,7 @@ class Guarded {
   Guarded(std::int64_t rows, std::int64_t cols, DType type, std::int64_t gap = 0);
   Guarded(Guarded&&) = default;  // the memory moves along, the view stays right; a copy's would not
   Matrix matrix() const { return view_; }
-  operator Matrix() const { return view_; }  // NOLINT: passed to operators as it is
+  operator Matrix() const { return view_; }  // NOLINT: passed to operators directly
   /// Rounds to the element type.
   void write(const Dense& values);
   Dense read() const;
@@ -61,14 +61,14 @@ std::int64_t random_integer(std::int64_t lowest, std::int64_t highest);
 Guarded random_matrix(std::int64_t rows, std::int64_t cols, DType type, std::int64_t gap = 0,
                       double spread = 1);
 
-/// Σ(found - expected)² ÷ Σ expected²; Σ(found)² where everything expected is zero. NaN counts as infinitely
-/// far.
+/// Σ(found - expected)² ÷ Σ expected²; Σ(found)² where everything expected is zero. NaN counts as
+/// infinitely far.
 double normalised_error(const Dense& found, const Dense& expected);
 /// The bound for one rounding to `type` after fp32 arithmetic: an error of twice that rounding for a 16-bit
 /// type, of fifty roundings for fp32.
 double tolerance(DType type);
-/// Σ(found - expected)² <= bound·Σ expected². Where the values are sums whose terms may cancel, `terms` holds
-/// the size of the terms behind each entry: fp32 arithmetic rounds the terms, not their sum, and
+/// Σ(found - expected)² <= bound·Σ expected². If the values are sums whose terms may cancel, `terms`
+/// holds the size of the terms behind each entry: fp32 arithmetic rounds the terms, not their sum, and
 /// tolerance(fp32)·Σ terms² is allowed on top.
 void expect_close(const Dense& found, const Dense& expected, double bound, const std::string& what,
                   const Dense& terms = {});
@@ -80,7 +80,7 @@ void expect_close(const Guarded& found, const Dense& expected, double bound, con
 constexpr double kUnderflow = 1e-32;
 /// |found - expected| <= allowed.
 void expect_within(double found, double expected, double allowed, const std::string& what);
-// The largest error of a test as a share of what was allowed is its property `largest_share_of_bound`
+// The largest error of a test relative to its bound is its property `largest_share_of_bound`
 // (--gtest_output=json). A bound that is derived from rounding leaves room: over many seeds no share comes
 // near 1.
 
@@ -92,14 +92,14 @@ Dense numerical_gradient(const std::function<Dense(const Dense&)>& f, const Dens
 std::unique_ptr<Operators> make_operators();
 /// The floating point types it has.
 std::vector<DType> element_types();
-/// What m, n and k of products of FP8 operands are multiples of; 0 where it has no such products.
+/// Required divisor of m, n and k in products of FP8 operands; 0 if it has no such products.
 std::int64_t fp8_size_step();
-/// What a sum of FP8 products may be off by, of the sum of its terms' sizes; 0: no more than in fp32.
+/// Error bound of a sum of FP8 products, relative to the sum of its terms' sizes; 0: no more than in fp32.
 double fp8_sum_rounding();
 
 /// One set of operators for all tests of the process, as a rank has.
 Operators& operators();
-/// Of a number that these operators compute, once it is there.
+/// Value of a number that these operators compute, once it is there.
 double value_of(const Number& number);
 bool has_fp16();
 

@@ -1,5 +1,5 @@
-// The own matrix products for processors without AVX-512, on any processor: against plain double loops, with operands that
-// end where memory ends.
+// The own matrix products for processors without AVX-512, on any processor: against plain double loops, with
+// operands that end where memory ends.
 #include "kernels/cpu/packed_gemm.hpp"
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ void check_packed(const Case& p, DType type, DType c_type, std::int64_t gap) {
   cpu::PackedGemm packed;
   packed.run(gemm);
   gemm.c = c;
-  packed.run(gemm);  // with what the first has left in its memory
+  packed.run(gemm);  // with the first one's remains in its memory
   expect_close(c, expected, tolerance(c_type), what, terms);
   for (std::int64_t row = 0; row < p.m; ++row) {
     ASSERT_EQ(std::memcmp(c.matrix().at(row, 0), end_c.matrix().at(row, 0),
@@ -92,7 +92,8 @@ void check_packed(const Case& p, DType type, DType c_type, std::int64_t gap) {
 }
 
 TEST(PackedGemm, EveryLayoutTypeAndMode) {
-  // Sizes around a tile (6 x 16), a group of columns (128), a block (256 rows, 768 columns) and a pass over k (256).
+  // Sizes around a tile (6 x 16), a group of columns (128), a block (256 rows, 768 columns) and a pass over k
+  // (256).
   constexpr std::int64_t kSizes[][3] = {{1, 1, 1},    {6, 16, 8},   {7, 17, 9},     {8, 130, 33},
                                         {9, 24, 5},   {64, 32, 64}, {70, 129, 257}, {263, 40, 520},
                                         {12, 775, 7}, {3, 800, 300}};

@@ -1,4 +1,4 @@
-// Which elements dropout drops, written out once more: Philox4x32-10 as Salmon et al. (SC'11, section 3)
+// Elements that dropout drops, written out once more: Philox4x32-10 as Salmon et al. (SC'11, section 3)
 // define it, and the rule of bench/training/dropout.md.
 #pragma once
 

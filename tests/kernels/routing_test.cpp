@@ -1,5 +1,4 @@
-// The operators of a mixture of experts against double arithmetic, over random routings, ties and experts without tokens
-// among them.
+// MoE operators against double arithmetic, over random routings, ties and experts without tokens among them.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -56,7 +55,7 @@ struct Routed {
     const std::int64_t chose = counts[static_cast<std::size_t>(e)];
     return router.capacity == 0 ? chose : std::min(chose, router.capacity);
   }
-  /// And of what rows are a multiple of.
+  /// And the multiple of rows.
   std::int64_t rows_of(std::int64_t e) const {
     std::int64_t filled = router.capacity > 0 && router.padded ? router.capacity : kept_of(e);
     while (filled % router.multiple != 0) ++filled;
@@ -169,7 +168,7 @@ TEST(Routing, HundredRandomOnesAreWhatTheirDefinitionSays) {
   }
 }
 
-/// What is over an expert's capacity are the choices that came last, or those with the smallest weights.
+/// Rows beyond an expert's capacity are the choices that came last, or those with the smallest weights.
 TEST(Routing, DropsWhatIsOverTheCapacity) {
   std::int64_t dropped = 0;
   for (int trial = 0; trial < 100; ++trial) {
@@ -233,7 +232,7 @@ TEST(Routing, OfEqualLogitsTheLowerNumberIsChosen) {
   for (std::int64_t i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(r.weights.matrix().as<float>()[i], 0.5F);
 }
 
-/// Whatever a model that has diverged hands over, what it is routed by stays within the memory it has.
+/// For any logits of a diverged model routing stays within its memory.
 TEST(Routing, LogitsThatAreNoNumbersChooseDifferentExperts) {
   Guarded logits(2, 4, DType::fp32);
   operators().fill(logits, std::nan(""));
@@ -254,7 +253,7 @@ TEST(Routing, GradientOfLogitsIsNumericallyThatOfWeightsBalanceAndZ) {
     const std::int64_t together = r.router.balanced_tokens > 0 ? r.router.balanced_tokens : r.tokens;
     const Guarded loads = random_matrix(1, r.experts, DType::fp32);
     if (trial % 3 == 2) r.router.load = loads.matrix();
-    // The tokens of expert e in the sequence of token t, dropped ones too, or what is given.
+    // The tokens of expert e in the sequence of token t, dropped ones too, or the given load.
     const auto load = [&](std::int64_t t, std::int64_t e) {
       if (trial % 3 == 2) return loads.read()(0, e);
       std::int64_t count = 0;

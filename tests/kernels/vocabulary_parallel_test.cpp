@@ -14,7 +14,7 @@ constexpr std::int64_t kTokens = 7;
 constexpr std::int64_t kHidden = 19;
 constexpr double kScale = 0.25;
 
-/// One shard's columns and what all shards know of it.
+/// One shard's columns and the facts that all shards know of it.
 struct Shard {
   Guarded logits;
   Guarded table;

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""What a checkpoint costs that halts the run, and one that is written alongside: a table of both, by turns.
+"""Costs of a checkpoint that halts the run, and of one written alongside: a table of both, by turns.
 
-    tests/recovery/checkpoint_cost.py PROGRAM [ROUNDS] [--folder DIR]     DIR: where checkpoints go, by default the temporary folder
+    tests/recovery/checkpoint_cost.py PROGRAM [ROUNDS] [--folder DIR]
+
+DIR: folder of the checkpoints, by default the temporary folder.
 """
 import argparse
 import statistics

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Runs in which a lost rank is missing for a while: the run waits for it, or the other replicas go on. One row each.
+"""Runs in which a lost rank is missing for a while: they wait for it, or the other replicas continue. One row
+each.
 
     tests/recovery/elastic_runs.py PROGRAM FOLDER [SEEDS] [--steps N] [--mtbf 10s] [--replacement 8s]
 
-SEEDS: such as 1-3. Two ranks, two replicas with ZeRO 1. Both forms see the failures of the same seed. Predictions are made before
-each run, from the costs of a run with another seed that waits and has two failures at most: what a step takes with one replica
-is predicted, too. Records lie in FOLDER, and what is there is not run again. Prints how far losses are from those of the
-undisturbed run, relative, in the first hundred steps after the first failure and in all of them.
+SEEDS: such as 1-3. Two ranks, two replicas with ZeRO 1. Both forms have the failures of the same seed.
+Predictions are made before each run, from the costs of a run with another seed that waits and has at most two
+failures. The step time with one replica is predicted, too. Records lie in FOLDER; those already there are not
+run again. Prints the relative differences of losses to the undisturbed run, in the first hundred steps after
+the first failure and in all of them.
 """
 import argparse
 import json

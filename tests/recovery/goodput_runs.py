@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Runs that failures are injected into: goodput as measured and as predicted before each of them, one row each.
+"""Goodput of runs with injected failures, measured and predicted beforehand, one row each.
 
     tests/recovery/goodput_runs.py PROGRAM FOLDER [SEEDS] [--steps N] [--mtbf 5s] [--kinds kill,hang]
 
-SEEDS: 1 to 20, or a part such as 6-10. Records lie in FOLDER, and what is there is not run again: a campaign can be made in
-parts. By turns checkpoints halt the run or are written alongside; every fourth run has 8 ranks, the others 4. A prediction
-takes its costs from a run of the same ranks and form with another seed and four failures at most, made first.
+SEEDS: 1 to 20, or a part such as 6-10. Records lie in FOLDER; those already there are not run again, so a
+campaign can be made in parts. By turns checkpoints halt the run or are written alongside; every fourth run
+has 8 ranks, the others 4. A prediction takes its costs from a run of the same ranks and form, made first,
+with another seed and at most four failures.
 
-Losses must be those of the undisturbed run, to the bit, and within 1e-5 in the steps that follow in another split. Prints a
-table of all records in FOLDER, and the medians of the differences.
+Losses must equal those of the undisturbed run, to the bit, and to 1e-5 in steps after a change of the split.
+Prints a table of all records in FOLDER, and the medians of the differences.
 """
 import argparse
 import json

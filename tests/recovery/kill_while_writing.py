@@ -3,10 +3,10 @@
 
     tests/recovery/kill_while_writing.py PROGRAM [TRIALS] [SEED]
 
-A run of two ranks saves after every step, by turns at once and alongside the next steps. A moment after a checkpoint has been
-begun a rank, or the whole program, gets SIGKILL. Every complete checkpoint must then read as it was written, the newest
-one must not be older than before, and what was begun must be gone: at once when the program lives, with the next run
-when it does not.
+A run of two ranks saves after every step, by turns at once and alongside the next steps. A moment after a
+checkpoint has begun, a rank or the whole program gets SIGKILL. Every complete checkpoint must then read as it
+was written, and the newest one must not be older than before. The unfinished one must be gone: at once when
+the program lives, else with the next run.
 """
 import os
 import random
@@ -72,7 +72,7 @@ def main():
         for number in range(trials):
             found = trial(program, folder, number, draw)
             problems += [f"trial {number}: {line}" for line in found]
-        # The run that goes on in the end cleans up, reads the newest one, and is whole.
+        # The final resumed run cleans up, reads the newest one, and is whole.
         last = max(support.complete(folder / "saved"))
         record = support.measured(program, folder, ["--pp", "2", "--steps", str(last + 2), "--checkpoint-dir", "saved",
                                                     "--checkpoint-interval", "1", "--resume"])

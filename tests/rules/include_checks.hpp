@@ -1,4 +1,4 @@
-// What the rules about #include lines find wrong with a source tree: one line of text for each finding.
+// Violations of the rules about #include lines in a source tree: one line of text each.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ std::string unit_of(const std::string& file);
 std::string room_of(const std::string& file_or_library);
 
 using Arrows = std::map<std::string, std::set<std::string>>;
-/// The arrows between what `name` makes of both ends, without those from a name to itself.
+/// The arrows between the images of both ends under `name`, without those from a name to itself.
 Arrows arrows_of(const std::vector<Include>& includes, std::string (*name)(const std::string&));
 /// Every set of names that lead to each other, sorted.
 std::vector<std::vector<std::string>> loops_in(const Arrows& arrows);

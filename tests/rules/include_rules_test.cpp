@@ -1,4 +1,4 @@
-// Which folder ("room") may include which, checked for every #include line of the project.
+// Allowed includes between folders ("rooms"), checked for every #include line of the project.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 const std::vector<std::string> kFolders = {"analysis", "bench", "core", "kernels", "schedules", "tests"};
 constexpr std::size_t kMostFiles = 30;  // of one folder: a folder with more holds more than one idea
 
-/// What a folder may include: other folders, and libraries that not every folder may use.
+/// Allowed includes of a folder: other folders, and libraries that not every folder may use.
 struct Room {
   std::string_view name;
   std::string_view may_include;  // separated by spaces
@@ -192,7 +192,7 @@ constexpr Room kRooms[] = {
     {"schedules", "core/base core/schedule core/validate"},
 };
 
-/// What no row of the table may hold.
+/// Includes that no row of the table may allow.
 const std::vector<Rule> kRules = {
     {"core(/.*)?", "(kernels|schedules|analysis|bench|tests)(/.*)?", "core depends on no other folder"},
     {"core(/(?!backends/|profile).*)?", "<(mpi|nccl|cuda|cupti)>",

@@ -1,4 +1,4 @@
-// What a page of the sources points to must exist: relative links, and paths in `code marks`.
+// Targets of a source's page must exist: relative links, and paths in `code marks`.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ Tree read_tree(const fs::path& root) {
   return tree;
 }
 
-/// `NAME.csv`, `DIR/cells/ID.log`: capitals stand for what a reader puts there.
+/// `NAME.csv`, `DIR/cells/ID.log`: capitals stand for a reader's own value.
 bool has_placeholder(const std::string& path) {
   static const std::regex capitals("(^|_)[A-Z]{2,}(_|$)");
   for (const fs::path& part : fs::path(path)) {
@@ -55,7 +55,7 @@ struct Link {
   std::string section;  // "the-map"; empty: the page
 };
 
-/// What [text](target) points to within the sources.
+/// Targets of [text](target) within the sources.
 std::vector<Link> relative_links(const std::string& text) {
   static const std::regex link(R"(\]\(([^)#\s]*)(#([^)\s]*))?\))");
   std::vector<Link> found;
@@ -88,7 +88,7 @@ std::string text_of(const fs::path& path) {
 }
 
 /// Files and folders named in code marks: with a folder (`a/b.yaml`, `a/b/`), or the bare name of a source
-/// file. What is only made by a build or a run (`build/...`, `*.json`) is not looked for.
+/// file. Files made only by a build or a run (`build/...`, `*.json`) are not looked for.
 std::vector<std::string> mentioned_paths(const std::string& text) {
   static const std::regex mark("`([^`\\n]+)`");
   static const std::regex with_folder(

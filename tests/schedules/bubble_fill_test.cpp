@@ -29,7 +29,7 @@ int most_cached(const Schedule& schedule) {
   return most;
 }
 
-/// Of one rank and micro-batch, with B = I + W.
+/// Work of one rank and micro-batch, with B = I + W.
 struct Load {
   double teacher, forward, input, weight;
   double message = 0;
@@ -71,7 +71,7 @@ double step(const Schedule& schedule, const Costs& costs) {
   return simulate_makespan(add_transfers(schedule, TransferOrder::posted), costs).value;
 }
 
-/// What the first rank of 1F1B holds, on every rank.
+/// Room of the first rank of 1F1B, on every rank.
 DistillationRoom room_of_first_rank(int ranks) {
   DistillationRoom room = room_of_one_f_one_b(ranks);
   room.activations.assign(room.activations.size(), ranks);

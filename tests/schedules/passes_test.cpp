@@ -80,7 +80,7 @@ TEST(Passes, SplitAndMergeAreInverse) {
     EXPECT_NO_THROW(validate(split_backward(with_transfers)));
     EXPECT_EQ(merge_backward(split_backward(with_transfers)).actions, with_transfers.actions) << name;
   }
-  // What lies apart stays split.
+  // Separated I and W stay split.
   EXPECT_EQ(to_csv(merge_backward(zb_h1(2, 2))), "0F0,0F1,0B0,0B1\n1F0,1I0,1F1,1I1,1W0,1W1\n");
 }
 

@@ -2,9 +2,10 @@
 
 Usage: pytorch_cross_check.py FOLDER
 
-FOLDER holds <name>.csv (compute only) and <name>.comms.csv (with transfers and send waits) for the schedules to check.
-PyTorch loads and validates each; its simulator runs the form with transfers. PyTorch's own schedules are written to
-FOLDER/torch_*.csv for the C++ side to load. Exit code 77 (skip) where torch cannot be imported.
+FOLDER holds <name>.csv (compute only) and <name>.comms.csv (with transfers and send waits) for the schedules
+to check. PyTorch loads and validates each; its simulator runs the form with transfers. PyTorch's own
+schedules are written to FOLDER/torch_*.csv for the C++ side to load. Exit code 77 (skip) if torch cannot be
+imported.
 """
 
 import csv
@@ -56,7 +57,8 @@ def main(folder):
         schedules._simulate_comms_compute(plain, lambda stage: stage_to_rank[stage], stages)
         count += 1
     own = 0
-    # 1F1B is left out: PyTorch 2.15's visualizer numbers the last rank's forwards from 1, which is no valid schedule.
+    # 1F1B is left out: PyTorch 2.15's visualizer numbers the last rank's forwards from 1, which is no valid
+    # schedule.
     for name, ranks, microbatches in (("GPipe", 4, 8), ("Interleaved1F1B", 4, 8),
                                       ("InterleavedZeroBubble", 4, 8), ("ZBVZeroBubble", 4, 8), ("DualPipeV", 4, 8),
                                       ("LoopedBFS", 4, 8)):

@@ -1,5 +1,5 @@
 // Schedules exported to PyTorch's CSV pass its validation, and PyTorch's own CSVs load here. Runs the Python
-// that has torch: PLUMBLINE_TORCH_PYTHON, else python3; skipped where neither can import it.
+// that has torch: PLUMBLINE_TORCH_PYTHON, else python3; skipped if neither can import it.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>

@@ -34,8 +34,7 @@ ScheduleRequest request_of(std::string_view name, int ranks, int microbatches, i
   return request;
 }
 
-/// The order that serves blocking sends is that of a walk, which need not go through a period like through the
-/// one before.
+/// The order that serves blocking sends is that of a walk, which need not treat a period like the one before.
 constexpr std::size_t kInOrderOfMeetings = 2;
 
 void expect_same(const ScheduleRequest& request, const StepCompletion& complete) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kTeacher = 0.7;
 
-/// The most that any rank may hold, where no closed form says it.
+/// Upper bound of any rank's activations, where no closed form gives it.
 double stated_peak(const std::string& name, int p, int m) {
   if (name == "vocab-1") return std::min(p + 2, m);
   if (name == "vocab-2") return std::min(p + 1, m);

@@ -1,5 +1,5 @@
 // The main of tests that run under mpirun: every rank runs every test; a failure on any rank fails the run,
-// and only rank 0 prints what passed.
+// and only rank 0 prints passed tests.
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
@@ -8,7 +8,7 @@
 
 namespace {
 
-/// What other ranks say: failures only, with the rank.
+/// Output of other ranks: failures only, with the rank.
 class Failures : public ::testing::EmptyTestEventListener {
  public:
   explicit Failures(int rank) : rank_(rank) {}

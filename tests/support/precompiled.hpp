@@ -1,4 +1,4 @@
-// What nearly every test includes, read once per test program.
+// Headers that nearly every test includes, read once per test program.
 #pragma once
 
 #include <fmt/format.h>

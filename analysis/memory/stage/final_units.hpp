@@ -1,4 +1,4 @@
-// Which gradients are complete after an action.
+// Gradients that are complete after an action.
 #pragma once
 
 namespace plumbline {
@@ -8,8 +8,8 @@ struct FinalUnits {
   bool embedding = false;
   bool positions = false;
   bool layers = false;
-  bool output = false;  // the output layer, or the embedding that stands for it
-  bool lookup = false;  // what modules that predict further tokens look up
+  bool output = false;  // the output layer, or the tied embedding
+  bool lookup = false;  // lookups of MTP modules
 };
 
 }  // namespace plumbline

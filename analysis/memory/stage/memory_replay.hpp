@@ -1,4 +1,4 @@
-// Replays the allocations of one action in order: what it changes, and the first moment of its largest total.
+// Replays the allocations of one action in order: its net change, and the first moment of its largest total.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace plumbline {
 
-/// What one action allocates and frees, reduced to what a walk over the schedule needs.
+/// Allocations and frees of one action, reduced to the figures that a walk over the schedule needs.
 struct ActionProfile {
   MemoryBreakdown net;   // after the action, relative to before
   MemoryBreakdown peak;  // at the first moment of its largest total, relative to before; 0 if never above
 };
 
-/// One allocation, or, with fewer than no bytes, one that ends; or a place where an action waits for rows of experts.
+/// One allocation, or, with negative bytes, one that ends; or a place where an action waits for expert rows.
 struct MemoryStep {
   Category category = Category::workspace;
   std::int64_t bytes = 0;
@@ -49,10 +49,10 @@ class Replay {
     total_ -= bytes;
   }
   ActionProfile profile() const { return {now_, peak_}; }
-  /// The same as what `part` is the profile of, done `times` times.
+  /// Appends `part` `times` times.
   void append(const ActionProfile& part, std::int64_t times) {
     const std::int64_t left = part.net.total().value;
-    // Where it leaves something behind the last time is the fullest, else the first.
+    // If the part leaves memory behind, its last repetition is the fullest, else its first.
     const std::int64_t before = left > 0 ? times - 1 : 0;
     const std::int64_t highest = total_ + before * left + part.peak.total().value;
     for (std::size_t c = 0; c < now_.categories.size(); ++c) {
@@ -73,8 +73,8 @@ class Replay {
   std::vector<MemoryStep>* steps_ = nullptr;
 };
 
-/// Values of units that an action gathers (ZeRO 3), with `ahead` one ahead of their use. Without any, every call is
-/// void.
+/// Values of units that an action gathers (ZeRO 3), with `ahead` one ahead of their use. Without units, every
+/// call does nothing.
 class GatheredUnits {
  public:
   GatheredUnits(Replay& replay, std::vector<std::int64_t> bytes_in_order_of_use, bool ahead)
@@ -85,7 +85,7 @@ class GatheredUnits {
   void end_use() {
     if (used_ < bytes_.size()) replay_.give(Category::parameters, bytes_[used_++]);
   }
-  /// Of as many units all has been done that would be done here, and what is gathered then is as large.
+  /// Skips `units` units that have already been done; the units gathered then are equally large.
   void leave_out(std::size_t units) {
     gathered_ += units;
     used_ += units;
@@ -103,7 +103,7 @@ class GatheredUnits {
   std::size_t used_ = 0;
 };
 
-/// The one reduce-scatter of a rank that may be in progress, and what it keeps until it is finished.
+/// The one reduce-scatter of a rank that may be in progress, and the memory it holds until it is finished.
 struct ReductionUnderWay {
   std::int64_t full = 0;   // bytes of the unit's whole gradient (ZeRO 2 and 3)
   std::int64_t piece = 0;  // bytes of the owned piece that is received

@@ -93,7 +93,8 @@ void StageReplay::forward(bool loss) {
   }
   const std::int64_t size = group_size();
   const std::int64_t dense = s_.dense_layers;
-  // Groups that do the same: layers without experts; up to the last that waits for a copy to the host, where there are some.
+  // Groups of equal layers: those without experts; those up to the last one that waits for a copy to the
+  // host, if any.
   const std::int64_t copies = s_.offloaded > 0 ? s_.offloaded + 1 : 0;
   each(groups(),
        {std::min(copies, dense / size), dense / size, (dense + size - 1) / size,
@@ -183,7 +184,7 @@ void StageReplay::layers_backward(bool weights) {
   });
 }
 
-/// Towards what the output layer reads: of the model, then of every module.
+/// Gradients towards the output layer's inputs: the model's, then every module's.
 void StageReplay::output_norm_gradients() {
   round_logits_gradient();
   values_.begin_use();
@@ -221,7 +222,7 @@ void StageReplay::embedding_norm_backward(Category gradient) {
   give(kActivations, bytes_.stream + bytes_.statistics);
 }
 
-/// Of what embedding and positions get a gradient from, on a first stage.
+/// Category of the gradient that embedding and positions receive on a first stage.
 Category StageReplay::embedded_gradient() const {
   return s_.embedding_norm ? kWorkspace : stage_gradient();
 }
@@ -241,7 +242,7 @@ void StageReplay::position_backward() {
   gradient_done(position_unit_, final_.positions);
 }
 
-/// G of a last stage. Without layers it is what the stage hands on.
+/// G of a last stage. Without layers it is the gradient that the stage passes on.
 void StageReplay::take_stage_gradient(Category category) {
   if (s_.layers > 0) {
     take(category, bytes_.stream);
@@ -286,7 +287,7 @@ void StageReplay::backward() {
   end_of_action();
 }
 
-/// Leaves the gradient in place of what it worked on.
+/// Leaves the gradient in place of its input.
 void StageReplay::cross_entropy() {
   take(kLogits, bytes_.fp32_logits);
   take(kWorkspace, bytes_.loss);

@@ -1,4 +1,4 @@
-// The tensors of one stage and micro-batch, and what its forward and backward do with them.
+// The tensors of one stage and micro-batch, and their use in forward and backward.
 #pragma once
 
 #include <algorithm>
@@ -26,16 +26,17 @@ struct ProductBytes {
 struct TensorBytes {
   std::int64_t stream;      // R·h: block inputs, norm outputs, gradients of them
   std::int64_t mask;        // R·h bytes: where dropout left the stream; 0 without
-  std::int64_t dropped;     // gradient of what was dropped, as large as the stream; 0 without dropout
+  std::int64_t dropped;     // gradient of a dropout's input, as large as the stream; 0 without dropout
   std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
   std::int64_t statistics;  // of one norm
   std::int64_t qkv;
   std::int64_t normed;     // queries and keys after norms of their own, with the statistics; 0 without
   std::int64_t attention;  // T·q
   std::int64_t
-      lse;  // with what unfused attention and its dropout, or attention of exchanged heads, keep with it
+      lse;  // with the tensors that unfused attention and its dropout, or attention of exchanged heads, keep
+            // with it
   std::int64_t scores;      // of unfused attention, as long as they or their gradient are needed; else 0
-  std::int64_t whole_keys;  // keys and values of whole sequences; 0 where a rank has its own alone
+  std::int64_t whole_keys;  // keys and values of whole sequences; 0 if a rank has its own alone
   std::int64_t part_keys;   // of one sequence
   std::int64_t own_keys;    // of the rank's chunks
   std::int64_t block;       // round a ring: results of a chunk, or gradients of its queries; else 0
@@ -44,17 +45,17 @@ struct TensorBytes {
   std::int64_t heads;       // exchanged for sequences: attention's output by head; else 0
   std::int64_t fc1;
   std::int64_t activation;  // T·F
-  // Of a mixture; else 0.
+  // MoE layers only; else 0.
   std::int64_t routing;          // router logits and the four numbers of every choice
   std::int64_t load;             // one number for every expert, where the global batch is balanced; else 0
   std::int64_t rows_tokens;      // of these, the tokens of the experts' rows
   std::int64_t expert_rows;      // T·k·h
   std::int64_t expert_weights;   // gradient of the rows' weights, two numbers each
   std::int64_t router_gradient;  // T·E
-  // Where its experts are spread over ranks; else 0.
+  // Experts spread over ranks only; else 0.
   std::int64_t own_rows;  // N'·h
-  /// Two numbers for every one of these rows; of gathered tokens one for every choice too, and one for every row that
-  /// goes out where it goes to several ranks.
+  /// Two numbers for every one of these rows; with gathered tokens also one for every choice; with rows sent
+  /// to several ranks also one for every row sent.
   std::int64_t orders;
   std::int64_t row_weights;       // one
   std::int64_t repeated_weights;  // one of every row that goes out, where it goes to several ranks; else 0
@@ -63,20 +64,20 @@ struct TensorBytes {
   std::int64_t choice_weights;   // one of every choice
   std::int64_t weights_by_rank;  // one of every row by rank, or of every choice of the group
   std::int64_t group_tokens;     // gathered: of the group; else 0
-  std::int64_t group_sums;       // what their rows add up to on a rank
-  // Of its shared expert.
+  std::int64_t group_sums;       // sums of their rows on a rank
+  // Shared expert.
   std::int64_t shared_weights;
   std::int64_t shared_products;  // gradient of the weights, two numbers each
   std::int64_t shared_gate;      // gradient of the gate
   std::int64_t shared_fc1;
   std::int64_t shared_activation;
-  // Of latent attention.
+  // Latent attention.
   std::int64_t compressed;             // R·C: before the norms; after them; its gradient
   std::int64_t compressed_statistics;  // of both norms
   std::int64_t compressed_gathered;    // T·C; 0 without sequence parallelism
   std::int64_t own_part_of_keys;       // T·u, or its gradient; in FP8 with the values' T·a
   std::int64_t logits;
-  std::int64_t fp32_logits;         // the copy that the loss works on; 0 where it works on the logits
+  std::int64_t fp32_logits;         // the copy that the loss works on; 0 if it works on the logits
   std::int64_t loss;                // statistics of the loss
   std::int64_t joint;               // message of teacher and student
   std::int64_t teacher_stream;      // R·h_T
@@ -89,37 +90,38 @@ struct TensorBytes {
   std::int64_t shard_statistics;  // vocab_parallel: three rows of every shard, and the factors of this one
   std::int64_t output_gradient;   // vocab_parallel: dX, fp32
   std::int64_t target_rows;       // vocab_parallel, one barrier: kept where ZeRO 3 drops the shard; else 0
-  // What the products of a layer read: in the storage type, or quantized, with its scale.
+  // Operands of a layer's products: in the storage type, or quantized with their scales.
   std::int64_t norm_output;
   std::int64_t activation_output;
   std::int64_t operand;  // norm output or gradient of the stream, gathered; 0 without sequence parallelism
-  // Quantized tensors and what they are made from; 0 without FP8.
+  // Quantized tensors and their sources; 0 without FP8.
   std::int64_t wide_norm_output;
   std::int64_t wide_activation_output;
   std::int64_t quantized_stream;
   std::int64_t quantized_attention;
   std::int64_t quantized_fc1;
   std::int64_t quantized_qkv;
-  // Of latent attention: gradients, what products of what is compressed read, and the first of these gathered.
+  // Latent attention: gradients, operands of the products that read the compressed form, and the first of
+  // these gathered.
   std::int64_t quantized_compression;
   std::int64_t quantized_queries;
   std::int64_t quantized_keys_values;
   std::int64_t query_input;
   std::int64_t keys_values_input;
   std::int64_t compression_gathered;
-  ProductBytes qkv_product;  // of latent attention what compresses
+  ProductBytes qkv_product;  // in latent attention the compressing product
   ProductBytes queries_product;
   ProductBytes keys_values_product;
   ProductBytes projection_product;
   ProductBytes fc1_product;
   ProductBytes fc2_product;
-  // Of a mixture: rows at the experts as they are made, and as products read them; those that are kept from the forward on.
+  // MoE layer: expert rows as made and as products read them, and the rows kept from the forward on.
   std::int64_t made_rows;
   std::int64_t read_rows;
   std::int64_t kept_rows;
   std::int64_t fc1_gradient;  // as products read it
   std::int64_t
-      shared_operand;  // what its shared expert reads, or the gradient of its output, quantized; else 0
+      shared_operand;  // input of its shared expert, or the gradient of its output, quantized; else 0
   std::int64_t shared_activation_output;
   std::int64_t shared_fc1_gradient;
   ProductBytes shared_fc1_product;
@@ -134,7 +136,7 @@ class StageReplay {
   StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
               ReductionUnderWay& under_way, Replay& replay);
 
-  /// `loss`: with a teacher, whether the loss is computed in this one.
+  /// `loss`: with a teacher, true if this forward computes the loss.
   void forward(bool loss = true);
   void teacher_forward(bool loss);
   void backward();
@@ -146,7 +148,7 @@ class StageReplay {
   void vocabulary_backward();
   void input_backward();
 
-  /// Of the stage's layer: what it keeps of a micro-batch for the backward, its input included.
+  /// Bytes that the stage's layer `layer` keeps per micro-batch for the backward, its input included.
   std::int64_t kept_until_backward(std::int64_t layer);
 
  private:
@@ -154,7 +156,7 @@ class StageReplay {
   void give(Category category, std::int64_t bytes) { replay_.give(category, bytes); }
   void gather_stream();
   void release_gathered();
-  /// `passing`: what making the partial sums takes meanwhile.
+  /// `passing`: temporary bytes of making the partial sums.
   void sum_over_tensor_ranks(std::int64_t passing = 0);
   void sum_over_tensor_ranks(const std::function<void()>& make);
   void passing(std::int64_t bytes);
@@ -181,7 +183,7 @@ class StageReplay {
   /// The same where that holds up to each of `cuts`, ascending, and between them.
   template <class Part>
   void each(std::int64_t count, std::initializer_list<std::int64_t> cuts, const Part& part);
-  /// What follows is of a layer like the stage's layer `layer`.
+  /// Makes the following calls apply to a layer like the stage's layer `layer`.
   void at_layer(std::int64_t layer);
 
   bool joint_before() const;
@@ -191,7 +193,7 @@ class StageReplay {
   void round_logits_gradient();
   void distillation_loss();
   void layer_norm();
-  /// `again`: recomputation, which what a mixture has counted outlives.
+  /// `again`: recomputation; an MoE layer's counts outlive it.
   void layer_forward(bool again);
   void mlp_forward();
   void layer_output(bool into_send_buffer = false);
@@ -205,7 +207,7 @@ class StageReplay {
   void latent_compression_weight();
   std::int64_t second_norm_output() const { return experts_ ? bytes_.stream : bytes_.norm_output; }
   void second_norm();
-  /// What else is done while rows are under way; empty: nothing.
+  /// Work done while rows are in transit; empty: none.
   using Meanwhile = std::function<void()>;
   /// `steps` where the shared expert's run alongside exchanges of rows, else nothing.
   Meanwhile if_hidden(Meanwhile steps) const {
@@ -299,23 +301,23 @@ class StageReplay {
   std::int64_t pair_statistics() const { return 2 * s_.rows * 4; }
 
   const StageShape& s_;
-  const TensorBytes expert_bytes_;  // of a layer; of a mixture with experts
-  const TensorBytes dense_bytes_;   // of a layer without, where a mixture has some
-  TensorBytes bytes_;               // of the layer at hand
+  const TensorBytes expert_bytes_;  // of a layer; in MoE models of one with experts
+  const TensorBytes dense_bytes_;   // of a layer without experts, if an MoE model has some
+  TensorBytes bytes_;               // of the current layer
   bool experts_;                    // which has some
   const FinalUnits final_;
-  const Category kept_;             // of what a forward allocates for later
+  const Category kept_;             // category of a forward's kept tensors
   const std::int64_t expert_unit_;  // elements, padded
   const std::int64_t dense_unit_;
   const std::int64_t module_unit_;
-  std::int64_t layer_unit_;         // of the layer at hand
+  std::int64_t layer_unit_;         // of the current layer
   const std::int64_t spread_unit_;  // of experts that are spread over ranks, padded
   const std::int64_t vocabulary_unit_;
   const std::int64_t position_unit_;
   ReductionUnderWay& under_way_;
   Replay& replay_;
   GatheredUnits values_;
-  GatheredUnits expert_values_;    // where experts are spread over ranks
+  GatheredUnits expert_values_;    // if experts are spread over ranks
   bool lookup_under_way_ = false;  // whose reduce-scatter is the last that was started
 };
 
@@ -334,7 +336,7 @@ void StageReplay::each(std::int64_t count, std::initializer_list<std::int64_t> c
 template <class Part>
 void StageReplay::each(std::int64_t count, const Part& part) {
   constexpr std::int64_t kFew = 3;
-  // Where the routing is known no two layers are alike.
+  // Under a known routing no two layers are alike.
   if (count <= kFew || !s_.known_rows.empty() || replay_.writes_steps()) {
     for (std::int64_t i = 0; i < count; ++i) part(i);
     return;

@@ -1,5 +1,5 @@
-// What passes while attention runs: scores of unfused attention; where ranks share sequences, the keys and values of others,
-// or heads of whole sequences, and their gradients (bench/training/context.md).
+// Buffers while attention runs: scores of unfused attention; under context parallelism the K/V of other
+// ranks, or heads of whole sequences, and their gradients (bench/training/context.md).
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {

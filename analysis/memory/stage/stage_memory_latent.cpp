@@ -29,7 +29,7 @@ void StageReplay::latent_up_projection() {
   give(kWorkspace, bytes_.compressed_gathered);
 }
 
-/// The gradients of the products' weights, in FP8 from what they read.
+/// The gradients of the products' weights, in FP8 from the quantized operands.
 void StageReplay::up_projection_weights() {
   if (s_.query_rank == 0) {
     gather_operand();
@@ -57,8 +57,9 @@ void StageReplay::latent_weights() {
   give(kWorkspace, bytes_.compressed_gathered);
 }
 
-/// From the gradients of queries, keys and values to that of the norm's output, which stays with that of what was compressed.
-/// `gradients`: kept for the weights' gradients, or of this action alone, which computes them too.
+/// Turns the gradients of queries, keys and values into that of the norm's output; the gradient of the
+/// compressed form stays. `gradients`: category kept for the weight gradients, or kWorkspace if this action
+/// computes them too.
 void StageReplay::latent_input_gradient(Category gradients) {
   const bool weights = gradients == kWorkspace;
   const std::int64_t queries = s_.fp8 ? bytes_.quantized_queries : 0;
@@ -105,7 +106,7 @@ void StageReplay::give_compression_gradient() {
   if (s_.fp8) give(kWorkspace, bytes_.quantized_compression);
 }
 
-/// From the gradient as it is read, which goes.
+/// From the gradient in the form that products read, which is freed.
 void StageReplay::latent_compression_weight() {
   gather_operand();
   take(kWorkspace, bytes_.compression_gathered);

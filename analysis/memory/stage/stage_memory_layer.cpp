@@ -1,10 +1,10 @@
-// A layer's forward and backward. In FP8 (bench/training/fp8.md) what the products read is quantized
-// where it is made; in the storage type the tensors of that have no bytes.
+// A layer's forward and backward. In FP8 (bench/training/fp8.md) operands of products are quantized where
+// they are made; in the storage type these tensors have no bytes.
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
-/// Of what was dropped, from the gradient of what it became.
+/// Computes the gradient of a dropout's input from that of its output.
 void StageReplay::drop_gradient(Category category) {
   take(category, bytes_.dropped);
   give(kActivations, bytes_.mask);
@@ -49,7 +49,7 @@ void StageReplay::weight_gradient(const ProductBytes& product) {
   give(kWorkspace, product.transposed);
 }
 
-/// Of a product that reads the stream.
+/// Both gradients of a product that reads the stream.
 void StageReplay::both_gradients(const ProductBytes& product) {
   if (!s_.tensor_overlap) {
     summed_input_gradient(product);
@@ -69,7 +69,7 @@ void StageReplay::both_gradients(const ProductBytes& product) {
   release_operand();
 }
 
-/// A norm and what is kept of its output.
+/// A norm and the kept part of its output.
 void StageReplay::layer_norm() {
   take(kWorkspace, bytes_.wide_norm_output);
   take(kept_, bytes_.statistics);
@@ -77,7 +77,7 @@ void StageReplay::layer_norm() {
   give(kWorkspace, bytes_.wide_norm_output);
 }
 
-/// The second one of a layer, which a mixture's router and experts read as it is.
+/// The second one of a layer, which an MoE layer's router and experts read unquantized.
 void StageReplay::second_norm() {
   if (!experts_) return layer_norm();
   take(kept_, bytes_.stream);
@@ -145,7 +145,7 @@ std::int64_t StageReplay::kept_by_layer() const {
          bytes_.shared_activation_output + 2 * bytes_.compressed + bytes_.compressed_statistics;
 }
 
-/// From the gradient of what the MLP added to the stream to that of what it reads, which stays.
+/// From the gradient of the MLP's output to that of its input, which stays.
 void StageReplay::mlp_backward() {
   take_stream_gradient();
   take(kWorkspace, bytes_.activation);  // dact
@@ -212,8 +212,8 @@ void StageReplay::layer_backward(std::int64_t layer) {
   end_of_layer_backward();
 }
 
-/// Once the gradient of the layer's input is there: dn, x and the first norm's statistics; of a parallel block also what
-/// waited for it, the gradient towards the MLP's input, and the second norm's statistics.
+/// Frees what is left once the gradient of the layer's input exists: dn, x and the first norm's statistics. A
+/// parallel block also frees the gradient towards the MLP's input and the second norm's statistics.
 void StageReplay::end_of_layer_backward() {
   give(kWorkspace, (s_.parallel() ? 2 : 1) * bytes_.stream);
   const std::int64_t norms = s_.parallel() ? s_.layer_norms() : 1;

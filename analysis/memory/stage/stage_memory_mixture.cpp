@@ -1,12 +1,12 @@
-// The feed-forward part of a layer with a mixture of experts (bench/training/mixtures.md), never in parallel with attention. In
-// FP8 (bench/training/fp8.md) what products read is quantized where it is made.
+// The feed-forward part of an MoE layer (bench/training/mixtures.md), never in parallel with attention. In
+// FP8 (bench/training/fp8.md) operands are quantized where they are made.
 #include <algorithm>
 
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
 
-/// How many rows go where, and their weights; nothing where every rank has all experts.
+/// Allocates the dispatch's row counts and row weights; nothing if every rank has all experts.
 void StageReplay::open_dispatch() {
   if (!spread()) return;
   take(kept_, bytes_.orders);
@@ -42,8 +42,8 @@ void StageReplay::release_gradient() {
   if (!folds() || s_.shared > 0) release_gathered();
 }
 
-/// Over the tensor ranks too, those of the shared expert alone where experts are cut on their own. `gathered`: sums of the
-/// group's tokens; `of_shared`: what the shared expert's product takes.
+/// Sum over the tensor ranks too; only the shared expert's result if experts have their own sharding.
+/// `gathered`: sums of the group's tokens; `of_shared`: workspace of the shared expert's product.
 void StageReplay::sum_of_choices(std::int64_t gathered, std::int64_t of_shared) {
   if (!folds() || s_.tensor == 1) return sum_over_tensor_ranks(std::max(gathered, of_shared));
   take(kWorkspace, gathered);
@@ -53,13 +53,13 @@ void StageReplay::sum_of_choices(std::int64_t gathered, std::int64_t of_shared) 
   give(kWorkspace, bytes_.stream);
 }
 
-/// Of its own, which stays.
+/// Sums the shared expert's own result, which stays.
 void StageReplay::sum_of_shared(std::int64_t of_shared) {
   take(kWorkspace, bytes_.stream);
   sum_over_tensor_ranks(of_shared);
 }
 
-/// Where their tokens are, from tensors of `rows`.
+/// Returns expert rows to the ranks of their tokens, from tensors of `rows`.
 void StageReplay::rows_back(Category rows, const Meanwhile& meanwhile) {
   take(kWorkspace, bytes_.own_rows);  // by rank
   give(rows, bytes_.own_rows);
@@ -69,8 +69,8 @@ void StageReplay::rows_back(Category rows, const Meanwhile& meanwhile) {
   give(kWorkspace, bytes_.own_rows);
 }
 
-/// What has become of them, in tensors of `rows`, is added up. `after` the shared expert's product what else is done while they
-/// are under way.
+/// Combines the experts' results, in tensors of `rows`. `after`: further work done while rows are in transit,
+/// after the shared expert's product.
 void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared, const Meanwhile& after) {
   if (gathers()) {
     sum_of_choices(bytes_.group_sums, of_shared);
@@ -98,7 +98,7 @@ void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared, const
   give(kWorkspace, bytes_.expert_rows);
 }
 
-/// The rows of the rank's experts as their products read them, which come to stay in `category` where experts are spread.
+/// The rows of the rank's experts as their products read them; if experts are spread they stay in `category`.
 void StageReplay::read_rows(Category category, const Meanwhile& meanwhile) {
   rows_to_experts(s_.fp8 ? kWorkspace : category, meanwhile);
   if (!s_.fp8) return;
@@ -106,7 +106,7 @@ void StageReplay::read_rows(Category category, const Meanwhile& meanwhile) {
   give(kWorkspace, bytes_.made_rows);
 }
 
-/// Their gradients; what is left of these is choice_weights, or expert_weights where nothing is sent.
+/// Their gradients; choice_weights remain, or expert_weights if nothing is sent.
 void StageReplay::weights_to_tokens() {
   if (!spread()) return;
   take(kWorkspace, bytes_.weights_by_rank);
@@ -142,7 +142,7 @@ void StageReplay::mixture_forward(bool again) {
   if (!shared) shared_activation();
 }
 
-/// Of a shared expert.
+/// fc1 of a shared expert.
 void StageReplay::shared_fc1() {
   take(kept_, bytes_.shared_weights + bytes_.shared_fc1);
   take(kWorkspace, bytes_.shared_operand);
@@ -163,7 +163,8 @@ void StageReplay::mixture_output() {
   rows_from_experts(kWorkspace, bytes_.shared_fc2_product.weight);
 }
 
-/// From the gradient of its results to that of its activation; leaves what its products read of the former.
+/// From the gradient of its results to that of its activation; leaves the operands that products read of the
+/// former.
 void StageReplay::shared_output_gradient() {
   take(kWorkspace, bytes_.shared_operand);
   take(kWorkspace, bytes_.shared_activation);

@@ -1,4 +1,4 @@
-// Modules that predict further tokens, behind the layers of a last stage (bench/training/mtp.md).
+// MTP modules, after the layers of a last stage (bench/training/mtp.md).
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
@@ -62,7 +62,8 @@ void StageReplay::module_inputs_backward(bool last) {
   give(kWorkspace, bytes_.stream);
 }
 
-/// All modules of a B (`weights`) or an I, last to first; gradients towards what the output layer reads are there.
+/// All modules of a B (`weights`) or an I, last to first; gradients towards the output layer's input exist
+/// already.
 void StageReplay::modules_backward(bool weights) {
   constexpr std::int64_t kBehindAnother = 1;
   for (std::int64_t i = s_.own_modules(); i-- > 0;) {

@@ -1,5 +1,5 @@
-// Selective recomputation: what a forward frees of a layer, and what the backward of each block allocates again
-// (bench/training/recompute.md).
+// Selective recomputation: memory that a forward frees in a layer, and that the backward of each block
+// allocates again (bench/training/recompute.md).
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {

@@ -21,7 +21,7 @@ void StageReplay::mlp_backward_input() {
 }
 
 void StageReplay::layer_backward_input(std::int64_t layer) {
-  // With dropout the weights' gradients want what it left of dy and dmid, which then go themselves.
+  // With dropout the weight gradients need its result of dy and dmid, which are then freed.
   const bool received = layer == s_.layers - 1 && !s_.last;
   feed_forward_again();
   drop_gradient(kActivations);
@@ -128,7 +128,7 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   give(one ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
   if (s_.latent()) {
     latent_weights();
-    give(kActivations, bytes_.qkv + bytes_.compressed);  // dqkv, what it was made from
+    give(kActivations, bytes_.qkv + bytes_.compressed);  // dqkv, its source
     take_compression_gradient();
     latent_compression_weight();
     give(kActivations, bytes_.compressed + bytes_.norm_output);

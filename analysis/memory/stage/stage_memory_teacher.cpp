@@ -8,7 +8,7 @@ bool StageReplay::joint_before() const {
   return s_.distillation.joint && !s_.first && !s_.previous_here;
 }
 
-/// The stage's output goes away in a joint message.
+/// The stage's output leaves in a joint message.
 bool StageReplay::joint_after() const {
   return s_.distillation.joint && !s_.last && !s_.next_here;
 }

@@ -44,7 +44,7 @@ std::vector<std::int64_t> StageReplay::experts_in_order_of_use(ActionType type) 
   return units;
 }
 
-/// Of a forward, else of a B or I.
+/// Layers in the order of a forward, else in that of B or I.
 std::vector<std::int64_t> StageReplay::layers_in_order_of_use(ActionType type) const {
   std::vector<std::int64_t> layers;
   layers.reserve(static_cast<std::size_t>(2 * s_.layers));
@@ -62,7 +62,7 @@ std::vector<std::int64_t> StageReplay::layers_in_order_of_use(ActionType type) c
   return layers;
 }
 
-/// Of the layer at hand; its experts too, where they are apart.
+/// Begins the use of the current layer's values, and of its experts' where they are separate units.
 void StageReplay::begin_layer_use() {
   values_.begin_use();
   if (spread()) expert_values_.begin_use();
@@ -81,7 +81,7 @@ void StageReplay::first_gradient_of_experts() {
   if (spread() && s_.expert.copies > 1) first_gradient_of(spread_unit_);
 }
 
-/// Of the layer at hand; its experts' first, where they are apart.
+/// Marks the current layer's gradients as done, its experts' first where they are separate units.
 void StageReplay::layer_gradients_done() {
   if (spread() && s_.expert.copies > 1) gradient_done(spread_unit_, s_.expert.copies, final_.layers);
   gradient_done(layer_unit_, final_.layers);

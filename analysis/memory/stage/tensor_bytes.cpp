@@ -9,7 +9,7 @@ std::int64_t pairs_of_tokens(const StageShape& s) {
   return s.unfused_attention ? s.heads * s.tokens * s.seq : 0;
 }
 
-/// The probabilities; with dropout also its mask and what it left of them.
+/// The probabilities; with dropout also its mask and its result.
 std::int64_t probabilities(const StageShape& s) {
   return pairs_of_tokens(s) * (s.attention_dropout ? 2 * s.e() + 1 : s.e());
 }
@@ -27,17 +27,17 @@ std::int64_t quantized(const StageShape& s, std::int64_t elements) {
   return s.fp8 ? elements + scale : 0;
 }
 
-/// The same of rows of experts, with scales of each.
+/// The same for expert rows, with scales of each.
 std::int64_t quantized_rows(const StageShape& s, std::int64_t width) {
   const std::int64_t scales = s.fp8_tensorwise ? kScaleBytes * s.local_experts() : 0;
   return s.fp8 && s.mixture() ? s.mlp_rows() * width + scales : 0;
 }
-/// Of what a shared expert reads.
+/// Quantized operand of a shared expert.
 std::int64_t quantized_shared(const StageShape& s, std::int64_t width) {
   return s.shared > 0 ? quantized(s, s.tokens * width) : 0;
 }
 
-/// Heads are exchanged between ranks that share sequences; keys and values go round a ring of them, or of such groups.
+/// True if context-parallel ranks exchange heads or pass K/V round a ring of ranks or of such groups.
 bool exchanges(const StageShape& s) {
   return s.head_ranks > 1;
 }
@@ -45,12 +45,12 @@ bool rings(const StageShape& s) {
   return s.ring() > 1 && s.cp_comm_type != CpCommType::all_gather;
 }
 
-/// Of all tokens of the ranks that have a layer's experts between them, where these are gathered.
+/// Choices of all tokens of an expert group, if tokens are gathered.
 std::int64_t gathered_choices(const StageShape& s) {
   return s.gathers_tokens() ? s.expert.group * s.sent_choices() : 0;
 }
 
-/// Of choices whose rows go to several ranks, where these come back.
+/// Returned rows of choices that go to several ranks.
 std::int64_t returns(const StageShape& s) {
   return s.sent_rows() > s.choice_rows && !s.gathers_tokens() ? s.sent_rows() : 0;
 }
@@ -59,7 +59,7 @@ ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
   if (!s.fp8) return {};
   return {s.zero >= 3 ? out * in : 0, s.tokens * (out + in)};
 }
-/// Of a feed-forward layer, or of all experts together.
+/// Product of a feed-forward layer, or of all experts together.
 ProductBytes feed_forward_product(const StageShape& s, std::int64_t out, std::int64_t in) {
   if (!s.fp8 || !s.mixture()) return product(s, out, in);
   return {s.zero >= 3 ? s.local_experts() * out * in : 0, s.mlp_rows() * (out + in)};

@@ -1,5 +1,5 @@
-// The columns of a published table besides the configuration keys (core/config_text/config_keys.cpp), which come
-// first: what is a key of its own one day leaves these lists' meaning to it.
+// Columns of a published table besides the configuration keys (core/config_text/config_keys.cpp), which take
+// precedence: a column that becomes a key gets the key's meaning.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace plumbline::cluster {
 
-/// Keys of a model's config.json, and Megatron-LM's of what config.json has no key for.
+/// Keys of a model's config.json, and Megatron-LM's where config.json has none.
 inline constexpr std::array<std::string_view, 35> kModelColumns = {"model_type",
                                                                    "num_hidden_layers",
                                                                    "hidden_size",
@@ -45,13 +45,13 @@ inline constexpr std::array<std::string_view, 35> kModelColumns = {"model_type",
                                                                    "v_head_dim",
                                                                    "mtp_num_layers"};
 
-/// Of mixtures and of latent attention, Megatron-LM's: "unstated" where a source names the model without them.
+/// MoE and latent attention, Megatron-LM's keys: "unstated" where a source names the model without them.
 inline constexpr std::array<std::string_view, 6> kMixtureColumns = {
     "num_experts",    "moe_router_topk",       "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size",
     "moe_layer_freq", "multi_latent_attention"};
 
-/// What sources say instead of a configuration key's value: micro-batches of a replica and step instead of
-/// global_batch_size, how layers are laid on the pipeline.
+/// Columns that sources give instead of a configuration key: micro-batches per replica and step instead of
+/// global_batch_size, and the layers' layout on the pipeline.
 inline constexpr std::array<std::string_view, 4> kLayoutColumns = {
     "num_microbatches", "num_layers_per_virtual_pipeline_stage", "account_for_embedding_in_pipeline_split",
     "account_for_loss_in_pipeline_split"};
@@ -68,12 +68,12 @@ inline constexpr std::array<std::string_view, 12> kMeasuredColumns = {"step_s",
                                                                       "peak_mib",
                                                                       "peak_gib",
                                                                       "peak_gb"};
-/// What the measured values mean: FLOPs and peak behind TFLOP/s and MFU, the rank of a memory figure.
+/// Meaning of the measured values: FLOPs and peak behind TFLOP/s and MFU, the rank of a memory figure.
 inline constexpr std::array<std::string_view, 3> kMeaningColumns = {"flops", "peak_tflops", "memory"};
 inline constexpr std::array<std::string_view, 4> kTextColumns = {"label", "sweep", "source", "note"};
 
-/// A feature that is not modelled yet, by its key in Megatron-LM, and the value that means "without it". What belongs to
-/// another feature is not counted apart from it.
+/// A feature that is not modelled yet, by its key in Megatron-LM, and the value that means "without it". A
+/// part of another feature (`part_of`) is not counted separately.
 struct FeatureColumn {
   std::string_view key;
   std::string_view without;

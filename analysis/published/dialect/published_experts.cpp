@@ -119,7 +119,7 @@ std::vector<std::string> unmodelled_experts(const Cells& cells) {
   const auto latent = cells.find("multi_latent_attention");
   if (latent != cells.end() && latent->second == "true" && !cells.contains("kv_lora_rank"))
     features.emplace_back("multi_latent_attention");
-  // Filled up to what an even load is, experts do what they do under an even load.
+  // Padded to an even load, experts behave as under an even load.
   const auto capacity = cells.find("moe_expert_capacity_factor");
   const auto padded = cells.find("moe_pad_expert_input_to_capacity");
   if (capacity != cells.end() && capacity->second != "none") {

@@ -34,7 +34,7 @@ std::vector<int> redistributed_layers(const RunConfig& config, int stages) {
   for (int stage = 0; stage < stages; ++stage) {
     layers.push_back(total / stages + (stage >= stages - total % stages ? 1 : 0));
   }
-  // What the last stage cannot take off for the output layer, the others share.
+  // If the output layer counts as more layers than the last stage has, the other stages give up the rest.
   layers.back() -= output;
   for (int stage = stages - 2; stage >= 0 && layers.back() < 0; stage = stage == 0 ? stages - 2 : stage - 1) {
     layers[static_cast<std::size_t>(stage)] -= 1;

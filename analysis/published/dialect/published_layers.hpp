@@ -1,4 +1,4 @@
-// How layers lie on the stages where a source gives a rule instead of numbers.
+// Rules for the distribution of layers on stages, where a source gives a rule instead of numbers.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 namespace plumbline::cluster {
 
 /// Puts the rules of a row into the configuration, as chunks and explicit numbers of layer_distribution:
-///   num_layers_per_virtual_pipeline_stage n   as many chunks as make stages of n layers
-///   account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split
-///                                             both ends count as a layer each; stages are even then
-///   layer_distribution: redistributed         VocabularyParallelism's baseline (arXiv:2411.05288 §6, "Redis"): the
-///                                             output layer counts as a whole number of layers by FLOPs, stages are
-///                                             filled evenly, later ones take the remainder
-/// Where pipeline_schedule is not given, several chunks mean `interleaved`, as in Megatron-LM. Throws InputError.
+/// - num_layers_per_virtual_pipeline_stage n: chunks such that stages have n layers
+/// - account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split: both ends count as a layer
+///   each; stages are even then
+/// - layer_distribution: redistributed: VocabularyParallelism's baseline (arXiv:2411.05288 §6, "Redis"). The
+///   output layer counts as a whole number of layers by FLOPs, stages are filled evenly, later ones take the
+///   remainder
+/// Without pipeline_schedule, several chunks mean `interleaved`, as in Megatron-LM. Throws InputError.
 void put_layers(const Cells& cells, const std::string& origin, RunConfig& config);
 
 }  // namespace plumbline::cluster

@@ -124,7 +124,7 @@ void put_megatron_columns(const Cells& cells, const std::string& origin, ModelCo
   put_windows(cells, origin, model);
 }
 
-/// What gpt2's config.json has no key for, but Megatron-LM's GPT may be: grouped queries, heads of another size.
+/// Megatron-LM's GPT options that gpt2's config.json has no key for: grouped queries, heads of another size.
 void put_gpt2_heads(const Cells& cells, const std::string& origin, ModelConfig& model) {
   for (const char* column : {"attention_bias", "mlp_bias", "sliding_window"}) {
     if (const std::string* cell = find_cell(cells, column)) {

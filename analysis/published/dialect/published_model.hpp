@@ -8,10 +8,10 @@
 
 namespace plumbline::cluster {
 
-/// The model that the cells say: `model` (a preset or the path of a config.json) with the other model columns
-/// put over it, or these alone. Names are those of Llama's config.json for every model_type (gpt2's n_embd is
-/// hidden_size, as transformers maps them); normalization, swiglu, add_bias_linear and position_embedding_type
-/// are Megatron-LM's. Where max_position_embeddings is not given it is the sequence length, as in Megatron-LM's
+/// The model of the cells: `model` (a preset or the path of a config.json) overridden by the other model
+/// columns, or these alone. Names are those of Llama's config.json for every model_type (gpt2's n_embd is
+/// hidden_size, as transformers maps them). Megatron-LM's are normalization, swiglu, add_bias_linear and
+/// position_embedding_type. max_position_embeddings defaults to the sequence length, as in Megatron-LM's
 /// launch scripts. Throws InputError with `origin`.
 ModelConfig published_model(const Cells& cells, const std::string& origin);
 

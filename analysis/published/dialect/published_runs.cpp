@@ -34,7 +34,7 @@ bool is_coming(const std::string& key, const std::string& value) {
   return false;
 }
 
-/// Whether the key's own reader takes the text.
+/// True if the key's own reader accepts the text.
 bool is_readable(const ConfigKey& key, const ConfigText& text) {
   ConfigDraft draft;
   try {
@@ -93,7 +93,7 @@ void require(const Cells& cells, const std::string& origin) {
   }
 }
 
-/// The global batch that so many micro-batches on every replica make.
+/// The global batch of this many micro-batches on every replica.
 void put_microbatches(const Cells& cells, const std::string& origin, RunConfig& config) {
   const auto at = cells.find("num_microbatches");
   if (at == cells.end()) return;
@@ -172,7 +172,7 @@ PublishedRuns read_runs(const PublishedTable& table) {
           run.unmodelled = features;
           read.runs.push_back(std::move(run));
         } catch (const std::exception&) {
-          // What the row's other cells mean may depend on the feature: it is the reason.
+          // The feature may change the meaning of the row's other cells: it is the reason.
           if (features.empty()) throw;
           read.skipped.push_back(not_modelled(number, features));
         }

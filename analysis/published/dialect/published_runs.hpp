@@ -1,4 +1,4 @@
-// Runs of a published table, each as a configuration of this program and what was measured.
+// Runs of a published table, each as a configuration of this program with its measurements.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace plumbline::cluster {
 struct PublishedRun {
   int row = 0;  // of the table, from 1
   std::string label;
-  std::string sweep;   // rows of one sweep train the same model with the same batch on as many GPUs
+  std::string sweep;   // rows of one sweep train the same model with the same batch on equally many GPUs
   std::string source;  // where it was printed
   Cells cells;         // of the row, by column of the dialect, with the header's defaults
   RunConfig config;
@@ -36,8 +36,8 @@ struct PublishedRuns {
   std::vector<SkippedRow> skipped;
 };
 
-/// Reads every row; one that cannot be read, that no configuration can be (why_invalid) or that contradicts
-/// itself is skipped with its reason, the others count.
+/// Reads every row. A row is skipped with its reason if it cannot be read, contradicts itself, or is no valid
+/// configuration (why_invalid).
 PublishedRuns read_runs(const PublishedTable& table);
 
 }  // namespace plumbline::cluster

@@ -69,7 +69,7 @@ std::string whole_file(const std::filesystem::path& path) {
   return text;
 }
 
-/// The program's own header for a table of this name; an empty one where there is none.
+/// The program's own header for a table of this name; an empty one if there is none.
 TableHeader built_in_header(const std::string& table) {
   const std::string name = table + ".yaml";
   const std::string_view text = embedded_text(analysis_files(), name);

@@ -1,5 +1,5 @@
-// Published tables as they are read: comma-separated cells, the first line names the columns; NAME.yaml alongside
-// NAME.csv says what holds for all rows.
+// Reader of published tables: comma-separated cells, the first line names the columns; NAME.yaml alongside
+// NAME.csv has the values of all rows.
 #pragma once
 
 #include <string>
@@ -17,13 +17,14 @@ struct PublishedTable {
   TableHeader header;
 };
 
-/// Parses a table as untrusted input: sizes and widths are checked. A cell may stand in double quotes, which are
-/// doubled inside, and then have commas. Throws InputError naming the file and line.
+/// Parses a table as untrusted input: sizes and widths are checked. A cell may stand in double quotes, which
+/// are doubled inside, and then have commas. Throws InputError naming the file and line.
 PublishedTable parse_published(const std::string& text, const std::string& name, const std::string& origin);
 /// The tables that are part of the program.
 std::vector<PublishedTable> built_in_tables();
-/// Every *.csv of a folder, in the order of their names, each with the NAME.yaml alongside it, or else the program's
-/// own header for a table of that name. Throws InputError when the folder cannot be read.
+/// Every *.csv of a folder, in the order of their names. Each has the NAME.yaml alongside it as its header,
+/// or else the program's own header for a table of that name. Throws InputError when the folder cannot be
+/// read.
 std::vector<PublishedTable> read_tables(const std::string& folder);
 
 }  // namespace plumbline::cluster

@@ -144,7 +144,8 @@ double cell_number(const std::string& text, const std::string& origin, std::stri
 std::vector<Cells> row_cells(const PublishedTable& table, std::size_t row) {
   const RowReader reader(table, row);
   std::vector<Cells> runs;
-  // A file in the dialect itself has one run per row, whatever its header says of the source's own layout.
+  // A file in the dialect itself has one run per row, regardless of its header's entries about the source's
+  // layout.
   const bool own_layout =
       std::any_of(table.columns.begin(), table.columns.end(), [&](const std::string& name) {
         return std::any_of(table.header.runs.begin(), table.header.runs.end(),

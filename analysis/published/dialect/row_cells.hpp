@@ -9,7 +9,7 @@
 
 namespace plumbline::cluster {
 
-/// What messages about a row begin with: "my_runs.csv: row 3".
+/// Prefix of messages about a row: "my_runs.csv: row 3".
 std::string row_origin(const PublishedTable& table, std::size_t row);
 
 /// The number in a cell, from `least` to `most`. Throws InputError with `origin` and `column`.
@@ -17,11 +17,11 @@ double cell_number(const std::string& text, const std::string& origin, std::stri
                    double most);
 
 /// One entry per run of the row: configuration keys under their canonical names, empty cells left to the
-/// header's defaults. Throws InputError for a column that is neither the dialect's nor explained by the header,
-/// for two cells that mean one column, and for a text that the header does not list.
+/// header's defaults. Throws InputError for a column that is neither the dialect's nor explained by the
+/// header, for two cells that mean one column, and for a text that the header does not list.
 std::vector<Cells> row_cells(const PublishedTable& table, std::size_t row);
 
-/// Whether the table holds training runs: measured values are among its columns or what its header makes of them.
+/// True if the table holds training runs: measured values are among its columns or follow from its header.
 bool holds_runs(const PublishedTable& table);
 
 }  // namespace plumbline::cluster

@@ -1,5 +1,5 @@
-// The header of a published table, NAME.yaml alongside NAME.csv: what holds for all of its rows, and what the
-// columns of a source's own file mean.
+// The header of a published table, NAME.yaml alongside NAME.csv. It has values for all rows, and the meaning
+// of the columns of a source's own file.
 #pragma once
 
 #include <map>
@@ -11,11 +11,11 @@ namespace plumbline::cluster {
 /// Texts by column of the dialect (results/published/README.md).
 using Cells = std::map<std::string, std::string, std::less<>>;
 
-/// What a column of a source's own file means.
+/// Meaning of a column of a source's own file.
 struct SourceColumn {
   std::string key;                                   // column of the dialect; empty: the cell is not used
   double scale = 1;                                  // the number in the cell times this is the value
-  std::map<std::string, Cells, std::less<>> values;  // what each text stands for; empty: for itself
+  std::map<std::string, Cells, std::less<>> values;  // meaning of each text; empty: itself
 };
 using SourceColumns = std::map<std::string, SourceColumn, std::less<>>;
 

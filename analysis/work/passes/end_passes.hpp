@@ -1,4 +1,4 @@
-// The operators of a stage's ends: what makes the stream out of tokens, and a loss out of the stream.
+// The operators of a stage's ends: from tokens to the stream, and from the stream to a loss.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace plumbline::passes {
 void scatter_embedded(const StageShape& s, CallList& list);
 void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements);
 void embedding_forward(const StageShape& s, WorkBuilder& builder);
-/// What a first stage does after its tokens' rows are there, wherever they were looked up.
+/// Work of a first stage after its tokens' rows exist, wherever they were looked up.
 void embedded_forward(const StageShape& s, WorkBuilder& builder);
 void position_backward(const StageShape& s, WorkBuilder& builder);
 void embedding_backward(const StageShape& s, WorkBuilder& builder);
@@ -26,9 +26,9 @@ void copy_joint_output(const StageShape& s, WorkBuilder& builder);
 void final_norm_forward(const StageShape& s, WorkBuilder& builder);
 void final_norm_backward(const StageShape& s, WorkBuilder& builder);
 void teacher_output(const StageShape& s, WorkBuilder& builder);
-/// Modules share the output layer; behind the final norm where there are some.
+/// Modules share the output layer; behind the final norm if there are some.
 void output_forward(const StageShape& s, WorkBuilder& builder);
-/// Of the output layer alone, of all that share it.
+/// Gradients of the output layer alone, or of all modules that share it.
 void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes);
 
 }  // namespace plumbline::passes

@@ -5,7 +5,7 @@
 namespace plumbline::passes {
 namespace {
 
-/// What a block adds to is its norm's output: its gradient goes there before the norm's.
+/// The block's residual is its norm's output: its gradient is added there before the norm's.
 void block_norm_backward(const StageShape& s, CallList& list) {
   if (s.normed_residual) list.memory("add", s.rows * s.hidden, 3 * e(s));
   norm_backward(s, list);
@@ -17,7 +17,7 @@ void rotate(const StageShape& s, CallList& list) {
   list.rows("rope", s.tokens * s.k, 2 * e(s), s.head_dim);
 }
 
-/// Of every query and key head.
+/// Norm of every query and key head.
 void head_norm_forward(const StageShape& s, CallList& list) {
   if (!s.qk_norm) return;
   list.memory("head_norm_forward", s.tokens * s.q, 2 * e(s));
@@ -30,7 +30,7 @@ void head_norm_backward(const StageShape& s, CallList& list) {
   list.memory("head_norm_backward", s.tokens * s.k, 3 * e(s));
 }
 
-/// Products of a layer's forward that read the stream, and that make what is added to it.
+/// Products of a layer's forward that read the stream, and that make its residual contributions.
 void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out) {
   constexpr const char* kGather = "sequence all-gather forward";
   if (s.tensor_overlap)
@@ -58,7 +58,8 @@ void norm_again(const StageShape& s, CallList& list) {
   norm_forward(s, list);
   list.allocations(1 + s.norm_rows);
 }
-/// Selective recomputation, before the backward of the feed-forward block and before that of the attention block.
+/// Selective recomputation, before the backward of the feed-forward block and before that of the attention
+/// block.
 void feed_forward_again(const StageShape& s, CallList& list) {
   const RecomputeModules& modules = s.recomputed;
   if (modules.layernorm) norm_again(s, list);
@@ -94,7 +95,8 @@ void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t e
   if (has) list.memory("bias_backward", elements, e(s));
 }
 
-/// Right after the weight's gradient: in the same operator where that reads the very rows, and gradients are of fp32.
+/// Right after the weight's gradient: in the same operator if that reads the same rows, and gradients are
+/// fp32.
 void bias_backward_with_weight(const StageShape& s, CallList& list, bool has, std::int64_t elements,
                                bool same_rows) {
   if (!has) return;
@@ -102,7 +104,8 @@ void bias_backward_with_weight(const StageShape& s, CallList& list, bool has, st
   list.calls.back().bias_gradient = true;
 }
 
-/// The sum that attention adds to, and the norm of it: one operator where the sum is of the stream itself and nothing drops.
+/// Attention's residual sum and its norm: one operator where the sum is of the stream itself and nothing is
+/// dropped.
 void middle_norm_forward(const StageShape& s, CallList& list) {
   const bool at_once = !s.parallel() && !s.normed_residual && !s.hidden_dropout;
   if (at_once) {
@@ -146,7 +149,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   const char* gather = "sequence all-gather backward";
   const char* scatter = "sequence reduce-scatter backward";
   const bool overlaps = s.tensor_overlap && passes.input;
-  // Of the gradient of the stream, which is gathered.
+  // Product of the stream's gradient, which is gathered.
   const auto gathered = [&](const char* label, std::int64_t in) {
     if (overlaps) {
       return list.linear_of_gathered(gather, label, GemmPass::input_gradient, s.hidden, in, passes.weight);
@@ -157,7 +160,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     if (passes.input && !overlaps) list.linear(label, GemmPass::input_gradient, s.hidden, in);
     if (passes.weight) list.linear(label, GemmPass::weight_gradient, s.hidden, in);
   };
-  // Of a product that reads the stream, whose gradient is summed.
+  // Product that reads the stream, whose gradient is summed.
   const auto summed = [&](const char* label, std::int64_t out, bool bias) {
     const auto add_bias = [&] { bias_backward_with_weight(s, list, bias, s.tokens * out, true); };
     if (overlaps && passes.weight) {
@@ -173,7 +176,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.linear(label, GemmPass::weight_gradient, out, s.hidden);
     add_bias();
   };
-  // Of a product that makes what is added to the stream, of which this may be only the rank's rows.
+  // Bias of a product whose result is added to the stream, possibly only the rank's rows.
   const auto stream_bias = [&] {
     bias_backward_with_weight(s, list, passes.weight && s.linear_bias, s.rows * s.hidden,
                               !s.sequence_parallel);

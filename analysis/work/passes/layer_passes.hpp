@@ -17,7 +17,7 @@ void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t e
 enum class Forward { first, again, again_to_activation };
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward);
 
-/// Which gradients an action computes.
+/// Gradients that an action computes.
 struct Passes {
   bool input = true;
   bool weight = true;

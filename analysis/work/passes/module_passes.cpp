@@ -7,7 +7,7 @@
 namespace plumbline::passes {
 namespace {
 
-/// Of modules that predict further tokens (bench/training/mtp.md): what they look up.
+/// Embedding lookups of MTP modules (bench/training/mtp.md).
 void modules_embedding(const StageShape& s, WorkBuilder& builder) {
   const std::int64_t full = s.tokens * s.hidden;
   builder.once({true, false, s.shared_lookup}, padded_vocabulary_unit(s), [&](CallList& list) {
@@ -20,7 +20,7 @@ void modules_embedding(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
-/// Columns of the layer's input, of which every tensor rank makes its own; zeros elsewhere make a sum of them.
+/// Columns of the layer's input, each made by one tensor rank, with zeros elsewhere: their sum is the whole.
 void join_forward(const StageShape& s, CallList& list) {
   norm_forward(s, list);
   norm_forward(s, list);

@@ -1,4 +1,4 @@
-// The operators of modules that predict further tokens (bench/training/mtp.md).
+// The operators of MTP modules (bench/training/mtp.md).
 #pragma once
 
 #include "analysis/work/action_parts.hpp"

@@ -1,4 +1,4 @@
-// Random routings, as likely as a mean load says: what the steps of a run will need, before it.
+// Random routings, drawn by a mean load: the needs of a run's steps, before it.
 #pragma once
 
 #include <random>
@@ -8,8 +8,9 @@
 
 namespace plumbline {
 
-/// A routing of one step: in every copy, layer and micro-batch the tokens × top-k choices fall on the layer's experts as a
-/// multinomial distribution of its shares. Overwrites the tokens of `routing`, whose lines say where they are.
+/// A routing of one step. In every replica, layer and micro-batch the tokens × top-k choices fall on the
+/// layer's experts as a multinomial distribution of its shares. Overwrites the tokens of `routing`, whose
+/// lines name copy, layer and micro-batch.
 void draw_routing(const MeanLoad& load, std::mt19937_64& random, std::vector<RoutedTokens>& routing);
 
 }  // namespace plumbline

@@ -13,10 +13,10 @@
 namespace plumbline {
 namespace {
 
-constexpr std::int64_t kBytesOfNumber = 12;  // a number of 32 bits at most, its sign and what follows it
+constexpr std::int64_t kBytesOfNumber = 12;  // a number of 32 bits at most, its sign and its separator
 constexpr std::int64_t kBytesOfName = 24;    // "expert 123456,"
 
-/// How many of everything a routing has.
+/// Size of a routing in every dimension.
 struct Extent {
   explicit Extent(const RunConfig& config)
       : copies(config.layout().senders()),
@@ -33,7 +33,7 @@ struct Extent {
   std::int64_t first_layer, layers, microbatches, experts, tokens, choices;
 };
 
-/// So many, spread evenly over [first, end); the first of them have what is left.
+/// `many`, spread evenly over [first, end); the first of them take the remainder.
 void spread(std::int64_t many, std::int64_t first, std::int64_t end, std::vector<std::int32_t>& over) {
   for (std::int64_t i = first; i < end; ++i) {
     over[static_cast<std::size_t>(i)] =
@@ -41,7 +41,7 @@ void spread(std::int64_t many, std::int64_t first, std::int64_t end, std::vector
   }
 }
 
-/// Whole numbers as near to the shares as they add up: what rounding leaves goes to the largest remainders.
+/// Whole numbers nearest to the shares with the same sum: the remainder goes to the largest fractions.
 std::vector<std::int32_t> rounded(const std::vector<double>& shares, std::int64_t sum) {
   std::vector<std::int32_t> numbers;
   numbers.reserve(shares.size());

@@ -1,5 +1,5 @@
-// How many rows the experts of a rank have where the routing is known: what memory and messages depend on where experts are
-// spread over ranks, or drop what is over their capacity.
+// Rows of a rank's experts under a known routing. Memory and messages depend on them if experts are spread
+// over ranks or drop rows beyond their capacity.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace plumbline {
 
-/// Tokens of one micro-batch by the expert that they chose, in a layer of one copy of the model: a line of what save_routing
-/// writes.
+/// Tokens of one micro-batch by chosen expert, in a layer of one copy of the model: a line of save_routing's
+/// output.
 struct RoutedTokens {
   int copy = 0;            // Layout::sender of the rank that sends them
   std::int64_t layer = 0;  // of the model
@@ -22,20 +22,20 @@ struct RoutedTokens {
   std::vector<std::int32_t> tokens;
 };
 
-/// Rows of a layer's experts: of a rank's tokens, and where experts are spread over ranks of the busiest rank; 0: those of a
-/// balanced routing.
+/// Rows of a layer's experts: of a rank's tokens, and with experts spread over ranks of the busiest rank; 0:
+/// those of a balanced routing.
 struct MeanRows {
   std::int64_t sent = 0;
   std::int64_t here = 0;
 };
 
-/// Of all layers and micro-batches the mean of a sender's rows, and of the rows of the busiest rank of every expert group, for which
-/// the others wait.
+/// Means over all layers and micro-batches: a sender's rows, and the rows of the busiest rank of every expert
+/// group, for which the others wait.
 MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing);
-/// Gives every layer's experts so many; nothing where they are 0.
+/// Sets the rows of every layer's experts; nothing if they are 0.
 void set_mean_rows(const MeanRows& rows, std::span<StageShape> stages);
 
-/// Of the ranks that send, and receive, as one of them does: those with its Layout::sender.
+/// Rows of the ranks that share a Layout::sender and so send and receive alike.
 class RoutedRows {
  public:
   /// `routing`: of all copies. Throws InputError for experts or copies that the configuration does not have.

@@ -9,8 +9,8 @@ namespace plumbline {
 
 namespace {
 
-/// Adds `sign` times what depends on rows in one action: exchanges with the ranks of experts, and what tensor ranks add up of
-/// the weights' gradients.
+/// Adds `sign` times the row-dependent traffic of one action: exchanges with the ranks of experts, and the
+/// tensor ranks' sums of the weights' gradients.
 void add_rows(const StageShape& shape, ActionType type, std::int64_t sign, Traffic& traffic) {
   for (const OperatorCall& call : calls_of(work_of(shape, type))) {
     const bool exchanges = call.kind == CallKind::all_to_all && call.group == Group::expert;
@@ -22,7 +22,7 @@ void add_rows(const StageShape& shape, ActionType type, std::int64_t sign, Traff
   }
 }
 
-/// Of one model's actions of these types; `traffic`: of an even routing.
+/// Adds the rows of one model's actions of these types; `traffic`: that of an even routing.
 void take_rows(const Schedule& schedule, const std::vector<StageShape>& shapes, int pipeline,
                std::initializer_list<ActionType> types, const RoutedRows& rows, Traffic& traffic) {
   for (const Action& action : schedule.actions[static_cast<std::size_t>(pipeline)]) {

@@ -1,4 +1,4 @@
-// What a rank sends in a step where the routing is known.
+// Traffic of a rank in one step under a known routing.
 #pragma once
 
 #include "analysis/work/routing/routed_rows.hpp"
@@ -6,12 +6,13 @@
 
 namespace plumbline {
 
-/// predict_traffic() of one world rank where it is known which experts its tokens, and those of the ranks that share its experts,
-/// went to. `rows`: of its Layout::sender; `teacher`: the same of evaluated_teacher(), whose rows are even without.
+/// predict_traffic() of one world rank under a known routing of its tokens and those of the ranks that share
+/// its experts. `rows`: of its Layout::sender; `teacher`: the same for evaluated_teacher(); without it that
+/// model's rows are even.
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
                         const RoutedRows& rows, const RoutedRows* teacher = nullptr);
 
-/// The same of every world rank.
+/// The same for every world rank.
 std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule,
                                      std::span<const RoutedTokens> routing);
 

@@ -1,5 +1,5 @@
-// Cells of operators that begin anew with every row (norms) or head (rope): many short ones take longer than few long
-// ones of as many elements.
+// Cells of operators that start anew with every row (norms) or head (rope). Many short rows take longer than
+// few long ones of as many elements.
 #include <algorithm>
 
 #include "bench/calibrate/cells/cell_collector.hpp"

@@ -6,8 +6,8 @@
 namespace plumbline::calibration {
 namespace {
 
-constexpr int kSmallestTensor = 6;  // power of two: what is left of a call is its overhead
-constexpr int kFewElements = 9;     // as many take as long from the shared cache as from memory
+constexpr int kSmallestTensor = 6;  // power of two: a smaller call is all overhead
+constexpr int kFewElements = 9;     // this few take as long from the shared cache as from memory
 
 }  // namespace
 

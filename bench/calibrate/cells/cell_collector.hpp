@@ -1,4 +1,4 @@
-// How lists of cells of memory-bound operators are written: a cell for each size and working set.
+// Lists of cells of memory-bound operators: a cell for each size and working set.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ inline constexpr std::int64_t kWide = 8192;   // columns of logits
 inline constexpr int kLargestLogits = 24;     // power of two: logits come from memory, other tensors do not
 
 /// Appends a cell per size (2^6, 2^9, … 2^largest elements) and working set. `make` lays out operands of
-/// `rows` × `cols` and returns the call; `rotating` is how many bytes per element rotate.
+/// `rows` × `cols` and returns the call; `rotating`: bytes per element that rotate.
 class CellCollector {
  public:
   explicit CellCollector(DType storage) : storage_(storage) {}
@@ -32,7 +32,7 @@ class CellCollector {
               int largest = kLargestTensor) {
     add_to(Table::memory_bound, key, cols, rotating, make, largest);
   }
-  /// Of an operator that begins anew with every row or head: a cell for every width of one as well.
+  /// Cells of an operator that starts anew with every row or head, also one for every row width.
   void add_by_row(
       const std::string& name, double rotating,
       const std::function<CellCall(Operators&, Pools&, std::int64_t elements, std::int64_t width)>& make) {

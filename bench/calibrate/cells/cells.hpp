@@ -1,4 +1,4 @@
-// What calibration measures: one cell per operator, size and working set.
+// Cells of the calibration: one per operator, size and working set.
 #pragma once
 
 #include <array>
@@ -12,10 +12,11 @@
 
 namespace plumbline::calibration {
 
-/// Working sets of the tables: everything in the private cache, in the shared cache, of which others may have a part, in memory.
+/// Working sets of the tables: everything in the private cache, in the shared cache (others may use part of
+/// it), in memory.
 constexpr std::array<Bytes, 3> kWorkingSets = {kMiB, kMiB * 6, kMiB * 192};
 
-/// Operands of fewer bytes are not measured in the largest working set: the next smaller one stands for it.
+/// Operands of fewer bytes are not measured in the largest working set: the next smaller one is used for it.
 constexpr std::int64_t kFewBytes = 32 << 10;
 
 /// `level`: no time of a table, but how far from one table to the next a working set is.
@@ -42,12 +43,12 @@ struct GridAxes {
 GridAxes gemm_axes();
 GridAxes attention_axes();
 GridAxes fp8_gemm_axes();
-/// Of operators that begin anew with every row or head: elements, and elements of one.
+/// Axes of operators that start anew with every row or head: elements, and elements of one row.
 GridAxes by_row_axes(const std::string& key);
 /// The key of FP8 products, with axes of their own.
 constexpr const char* kFp8Products = "forward.fp8";
 
-/// Operations of the largest product or attention that is measured, by storage type: a slow machine measures fewer
+/// Operations of the largest measured product or attention, by storage type: a slow machine measures fewer
 /// sizes. Larger calls are extrapolated from measured ones (assemble.hpp).
 struct CellLimits {
   static constexpr double kMost = 2.5e9;  // FLOPs
@@ -66,7 +67,7 @@ std::vector<Cell> attention_cells(DType storage, const CellLimits& limits);
 std::vector<Cell> memory_bound_cells(DType storage);
 std::vector<Cell> distillation_cells(DType storage);
 std::vector<Cell> by_row_cells(DType storage);
-/// Of linear layers in FP8, with this storage type; none for the smallest working set.
+/// Cells of FP8 linear layers, with this storage type; none for the smallest working set.
 std::vector<Cell> fp8_cells(DType storage);
 /// A few products at working sets from the smallest of the tables to the largest.
 std::vector<Cell> level_cells(DType storage);

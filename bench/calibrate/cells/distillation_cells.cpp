@@ -53,7 +53,7 @@ void add_distillation(CellCollector& cells) {
       kLargestLogits);
 }
 
-/// The same loss in the passes of eager code, which are of fp32 whatever the storage type is.
+/// The same loss in the passes of eager code, in fp32 for every storage type.
 void add_eager_distillation(CellCollector& cells) {
   cells.add(
       "softmax", kWide, cells.e(),

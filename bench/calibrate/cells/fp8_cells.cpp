@@ -1,5 +1,5 @@
-// Cells of linear layers in FP8: quantizing what the operator before has just written, transposing,
-// and products, of which all three passes have one form.
+// Cells of FP8 linear layers: quantizing the output of the operator before, transposing, and products, all
+// three passes of which have one form.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -106,7 +106,7 @@ std::vector<Cell> fp8_cells(DType storage) {
   add(cells, storage, fmt::format("fp8_quantize.{}", name_of(storage)), 1, quantize);
   add(cells, storage, fmt::format("fp8_quantize_transpose.{}", name_of(storage)), 2, quantize_transpose);
   add(cells, storage, fmt::format("fp8_amax.{}", name_of(storage)), 0, find_largest);
-  // The rest has FP8 operands whatever the storage type is: measured once, with the usual one.
+  // The rest has FP8 operands for every storage type: measured once, with the usual one.
   if (storage != DType::bf16) return cells;
   add(cells, storage, "fp8_transpose.fp8", 1, transpose);
   const GridAxes axes = fp8_gemm_axes();

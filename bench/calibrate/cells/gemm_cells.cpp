@@ -1,5 +1,5 @@
-// GEMM and attention cells. Which operand is where: a linear layer's input has just been written by the
-// operator before it, its weights, gradients and outputs were last touched a whole micro-batch ago.
+// GEMM and attention cells. Place of the operands. A linear layer's input has just been written by the
+// operator before it. Its weights, gradients and outputs were last touched a whole micro-batch ago.
 #include <fmt/format.h>
 
 #include "analysis/hardware/hardware.hpp"
@@ -82,7 +82,8 @@ std::vector<Cell> gemm_cells(DType storage, const CellLimits& limits) {
           for (std::size_t set = 0; set < kWorkingSets.size(); ++set) {
             // A few bytes take as long from the shared cache as from memory, next to the call itself.
             if (set == 2 && bytes < kFewBytes) continue;
-            // Operands beyond a working set are never in it, however few copies there are: as in the next one.
+            // Operands beyond a working set are never in it, even with one copy: their time is that of the
+            // next set.
             if (set + 1 < kWorkingSets.size() && 2 * bytes > 3 * kWorkingSets[set].value) continue;
             Cell cell;
             cell.table = Table::gemm;
@@ -157,7 +158,7 @@ std::vector<Cell> attention_cells(DType storage, const CellLimits& limits) {
   constexpr double kProbability = 0.1;
   // Drawing takes as long for every pair of query and key: the rest of the grid follows (assemble.hpp).
   constexpr double kLongestDropping = 256;
-  // A limit of products allows attentions of so many times as many operations: there are few.
+  // A limit of products allows attentions of this many times the operations: there are few.
   constexpr double kAttentionShare = 2.5;
   std::vector<Cell> cells;
   const GridAxes axes = attention_axes();

@@ -1,5 +1,5 @@
-// Cells that say which working sets are in which cache: the same few products, that move more than they compute, with more
-// and more between two uses of an operand.
+// Cells that show which working sets are in which cache. They are the same few memory-bound products, with
+// more and more data between two uses of an operand.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Cells of the operators that move more than they compute. Inputs that the operator before has just written
-// stay in place; what was saved for the backward, weights and outputs rotate through the working set.
+// Cells of memory-bound operators. Inputs that the operator before has just written stay in place; tensors
+// saved for the backward, weights and outputs rotate through the working set.
 #include <algorithm>
 
 #include "bench/calibrate/cells/cell_collector.hpp"
@@ -80,7 +80,7 @@ void add_head_norms(CellCollector& cells) {
 
 void add_dropout(CellCollector& cells, DType storage) {
   constexpr double kProbability = 0.1;
-  // Masks are of one type whatever the storage type is: measured once.
+  // Masks have one type for every storage type: measured once.
   if (storage == DType::fp32) {
     cells.add_as("dropout_mask.uint8", kHidden, 1,
                  [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
@@ -89,7 +89,7 @@ void add_dropout(CellCollector& cells, DType storage) {
                    };
                  });
   }
-  // The mask has just been drawn, what is added to the residual stream just been computed.
+  // The mask has just been drawn, the residual's addend just been computed.
   cells.add("dropout_add", kHidden, cells.e(), [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
     const Matrix x = p.fresh(r, c);
     const Matrix y = p.fresh(r, c);
@@ -109,7 +109,7 @@ void add_dropout(CellCollector& cells, DType storage) {
 }
 
 void add_lookups(CellCollector& cells) {
-  // The table is as large as what rotates: each call reads rows of its own.
+  // The table is as large as the rotating part: each call reads rows of its own.
   cells.add("embedding_forward", kHidden, 2 * cells.e(),
             [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
               const Matrix ids = p.tokens(r, r);

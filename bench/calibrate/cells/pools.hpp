@@ -38,8 +38,8 @@ class Pool {
   std::int64_t used_ = 0;
 };
 
-/// An operand of which every call sees another copy, so that it comes from as deep in the memory hierarchy as
-/// the copies are large together.
+/// An operand of which every call sees another copy, so that its depth in the memory hierarchy follows from
+/// the total size of the copies.
 class Rotation {
  public:
   Rotation() = default;
@@ -57,7 +57,7 @@ class Rotation {
   std::int64_t copies_ = 1;
 };
 
-/// How large the pools of a process are.
+/// Sizes of a process's pools.
 struct PoolSizes {
   Bytes large = kMiB * 224;       // weights, gradients, optimizer state
   Bytes state = kMiB * 112;       // fp32 inputs
@@ -71,13 +71,13 @@ class Pools {
   explicit Pools(const PoolSizes& sizes = {});
 
   DType storage() const { return storage_; }
-  /// From now on operands are of this type. What was written in another is gone: read in the wrong type it could be
-  /// numbers that no training has and that take longer.
+  /// Sets the type of operands from now on. Data of another type is discarded: misread, it could be numbers
+  /// that no training has and that take longer.
   void set_storage(DType storage);
   /// Starts a cell whose rotating operands add up to `bytes_per_call` and should touch `working_set`
   /// together, as far as the pools are large enough.
   void begin(Bytes working_set, Bytes bytes_per_call);
-  /// Brings every copy of every operand into the shared cache, as far as it is large enough.
+  /// Brings every copy of every operand into the shared cache, if it is large enough.
   void touch_all();
   /// One copy for all calls: an operand the operator before has just written.
   Matrix fresh(std::int64_t rows, std::int64_t cols);
@@ -85,7 +85,7 @@ class Pools {
   Rotation saved(std::int64_t rows, std::int64_t cols);
   /// An activation that is written.
   Rotation output(std::int64_t rows, std::int64_t cols);
-  /// A dropout mask as fresh(), as saved() and as output(). What a saved one drops is random.
+  /// A dropout mask as fresh(), as saved() and as output(). A saved mask is random.
   Matrix fresh_mask(std::int64_t rows, std::int64_t cols);
   Rotation saved_mask(std::int64_t rows, std::int64_t cols);
   Rotation mask(std::int64_t rows, std::int64_t cols);
@@ -99,7 +99,7 @@ class Pools {
   /// The same in fp32: gradients that are read; gradients and optimizer state that are updated.
   Rotation weights_fp32(std::int64_t rows, std::int64_t cols);
   Rotation updated_fp32(std::int64_t rows, std::int64_t cols);
-  /// fp32 zeros of which all calls use one copy: statistics, scratch.
+  /// fp32 zeros, one copy for all calls: statistics, scratch.
   Matrix scratch(std::int64_t elements);
   /// Token ids below `limit`, in random order.
   Matrix tokens(std::int64_t count, std::int64_t limit);

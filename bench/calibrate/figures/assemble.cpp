@@ -43,15 +43,16 @@ std::map<std::string, Grid>& grids_of(OperatorTimes& times, Table table) {
   return table == Table::by_row ? times.by_row : table == Table::attention ? times.attention : times.gemm;
 }
 
-/// Every unknown entry takes the rate of its neighbours with half the product of widths where both are known, else that of
-/// its neighbour on the axis along which rates change least.
+/// Fills every unknown entry. If both neighbours with half the product of widths are known, from their rates;
+/// else with the rate of its neighbour on the axis along which rates change least.
 void fill_from_smaller(Grid& grid) {
   for (std::size_t x = 0; x < grid.x.size(); ++x) {
     for (std::size_t y = 0; y < grid.y.size(); ++y) {
       for (std::size_t z = 0; z < grid.z.size(); ++z) {
         double& here = entry(grid, x, y, z);
         if (!std::isnan(here)) continue;
-        // Rates of products change with the widths alike at any number of rows: r(y, z) = r(y-1, z) r(y, z-1) / r(y-1, z-1).
+        // Rates of products change with the widths in the same way at any number of rows: r(y, z) = r(y-1, z)
+        // r(y, z-1) / r(y-1, z-1).
         const double across = y > 0 && z > 0 ? entry(grid, x, y - 1, z) * entry(grid, x, y, z - 1) /
                                                    entry(grid, x, y - 1, z - 1)
                                              : kUnknown;
@@ -125,8 +126,8 @@ void fill_longer_sequences(Grid& attention) {
   }
 }
 
-/// Every unknown entry of attention that drops probabilities takes as many times as long as attention that
-/// does not, as it takes where both are known for fewer heads that share keys, else for a shorter sequence.
+/// Fills every unknown entry of attention with dropout from attention without dropout. The factor is that of
+/// an entry where both are known: with fewer heads that share keys, else with a shorter sequence.
 void fill_from_undropped(Grid& dropping, Grid& plain) {
   for (std::size_t x = 0; x < plain.x.size(); ++x) {
     for (std::size_t y = 0; y < plain.y.size(); ++y) {

@@ -9,13 +9,13 @@
 namespace plumbline::calibration {
 namespace {
 
-/// Products that gain less from a cache than this say nothing about it.
+/// Products that gain less from a cache than this do not show the cache.
 constexpr double kLeastGain = 0.1;
 
 /// By working set in bytes, seconds.
 using Times = std::map<double, double>;
 
-/// How far `bytes` is from table `below` to the next; nothing where both take as long.
+/// Fractional position of `bytes` between table `below` and the next; nothing if both take equally long.
 void add_level(const Times& times, std::size_t below, double bytes, std::vector<double>& levels) {
   const auto at = [&](std::size_t table) { return times.at(static_cast<double>(kWorkingSets[table].value)); };
   const double gain = at(below + 1) - at(below);

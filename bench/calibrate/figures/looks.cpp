@@ -33,7 +33,7 @@ LookFigure figure_of(const std::vector<double>& looks) {
   std::sort(sorted.begin(), sorted.end());
   const std::size_t last = sorted.size() - 1;
   const double low = sorted[last / 4];
-  // Of two or three looks all count; the slowest quarter of more may be disturbed.
+  // Two or three samples all count; of more, the slowest quarter may be disturbed.
   const double high = sorted[last - last / 4];
   return {low, high / low - 1};
 }
@@ -75,7 +75,7 @@ ByClass movement_of(const std::vector<Cell>& cells, const LooksOfCells& looks) {
           if (class_of(cells[i]) == member && round < seconds.size())
             ratios.push_back(seconds[round] / figure_of(seconds).seconds);
         }
-        // Later looks are at what was not settled, which says nothing about the class.
+        // Later samples are of unsettled cells, which do not represent the class.
         const std::size_t enough = cells.size() / 4;
         if (ratios.empty() || (round > 0 && ratios.size() < enough)) break;
         rounds.push_back(median(ratios));

@@ -1,4 +1,4 @@
-// What calibration saw of every cell, look by look, and the figure that it makes of them.
+// Samples of every calibrated cell, and the figure derived from them.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,10 @@ using LooksOfCells = std::vector<Looks>;  // by cell
 
 /// One figure of a table.
 struct LookFigure {
-  /// A low quantile of the looks, their lower quartile: what disturbs makes them longer, and half of them may be
+  /// A low quantile of the samples, their lower quartile: disturbances only lengthen them, and half may be
   /// disturbed.
   double seconds = 0;
-  /// How far the looks without the slowest quarter are apart, as a share of `seconds`. 0: one look.
+  /// Spread of the samples without the slowest quarter, as a share of `seconds`. 0: one sample.
   double spread = 0;
 };
 /// Throws Error without looks.
@@ -31,7 +31,7 @@ LookFigure figure_of(const std::vector<double>& looks);
 
 /// Looks further apart are worth another one.
 constexpr double kSettledSpread = 0.1;
-/// Whether one of the cell's figures is not settled, or was looked at only once.
+/// True if one of the cell's figures is unsettled, or has only one sample.
 bool is_unsettled(const Looks& looks);
 /// Figures whose looks are further apart than that.
 std::int64_t count_unsettled(const LooksOfCells& looks);
@@ -39,8 +39,8 @@ std::int64_t count_unsettled(const LooksOfCells& looks);
 /// Adds the looks of `more`, which has the same cells.
 void append(LooksOfCells& looks, const LooksOfCells& more);
 
-/// By what share classes as a whole moved between the first looks at all cells, the second and so on: the highest
-/// median against the lowest. Of operators only.
+/// Drift of whole classes between the first samples of all cells, the second and so on: the highest median
+/// against the lowest, as a share. Operators only.
 ByClass movement_of(const std::vector<Cell>& cells, const LooksOfCells& looks);
 
 std::string to_json(const LooksOfCells& looks);

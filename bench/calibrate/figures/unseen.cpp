@@ -10,7 +10,7 @@
 namespace plumbline::calibration {
 namespace {
 
-/// Elements, or operations of a product and of an attention but for constant factors.
+/// Elements, or operations of a product and of an attention up to constant factors.
 double size_of_cell(const Cell& cell) {
   switch (cell.table) {
     case Table::gemm:

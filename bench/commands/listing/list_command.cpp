@@ -78,7 +78,7 @@ std::string models_text() {
                  rows);
 }
 
-/// Where the peak of the matrix units is from: the entry's own source, or that of the entry it continues.
+/// Source of the matrix units' peak: the entry's own, or that of the entry it is based on.
 std::string source_of_peak(const std::string& name) {
   for (const EmbeddedFile& file : analysis_files()) {
     if (!file.name.ends_with(".json")) continue;

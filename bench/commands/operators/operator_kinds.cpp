@@ -116,7 +116,7 @@ OperatorResult collective_of(OperatorLookup& lookup, const OperatorShape& shape,
       lookup.collective({std::move(operation), shape.number("ranks", "", 2), shape.number("bytes")}), 0, {}};
 }
 
-/// A line of a table may name the operation itself, which the command then need not.
+/// A line of a table may name the operation itself; the command need not then.
 template <const auto& Operation>
 OperatorResult collective(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
   return collective_of(lookup, shape, shape.word("operation", Operation));

@@ -1,4 +1,4 @@
-// The operators that `plumbline operator` knows: what describes one, and who looks its time up.
+// The operators that `plumbline operator` knows: their columns and their lookups.
 #pragma once
 
 #include <map>
@@ -15,11 +15,11 @@ namespace plumbline {
 /// One operator as words by column, from the command line or a line of a CSV file.
 class OperatorShape {
  public:
-  /// `place`: what errors begin with, such as "operator gemm: --" or "shapes.csv:3: ".
+  /// `place`: prefix of errors, such as "operator gemm: --" or "shapes.csv:3: ".
   OperatorShape(std::map<std::string, std::string, std::less<>> words, std::string place)
       : words_(std::move(words)), place_(std::move(place)) {}
 
-  /// A column's word; `otherwise` where it is not given. Throws InputError where that is empty, too.
+  /// A column's word, or `otherwise` if it is not given. Throws InputError if that is empty, too.
   std::string word(std::string_view column, std::string_view otherwise = "") const;
   /// A number from 1 (or `least`) to 10^12. Throws InputError.
   double number(std::string_view column, std::string_view otherwise = "", double least = 1) const;
@@ -49,7 +49,7 @@ struct OperatorKind {
 };
 
 std::span<const OperatorKind> operator_kinds();
-/// Throws InputError with the names there are.
+/// Throws InputError with the known names.
 const OperatorKind& operator_kind(std::string_view name);
 
 }  // namespace plumbline

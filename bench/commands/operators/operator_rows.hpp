@@ -16,11 +16,12 @@ struct OperatorRows {
   std::map<std::string, std::string, std::less<>> words;  // of columns that the file lacks
 };
 
-/// The file with the columns predicted_s (seconds), one predicted_NAME_s per part, and basis at the end of each line.
-/// Throws InputError with the line.
+/// The file with the columns predicted_s (seconds), one predicted_NAME_s per part, and basis at the end of
+/// each line. Throws InputError with the line.
 std::string predicted_rows(const OperatorKind& kind, const OperatorRows& rows);
 
-/// A preset or an accelerator's file. Throws InputError, also for a calibrated profile, which has no such tables.
+/// A preset or an accelerator's file. Throws InputError, also for a calibrated profile, which has no such
+/// tables.
 HardwareProfile accelerator_named(const std::string& name);
 
 }  // namespace plumbline

@@ -39,7 +39,7 @@ ComparisonFormat comparison_format(const std::string& format) {
       fmt::format("schedule: found --compare with --format {}, expected text, csv or json", format));
 }
 
-/// What a terminal would take for commands.
+/// Refuses binary output to a terminal, which could take it for commands.
 void refuse_terminal(const std::string& format) {
   if (isatty(STDOUT_FILENO) == 0) return;
   throw InputError(fmt::format(

@@ -12,7 +12,7 @@
 namespace plumbline {
 namespace {
 
-/// Times of the stages of the same model, cut into `stages` when its costs were given and otherwise by `schedule`.
+/// Times of the stages of the same model: with its given costs cut into `stages`, otherwise by `schedule`.
 void share(Costs& costs, int stages, const Schedule& schedule) {
   const double part = static_cast<double>(stages) / schedule.stages_per_route();
   for (StageCosts& stage : costs.stages) {

@@ -1,4 +1,4 @@
-// Where the commands `schedule` and `simulate` get their schedule from: a name with sizes, or a file.
+// Source of the schedule of the commands `schedule` and `simulate`: a name with sizes, or a file.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -24,8 +24,9 @@ struct ScheduleSource {
   Schedule load() const;
   /// The same schedule by another name, and for schedules that are made for given times, those times.
   Schedule load(const std::string& name, const Costs* costs) const;
-  /// The same for the simulator, with transfers as they take time: those of a file with PyTorch's WAIT_SEND cells return at
-  /// once, so that only computation waits for messages. They are left out, unless --transfers asks for transfers.
+  /// The same for the simulator, with transfers as they take time. Those of a file with PyTorch's WAIT_SEND
+  /// cells return at once, so that only computation waits for messages. They are left out, unless --transfers
+  /// asks for transfers.
   Schedule load_to_simulate(const std::string& name, const Costs* costs) const;
 };
 
@@ -34,7 +35,7 @@ Costs unit_costs(const Schedule& schedule);
 
 /// Ends in .csv or .json.
 bool is_schedule_file(const std::string& name);
-/// Throws InputError, with the nearest name, for what is neither a file nor a schedule that is built in.
+/// Throws InputError, with the nearest name, for neither a file nor a built-in schedule.
 void check_schedule_name(const std::string& name);
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// `plumbline simulate`: what a schedule takes under given costs.
+// `plumbline simulate`: time of a schedule under given costs.
 #include <fmt/format.h>
 
 #include <memory>
@@ -41,7 +41,7 @@ struct SimulateOptions {
   std::vector<std::string> compare;
 };
 
-/// How each collective of vocabulary parallelism is hidden; nothing in a schedule without.
+/// Overlap of each collective of vocabulary parallelism; empty for a schedule without.
 nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
   nlohmann::ordered_json json;
   for (const VocabularyCall call : kAllVocabularyCalls) {

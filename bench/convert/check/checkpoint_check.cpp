@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::int64_t kUsualLength = 64;
 
-/// Where a side has no config.json the model is the other's.
+/// A side without a config.json has the model of the other.
 ModelConfig model_of_side(const CheckRequest& request, std::size_t side) {
   std::error_code error;
   const std::string& own = request.folders[side];

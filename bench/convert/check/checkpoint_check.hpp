@@ -1,4 +1,4 @@
-// Whether two checkpoints are the same model: each is evaluated on the same tokens by the forward of the training step.
+// Comparison of two checkpoints: each is evaluated on the same tokens by the forward of the training step.
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@ constexpr std::size_t kTopTokens = 5;
 
 struct CheckRequest {
   std::array<std::string, 2> folders;
-  std::string model;   // of both; empty: each side's config.json, or the other's where it has none
+  std::string model;   // of both; empty: each side's config.json, or the other's if it has none
   std::string tokens;  // a file; empty: drawn by the seed
   std::uint64_t seed = 1;
   int sequences = 4;
-  std::int64_t seq_length = 0;    // 0: 64, or as many as the model has positions for
+  std::int64_t seq_length = 0;    // 0: 64, or the model's number of positions
   DType precision = DType::fp32;  // of weights and products
   double tolerance = 1e-5;        // of the difference of a sequence's losses
 };
 
-/// What one checkpoint makes of one sequence.
+/// Result of one checkpoint for one sequence.
 struct SequenceOutcome {
   double loss = 0;  // mean of its tokens
   std::vector<std::int32_t>
@@ -49,8 +49,9 @@ struct CheckReport {
 /// Sequences evaluated, of all.
 using CheckProgress = std::function<void(int done, int all)>;
 
-/// One side after the other, so that memory is that of one model's parameters. Throws InputError: as open_checkpoint,
-/// models of different vocabularies, tokens outside of it, sequences longer than the model's positions.
+/// One side after the other, so that memory holds one model's parameters. Throws InputError: as
+/// open_checkpoint, models of different vocabularies, tokens outside of it, sequences longer than the model's
+/// positions.
 CheckReport check_checkpoints(const CheckRequest& request, const CheckProgress& progress);
 
 }  // namespace plumbline::convert

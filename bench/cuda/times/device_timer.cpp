@@ -102,7 +102,7 @@ DeviceTime DeviceTimer::burst(const std::function<void()>& call, const SteadyLim
 }
 
 Seconds DeviceTimer::sustained(const std::function<void()>& call, Seconds duration) {
-  constexpr int kWays = 2;  // two halves, of which the second counts
+  constexpr int kWays = 2;  // two halves, the second of which counts
   call();
   check_cuda(cudaEventRecord(begin_.get(), stream_), "cudaEventRecord");
   call();

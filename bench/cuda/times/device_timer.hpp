@@ -1,4 +1,4 @@
-// How long a device takes for a call, without what the host takes to ask for it.
+// Device time of a call, without the host's launch time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@ namespace plumbline {
 
 class StreamGate;
 
-/// What was measured of one call.
+/// Measurement of one call.
 struct DeviceTime {
   Seconds median;
   double noise = 0;  // standard deviation ÷ mean of the samples
@@ -21,8 +21,8 @@ struct DeviceTime {
   bool waits = false;  // the call waits for the device: its time includes the way to the host and back
 };
 
-/// By nvbench's habits: the device's cache is emptied before each sample, the stream is held until the host has asked for
-/// the whole sample, and sampling stops by noise.
+/// As in nvbench. The device's cache is emptied before each sample. The stream is held until the host has
+/// submitted the whole sample. Sampling stops by noise.
 class DeviceTimer {
  public:
   /// `stream` is where the calls put their work; the current device is the one measured.
@@ -31,11 +31,11 @@ class DeviceTimer {
   DeviceTimer(const DeviceTimer&) = delete;
   DeviceTimer& operator=(const DeviceTimer&) = delete;
 
-  /// Single calls on an empty device at burst clocks. The first call is not counted: it loads and chooses. Throws Error
-  /// (CUDA).
+  /// Single calls on an empty device at burst clocks. The first call is not counted: it loads and chooses.
+  /// Throws Error (CUDA).
   DeviceTime burst(const std::function<void()>& call, const SteadyLimits& limits = {});
-  /// Seconds per call when the device does nothing else for `duration`: the mean of the second half, at the clocks that
-  /// power and temperature allow.
+  /// Seconds per call when the device does nothing else for `duration`: the mean of the second half, at the
+  /// clocks that power and temperature allow.
   Seconds sustained(const std::function<void()>& call, Seconds duration = {1});
 
  private:

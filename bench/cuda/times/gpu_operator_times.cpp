@@ -16,7 +16,7 @@ namespace plumbline {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-/// Hundreds of figures in a minute: noise of 2 % is less than what clocks do.
+/// Hundreds of figures in a minute: noise of 2 % is less than the variation of clocks.
 constexpr SteadyLimits kQuick{0.02, 5, {0.001}, {0.03}};
 constexpr Bytes kFarBeyondCaches = kMiB * 1024;
 
@@ -48,7 +48,7 @@ constexpr std::array<Pass, 3> kPasses = {{{GemmPass::forward, false, true, false
                                           {GemmPass::input_gradient, false, false, false},
                                           {GemmPass::weight_gradient, true, false, true}}};
 const std::vector<double> kProductSizes = {256, 1024, 4096, 16384};
-constexpr double kMostFlops16 = 6e11;  // below a millisecond on what such products are for
+constexpr double kMostFlops16 = 6e11;  // below a millisecond on devices for such products
 constexpr double kMostFlops32 = 6e10;
 
 class Measuring {

@@ -1,4 +1,4 @@
-// What `calibrate --backend cuda` measures of a card's operators.
+// Operator measurements of `calibrate --backend cuda`.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,13 @@
 
 namespace plumbline {
 
-/// Called with what is measured now and the share of the work that is done.
+/// Called with the current measurement and the finished share of the work.
 using OnGpuProgress = std::function<void(const char* what, double share)>;
 
-/// The table of a profile: matrix products of the three passes of a linear layer in bf16 and fp32 and, where the device has
-/// them, of FP8 operands; attention in bf16; every other operator in bf16 and fp32 at three sizes. Operands come from
-/// memory. Products that take too long have the rate of the next smaller one. `operators` and `memory` of one device.
+/// The table of a profile. Matrix products are those of the three passes of a linear layer, in bf16, fp32
+/// and, if the device has them, FP8. Attention is in bf16, every other operator in bf16 and fp32 at three
+/// sizes. Operands come from memory. Products that take too long have the rate of the next smaller one.
+/// `operators` and `memory` of one device.
 OperatorTimes measure_operator_times(Operators& operators, MemorySource& memory, DeviceTimer& timer, bool fp8,
                                      const OnGpuProgress& progress);
 

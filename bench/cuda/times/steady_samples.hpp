@@ -15,7 +15,7 @@ struct SteadyLimits {
   Seconds longest{0.5};  // likewise
 };
 
-/// Of dozens of operators in a minute.
+/// Limits for dozens of operators in a minute.
 constexpr SteadyLimits kOfMany{.noise = 0.01, .longest = {0.1}};
 
 class SteadySamples {

@@ -53,7 +53,7 @@ function decodeTimeline(run, index) {
   return timeline;
 }
 
-/** What follows from the columns: who overlaps whom, what is on the chain, how long the pipeline runs. */
+/** Figures derived from the columns: overlaps, the chain, the length of the pipeline's part. */
 function derive(timeline) {
   const {start, length, type, ranks} = timeline;
   timeline.half = new Uint8Array(timeline.count);

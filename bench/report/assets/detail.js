@@ -44,7 +44,7 @@ function compareTable(cell) {
   const p = cell.prediction, m = cell.measurement;
   const rows = [];
   const row = (name, key, predicted, measured, write, kind) => {
-    if (!predicted && !measured && name === name.toLowerCase()) return;  // nothing of this kind in this configuration
+    if (!predicted && !measured && name === name.toLowerCase()) return;  // nothing of this kind here
     rows.push(el("tr", {class: name === name.toLowerCase() ? "sub" : null, "data-key": key}, el("th", {scope: "row"}, name),
       el("td", {class: "num", "data-v": predicted}, write(predicted)),
       anyMeasured ? [el("td", {class: "num", "data-v": measured}, write(measured)), el("td", {class: "num"}, difference(predicted, measured, kind))] : null));

@@ -1,4 +1,4 @@
-// What the page knows, how figures are written, and how elements are made. Nothing of a record ever becomes
+// The page's data, the format of figures, and the making of elements. Nothing of a record ever becomes
 // markup: text goes in as text.
 "use strict";
 

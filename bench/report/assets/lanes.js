@@ -1,4 +1,4 @@
-// The timelines of a cell: which lanes there are, what part of time is in view, what is under the cursor.
+// The timelines of a cell: the existing lanes, the part of time in view, the event under the cursor.
 
 class Lanes {
   constructor(timelines, root, canvas, onChange, onSelect) {
@@ -185,7 +185,7 @@ class Lanes {
     paintBoxes(context, boxes, labels);
     if (this.showChain) this.paintChains(context, view, theme, scroll);
     this.paintGutter(context, rows, theme, visible);
-    // The axis stays on top of what scrolls below it.
+    // The axis stays on top of the scrolled content.
     context.fillStyle = theme.card;
     context.fillRect(0, 0, view.width, axisHeight);
     paintAxis(context, view, view.width, axisHeight, theme);

@@ -1,4 +1,4 @@
-// What the hands do on the timelines.
+// Mouse and touch input on the timelines.
 
 function listen(root, canvas, lanes) {
   const pointers = new Map();

@@ -11,7 +11,7 @@ function setUpPicker(open) {
   document.getElementById("next").addEventListener("click", () => move(1));
 }
 
-/** The first cell worth a look: the one whose step was predicted worst; of predictions alone the fastest that fits. */
+/** The first cell to show: the worst predicted step; of predictions alone the fastest that fits. */
 function firstCell() {
   let best = 0, worst = -1;
   data.cells.forEach((cell, index) => {

@@ -98,7 +98,7 @@ function categoryLegend(used) {
     (used.includes(i) ? el("li", {}, el("i", {class: `swatch k${i}`}), name) : null)));
 }
 
-/** Which part of the step is in view, over how busy the ranks are; dragging moves it. */
+/** Part of the step in view, over the load of the ranks; dragging moves it. */
 function paintOverview(canvas, lanes) {
   const busyness = lanes.timelines.map((timeline) => {
     const bins = new Float64Array(400);

@@ -1,5 +1,5 @@
-// Draws lanes of events on a canvas. Events narrower than a pixel share one: a view of 200,000 events costs what
-// its pixels cost.
+// Draws lanes of events on a canvas. Events narrower than a pixel share one, so a view of 200,000 events
+// costs no more than its pixels.
 
 const gutter = 70;
 const axisHeight = 24;
@@ -104,7 +104,7 @@ const rgbOf = (fill) => [1, 3, 5].map((at) => parseInt(fill.slice(at, at + 2), 1
 
 const rgbOfType = fillOf.map(rgbOf);
 
-/** What is narrower than a pixel: each pixel gets the mean colour of its time, idle time included. */
+/** Events narrower than a pixel: each pixel gets the mean colour of its time, idle time included. */
 class Mixture {
   constructor(boxes, y, height, idle) {
     Object.assign(this, {boxes, y, height, idle, column: -1, busy: 0, red: 0, green: 0, blue: 0, fill: "", from: 0, to: -1});
@@ -179,7 +179,7 @@ function gatherLane(lane, view, boxes, labels, idle) {
   mixture.end();
 }
 
-/** The collectives of vocabulary parallelism on one rank, a line per kind; what the rank waits in the colour of the path. */
+/** Collectives of vocabulary parallelism on one rank, a line per kind; exposed time in the path's colour. */
 function gatherCollectives(row, view, boxes, theme) {
   const numbers = row.of.collectives[row.rank], tick = row.of.tick;
   const box = (fill, from, to, y) => {
@@ -195,7 +195,7 @@ function gatherCollectives(row, view, boxes, theme) {
   }
 }
 
-/** The collectives of one group on one rank; what the rank waits, the end of each, in the colour of the path. */
+/** The collectives of one group on one rank; exposed time, the end of each, in the colour of the path. */
 function gatherGroup(row, view, boxes, theme) {
   const {laneStart, laneLength, laneWaited, laneGroup, lanes, tick} = row.of;
   const {first, end} = lanes[row.rank];
@@ -257,7 +257,7 @@ function paintChain(context, timeline, laneOfRank, view, theme) {
   context.beginPath();
   let penX = NaN, penY = NaN, open = false, before = 0;
   for (const event of chain) {
-    // What waits (a receive, a reduction) is on the path only from when the one before it had ended.
+    // Waiting events (a receive, a reduction) are on the path only from the end of the one before.
     const t1 = (start[event] + length[event]) * tick;
     const t0 = Math.min(Math.max(start[event] * tick, before), t1);
     before = t1;

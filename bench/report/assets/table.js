@@ -21,7 +21,7 @@ function setUpTable() {
   const valueOf = (cell, key) =>
     key === "status" ? cell.status : String(cell.config[key] ?? data.common[key] ?? "-");
 
-  // A choice offers what the table shows; the table's own cells are the common language.
+  // A choice offers the table's own values; the table's cells are the common language.
   const shownValue = new Map();
   for (const {row, cell} of facts) {
     for (const td of row.querySelectorAll("td[data-k]")) shownValue.set(cell.id + "\n" + td.dataset.k, td.dataset.v);

@@ -24,7 +24,7 @@ function holderTable(rows) {
   return folded("Largest tensors at the peak", ["rank", "", "what", "category", "together", "tensors"], 4, lines, "holders");
 }
 
-/** What a rank sends in a step, of each figure the largest of any rank. */
+/** Bytes and messages that a rank sends in a step, of each figure the largest of any rank. */
 function trafficTable(cell) {
   const p = cell.prediction?.traffic, m = cell.measurement?.traffic;
   if (!p && !m) return null;

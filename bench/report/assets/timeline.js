@@ -19,7 +19,7 @@ function checkbox(text, checked, work) {
 const nextFrame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 const nextTask = () => new Promise((done) => setTimeout(done));
 
-/** Reads the timelines of a cell and shows them below `place`; large ones in steps, so that the page stays awake. */
+/** Shows a cell's timelines below `place`; large ones in steps, so the page stays responsive. */
 async function showTimelines(index, place) {
   const headers = Object.values(data.cells[index].timelines || {});
   const large = headers.some((header) => sum(header.ranks) > 20000);

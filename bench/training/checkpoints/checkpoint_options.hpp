@@ -1,4 +1,4 @@
-// When a run writes training checkpoints, and which one it goes on from.
+// Training checkpoints of a run: when it writes them, and which one it resumes from.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct CheckpointOptions {
   int keep = 2;                // complete ones that stay
   bool async = false;          // written alongside the next steps
   bool resume_newest = false;  // `resume` is to become the newest complete one
-  bool prepared = false;       // somebody has done so already, for all ranks
-  std::string resume{};        // folder of the complete checkpoint to go on from; empty: from the first step
+  bool prepared = false;       // already done for all ranks
+  std::string resume{};        // folder of the complete checkpoint to resume from; empty: from the first step
 
   bool on() const { return !folder.empty() || !resume.empty(); }
 };
 
-/// What checkpoints cost a run. Plain figures of this process, from its start on.
+/// Cost of checkpoints in a run. Plain figures of this process, from its start on.
 struct CheckpointCosts {
   int written = 0;
   int failed = 0;                // a rank could not write its shard; the run went on with the one before

@@ -82,7 +82,7 @@ void CheckpointWriter::save_here(Saving saving) {
   if (!take_shards(saving.facts, shards)) return;
   Committed end{true, {}};
   if (first()) end = commit(saving.facts);
-  from_every_rank(kWell);  // nobody goes on before it is complete
+  from_every_rank(kWell);  // nobody continues before it is complete
   saving.stall = between(saving.began, Clock::now());
   if (first()) conclude(saving, end);
 }

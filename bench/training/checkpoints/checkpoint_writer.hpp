@@ -1,5 +1,5 @@
-// Writes a run's checkpoints: copies states, writes shards here or alongside the next steps, agrees with the other
-// ranks, and makes the checkpoint complete.
+// Writes a run's checkpoints: copies states, writes shards here or alongside the next steps, agrees with the
+// other ranks, and makes the checkpoint complete.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace plumbline::training {
 
-/// How a rank's shard is getting on. Plain memory, so that it can travel.
+/// Progress of a rank's shard. Plain memory, so that it can travel.
 struct ShardProgress {
   enum class State : std::int32_t { writing, written, failed };
   State state = State::writing;
@@ -25,12 +25,14 @@ struct ShardProgress {
 
 class CheckpointWriter {
  public:
-  /// `say` takes lines for people: that a checkpoint is complete (world rank 0), or why one is not (whoever failed).
+  /// `say` takes lines for people: a complete checkpoint (world rank 0), or why one failed (the failing
+  /// rank).
   CheckpointWriter(const CheckpointOptions& options, const RankStages& stages, Communicator& control,
                    std::function<void(const std::string&)> say);
 
-  /// After step `losses.size()`: a checkpoint if it is one's turn, or the last of `all` steps. Otherwise looks after the
-  /// one that is being written. A checkpoint that fails is said and counted; the run goes on. Collective.
+  /// After step `losses.size()`: starts a checkpoint if it is due, or after the last of `all` steps.
+  /// Otherwise looks after the one that is being written. A failed checkpoint is reported and counted; the
+  /// run continues. Collective.
   void step_ended(const std::vector<double>& losses, std::int64_t all);
   /// Waits for the one that is being written. Collective.
   void finish() { settle(true); }

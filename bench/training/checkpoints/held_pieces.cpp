@@ -37,7 +37,7 @@ class Lister {
   }
 
  private:
-  /// Replicas that hold the same, or whole instances of the optimizer, take units in turn.
+  /// Replicas that hold the same, or whole instances of the optimizer, take units round robin.
   bool has_turn(int unit) const {
     const Unit& asked = memory_.unit(unit);
     const Layout& layout = stages_.context().communicator.layout();
@@ -48,7 +48,8 @@ class Lister {
   bool writes(const Parameter& parameter) const {
     return all_ || (!parameter.tied_copy && (!parameter.replicated || at_.tensor == 0));
   }
-  /// Of key/value heads that several tensor ranks hold the first one writes them.
+  /// True if this rank writes the piece. The first holder writes key/value heads that several tensor ranks
+  /// hold.
   bool writes(const Parameter& parameter, const TensorPiece& piece, std::int64_t offset) const {
     const int sharing = stages_.context().communicator.layout().kv_sharing;
     if (all_ || at_.tensor % sharing == 0) return true;

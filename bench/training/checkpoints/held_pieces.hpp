@@ -1,4 +1,4 @@
-// What a rank holds that training goes on from, piece by piece: weights in fp32 (master weights where the storage
+// State of a rank that training resumes from, piece by piece. Weights in fp32 (master weights if the storage
 // type is another), Adam's moments, the state of FP8 scaling.
 #pragma once
 
@@ -16,8 +16,8 @@ struct HeldPiece {
   Matrix memory;  // (rows, cols) fp32, in the rank's own memory
 };
 
-/// Every element of the model once over all ranks: of what several hold alike the first one writes it, and without
-/// ZeRO replicas take the units in turn.
+/// Every element of the model once over all ranks. The first of several equal holders writes it; without ZeRO
+/// replicas take the units in turn.
 std::vector<HeldPiece> pieces_to_write(const RankStages& stages);
 /// All that this rank owns, copies included.
 std::vector<HeldPiece> pieces_to_read(const RankStages& stages);

@@ -1,4 +1,4 @@
-// Training goes on from a checkpoint, in the split that wrote it or any other.
+// Resumes training from a checkpoint, in the split that wrote it or any other.
 #pragma once
 
 #include "bench/training/checkpoints/step_folder.hpp"
@@ -6,8 +6,8 @@
 
 namespace plumbline::training {
 
-/// Fills what the rank owns and holds as after the checkpoint's last step: in the same split to the bit. The shards
-/// were verified. Collective over the data ranks. Throws InputError.
+/// Fills the rank's owned and held state as after the checkpoint's last step: in the same split to the bit.
+/// The shards were verified. Collective over the data ranks. Throws InputError.
 void restore(RankStages& stages, const FoundCheckpoint& checkpoint);
 
 }  // namespace plumbline::training

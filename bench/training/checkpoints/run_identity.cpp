@@ -20,13 +20,13 @@ constexpr std::array<std::string_view, 13> kAlike = {
     "fp8_format", "fp8_recipe",    "fp8_margin",        "fp8_amax_history_len",
     "optimizer",  "seed",          "hidden_dropout",    "attention_dropout",
     "frozen"};
-/// Of a model with modules that predict further tokens; checkpoints of others have none.
+/// Keys of MTP modules; checkpoints of other models do not have them.
 constexpr std::array<std::string_view, 2> kOfModules = {"mtp_num_layers", "mtp_loss_scaling_factor"};
 constexpr std::array<std::string_view, 8> kSplit = {
     "world_size",         "tensor_model_parallel_size", "pipeline_model_parallel_size",
     "data_parallel_size", "context_parallel_size",      "zero_stage",
     "vocab_parallel",     "pipeline_schedule"};
-/// Where there are some; checkpoints of runs without do not have it.
+/// Keys of optimizer instances; checkpoints of runs without do not have them.
 constexpr std::array<std::string_view, 1> kOfInstances = {"num_distributed_optimizer_instances"};
 constexpr const char* kModelPrefix = "model.";
 

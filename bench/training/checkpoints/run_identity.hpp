@@ -1,4 +1,5 @@
-// What a run and the checkpoint that it goes on from must have alike, and how the one that wrote it was cut.
+// Settings that a run and the checkpoint it resumes from must share, and the parallel split of the run that
+// wrote it.
 #pragma once
 
 #include <string>
@@ -12,9 +13,9 @@ namespace plumbline::training {
 
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
 
-/// The model's keys, what a step's samples and random numbers come from, and how states are kept. Random numbers
-/// of a step come from counters (seed, step, place), so that seed and step are all of the random state. Reads the
-/// length of the data; throws InputError as TokenSource.
+/// The model's keys, the sources of a step's samples and random numbers, and the form of states. Random
+/// numbers of a step come from counters (seed, step, place), so that seed and step are all of the random
+/// state. Reads the length of the data; throws InputError as TokenSource.
 NamedTexts identity_of(const RunConfig& config);
 /// Parallel sizes, ZeRO stage and schedule.
 NamedTexts split_of(const RunConfig& config);

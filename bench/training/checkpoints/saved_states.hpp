@@ -1,4 +1,4 @@
-// The states in a complete checkpoint, found by tensor and place, whatever split wrote them.
+// The states in a complete checkpoint, found by tensor and place, independent of the split that wrote them.
 #pragma once
 
 #include <map>
@@ -13,12 +13,12 @@ namespace plumbline::training {
 
 class SavedStates {
  public:
-  /// Maps all shards. Throws InputError naming the shard, the tensor and what is wrong: a shard that is missing or
-  /// cannot be read, a name that is none, pieces that overlap or leave a part of their tensor out.
+  /// Maps all shards. Throws InputError naming the shard, the tensor and the error: a shard that is missing
+  /// or cannot be read, an invalid name, pieces that overlap or leave a part of their tensor out.
   SavedStates(const std::string& folder, int shards);
 
-  /// The piece's elements, contiguous. Throws InputError when the checkpoint has no such tensor or one of another
-  /// shape.
+  /// The piece's elements, contiguous. Throws InputError when the checkpoint has no such tensor or one of
+  /// another shape.
   void read(const std::string& state, const TensorPiece& piece, float* out) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a shard calls the pieces that it holds: state, whole shape, place and name of the tensor, in one text.
+// Names of a shard's pieces: state, whole shape, place and name of the tensor, in one text.
 #pragma once
 
 #include <optional>

@@ -11,14 +11,15 @@ namespace plumbline::training {
 
 class ShardWriter {
  public:
-  /// The buffer, host memory outside of the arena, is as large as all that this rank writes, and is taken once.
+  /// The buffer, host memory outside of the arena, is as large as everything that this rank writes, and is
+  /// taken once.
   explicit ShardWriter(const RankStages& stages);
 
   Bytes buffer() const { return {std::ssize(values_) * size_of(DType::fp32)}; }
   /// Copies the states as they are now. Not while write() runs.
   void copy();
-  /// Writes what was copied, brings it to the disk, reads it again and compares. Needs no other rank and nothing of the
-  /// stages: may run on a thread of its own. Throws Error or InputError.
+  /// Writes the copied states, brings them to the disk, reads them again and compares. Needs no other rank
+  /// and nothing of the stages: may run on a thread of its own. Throws Error or InputError.
   ShardFacts write(const std::string& file) const;
 
  private:

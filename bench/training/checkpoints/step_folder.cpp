@@ -63,7 +63,7 @@ std::vector<std::string> names_in(const std::string& directory) {
   throw Error(fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
 }
 
-/// What is at the path is on the disk when this returns.
+/// Returns once the contents of the path are on the disk.
 void sync_path(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail_writing(path, errno);
@@ -188,7 +188,7 @@ void begin_step_folder(const std::string& directory, std::int64_t step) {
   fs::remove_all(folder, error);
   if (!error) fs::create_directories(directory, error);
   if (error) throw Error(fmt::format("{}: cannot be made: {}", folder, error.message()));
-  OutputFolder::make(folder);  // no link that somebody has put in its place
+  OutputFolder::make(folder);  // no link in its place
 }
 
 void commit_step_folder(const std::string& directory, const CheckpointFacts& facts) {

@@ -1,5 +1,5 @@
-// Which rectangles of the model's whole tensors a stretch of a rank's memory holds. Checkpoints store and find
-// values by these, so that any split reads what any other has written.
+// Rectangles of the model's whole tensors in a stretch of a rank's memory. Checkpoints store and find values
+// by these, so that any split reads the checkpoints of any other.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct TensorPiece {
   std::int64_t elements() const { return rows * cols; }
 };
 
-/// Elements [from, end) of the memory that the parameter is in (its unit, or its stage's vectors). A slice that
-/// begins or ends within a row falls into up to three pieces. `offset` counts from `from`.
+/// Elements [from, end) of the memory that holds the parameter (its unit, or its stage's vectors). A slice
+/// that begins or ends within a row falls into up to three pieces. `offset` counts from `from`.
 std::vector<TensorPiece> pieces_of_stretch(const Parameter& parameter, std::int64_t from, std::int64_t end);
 
 }  // namespace plumbline::training

@@ -30,7 +30,8 @@ NumberSum fused_loss(const RankResources& student, const VocabularyColumns& colu
                                    sums, divergence, student.per_token());
 }
 
-/// The tensors of eager code, for figures that were published of it. Of one tensor rank, forward divergence.
+/// Loss with the tensors of eager code, for published figures of such code. For one tensor rank, forward
+/// divergence.
 NumberSum unfused_loss(const RankResources& student, const VocabularyColumns& columns,
                        std::uint32_t microbatch, const Matrix& logits, const Matrix& teacher) {
   const TrainingContext& context = student.context;

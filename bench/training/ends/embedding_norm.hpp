@@ -1,16 +1,16 @@
-// The norm after the embedding, where a model has one.
+// The norm after the embedding, if a model has one.
 #pragma once
 
 #include "bench/training/ends/rank_resources.hpp"
 
 namespace plumbline::training {
 
-/// What the forward of one micro-batch leaves for its backward.
+/// State that the forward of one micro-batch leaves for its backward.
 struct EmbeddedTokens {
   Tensor embedded, stats;
 };
 
-/// Of a first stage; does nothing where the model has none.
+/// Norm of the embedded tokens on a first stage; does nothing if the model has none.
 class EmbeddingNorm {
  public:
   EmbeddingNorm(const RankResources& rank, const StageEntry& stage);

@@ -9,12 +9,11 @@
 
 namespace plumbline::training {
 
-/// One rank's rows of the table. The ranks' parts of the embedded tokens are added up for the first rank; the
-/// gradient goes to all from there. bench/training/vocabulary.md lists what is allocated, sent and waited for
-/// when.
+/// One rank's rows of the table. The ranks' parts of the embedded tokens are summed for the first rank; the
+/// gradient goes to all from there. bench/training/vocabulary.md lists allocations, messages and waits.
 class EmbeddingShard {
  public:
-  /// Allocates what is held for the whole run.
+  /// Allocates the persistent buffers of the run.
   EmbeddingShard(RankResources& rank, ExposedWaits& waits);
 
   /// IF; `x` (T, h) is the input of the first stage on the first rank, empty elsewhere.
@@ -25,7 +24,7 @@ class EmbeddingShard {
   void start_backward(std::uint32_t microbatch, Tensor gradient);
   /// IB
   void backward(std::uint32_t microbatch);
-  /// Waits for what is still in progress.
+  /// Waits for calls still in progress.
   void finish_step();
 
  private:

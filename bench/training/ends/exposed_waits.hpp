@@ -1,5 +1,5 @@
-// What a rank sees of the collectives of vocabulary parallelism, which should overlap with computation: when
-// they were started and done, and how long it waited for them.
+// Collectives of vocabulary parallelism as a rank sees them, which should overlap with computation. Has their
+// start and end times, and how long the rank waited.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace plumbline::training {
 
 /// C0, C1, C2, I1 and I2 of vocabulary.md, each once per micro-batch. With one barrier C2 follows C1 by
-/// itself, and what is waited for C1 counts there.
+/// itself, and waits for C1 count there.
 class ExposedWaits {
  public:
   /// Room for a step of `microbatches`; nothing is allocated later.
@@ -45,8 +45,8 @@ class ExposedWaits {
   }
   const VocabularySeconds& so_far() const { return waited_; }
 
-  /// Those of the step by kind and then micro-batch, on a clock that was 0 at `origin`. Where a transport
-  /// does not say when something was done, that is when the wait for it returned.
+  /// Events of the step by kind and then micro-batch, on a clock that was 0 at `origin`. If a transport does
+  /// not report when a collective was done, the time is that at which the wait for it returned.
   std::vector<CollectiveEvent> events(Seconds origin) {
     communicator_.progress();
     std::vector<CollectiveEvent> events;

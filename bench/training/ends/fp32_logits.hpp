@@ -8,7 +8,7 @@ namespace plumbline::training {
 /// A copy of the logits (T, v) in fp32, on which the loss works.
 Tensor fp32_copy(const TrainingContext& context, const Matrix& logits);
 
-/// The fp32 logits or what has become of them, rounded into a tensor of the storage type.
+/// The fp32 logits or their gradient, rounded into a tensor of the storage type.
 Tensor rounded_logits(const TrainingContext& context, Category category, const char* holder,
                       const Matrix& logits);
 

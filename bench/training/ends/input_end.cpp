@@ -93,7 +93,8 @@ Matrix InputEnd::from_first_position(const Matrix& table) const {
   return table.row_range(offset, table.rows - offset);
 }
 
-/// Calls `use(rows of x, rows of the table, tokens of a sequence)`: at once for whole sequences, else chunk by chunk.
+/// Calls `use(rows of x, rows of the table, tokens of a sequence)`: at once for whole sequences, else chunk
+/// by chunk.
 template <class Use>
 void InputEnd::each_chunk(const Matrix& x, const Matrix& table, Use&& use) const {
   const Matrix positions = from_first_position(table);

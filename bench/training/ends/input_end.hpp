@@ -8,12 +8,12 @@
 
 namespace plumbline::training {
 
-/// Of a first stage. The vocabulary is split over the tensor ranks (Megatron-LM, arXiv:1909.08053 §3), or
-/// over all ranks of the model: then the lookup is its shards' work.
+/// Input end of a first stage. The vocabulary is split over the tensor ranks (Megatron-LM, arXiv:1909.08053
+/// §3), or over all ranks of the model: then the lookup is its shards' work.
 class InputEnd {
  public:
   InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard* shard = nullptr);
-  /// Lookups alone, in this table of that stage: of modules that predict further tokens.
+  /// Lookups only, in this table of that stage: for MTP modules.
   InputEnd(RankResources& rank, const StageEntry& stage, const Parameter& table);
 
   /// In order of use.
@@ -22,11 +22,12 @@ class InputEnd {
   void forward(const Matrix& tokens, const Matrix& x) const;
   /// Split vocabulary: waits for the embedded tokens in x and adds positions.
   void finish_forward(std::uint32_t microbatch, const Matrix& x) const;
-  /// Of the tokens that forward embedded. Frees the gradient, or with a split vocabulary hands it to the shards.
+  /// Backward of the tokens that forward embedded. Frees the gradient, or with a split vocabulary passes it
+  /// to the shards.
   void backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& gradient) const;
 
  private:
-  /// Scales what was looked up, where the model does, and adds positions.
+  /// Scales the embedded tokens, if the model does, and adds positions.
   void add_positions(const Matrix& x) const;
   template <class Use>
   void each_chunk(const Matrix& x, const Matrix& table, Use&& use) const;
@@ -36,7 +37,7 @@ class InputEnd {
   RankResources& rank_;
   EmbeddingShard* shard_;                 // null unless the vocabulary is split
   const Parameter* embedding_ = nullptr;  // null if it is
-  const Parameter* positions_ = nullptr;  // null where the model has none
+  const Parameter* positions_ = nullptr;  // null if the model has none
   std::vector<int> units_;
   int embedding_unit_ = -1;
   int positions_unit_ = -1;

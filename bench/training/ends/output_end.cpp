@@ -85,7 +85,7 @@ Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) con
   return logits;
 }
 
-/// The logits are those of the rows divided by their lengths, and so are their gradients, from which everything behind
+/// The logits are those of the rows divided by their lengths, and so are their gradients; everything behind
 /// follows with the rows as they are.
 void OutputEnd::divide_by_row_lengths(const Matrix& logits) const {
   rank_.context.operators.scale_columns(logits, row_sums_.matrix().row_range(1, 1));

@@ -10,13 +10,13 @@
 
 namespace plumbline::training {
 
-/// What the forward of one micro-batch leaves for its backward. The loss turns the logits into their
-/// gradient, or, where it works in fp32, gives them up for a gradient in fp32.
+/// State that the forward of one micro-batch leaves for its backward. The loss turns the logits into their
+/// gradient, or, where it works in fp32, replaces them by a gradient in fp32.
 struct OutputActivations {
   Tensor input, norm, stats, logits;
 };
 
-/// Which of the vocabulary a rank's logits are.
+/// Range of the vocabulary in a rank's logits.
 struct VocabularyColumns {
   std::int64_t first;  // id of the first column
   std::int64_t valid;  // columns that are no padding
@@ -27,8 +27,9 @@ struct VocabularyColumns {
 Number cross_entropy(const RankResources& rank, const VocabularyColumns& columns, const Matrix& targets,
                      const Matrix& logits, double scale);
 
-/// Of a last stage. Logits and loss are split over the vocabulary (Megatron-LM, arXiv:1909.08053 §3). Where
-/// the vocabulary is split over all ranks of the model, output layer and loss are its shards' work.
+/// Output end of a last stage. Logits and loss are split over the vocabulary (Megatron-LM, arXiv:1909.08053
+/// §3). Where the vocabulary is split over all ranks of the model, output layer and loss are its shards'
+/// work.
 class OutputEnd {
  public:
   OutputEnd(RankResources& rank, const StageEntry& stage, VocabularyShard* shard = nullptr);
@@ -50,14 +51,14 @@ class OutputEnd {
   /// The input gradient alone: keeps the norm's output and the logits for backward_weight.
   void backward_input(std::uint32_t microbatch, OutputActivations& saved, const Place& gradient) const;
   void backward_weight(OutputActivations& saved) const;
-  /// Parts of these three: the gradient towards the output layer's input, (R, h) of workspace; the weight gradient, which
-  /// frees the logits; the final norm's backward.
+  /// Parts of these three: the gradient towards the output layer's input, (R, h) of workspace; the weight
+  /// gradient, which frees the logits; the final norm's backward.
   Tensor norm_gradient(std::uint32_t microbatch, OutputActivations& saved) const;
   void weight_gradient(OutputActivations& saved) const;
   void stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
                        const Matrix& gradient) const;
-  /// With normalised rows, once the step's gradient is reduced: from the gradient of the rows as products read them to that
-  /// of the weights. Collective over the data group with ZeRO.
+  /// With normalised rows, once the step's gradient is reduced: turns the gradient of the normalised rows
+  /// into that of the weights. Collective over the data group with ZeRO.
   void finish_gradients() const;
 
  private:

@@ -18,8 +18,8 @@
 namespace plumbline::training {
 
 struct RankResources {
-  /// Memory for the parameters of those stages. `scratch`: attention's, of another model on this rank that never runs at the
-  /// same time; without it this one makes its own.
+  /// Memory for the parameters of those stages. `scratch`: attention's, of another model on this rank that
+  /// never runs at the same time. Without it this object makes its own.
   RankResources(TrainingContext made_of, StageMap map, RankParameters own,
                 std::optional<Matrix> scratch = {});
   RankResources(const RankResources&) = delete;  // its parts refer to each other
@@ -33,14 +33,14 @@ struct RankResources {
   Tensor attention_scratch;
   SharedBuffers shared;
   UnitValues values;
-  UnitValues expert_values;  // where experts are spread over ranks
+  UnitValues expert_values;  // if experts are spread over ranks
   UnitGradients gradients;
   Tensor inputs, targets;  // (M, T) token ids, where a first or last stage or a shard needs them
-  /// (modules·M, T), module after module: what modules that predict further tokens look up, and predict; on a last stage.
+  /// (modules·M, T), module after module: inputs and targets of the MTP modules; on a last stage.
   Tensor module_inputs, module_targets;
   std::vector<std::int64_t> module_counted;  // as counted_tokens, of every module
-  std::vector<ExpertLoad> expert_load;       // of this step's forwards; of a mixture
-  std::int64_t step = 0;                     // of training, the first is 1: decides what is dropped
+  std::vector<ExpertLoad> expert_load;       // of this step's forwards; MoE layers only
+  std::int64_t step = 0;                     // of training, the first is 1: decides dropped elements
   std::int64_t counted_tokens = 0;           // of the global batch, in this step: those with a target
 
   /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
@@ -50,14 +50,14 @@ struct RankResources {
     at.pipeline = placement.rank_of_stage[static_cast<std::size_t>(stage)];
     return layout.rank_of(at);
   }
-  /// In expert_load, of a layer of the model that has experts; nothing of another.
+  /// Records the load of an MoE layer in expert_load; nothing for other layers.
   void note_expert_load(std::uint32_t microbatch, std::int64_t layer, const Routing& routing);
   MicrobatchDropout dropout(std::uint32_t microbatch) const { return {context, step, microbatch}; }
   Matrix input_tokens(std::uint32_t microbatch) const { return inputs.matrix().row_range(microbatch, 1); }
-  /// Of the mean loss that a token with a target makes up.
+  /// Share of the mean loss of one token with a target.
   double per_token() const { return 1.0 / static_cast<double>(std::max<std::int64_t>(counted_tokens, 1)); }
   Matrix target_tokens(std::uint32_t microbatch) const { return targets.matrix().row_range(microbatch, 1); }
-  /// The same of a module.
+  /// The same for a module.
   Matrix module_tokens(const Tensor& of, std::size_t module, std::uint32_t microbatch) const {
     return of.matrix().row_range(static_cast<std::int64_t>(module) * placement.microbatches + microbatch, 1);
   }

@@ -18,7 +18,7 @@ struct VocabularyEnds {
     waits.clear();
     output.start_step();
   }
-  /// Waits for what is still in progress.
+  /// Waits for calls still in progress.
   void finish_step() {
     input.finish_step();
     output.finish_step();

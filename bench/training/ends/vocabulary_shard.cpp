@@ -75,7 +75,7 @@ void VocabularyShard::forward(std::uint32_t microbatch) {
   here.logits = context.make(Category::logits, "logits", shape.tokens, shape.vocab);
   Matrix table = view_of(weight_, rank_.values.begin());
   ops.gemm({.a = here.hidden, .b = table, .c = here.logits, .b_transposed = true});
-  context.communicator.progress();  // these products take longer than a layer where the vocabulary is large
+  context.communicator.progress();  // these products take longer than a layer if the vocabulary is large
   if (!one_barrier_) rank_.values.end();
   if (loss_in_fp32_) here.logits = fp32_copy(context, here.logits);
 
@@ -114,7 +114,7 @@ void VocabularyShard::hidden_gradient_product(const Microbatch& here, const Matr
       {.a = loss_in_fp32_ ? rounded : here.logits, .b = table, .c = here.hidden_gradient});
 }
 
-/// C1, and with one barrier what follows it.
+/// C1, and with one barrier the collectives that follow it.
 void VocabularyShard::start_statistics(std::uint32_t microbatch, const Matrix& table) {
   Communicator& communicator = rank_.context.communicator;
   Microbatch& here = at(microbatch);

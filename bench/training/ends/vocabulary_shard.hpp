@@ -10,13 +10,13 @@
 
 namespace plumbline::training {
 
-/// One rank's columns of logits and loss (Yeung et al. 2024, arXiv:2411.05288 §3-4): with one barrier
-/// (Algorithm 2) the gradient of the hidden states is computed before the shards have met, and put right
-/// afterwards; with two (Algorithm 1) after they have met. bench/training/vocabulary.md lists what is
-/// allocated, sent and waited for when.
+/// One rank's columns of logits and loss (Yeung et al. 2024, arXiv:2411.05288 §3-4). With one barrier
+/// (Algorithm 2) the gradient of the hidden states is computed before the shards have met, and corrected
+/// afterwards. With two (Algorithm 1) it is computed after they have met. bench/training/vocabulary.md lists
+/// allocations, messages and waits.
 class VocabularyShard {
  public:
-  /// Allocates what is held for the whole run.
+  /// Allocates the persistent buffers of the run.
   VocabularyShard(RankResources& rank, ExposedWaits& waits);
 
   void start_step() { losses_ = {}; }
@@ -30,14 +30,15 @@ class VocabularyShard {
   void backward(std::uint32_t microbatch);
   /// On the last rank, in B or I: the gradient of the final norm's output.
   Tensor hidden_gradient(std::uint32_t microbatch);
-  /// Waits for what is still in progress.
+  /// Waits for calls still in progress.
   void finish_step();
 
-  /// Of the token losses of this step, once the operators have been waited for; 0 but on the last rank.
+  /// Sum of the token losses of this step, once the operators have been waited for; 0 except on the last
+  /// rank.
   double loss_sum() const { return losses_.value(); }
 
  private:
-  /// What lives from S to T (on the last rank the hidden states from F and their gradient to B or I).
+  /// State from S to T (on the last rank the hidden states from F and their gradient to B or I).
   struct Microbatch {
     Tensor hidden, logits, statistics, hidden_gradient;
     Tensor target_rows;  // where the table is gone when it is needed
@@ -49,7 +50,7 @@ class VocabularyShard {
   void start_statistics(std::uint32_t microbatch, const Matrix& table);
   void combine(std::uint32_t microbatch);
   void hidden_gradient_product(const Microbatch& here, const Matrix& table);
-  /// Two barriers: what the gradient of the hidden states is computed into.
+  /// Two barriers: buffer for the gradient of the hidden states.
   Matrix gradient_place(std::uint32_t microbatch);
 
   RankResources& rank_;

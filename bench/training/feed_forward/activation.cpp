@@ -5,7 +5,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Of an activation that is neither gated nor GELU's approximation.
+/// Pointwise form of an activation that is neither gated nor GELU's approximation.
 Pointwise pointwise_of(Activation activation) {
   if (activation == Activation::relu) return Pointwise::relu;
   return activation == Activation::squared_relu ? Pointwise::squared_relu : Pointwise::gelu_erf;

@@ -7,8 +7,8 @@ namespace plumbline::training {
 
 /// fc1 (T, f) → y (T, F). Overwrites y.
 void activation_forward(const TrainingContext& context, const Matrix& fc1, const Matrix& y);
-/// The gradient of fc1's output from that of the activation, in whose memory it is where there is no gate; with one it is
-/// a tensor of `category`, and `gradient` is freed.
+/// Gradient of fc1's output from that of the activation. Without a gate it overwrites `gradient`'s memory;
+/// with one it is a tensor of `category`, and `gradient` is freed.
 Tensor activation_backward(const TrainingContext& context, Tensor gradient, const Matrix& fc1,
                            Category category);
 

@@ -6,7 +6,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Of a piece with so many rows each, in elements of rows with `cols`.
+/// Converts rows per piece to elements, with `cols` per row.
 std::vector<std::int64_t> in_elements(std::vector<std::int64_t> rows, std::int64_t cols) {
   for (std::int64_t& piece : rows) piece *= cols;
   return rows;
@@ -40,13 +40,13 @@ std::vector<std::int32_t> counts_of_ranks(const TrainingContext& context,
   return sent;
 }
 
-/// How many rows come from every rank for each of this rank's experts, rank after rank. `sent`: counts_of_ranks.
+/// Rows from every rank for each of this rank's experts, rank after rank. `sent`: counts_of_ranks.
 std::vector<std::int32_t> counts_by_rank(const TrainingContext& context, std::vector<std::int32_t>& sent) {
   const std::int64_t local = context.shape.local;
   const std::int64_t mine = expert_rank(context) * context.shape.slices;
   const auto all = static_cast<std::int64_t>(sent.size());
   std::vector<std::int32_t> received(sent.size());
-  // What stays where nothing is really sent: all ranks of emulated devices route alike.
+  // Initial values, kept if nothing is really sent: all ranks of emulated devices route alike.
   for (std::int64_t i = 0; i < all; ++i)
     received[static_cast<std::size_t>(i)] = sent[static_cast<std::size_t>(mine * local + i % local)];
   context.over_context_ranks([&](Communicator& communicator) {
@@ -56,7 +56,7 @@ std::vector<std::int32_t> counts_by_rank(const TrainingContext& context, std::ve
   return received;
 }
 
-/// Where the rows of every choice are among those that come back.
+/// Records the places of every choice's rows among the returned rows.
 void make_returns(const TrainingContext& context, const std::vector<std::int64_t>& counts,
                   const Matrix& places, Dispatch& dispatch) {
   const std::int64_t slices = context.shape.slices;

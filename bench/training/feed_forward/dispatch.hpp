@@ -1,5 +1,5 @@
-// The way of rows to the ranks of their experts and back, where a layer's experts are spread over ranks: counts first, then
-// rows, all to all. bench/training/expert_parallel.md lists what is allocated when.
+// Dispatch of rows to the ranks of their experts and back, if a layer's experts are spread over ranks. Counts
+// first, then rows, by all-to-all. bench/training/expert_parallel.md lists what is allocated when.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 
 namespace plumbline::training {
 
-/// From the forward to the backward. N rows of the tokens that this rank sends go out, in the order of experts, those of a rank's
-/// experts once for every slice of these: N·S. N' rows come, N' being any number from 0 on.
+/// Kept from the forward to the backward. N rows of the tokens that this rank sends are sent in the order of
+/// experts, those of a rank's experts once for every slice of these: N·S. N' rows are received, N' being any
+/// number from 0 on.
 struct Dispatch {
   std::vector<std::int64_t> sent;      // rows to every rank of the expert group
   std::vector<std::int64_t> received;  // rows from every rank
@@ -22,10 +23,11 @@ struct Dispatch {
   Tensor places;  // (1, N') int32: of every row that came its place by expert
   Tensor picks;   // (1, N') int32: gathered_dispatch.hpp alone
   Tensor
-      returns;  // (1, N·S) int32: of every choice the places of its rows among those that come back; S = 1: the routing's
+      returns;  // (1, N·S) int32: of every choice the places of its rows among the returned ones; S = 1: the
+                // routing's
   Tensor weights;  // (1, N') fp32: of every row by expert
 
-  /// Forgets what weight gradients do not read.
+  /// Frees the parts that weight gradients do not read.
   void drop_orders() {
     order.reset();
     places.reset();
@@ -35,19 +37,19 @@ struct Dispatch {
   }
 };
 
-/// Whether experts are spread over ranks.
+/// True if experts are spread over ranks.
 inline bool spreads(const TrainingContext& context) {
   return context.shape.spread;
 }
 
-/// Which part of a layer's experts this rank has.
+/// Index of this rank's part of a layer's experts.
 inline std::int64_t expert_rank(const TrainingContext& context) {
   const Communicator& communicator = context.communicator;
   return communicator.layout().expert_place(communicator.layout().coordinates(communicator.rank())).part;
 }
 
-/// `put(first, to, rows)`: the rows from `first` on by expert are those from `to` on of what goes out. `counts`: rows of each
-/// expert.
+/// `put(first, to, rows)`: the rows from `first` on by expert are those from `to` on of the sent ones.
+/// `counts`: rows of each expert.
 template <class Put>
 void for_each_slice(const TrainingContext& context, const std::vector<std::int64_t>& counts, const Put& put) {
   if (context.shape.slices == 1)
@@ -64,19 +66,19 @@ void for_each_slice(const TrainingContext& context, const std::vector<std::int64
   }
 }
 
-/// Exchanges how many rows each expert gets, `counts` of this rank's tokens, and their weights, (1, N) by expert. `places`:
-/// (1, N), of every choice its row by expert.
+/// Exchanges the rows of each expert, `counts` of this rank's tokens, and their weights, (1, N) by expert.
+/// `places`: (1, N), the row by expert of every choice.
 void open_dispatch(const TrainingContext& context, const std::vector<std::int64_t>& counts,
                    const Matrix& places, const Matrix& weights, Dispatch& dispatch);
 /// Rows of the hidden size take their time: in an overlapped pair the other action computes meanwhile.
 enum class Exchange : std::uint8_t { awaited, hidden };
-/// What else computes while rows of the hidden size are under way; empty: nothing of this action.
+/// Other computation of this action while rows of the hidden size are in transit; empty: none.
 using Meanwhile = std::function<void()>;
 
-/// What comes for `rows` (N·S, any), by rank.
+/// Rows received for `rows` (N·S, any), by rank.
 Tensor exchanged(const TrainingContext& context, const Dispatch& dispatch, const Matrix& rows, Exchange way,
                  const Meanwhile& meanwhile = {});
-/// The same by expert, in a tensor of `category`. `received`: what came, rows or gathered tokens.
+/// The same by expert, in a tensor of `category`. `received`: received rows or gathered tokens.
 Tensor by_expert(const TrainingContext& context, const Dispatch& dispatch, Tensor received, Category category,
                  const char* holder);
 /// Rows by expert (N', any) by rank; then where they came from: (N·S, any).

@@ -1,5 +1,5 @@
-// How many tokens chose every expert, layer by layer and micro-batch by micro-batch: what a routing is, as far as times and
-// sizes depend on it.
+// Number of tokens that chose every expert, layer by layer and micro-batch by micro-batch: the part of a
+// routing that times and sizes depend on.
 #pragma once
 
 #include <cstdint>

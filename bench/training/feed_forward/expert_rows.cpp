@@ -8,7 +8,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Rows of the experts where their tokens are; where these were gathered, sums are what goes back.
+/// Rows of the experts at the ranks of their tokens; with gathered tokens sums are sent back.
 Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state, Tensor rows,
                       const Meanwhile& meanwhile = {}) {
   if (!spreads(context) || gathers_tokens(context)) return rows;
@@ -17,19 +17,20 @@ Tensor back_at_tokens(const TrainingContext& context, const MixtureState& state,
   return returned(context, state.dispatch, std::move(leaving), Exchange::hidden, meanwhile);
 }
 
-/// Of every choice of the tokens that this rank sends, in order, the places of its rows where these have come back.
+/// Places of the returned rows of every choice of the tokens that this rank sends, in order.
 const Matrix returns_of(const MixtureState& state) {
   return state.dispatch.returns ? state.dispatch.returns : state.routing.places;
 }
 
-/// Overwrites `sums` with what the rows of every token add up to.
+/// Overwrites `sums` with the sums of every token's rows.
 void add_up_rows(const TrainingContext& context, const Matrix& rows, const MixtureState& state,
                  const Matrix& sums) {
   if (gathers_tokens(context)) return sum_gathered_choices(context, state.dispatch, rows, sums);
   context.operators.combine_rows(rows, returns_of(state), false, sums);
 }
 
-/// Where experts are cut regardless of tensor ranks: a shared expert's product alone is summed over these, by itself.
+/// For experts with their own sharding: only a shared expert's product is summed over tensor ranks,
+/// separately.
 void add_up_apart(const TrainingContext& context, Tensor rows, const MixtureState& state, const Matrix& sums,
                   const SharedProduct& shared_product, const Meanwhile& after) {
   Tensor shared;

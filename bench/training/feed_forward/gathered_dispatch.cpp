@@ -26,20 +26,21 @@ std::vector<std::int32_t> gathered_counts(const TrainingContext& context,
   const std::int64_t ranks = ranks_of_group(context);
   std::vector<std::int32_t> mine(counts.begin(), counts.end());
   std::vector<std::int32_t> all;
-  // What stays where nothing is really sent: all ranks of emulated devices route alike.
+  // Initial values, kept if nothing is really sent: all ranks of emulated devices route alike.
   for (std::int64_t rank = 0; rank < ranks; ++rank) all.insert(all.end(), mine.begin(), mine.end());
   gather(context, Matrix(mine.data(), 1, experts, DType::int32),
          Matrix(all.data(), 1, ranks * experts, DType::int32));
   return all;
 }
 
-/// Where the group's choices are among the rows of this rank's experts.
+/// Places of the group's choices among the rows of this rank's experts.
 struct GatheredOrders {
   std::vector<std::int32_t> tokens;  // of every row by expert its token among the group's
   std::vector<std::int32_t> picks;   // its place among the rows of all ranks, rank after rank
 };
 
-/// `counts`: gathered_counts. Of `places`, every choice's row on its own rank, it makes those of its row here, or -1.
+/// `counts`: gathered_counts. Replaces `places`, every choice's row on its own rank, by those of its row
+/// here, or -1.
 GatheredOrders make_orders(const TrainingContext& context, const std::vector<std::int32_t>& counts,
                            const Dispatch& dispatch, std::vector<std::int32_t>& places) {
   const LayerWidths& shape = context.shape;

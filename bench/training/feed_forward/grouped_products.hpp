@@ -1,4 +1,4 @@
-// The products of experts: each has rows of its own, as many as tokens were sent to it.
+// The products of experts: each has rows of its own, one per token sent to it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace plumbline::training {
 
-/// Rows of x and y are those of expert 0, then of expert 1, …; W (E·out, in) has the experts' weights one below the
-/// other. An expert without rows has no product.
+/// Rows of x and y are those of expert 0, then of expert 1, …; W (E·out, in) has the experts' weights one
+/// below the other. An expert without rows has no product.
 class GroupedProducts {
  public:
   /// `counts`: rows of each expert; outlives it.
@@ -24,7 +24,7 @@ class GroupedProducts {
   void weight_gradient(const LinearOperand& dy, const LinearOperand& x, const Matrix& dweights) const;
 
  private:
-  /// An expert's part of what all products read and write.
+  /// An expert's part of the operands and results of all products.
   struct Part {
     std::int64_t expert, row, rows;
     Matrix rows_of(const Matrix& all) const { return all.row_range(row, rows); }

@@ -23,15 +23,16 @@ LinearOperand operand_of(const TrainingContext& context, const MixtureState& sta
   return slot.keep_rows(std::move(rows), counts_of(context, state), category, holder);
 }
 
-/// Of activations, each with its row's weight.
+/// Scales activations by their rows' weights.
 void weigh(const TrainingContext& context, const MixtureState& state, const Matrix& rows) {
   if (rows.rows == 0) return;
   context.operators.scale_rows(rows, weights_of(context, state).matrix().reshaped(1, rows.rows), rows);
 }
 
-/// What every row of the experts counts is part of the activation, so that its gradient is a product of rows with the
-/// gradient of that. Leaves the activation without weights in state.activation unless it is quantized, and the gradient of what
-/// is without in `dact`. Returns the weights' gradient, (2, N) of which the first row counts.
+/// The weight of every expert row is part of the activation, so its gradient is a product of rows with the
+/// activation's gradient. Leaves the activation without weights in state.activation unless it is quantized,
+/// and the gradient of the unweighted activation in `dact`. Returns the weights' gradient, (2, N), of which
+/// the first row counts.
 Tensor weights_backward(const TrainingContext& context, const MixtureState& state, const Matrix& dact) {
   Operators& ops = context.operators;
   const std::int64_t elements = dact.elements();
@@ -208,7 +209,7 @@ Tensor mixture_backward_input(const TrainingContext& context, const MixtureWeigh
     if (spreads(context)) state.gradient_of_rows = std::move(rows);
   }
   Tensor products = weights_backward(context, state, dact);
-  // The weights' gradients read it as it was.
+  // The weights' gradients read it unweighted.
   if (!quantized) weigh(context, state, state.activation.values());
   Tensor wide =
       gated_backward(context, std::move(dact), state.fc1, fp8.fc1.gradient.category_of_wide(kUntilW));

@@ -1,4 +1,4 @@
-// What a layer's mixture of experts has on a rank: its matrices, and what a forward leaves for the backward.
+// State of an MoE layer on a rank: its matrices, and the activations that a forward leaves for the backward.
 #pragma once
 
 #include "bench/training/feed_forward/dispatch.hpp"
@@ -8,14 +8,14 @@
 
 namespace plumbline::training {
 
-/// Views into a unit's values or gradients; what a mixture lacks has no rows.
+/// Views into a unit's values or gradients; parts that a layer lacks have no rows.
 struct MixtureMatrices {
   Matrix router;
-  Matrix fc1, fc2;  // the experts' one below the other; of this rank's, where they are spread over ranks
+  Matrix fc1, fc2;  // the experts' one below the other; of this rank's, if they are spread over ranks
   Matrix shared_gate, shared_fc1, shared_fc2;
 };
 
-/// Values on their way into products, those of the experts and of the shared one in FP8 where that is on.
+/// Values on their way into products, those of the experts and of the shared one in FP8 if that is on.
 struct MixtureWeights {
   MixtureMatrices values;
   const Fp8Mixture& fp8;
@@ -27,7 +27,8 @@ struct MixtureWeights {
   LinearWeight shared_fc2() const { return {values.shared_fc2, fp8.shared_fc2}; }
 };
 
-/// Of a mixture's shared expert; empty without. What products alone read is quantized where they work in FP8.
+/// A mixture's shared expert; empty without. Tensors that only products read are quantized if they work in
+/// FP8.
 struct SharedExpert {
   Tensor weights;  // (1, T) fp32: of every token; empty without a gate
   Tensor fc1;
@@ -36,10 +37,10 @@ struct SharedExpert {
   Tensor gate_gradient;        // (T, 1), likewise
 };
 
-/// What products alone read is quantized where they work in FP8.
+/// Tensors that only products read are quantized if they work in FP8.
 struct MixtureState {
   Routing routing;
-  Dispatch dispatch;   // where experts are spread over ranks, whose rows are (N', …) in place of (N, …)
+  Dispatch dispatch;   // if experts are spread over ranks, whose rows are (N', …) in place of (N, …)
   LinearOperand rows;  // of the experts, until fc1's weight gradient; likewise
   LinearOperand gradient_of_rows;  // of their results, for the weight gradient of a split backward; likewise
   SharedExpert shared;
@@ -48,7 +49,7 @@ struct MixtureState {
   LinearOperand fc1_gradient;  // in the backward
   Tensor router_gradient;      // of the logits, of the storage type, likewise
 
-  /// Recomputation: forgets what mixture_forward computes again.
+  /// Recomputation: frees the tensors that mixture_forward computes again.
   void forget() {
     Routing kept = std::move(routing);
     kept.keep_load_only();

@@ -5,7 +5,7 @@
 namespace plumbline::training {
 namespace {
 
-/// What the products of experts want their rows to be a multiple of in FP8: matrix units sum over so many.
+/// FP8 products need a multiple of this many rows per expert: matrix units sum over so many.
 constexpr std::int64_t kFp8Rows = 16;
 
 /// With the coefficients of the losses that keep the load even, as parts of the mean loss of the step.
@@ -35,8 +35,8 @@ Router router_of(const TrainingContext& context) {
   return router;
 }
 
-/// Tokens of every expert in a micro-batch of all copies of the model, the mean over those of this step so far: `chose`, of this
-/// copy, is of the latest.
+/// Tokens of every expert in a micro-batch of all copies of the model, averaged over those of this step so
+/// far. `chose`: this copy's tokens in the latest.
 Tensor load_so_far(const TrainingContext& context, const std::vector<std::int64_t>& chose,
                    RunningLoad& running) {
   std::vector<float> loads(chose.begin(), chose.end());

@@ -1,4 +1,4 @@
-// Which experts the tokens of a layer go to, and the gradients of what says so. bench/training/mixtures.md lists what is
+// Routing of a layer's tokens to experts, and its gradients. bench/training/mixtures.md lists what is
 // allocated when.
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace plumbline::training {
 
-/// Of all tokens, x (T, h). `weight` (E, h); `bias` (1, E) fp32, or empty; `layer`: its number in the model. With a load in
-/// `routing` already the micro-batch has been forward before.
+/// Routes all tokens, x (T, h). `weight` (E, h); `bias` (1, E) fp32, or empty; `layer`: its number in the
+/// model. If `routing` already has a load, the micro-batch has been forward before.
 void make_routing(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
                   std::int64_t layer, Routing& routing);
-/// The logits' gradient from the weights', fp32 numbers that `gradients` begins with: N by row, of which every tensor rank has
-/// seen its columns alone, or, where experts are cut on their own, T·k by choice.
+/// The logits' gradient from the weights', the fp32 numbers at the begin of `gradients`: N by row, where
+/// every tensor rank has seen only its own columns, or, if experts have their own sharding, T·k by choice.
 void logits_backward(const TrainingContext& context, const Routing& routing, const Matrix& gradients,
                      const Matrix& dlogits);
 /// dx += dlogits·W, of this rank's rows of the stream.

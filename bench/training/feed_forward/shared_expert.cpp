@@ -7,8 +7,8 @@
 namespace plumbline::training {
 namespace {
 
-/// Of the gate's product with every token. Leaves the activation without weights unless it is quantized, and in `dact` the
-/// gradient of what is without.
+/// Gradient of the gate's product with every token. Leaves the activation without weights unless it is
+/// quantized, and the gradient of the unweighted activation in `dact`.
 void gate_gradient(const TrainingContext& context, const Matrix& dact, Category category,
                    SharedExpert& shared) {
   const LayerWidths& shape = context.shape;

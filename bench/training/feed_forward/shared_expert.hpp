@@ -1,5 +1,6 @@
-// The expert of a mixture that all tokens go through, its results weighted by a sigmoid gate where there is one. Nothing happens in
-// a mixture without a shared expert. bench/training/mixtures.md lists what is allocated when.
+// The shared expert of an MoE layer, which all tokens go through, its results weighted by a sigmoid gate if
+// there is one. Nothing happens in a layer without a shared expert. bench/training/mixtures.md lists what is
+// allocated when.
 #pragma once
 
 #include "bench/training/feed_forward/mixture_state.hpp"
@@ -11,11 +12,11 @@ namespace plumbline::training {
 void shared_expert_forward(const TrainingContext& context, const MixtureWeights& weights, const Matrix& x,
                            SharedExpert& shared);
 void shared_expert_activation(const TrainingContext& context, const Fp8Mixture& fp8, SharedExpert& shared);
-/// Whether its products run alongside the exchanges of rows.
+/// True if its products overlap with the exchanges of rows.
 inline bool hides_shared_expert(const TrainingContext& context) {
   return context.config.parallel.moe_shared_expert_overlap;
 }
-/// to (T, h) becomes, or with `accumulate` += what it adds to the stream.
+/// to (T, h) becomes, or with `accumulate` +=, its residual contribution.
 void shared_output(const TrainingContext& context, const MixtureWeights& weights, const SharedExpert& shared,
                    const Matrix& to, bool accumulate);
 
@@ -23,8 +24,8 @@ void shared_output(const TrainingContext& context, const MixtureWeights& weights
 LinearOperand shared_output_gradient(const TrainingContext& context, const Fp8Mixture& fp8, const Matrix& dy);
 Tensor shared_activation_gradient(const TrainingContext& context, const MixtureWeights& weights,
                                   const LinearOperand& dy);
-/// Its weights' and fc1's gradients from that, into `shared`, fc1's of `category`; frees fc1, and the activation unless it
-/// is `kept`, its rows with their weights again.
+/// Its weights' and fc1's gradients from that, into `shared`, fc1's of `category`. Frees fc1, and the
+/// activation unless it is `kept`, whose rows then carry their weights again.
 void shared_gradients(const TrainingContext& context, const Fp8Mixture& fp8, Tensor dact, Category category,
                       bool kept, SharedExpert& shared);
 /// to (T, h) becomes, or with `accumulate` += the gradient of x through fc1.

@@ -5,9 +5,9 @@
 
 namespace plumbline::training {
 
-/// visit(Tensor&) for each, always in the same order; those that the layer lacks are empty. Left out is what a mixture has
-/// counted over the micro-batches, and what a backward makes. The layer works in the storage type. Afterwards the tensors
-/// may be others: what refers to them follows.
+/// visit(Tensor&) for each, always in the same order; those that the layer lacks are empty. Left out are an
+/// MoE layer's counts over the micro-batches, and tensors made by a backward. The layer works in the storage
+/// type. Afterwards the tensors may be others: references to them follow.
 template <class Visit>
 void for_each_kept_tensor(LayerActivations& saved, const Visit& visit) {
   for (Tensor* tensor : {&saved.input,       &saved.norm1_stats,        &saved.compressed,

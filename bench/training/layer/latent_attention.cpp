@@ -8,10 +8,10 @@ namespace plumbline::training {
 namespace {
 
 constexpr double kEpsilon =
-    1e-6;  // of both norms, whatever the others have (transformers' DeepseekV3RMSNorm)
+    1e-6;  // of both norms, regardless of the others (transformers' DeepseekV3RMSNorm)
 
-/// Of what queries, keys and values are made from, or its gradient: the queries' part, the keys' and values', and the keys'
-/// rotated elements.
+/// Compressed form of queries, keys and values, or its gradient: the queries' part, the keys' and values',
+/// and the keys' rotated elements.
 struct Compressed {
   Compressed(const LayerWidths& shape, const Matrix& all)
       : query(all.columns(0, shape.query_rank)),
@@ -27,7 +27,8 @@ Matrix values_of(const LayerWidths& shape, const Matrix& keys_values) {
   return keys_values.row_range(shape.own_keys, shape.value);
 }
 
-/// The keys' own elements, or their gradient. In FP8, where keys and values are one product, with the values beside them.
+/// The keys' own elements, or their gradient. In FP8, where keys and values are one product, together with
+/// the values.
 class OwnKeys {
  public:
   OwnKeys(const TrainingContext& context, const Layer& layer)
@@ -67,7 +68,7 @@ void norms_forward(const TrainingContext& context, const LayerVectors& vectors, 
   context.operators.copy(from.rotated, to.rotated);
 }
 
-/// The gradient of what the norms gave becomes that of what they read.
+/// Turns the gradient of the norms' outputs into that of their inputs.
 void norms_backward(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
                     const Matrix& gradient) {
   const Compressed at(context.shape, gradient);
@@ -93,8 +94,8 @@ LinearOperand gradient_of_queries(const Layer& layer, const QueryKeyValue& from)
   return layer.fp8.queries.gradient.read(from.q, "quantized gradient of queries");
 }
 
-/// gradient (R, C): of what the norms gave, from those of queries, keys and values, over the tensor ranks, which have heads of
-/// their own. Leaves the gradient of the keys' own elements in `own`.
+/// gradient (R, C): that of the norms' outputs, from those of queries, keys and values, over the tensor
+/// ranks, which have heads of their own. Leaves the gradient of the keys' own elements in `own`.
 UpGradients sum_gradients(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
                           const LatentWeights& weights, const QueryKeyValue& from, const OwnKeys& own,
                           const Matrix& gradient) {
@@ -118,7 +119,8 @@ UpGradients sum_gradients(const TrainingContext& context, const SharedBuffers& s
   return up;
 }
 
-/// Of the matrices that make queries, the keys' own elements and values of what is compressed, `all` (T, C).
+/// Weight gradients of the matrices that make queries, the keys' own elements and values from the compressed
+/// form, `all` (T, C).
 void add_weight_gradients(const TrainingContext& context, const Layer& layer, const LatentMatrices& dweights,
                           const Matrix& all, const QueryKeyValue& from, const OwnKeys& own,
                           const UpGradients& up) {
@@ -134,7 +136,7 @@ void add_weight_gradients(const TrainingContext& context, const Layer& layer, co
   linear_weight_gradient(context, LinearOperand(from.v), input, values_of(shape, dweights.keys_values));
 }
 
-/// From that of what was compressed; every tensor rank has the whole matrix and computes all of it.
+/// From that of the compressed form; every tensor rank has the whole matrix and computes all of it.
 void add_compression_gradient(const TrainingContext& context, const LatentMatrices& dweights,
                               const LinearOperand& norm, const LinearOperand& gradient) {
   const LinearOperand x = gather_rows(context, norm);

@@ -1,6 +1,6 @@
-// One decoder layer: pre-norm attention and feed-forward blocks with residuals, tensor-parallel in Megatron's
-// way (arXiv:1909.08053 §3): qkv and fc1 column-parallel, proj and fc2 row-parallel, one reduction after each
-// of the latter; with sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198 §4.2.2) norms and
+// One decoder layer: pre-norm attention and feed-forward blocks with residuals. Tensor-parallel in Megatron's
+// way (arXiv:1909.08053 §3): qkv and fc1 column-parallel, proj and fc2 row-parallel, one reduction after
+// each of the latter. With sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198 §4.2.2) norms and
 // residuals work on R = T/t rows.
 #pragma once
 
@@ -23,7 +23,8 @@ struct LayerVectors {
   Matrix query_rank_norm, kv_rank_norm;  // of latent attention
   Matrix qkv_bias, proj_bias, fc1_bias, fc2_bias;
 };
-/// Of latent attention, in place of qkv: what compresses, and what makes queries, the keys' own elements and values of that.
+/// Latent attention, in place of qkv: the matrix that compresses, and those that make queries, the keys' own
+/// elements and values from that.
 struct LatentMatrices {
   Matrix down, queries;
   Matrix keys_values;  // the keys' rows, then those of values
@@ -53,18 +54,19 @@ class Layer {
   LayerVectors gradients;
   std::int64_t index;  // in the model
   int unit;
-  int expert_unit = -1;  // of its experts, where they are spread over ranks
-  Fp8Layer fp8;          // what is quantized, and the weights that are
-  Matrix expert_bias;    // of a mixture's router, (1, E) fp32; empty without
-  /// Whether it has a router and experts.
+  int expert_unit = -1;  // of its experts, if they are spread over ranks
+  Fp8Layer fp8;          // quantized tensors and weights
+  Matrix expert_bias;    // of an MoE router, (1, E) fp32; empty without
+  /// True if it has a router and experts.
   bool mixture() const { return places_[kRouter].rows > 0; }
-  /// The unit's values in products of this layer, which outlives them; `expert_row`: those of expert_unit, where it has one.
+  /// The unit's values in products of this layer, which outlives them; `expert_row`: those of expert_unit, if
+  /// any.
   LayerWeights weights(const Matrix& unit_row, const Matrix& expert_row = {}) const;
   /// Views into the unit's values or gradients.
   LayerMatrices matrices(const Matrix& unit_row) const {
     return matrices(unit_row, expert_unit < 0 ? unit_row : Matrix());
   }
-  /// The same of all its matrices, opened for gradients; and no more of them are to come from this action.
+  /// The same for all its matrices, opened for gradients; and the end of this action's contributions to them.
   LayerMatrices open(UnitGradients& of_units) const {
     const Matrix row = of_units.open(unit);
     return matrices(row, expert_unit < 0 ? row : of_units.open(expert_unit));
@@ -75,7 +77,8 @@ class Layer {
   }
 
  private:
-  /// Within the unit: of the matrices that layer_parameters.cpp names, in its order. What the layer lacks has no rows.
+  /// Place of a matrix within the unit, in the order of layer_parameters.cpp. Matrices that the layer lacks
+  /// have no rows.
   struct Place {
     std::int64_t offset = 0;
     std::int64_t rows = 0;
@@ -87,9 +90,8 @@ class Layer {
   std::array<Place, 11> places_;
 };
 
-/// What the forward of one micro-batch leaves for its backward, and, with a split backward, the input
-/// gradient for the weight gradient. What linear layers alone read is quantized where they work in
-/// FP8.
+/// State that the forward of one micro-batch leaves for its backward, and, with a split backward, the input
+/// gradient for the weight gradient. Tensors that only linear layers read are quantized if they work in FP8.
 struct LayerActivations {
   Tensor input;
   LinearOperand norm1;
@@ -98,35 +100,35 @@ struct LayerActivations {
   Tensor latent;        // after them; the keys' rotated elements are those of `compressed`, rotated or not
   Tensor latent_stats;  // (R, 2)
   Tensor qkv;
-  Tensor normed;        // with norms of queries and keys: what these become, (T, q + k)
+  Tensor normed;        // with norms of queries and keys: their outputs, (T, q + k)
   Tensor normed_stats;  // (T, heads)
   Tensor attention, log_sum_exp;
-  Tensor attention_of_heads;       // where heads are exchanged: of some of them, of longer parts of sequences
+  Tensor attention_of_heads;       // if heads are exchanged: of some of them, of longer parts of sequences
   Tensor probabilities, repeated;  // of unfused attention
   Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
   Tensor middle;                                   // after the attention block's residual
-  Tensor middle_mask;                              // what attention's addition to it lost
+  Tensor middle_mask;                              // mask of attention's residual contribution
   LinearOperand norm2;
   Tensor norm2_stats;
   MixtureState mixture;
   Tensor fc1;
   LinearOperand activation;
-  Tensor output_mask;  // what the MLP's addition to the output lost
+  Tensor output_mask;  // mask of the MLP's residual contribution
 
-  Tensor mlp_norm_gradient;        // parallel block: of what the MLP reads, until the layer's backward ends
+  Tensor mlp_norm_gradient;        // parallel block: of the MLP's input, until the layer's backward ends
   Tensor dropped_output_gradient;  // of a parallel block, likewise
-  Tensor output_gradient;          // with dropout, once it is no longer needed whole: of what was dropped
+  Tensor output_gradient;          // with dropout, once it is no longer needed whole: of the dropped form
   Tensor fc1_gradient;
   Tensor middle_gradient;          // likewise
   Tensor dropped_middle_gradient;  // until then
   Tensor qkv_gradient;
-  Tensor compressed_gradient;  // latent attention: of what the norms read
+  Tensor compressed_gradient;  // latent attention: of the norms' inputs
 
   /// Forgets queries, keys and values, once attention's backward has them no more.
   void drop_attention_input();
-  /// Forgets what only attention's backward reads besides qkv and its output.
+  /// Frees tensors that only attention's backward reads besides qkv and its output.
   void drop_attention_state();
-  /// Full recomputation: forgets all but the input and what a mixture keeps.
+  /// Full recomputation: frees all but the input and an MoE layer's counts.
   void keep_input_only();
 };
 
@@ -145,12 +147,12 @@ struct QueryKeyValue {
   Matrix q, k, v;
 };
 
-/// What the MLP reads: where attention and MLP share a norm its output, else that of the second.
+/// Input of the MLP: the output of the norm that it shares with attention, else that of the second norm.
 inline LinearOperand& mlp_input(LayerActivations& saved) {
   return saved.norm2.values().data == nullptr ? saved.norm1 : saved.norm2;
 }
 
-/// What a block adds to: the stream, or its norm's output times `factor` (ModelConfig::normed_residual).
+/// Residual of a block: the stream, or its norm's output times `factor` (ModelConfig::normed_residual).
 struct BlockResidual {
   BlockResidual(const TrainingContext& context, const Matrix& stream, const LinearOperand& norm)
       : from(stream) {
@@ -162,8 +164,8 @@ struct BlockResidual {
   double factor = 1;
 };
 
-/// Of a split backward: the gradient of what attention adds to. In a parallel block that is the layer's output, until, with
-/// dropout, the layer's backward has ended and left what was dropped of it.
+/// Split backward: the gradient of attention's residual. In a parallel block it is the gradient of the
+/// layer's output, until, with dropout, the layer's backward has ended and left the dropped one.
 inline Tensor& attention_block_gradient(LayerActivations& saved) {
   return saved.middle_gradient ? saved.middle_gradient : saved.output_gradient;
 }
@@ -175,8 +177,8 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
 /// The rest of the forward: overwrites `output` (R, h).
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                   const LayerWeights& weights, LayerActivations& saved, const Matrix& output);
-/// The parts of it that selective recomputation repeats (recomputation.hpp): the norms; attention proper, from qkv to
-/// attention output and log-sum-exp; a feed-forward layer without experts, up to its activation.
+/// The parts of it that selective recomputation repeats (recomputation.hpp): the norms; core attention, from
+/// qkv to attention output and log-sum-exp; a feed-forward layer without experts, up to its activation.
 void first_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved);
 void second_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved);
 void mlp_forward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
@@ -187,13 +189,13 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder);
 
 /// Takes the gradient of the output in `stream`, leaves that of the middle there, adds to the gradients of
-/// the matrices and frees `saved` as it goes. Returns the gradient of the first norm's output, with which
+/// the matrices and frees `saved` on the way. Returns the gradient of the first norm's output, with which
 /// layer_input_gradient ends the layer's backward.
 Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
                       const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                       UnitGradients& gradients, LayerActivations& saved, const Matrix& stream);
-/// The same without the gradients of matrices and their biases: keeps in `saved` what layer_backward_weight
-/// needs. The gradient of the output is saved.output_gradient.
+/// The same without the gradients of matrices and their biases: keeps the inputs of layer_backward_weight in
+/// `saved`. The gradient of the output is saved.output_gradient.
 Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
                             const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                             LayerActivations& saved);

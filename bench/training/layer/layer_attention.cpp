@@ -5,7 +5,8 @@
 namespace plumbline::training {
 namespace {
 
-/// Keys and values are gathered, every rank computes the rows of its own queries (Llama 3, arXiv:2407.21783 §3.3.2).
+/// Keys and values are gathered; every rank computes the rows of its own queries (Llama 3, arXiv:2407.21783
+/// §3.3.2).
 class GatheredAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
@@ -26,7 +27,7 @@ class GatheredAttention : public SharedAttention {
     Tensor whole = gather(in);
     Tensor gradients = make("gradient of whole sequences' keys and values", batch_ * seq_, 2 * key_);
     {
-      // The later chunk sees more keys: what its gradient leaves are those that nobody here sees.
+      // The later chunk sees more keys: its gradient covers those that no other chunk here sees.
       const Tensor part = make("gradient of a chunk's keys and values", seq_, 2 * key_);
       for (std::int64_t sequence = 0; sequence < batch_; ++sequence) {
         const Matrix sum = gradients.matrix().row_range(sequence * seq_, seq_);
@@ -62,7 +63,7 @@ class GatheredAttention : public SharedAttention {
   }
 
  private:
-  /// How many keys of its sequence the last query of a chunk sees.
+  /// Number of keys of its sequence that the last query of a chunk sees.
   std::int64_t seen_keys(std::int64_t chunk) const { return chunks_.first(chunk) + chunks_.length; }
 
   /// Keys and values of whole sequences, side by side, by position.
@@ -79,7 +80,7 @@ class GatheredAttention : public SharedAttention {
   }
 };
 
-/// What the ranks of a sequence do, by cp_comm_type.
+/// Attention of the context-parallel ranks, by cp_comm_type.
 template <class Use>
 void with_shared(const TrainingContext& context, const SharedBuffers& shared,
                  const MicrobatchDropout& dropout, const Layer& layer, Use&& use) {

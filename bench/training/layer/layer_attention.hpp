@@ -1,5 +1,5 @@
-// Attention proper of a layer, on the rank alone or together with the ranks that share its sequences, and the norms of queries and
-// keys, head by head, where a model has them.
+// Core attention of a layer, on the rank alone or together with its context-parallel ranks. Also the norms of
+// queries and keys, head by head, if the model has them.
 #pragma once
 
 #include "bench/training/layer/layer.hpp"
@@ -9,7 +9,8 @@ namespace plumbline::training {
 /// Fills saved.normed and its statistics from saved.qkv. Empty weights: the model has no such norms.
 void query_key_norm_forward(const TrainingContext& context, const Matrix& query_norm, const Matrix& key_norm,
                             LayerActivations& saved);
-/// The gradients of queries and keys in `gradient` become those of what was normalised; nothing without norms.
+/// Turns the gradients of queries and keys in `gradient` into those of the norms' inputs; nothing without
+/// norms.
 void query_key_norm_backward(const TrainingContext& context, const Layer& layer,
                              const LayerActivations& saved, const QueryKeyValue& gradient);
 
@@ -17,8 +18,8 @@ void query_key_norm_backward(const TrainingContext& context, const Layer& layer,
 inline bool exchanges_heads(const ParallelConfig& parallel) {
   return parallel.head_ranks() > 1;
 }
-/// With it, before attention: queries, keys and values in saved.qkv, which are of all heads and the rank's tokens, become
-/// those of the rank's part of the heads and the tokens of all ranks that it exchanges heads with.
+/// With it, before attention: saved.qkv has all heads of the rank's tokens before, and the rank's part of the
+/// heads, for the tokens of all ranks that it exchanges heads with, after.
 void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                     const LayerActivations& saved);
 

@@ -15,8 +15,8 @@
 namespace plumbline::training {
 namespace {
 
-/// All gradients of the feed-forward layer but its norm's, from that of what it added to the stream; returns the gradient
-/// of what it reads.
+/// All gradients of the feed-forward layer except its norm's, from that of its residual contribution; returns
+/// the gradient of its input.
 Tensor mlp_backward(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
                     UnitGradients& gradients, LayerActivations& saved, Tensor dropped, const Matrix& added) {
   const LayerWidths& shape = context.shape;

@@ -13,7 +13,8 @@ namespace plumbline::training {
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
   if (context.config.numerics.attention_backend == AttentionBackend::fused) return {};
   const AttentionShape& shape = context.shape.attention;
-  // Of the rank's tokens with whole sequences; where heads are exchanged, of whole sequences of some of them.
+  // Scores of the rank's tokens with whole sequences; if heads are exchanged, of whole sequences and some of
+  // the heads.
   return context.make(category, holder, shape.batch * shape.heads * shape.seq,
                       context.config.batch.seq_length);
 }
@@ -66,7 +67,7 @@ void second_norm(const TrainingContext& context, const Layer& layer, LayerActiva
   saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
 }
 
-/// Attention's sum is normed as it is made: nothing is drawn for it, and what is added to stays until then.
+/// Attention's sum is normed as it is made: no dropout is drawn for it, and the addend stays until then.
 bool norms_as_it_adds(const TrainingContext& context, const MicrobatchDropout& dropout) {
   return context.model().block == Block::sequential && context.model().normed_residual == 0 &&
          !dropout.drops_hidden();

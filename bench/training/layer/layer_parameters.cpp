@@ -1,4 +1,4 @@
-// Where a layer's parameters are stored.
+// Storage of a layer's parameters.
 #include "bench/training/layer/layer.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Empty where there are no such parameters: a teacher's gradients.
+/// Empty if there are no such parameters: a teacher's gradients.
 LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matrix& all) {
   if (all.data == nullptr) return {};
   const auto view = [&](const char* role) {
@@ -41,7 +41,7 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
       index(layer),
       unit(stage.unit_of(stage.parameters.find("proj.weight", layer))),
       fp8(fp8_) {
-  // A mixture's experts have the roles of the feed-forward layer that they are in place of.
+  // MoE experts have the roles of the feed-forward layer that they replace.
   constexpr std::array<std::string_view, 11> kRoles = {
       "qkv.weight",    "proj.weight",        "fc1.weight",        "fc2.weight",
       "router.weight", "shared_gate.weight", "shared_fc1.weight", "shared_fc2.weight",

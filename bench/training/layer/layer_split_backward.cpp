@@ -17,7 +17,7 @@ namespace {
 
 constexpr Category kKept = Category::activations;
 
-/// As mlp_backward without the gradients of matrices; keeps what they need.
+/// As mlp_backward without the gradients of matrices; keeps their inputs.
 Tensor mlp_input_gradient(const TrainingContext& context, const Layer& layer, const LayerWeights& weights,
                           LayerActivations& saved, const Matrix& added) {
   const LayerWidths& shape = context.shape;

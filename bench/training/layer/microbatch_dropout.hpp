@@ -1,4 +1,4 @@
-// What one micro-batch drops on one rank: which random numbers decide, and the masks between the passes.
+// Dropout of one micro-batch on one rank: the random numbers that decide, and the masks between the passes.
 // bench/training/dropout.md says what is drawn, allocated and freed when.
 #pragma once
 
@@ -22,17 +22,17 @@ constexpr std::int64_t attention_probabilities(std::int64_t layer) {
 }
 }  // namespace dropout_site
 
-/// In one step, numbered from 1. Without dropout in the configuration it computes what a model without one
-/// does, and holds nothing.
+/// In one step, numbered from 1. Without dropout in the configuration it computes a model without dropout,
+/// and holds nothing.
 class MicrobatchDropout {
  public:
   MicrobatchDropout(const TrainingContext& context, std::int64_t step, std::uint32_t microbatch);
 
   /// Elements of the residual stream are dropped.
   bool drops_hidden() const { return context_.config.numerics.hidden_dropout > 0; }
-  /// Attention of the layer: its window, and what its probabilities lose.
+  /// Attention of the layer: its window, and the dropout of its probabilities.
   AttentionShape attention(std::int64_t layer) const;
-  /// The same of one of `chunks` of one of the micro-batch's sequences, against all keys in front of it.
+  /// The same for one of `chunks` of one of the micro-batch's sequences, against all keys in front of it.
   AttentionShape attention(std::int64_t layer, std::int64_t sequence, const SequenceChunks& chunks,
                            std::int64_t chunk) const;
 
@@ -44,7 +44,7 @@ class MicrobatchDropout {
   Tensor add(std::int64_t site, const Matrix& y, const Matrix& bias, const Matrix& residual,
              double factor) const;
 
-  /// The gradient of what was dropped, from that of the result: in memory of its own, or nothing without
+  /// The gradient of a dropout's input, from that of the result: in memory of its own, or nothing without
   /// dropout, where they are the same. Frees the mask.
   Tensor backward(const Matrix& gradient, Tensor& mask, Category category) const;
   /// The same in place.

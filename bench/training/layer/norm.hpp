@@ -8,7 +8,7 @@ namespace plumbline::training {
 /// Statistics kept by a norm: (n, R) fp32, n = 1 (rstd) or 2 (mean, rstd).
 void norm_forward(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
                   const Matrix& y, const Matrix& stats);
-/// What a block adds to the stream, and the norm of the sum.
+/// Residual addition of a block, and the norm of the sum.
 void added_norm_forward(const TrainingContext& context, const ResidualSum& added, const Matrix& weight,
                         const Matrix& bias, const Matrix& y, const Matrix& stats);
 /// dx = residual + gradient; dweight, dbias accumulated into.
@@ -16,8 +16,9 @@ void norm_backward(const TrainingContext& context, const Matrix& dy, const Matri
                    const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,
                    const Matrix& dbias);
 
-/// Of a block's norm, whose input or output the block also adds to (ModelConfig::normed_residual); `gradient`: of what the
-/// block leaves. Overwrites dx, which may be `gradient`, and, where it is the output, adds to dnorm before.
+/// Backward of a block's norm whose input or output is also the block's residual
+/// (ModelConfig::normed_residual). `gradient`: that of the block's result. Overwrites dx, which may be
+/// `gradient`, and, if the residual is the norm's output, adds to dnorm before.
 void block_norm_backward(const TrainingContext& context, const Matrix& dnorm, const Matrix& x,
                          const Matrix& weight, const Matrix& stats, const Matrix& gradient, const Matrix& dx,
                          const Matrix& dweight, const Matrix& dbias);

@@ -3,7 +3,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Of the statistics of all heads, those of the queries and of the keys.
+/// Statistics of the query heads and of the key heads, out of those of all heads.
 struct HeadStatistics {
   HeadStatistics(const LayerWidths& shape, const Matrix& all)
       : query(all.columns(0, shape.attention.heads)),

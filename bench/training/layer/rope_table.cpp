@@ -9,8 +9,8 @@
 namespace plumbline::training {
 namespace {
 
-/// Frequency of pair `i` of `width` elements (Su et al. 2021, arXiv:2104.09864, eq. 15), scaled as in Llama 3.1: long
-/// wavelengths are divided by the factor, short ones kept, those in between interpolated.
+/// Frequency of pair `i` of `width` elements (Su et al. 2021, arXiv:2104.09864, eq. 15), scaled as in Llama
+/// 3.1. Long wavelengths are divided by the factor, short ones kept, intermediate ones interpolated.
 double frequency(const ModelConfig& model, std::int64_t i, std::int64_t width) {
   const double base = std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
   const RopeScaling& scaling = model.rope_scaling;

@@ -15,7 +15,7 @@ inline void rotate_heads(const TrainingContext& context, const SharedBuffers& sh
   }
 }
 
-/// Rotates q and k in place, or back: their gradients. Nothing where the model has no rotary embeddings.
+/// Rotates q and k in place, or back: their gradients. Nothing if the model has no rotary embeddings.
 inline void rotate(const TrainingContext& context, const SharedBuffers& shared, const QueryKeyValue& of,
                    bool back) {
   if (!shared.rope_cos) return;

@@ -1,12 +1,12 @@
-// Attention over sequences that ranks share (bench/training/context.md lists what is allocated when).
+// Attention under context parallelism (bench/training/context.md lists what is allocated when).
 #pragma once
 
 #include "bench/training/layer/layer.hpp"
 
 namespace plumbline::training {
 
-/// A layer's attention on a rank that has two chunks of every sequence. `together`: that many neighbours have exchanged their
-/// heads, and each has the chunks of all of them, of its part of the heads.
+/// A layer's attention on a rank that has two chunks of every sequence. `together`: so many neighbours have
+/// exchanged their heads; each has the chunks of all of them, for its part of the heads.
 class SharedAttention {
  public:
   SharedAttention(const TrainingContext& context, const MicrobatchDropout& dropout, std::int64_t layer,
@@ -35,7 +35,7 @@ class SharedAttention {
   }
   Matrix keys(const Matrix& both) const { return both.columns(0, key_); }
   Matrix values(const Matrix& both) const { return both.columns(key_, key_); }
-  /// Of the same rows, every head's log-sum-exps.
+  /// Log-sum-exps of the same rows, for every head.
   Matrix statistics(const Matrix& log_sum_exp, std::int64_t sequence, std::int64_t chunk) const {
     const Matrix all{log_sum_exp.data, batch_ * heads_, chunks_.tokens(), log_sum_exp.dtype};
     return all.row_range(sequence * heads_, heads_).columns(chunk * chunks_.length, chunks_.length);
@@ -46,7 +46,8 @@ class SharedAttention {
       for (std::int64_t chunk = 0; chunk < chunks_.count; ++chunk) use(sequence, chunk);
     }
   }
-  /// Every chunk of so many neighbours, this rank among them, in a tensor by rank and in one by sequence and position.
+  /// Every chunk of `members` neighbours, this rank among them, in a tensor by rank and in one by sequence
+  /// and position.
   template <class Use>
   void each_chunk_of(int members, Use&& use, const Matrix& by_rank, const Matrix& by_position) const {
     const SequenceChunks group = chunks_.of_group(members);
@@ -85,12 +86,12 @@ class SharedAttention {
   const std::int64_t seq_;
 };
 
-/// Keys and values round a ring (Liu et al. 2023, arXiv:2310.01889): while a rank computes with those of one rank, those
-/// of the next travel on, and backward the gradients of those before.
+/// Ring exchange of keys and values (Liu et al. 2023, arXiv:2310.01889): while a rank computes with one
+/// rank's K/V, the next rank's are in transit. In the backward so are the gradients of the previous ones.
 class RingAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
-  /// What attention makes, of the rank's tokens and heads.
+  /// Results of attention for the rank's tokens and heads.
   struct Results {
     Matrix attention, log_sum_exp;
   };
@@ -99,7 +100,7 @@ class RingAttention : public SharedAttention {
   /// Overwrites `out`.
   void backward(const QueryKeyValue& in, const Results& results, const Matrix& output_gradient,
                 const QueryKeyValue& out) const;
-  /// The same of what a layer keeps.
+  /// The same with a layer's kept tensors.
   void forward(const QueryKeyValue& in, const LayerActivations& saved) const {
     forward(in, results_of(saved));
   }
@@ -119,7 +120,7 @@ class RingAttention : public SharedAttention {
     SequenceChunks owner;
     std::int64_t sequence, queries, keys;
   };
-  /// Where a step puts the gradients of the keys and values that are here, and of a part.
+  /// Destinations of a step's gradients: of the local keys and values, and of a part.
   struct Gradients {
     Matrix keys, values, query_part, key_part;
   };
@@ -128,7 +129,7 @@ class RingAttention : public SharedAttention {
   Passed pass_on(const Matrix& from, const Matrix& to, int tag) const;
   void wait(Passed& passed) const;
   int neighbour(int distance) const;
-  /// The rank whose keys and values are here after so many steps.
+  /// The rank whose keys and values are here after `steps` steps.
   SequenceChunks after(int steps) const;
   /// Some query of the block sees some key of it.
   bool sees(const Block& block) const;
@@ -141,9 +142,9 @@ class RingAttention : public SharedAttention {
                      const Matrix& here, const Matrix& queries, const Gradients& to) const;
 };
 
-/// Heads for sequences (DeepSpeed-Ulysses, Jacobs et al. 2023, arXiv:2309.14509): every rank has its part of the heads of
-/// whole sequences, and gives back the results of the others' tokens. With a2a+p2p these ranks are a part of those that share
-/// a sequence, and what they have of it together goes round a ring with the others.
+/// Heads for sequences (DeepSpeed-Ulysses, Jacobs et al. 2023, arXiv:2309.14509). Every rank has its part of
+/// the heads of whole sequences, and returns the results of the others' tokens. With a2a+p2p these ranks are
+/// a subgroup of the context ranks, and their joint part goes round a ring with the others.
 class ExchangedAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
@@ -159,20 +160,21 @@ class ExchangedAttention : public SharedAttention {
   /// Ranks that exchange heads.
   int members() const { return context_.config.parallel.head_ranks(); }
   bool rings() const { return context_.config.parallel.hierarchical(); }
-  /// The ring of what they have together.
+  /// The ring of the group's joint part.
   RingAttention ring() const { return {context_, dropout_, layer_, scratch_, members()}; }
   /// A rank's part of the heads: elements of a row of queries, of keys.
   std::int64_t query_width() const { return query_ / members(); }
   std::int64_t key_width() const { return key_ / members(); }
   std::int64_t all_width() const { return query_width() + 2 * key_width(); }
-  /// A tensor with as many elements per row of the rank's tokens as all ranks' parts have, seen as rows of one part.
+  /// A tensor whose elements per row of the rank's tokens are those of all ranks' parts, seen as rows of one
+  /// part.
   Matrix by_part(const Matrix& x, std::int64_t width) const {
     return {x.data, members() * tokens_, width, x.dtype};
   }
   /// Queries, keys and values of the rank's heads in a tensor by position.
   QueryKeyValue of_heads(const Matrix& whole) const;
-  /// Calls use(columns of x (T, ranks parts of `width`), the rows of the same in `parts` from column `first`) for every
-  /// rank.
+  /// Calls use(columns of x (T, ranks parts of `width`), the rows of the same in `parts` from column `first`)
+  /// for every rank.
   template <class Use>
   void each_part(const Matrix& x, std::int64_t width, const Matrix& parts, std::int64_t first,
                  Use&& use) const {

@@ -7,8 +7,8 @@
 
 namespace plumbline::training {
 
-/// Gathered at once; with tensor_overlap on their way from the tensor ranks, block after block, while products of what
-/// has come are computed. Without sequence parallelism the tensor itself.
+/// Gathered at once; with tensor_overlap on their way from the tensor ranks, block after block, while
+/// products of received blocks are computed. Without sequence parallelism the tensor itself.
 class StreamRows {
  public:
   /// `x` (R, h) must outlive it. `whole`: all() is asked for.
@@ -33,9 +33,10 @@ class StreamRows {
   std::vector<Ticket> travelling_;  // of every tensor rank; empty: all rows are there
 };
 
-/// Both gradients of a layer's product y = x·Wᵀ + b that reads the stream: dx (R, h) from dy (T, out), summed over
-/// the tensor ranks; dW += dyᵀ·x; dbias += column sums of `wide_dy`, which dy may be quantized from. With
-/// tensor_overlap x is gathered during the first and the sum scattered during the second.
+/// Both gradients of a layer's product y = x·Wᵀ + b that reads the stream: dx (R, h) from dy (T, out),
+/// summed over the tensor ranks; dW += dyᵀ·x; dbias += column sums of `wide_dy`. dy may be `wide_dy`
+/// quantized. With tensor_overlap x is gathered during the first product and the sum scattered during the
+/// second.
 void linear_backward(const TrainingContext& context, const LinearOperand& x, const LinearOperand& dy,
                      const LinearWeight& weight, const Matrix& dx, const Matrix& dweight,
                      const Matrix& wide_dy, const Matrix& dbias);

@@ -38,7 +38,7 @@ constexpr Weight kShared[] = {{LinearLayer::fc1, "shared_fc1.weight", "shared_fc
                               {LinearLayer::fc2, "shared_fc2.weight", "shared_fc2",
                                [](Fp8Layer& layer) -> Fp8Linear& { return layer.mixture.shared_fc2; }}};
 
-/// Of layer `layer` of the model.
+/// Weights of the model's layer `layer`.
 std::vector<Weight> weights_of(const TrainingContext& context, std::int64_t layer) {
   std::vector<Weight> all;
   const auto add = [&](std::span<const Weight> some) { all.insert(all.end(), some.begin(), some.end()); };

@@ -27,7 +27,7 @@ class Fp8Slot {
   LinearOperand keep(Tensor x, Category category, const char* holder) const {
     return slots_ != nullptr ? slots_->quantized(place_, category, holder, x) : LinearOperand(std::move(x));
   }
-  /// The same two of the rows of experts, `rows` of each, where this is the slot of the first one.
+  /// The same two of the rows of experts, `rows` of each, if this is the slot of the first one.
   LinearOperand read_rows(const Matrix& x, std::span<const std::int64_t> rows, const char* holder) const {
     return slots_ != nullptr ? slots_->quantized_rows(place_, Category::workspace, holder, x, rows)
                              : LinearOperand(x);
@@ -37,18 +37,20 @@ class Fp8Slot {
     return slots_ != nullptr ? slots_->quantized_rows(place_, category, holder, x, rows)
                              : LinearOperand(std::move(x));
   }
-  /// Of what is as it was made until it has been quantized: of `kept`, or soon gone.
+  /// Category of a tensor in its original type before it is quantized: `kept`, or workspace if it is freed
+  /// soon.
   Category category_of_wide(Category kept) const { return slots_ != nullptr ? Category::workspace : kept; }
   /// x into y, and its transpose, with the slot's own scale: a weight.
   void quantize_in_place(const Matrix& x, const Matrix& y, const Matrix& transposed) const {
     slots_->quantize_in_place(place_, x, y, transposed);
   }
-  /// The transpose of quantized weights of so many experts, where this is the slot of the first one; of one, of any linear layer.
+  /// The transpose of the quantized weights of `experts` experts, if this is the slot of the first one; of
+  /// one, for any linear layer.
   LinearOperand read_transposed(const Matrix& x, std::int64_t experts, const char* holder) const {
     return slots_->transposed_weights(place_, holder, x, experts);
   }
   Matrix inverse_scale() const { return slots_->inverse_scale(place_); }
-  /// Of all experts, where this is the slot of the first one.
+  /// Inverse scales of all experts, if this is the slot of the first one.
   Matrix inverse_scales() const { return slots_->inverse_scale(place_, slots_->experts()); }
   Fp8Slot of_expert(std::int64_t expert) const {
     Fp8Slot slot = *this;
@@ -61,21 +63,22 @@ class Fp8Slot {
   Fp8Slots::Place place_;
 };
 
-/// One linear layer; or those of all experts, with the slots of the first one and the matrices one below the other.
+/// One linear layer; or those of all experts, with the slots of the first one and the matrices one below the
+/// other.
 struct Fp8Linear {
   Fp8Slot input, weight, gradient;
   Matrix quantized;   // weight (out, in), held for the run; empty with ZeRO 3
   Matrix transposed;  // (in, out), likewise
 };
 
-/// Those of a mixture.
+/// The linear layers of an MoE layer.
 struct Fp8Mixture {
   Fp8Linear fc1, fc2;  // of the experts
   Fp8Linear shared_fc1, shared_fc2;
 };
 /// Those of a decoder layer; by default none is in FP8.
 struct Fp8Layer {
-  Fp8Linear qkv, proj, fc1, fc2;   // of latent attention qkv is what compresses
+  Fp8Linear qkv, proj, fc1, fc2;   // in latent attention qkv is the compressing layer
   Fp8Linear queries, keys_values;  // of that
   Fp8Mixture mixture;              // in place of fc1 and fc2
 };
@@ -104,9 +107,9 @@ class Fp8Layers {
     expert_slots_.end_step(routes);
   }
 
-  /// What the scales of the next step come from, of every layer of every stage; nothing without delayed scaling.
+  /// Inputs of the next step's scales, for every layer of every stage; nothing without delayed scaling.
   std::vector<Fp8State> states() const;
-  /// They have been filled as they were after so many steps; quantizes the weights as they are now.
+  /// They have been filled with the states after `steps` steps; quantizes the current weights.
   void resume_after(std::int64_t steps);
 
  private:

@@ -79,8 +79,9 @@ DType Fp8Slots::type_of(SlotKind kind) const {
   return kind == SlotKind::gradient && hybrid ? DType::fp8_e5m2 : DType::fp8_e4m3;
 }
 
-/// What has the rows of the residual stream, with sequence parallelism. Experts, and a shared one, read all of it; so do the
-/// products that make queries, keys and values of what latent attention compresses.
+/// True for tensors with the rows of the residual stream, with sequence parallelism. Experts, and a shared
+/// one, read all of it; so do the products that make queries, keys and values from latent attention's
+/// compressed form.
 bool Fp8Slots::split_by_rows(const Place& place) const {
   if (!context_.sequence_parallel || place.kind == SlotKind::weight || of_ == SlotsOf::experts) return false;
   if (place.linear == LinearLayer::queries || place.linear == LinearLayer::keys_values) return false;

@@ -1,5 +1,5 @@
 // The slots of a rank: the places of its layers that are quantized, with their scales. bench/training/fp8.md
-// says what a slot is, how its scale comes about and what is held.
+// defines slots, their scales, and the memory held.
 #pragma once
 
 #include <span>
@@ -11,14 +11,15 @@
 
 namespace plumbline::training {
 
-/// Of latent attention qkv is what compresses; queries and keys_values (one layer) come of that.
+/// In latent attention qkv is the compressing layer; queries and keys_values (one layer) follow it.
 enum class LinearLayer { qkv, proj, fc1, fc2, queries, keys_values };
 enum class SlotKind { input, weight, gradient };
-/// Whose slots: of what all tokens go through, where a mixture's fc1 and fc2 are those of its shared expert, or of the experts.
+/// Owner of the slots: the layers for all tokens, if an MoE layer's fc1 and fc2 are those of its shared
+/// expert; or the experts.
 enum class SlotsOf { tokens, experts };
 
-/// Of all layers on the rank, which count from 0 in the order of its stages. Without FP8 in the
-/// configuration it holds nothing.
+/// Slots of all layers on the rank, which count from 0 in the order of its stages. Empty without FP8 in the
+/// configuration.
 class Fp8Slots {
  public:
   Fp8Slots(const TrainingContext& context, const RankParameters& parameters, SlotsOf of = SlotsOf::tokens);
@@ -31,21 +32,21 @@ class Fp8Slots {
     SlotKind kind = SlotKind::input;
     std::int64_t expert = 0;  // on the rank
   };
-  /// Q(x) in memory of its own, contiguous. Collective over the tensor group where a scale is found for a
-  /// tensor that is split by rows.
+  /// Q(x) in memory of its own, contiguous. Collective over the tensor group if a scale is found for a tensor
+  /// that is split by rows.
   LinearOperand quantized(const Place& place, Category category, const char* holder, const Matrix& x);
-  /// The same of the rows of all experts, `rows` of each one after the other, each with its own slot. `place`: of the first
-  /// expert.
+  /// The same for the rows of all experts, `rows` of each one after the other, each with its own slot.
+  /// `place`: of the first expert.
   LinearOperand quantized_rows(const Place& place, Category category, const char* holder, const Matrix& x,
                                std::span<const std::int64_t> rows);
-  /// Q(x) into y, or its transpose into `transposed`, or both, with the slot's own scale: what a tensor has whose scale
-  /// outlives it. Empty: not asked for.
+  /// Q(x) into y, or its transpose into `transposed`, or both, with the slot's own scale, for tensors whose
+  /// scale outlives them. Empty: not computed.
   void quantize_in_place(const Place& place, const Matrix& x, const Matrix& y, const Matrix& transposed = {});
-  /// The transpose of Q(x), x the weights of so many experts one below the other, each by itself, in workspace. `place`: of
-  /// the first, or of a linear layer that is not an expert's.
+  /// The transpose of Q(x) in workspace; x are the weights of `experts` experts one below the other, each
+  /// transposed by itself. `place`: of the first, or of a linear layer that is not an expert's.
   LinearOperand transposed_weights(const Place& place, const char* holder, const Matrix& x,
                                    std::int64_t experts);
-  /// Of the slot, (1, 1), or of as many experts from this one on.
+  /// Inverse scale of the slot, (1, 1), or of `experts` slots from this one on.
   Matrix inverse_scale(const Place& place, std::int64_t experts = 1) const {
     return {scales_.matrix().at(1, index(place)), 1, experts, DType::fp32};
   }
@@ -53,11 +54,11 @@ class Fp8Slots {
   std::int64_t experts() const { return context_.shape.local; }
 
   /// OPT, delayed scaling: the ranks agree on the largest values of the step, which enter the history and
-  /// make the scales of the next one. Collective over the tensor, data (of experts that are spread over ranks those with the
-  /// same ones) and (bidirectional schedules) mirror groups.
+  /// make the scales of the next one. Collective over the tensor, data (for experts that are spread over
+  /// ranks those with the same experts) and (bidirectional schedules) mirror groups.
   void end_step(int routes);
 
-  /// Delayed scaling: what the next step's scales come from.
+  /// Delayed scaling: inputs of the next step's scales.
   bool remembers() const { return static_cast<bool>(history_); }
   /// (2, 1) scale and 1/scale of a slot, (fp8_amax_history_len, 1) its largest values of earlier steps.
   Matrix scales_of(const Place& place) const { return scales_.matrix().columns(index(place), 1); }
@@ -66,7 +67,7 @@ class Fp8Slots {
   void resume_after(std::int64_t steps);
 
  private:
-  /// Linear layers before those of a layer, and whether it has experts.
+  /// Linear layers before those of a layer, and true if it has experts.
   struct LayerPlace {
     std::int64_t first = 0;
     bool mixture = false;

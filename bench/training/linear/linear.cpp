@@ -27,8 +27,8 @@ LinearOperand by_output(const LinearWeight& weight) {
   return LinearOperand(fp8.quantized, fp8.weight.inverse_scale());
 }
 
-/// W as input gradients read it: (out, in) of the storage type, or (in, out) quantized, since both operands
-/// of such a product are contiguous along what is summed over.
+/// W in the form for input gradients: (out, in) of the storage type, or (in, out) quantized. Both operands of
+/// an FP8 product are contiguous along the summed dimension.
 LinearOperand by_input(const LinearWeight& weight) {
   const Fp8Linear& fp8 = weight.fp8;
   if (!fp8.weight) return LinearOperand(weight.values);
@@ -90,7 +90,7 @@ void linear_weight_gradient(const TrainingContext& context, const LinearOperand&
   if (!dy.quantized()) {
     Gemm gemm = product(dy, x, dweight);
     gemm.a_transposed = gemm.accumulate = true;
-    // The number of rows tells, too: an emulated device has no addresses.
+    // The number of rows decides, too: an emulated device has no addresses.
     const bool same = dy.values().data == wide_dy.data && dy.values().rows == wide_dy.rows;
     const bool at_once = !dbias.empty() && same && dweight.dtype == DType::fp32;
     if (at_once) gemm.bias_gradient = dbias;

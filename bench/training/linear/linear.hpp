@@ -15,7 +15,7 @@ struct LinearWeight {
 /// All T rows of x, as TrainingContext::gather_rows; x must outlive them.
 LinearOperand gather_rows(const TrainingContext& context, const LinearOperand& x);
 
-/// A product with the weight as it reads it, and everything else about it.
+/// A product with the weight in the form that it reads, and everything else about it.
 struct LinearProduct {
   LinearOperand weight;
   Gemm gemm;
@@ -28,14 +28,14 @@ LinearProduct input_gradient_product(const LinearOperand& dy, const LinearWeight
 /// y = x·Wᵀ [+ bias].
 void linear(const TrainingContext& context, const LinearOperand& x, const LinearWeight& weight,
             const Matrix& bias, const Matrix& y);
-/// y = x·Wᵀ where tensor ranks hold partial sums (TrainingContext::gemm_over_tensor_ranks).
+/// y = x·Wᵀ if tensor ranks hold partial sums (TrainingContext::gemm_over_tensor_ranks).
 void linear_over_tensor_ranks(const TrainingContext& context, const LinearOperand& x,
                               const LinearWeight& weight, const Matrix& y);
 
 /// dx = dy·W.
 void linear_input_gradient(const TrainingContext& context, const LinearOperand& dy,
                            const LinearWeight& weight, const Matrix& dx);
-/// The same where tensor ranks hold partial sums.
+/// The same if tensor ranks hold partial sums.
 void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, const LinearOperand& dy,
                                              const LinearWeight& weight, const Matrix& dx);
 
@@ -43,9 +43,9 @@ void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, con
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
                             const Matrix& dweight);
 
-/// The same, and dbias += column sums of `wide_dy`, unless it is empty: this rank's rows of what dy was quantized from, or of
-/// what it was gathered from. The bias of a reduced product is the same on all tensor ranks, and the sum over them comes at
-/// the end of the step. One operator where dy is wide_dy and gradients are of fp32.
+/// The same, and dbias += column sums of `wide_dy`, unless it is empty: this rank's rows of the tensor from
+/// which dy was quantized or gathered. The bias of a reduced product is the same on all tensor ranks, and the
+/// sum over them comes at the end of the step. One operator if dy is wide_dy and gradients are fp32.
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
                             const Matrix& dweight, const Matrix& wide_dy, const Matrix& dbias);
 

@@ -1,4 +1,4 @@
-// What the products of a linear layer read.
+// Operands of a linear layer's products.
 #pragma once
 
 #include <utility>
@@ -7,8 +7,8 @@
 
 namespace plumbline::training {
 
-/// A tensor of the storage type, or a quantized one with the 1/scale that makes numbers of its codes. Holds
-/// the memory, or is a view of somebody else's, who outlives it.
+/// A tensor of the storage type, or a quantized one with the 1/scale that turns its codes into numbers. Holds
+/// the memory, or is a view of another object's, which outlives it.
 class LinearOperand {
  public:
   LinearOperand() = default;
@@ -25,14 +25,14 @@ class LinearOperand {
   /// (1, 1) fp32, of rows of experts (1, experts); empty when the values are of the storage type.
   const Matrix& inverse_scale() const { return inverse_scale_; }
   bool quantized() const { return is_fp8(values_.dtype); }
-  /// The memory of one of the storage type, which it is empty without; one that is quantized, or a view, keeps it.
+  /// Memory of an operand in the storage type, which becomes empty; a quantized one, or a view, keeps it.
   Tensor release() {
     if (quantized() || !held_) return {};
     values_ = {};
     return std::move(held_);
   }
-  /// move(Tensor&) of that memory, also where there is none (yet): it may take it away, or give one of the same shape. Not of
-  /// views and of what is quantized.
+  /// move(Tensor&) of that memory, also if there is none (yet): it may take it away, or give one of the same
+  /// shape. Not for views and quantized operands.
   template <class Move>
   void move_memory(const Move& move) {
     if (quantized() || (!held_ && values_.data != nullptr)) return;

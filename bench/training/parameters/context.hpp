@@ -1,4 +1,4 @@
-// What every part of a training step works with on one rank.
+// Context of a training step on one rank, which every part of it works with.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace plumbline::training {
 
-/// What a backward needs only until it is through.
+/// Category of buffers that a backward needs only until it is done.
 inline constexpr Category kPassing = Category::workspace;
 
 /// All T rows of a tensor of the residual stream: gathered into memory of their own with sequence
@@ -26,7 +26,7 @@ struct AllRows {
   void reset() { held.reset(); }
 };
 
-/// References only; whoever makes it keeps them alive.
+/// References only; the creator keeps them alive.
 struct TrainingContext {
   const RunConfig& config;
   const LayerWidths shape;
@@ -34,8 +34,8 @@ struct TrainingContext {
   Communicator& communicator;
   Arena& arena;
   Seconds& tensor_communication;  // time spent in collectives over tensor, context and expert group so far
-  const Category kept = Category::activations;  // of what a forward leaves: a teacher's is its own
-  Turns* const turns = nullptr;  // where exchanges of experts are hidden behind another action's computation
+  const Category kept = Category::activations;  // of a forward's kept tensors: a teacher's is its own
+  Turns* const turns = nullptr;  // if exchanges of experts are hidden behind another action's computation
   RunningLoads* const running_loads = nullptr;  // of the step's forwards, with global_aux_loss
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
@@ -43,9 +43,9 @@ struct TrainingContext {
   const ModelConfig& model() const { return config.model; }
   int tensor_size() const { return config.parallel.tensor; }
   int tensor_rank() const { return communicator.layout().coordinates(communicator.rank()).tensor; }
-  /// Of a member of the tensor group, whose ranks are neighbours.
+  /// World rank of a member of the tensor group, whose ranks are neighbours.
   int world_rank(int member) const { return communicator.rank() - tensor_rank() + member; }
-  /// Of every sequence, what this rank has.
+  /// This rank's chunks of every sequence.
   SequenceChunks chunks() const {
     return {config, communicator.layout().coordinates(communicator.rank()).data};
   }
@@ -56,7 +56,7 @@ struct TrainingContext {
     call(communicator);
     tensor_communication += communicator.now() - start;
   }
-  /// The same of one that is started and runs alongside `compute`: `start` returns its ticket.
+  /// The same for one that is started and runs alongside `compute`: `start` returns its ticket.
   template <class Start, class Compute>
   void alongside(Start&& start, Compute&& compute) const {
     Ticket ticket;
@@ -70,7 +70,7 @@ struct TrainingContext {
     if (turns == nullptr || !turns->shared()) return over_context_ranks(call);
     alongside(start, [&] { turns->hand_over(); });
   }
-  /// Of partial sums that go over the tensor ranks.
+  /// Type of partial sums that go over the tensor ranks.
   DType sum_type() const {
     return config.parallel.tp_reduce_in_fp32 ? DType::fp32 : config.numerics.precision;
   }
@@ -90,35 +90,35 @@ struct TrainingContext {
   /// With sequence parallelism: the sum over the group of its rows of `all` (T, h).
   void scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const;
   AllRows gather_rows(const Matrix& rows) const;
-  /// Waits for what was started; returns how long.
+  /// Waits for a started call; returns the wait.
   Seconds time_waited(Ticket& ticket) const;
   /// For a collective over the tensor group that was started.
   void wait_for_tensor_ranks(Ticket& ticket) const;
   /// A product whose tensor ranks hold partial sums: gemm.c (R, h) becomes its rows of the sum over the
-  /// group, rounded to its type once. 16-bit partial sums (tp_reduce_in_fp32 false) round once per rank and hop,
-  /// and the ranks' split shows in the gradients.
+  /// group, rounded to its type once. 16-bit partial sums (tp_reduce_in_fp32 false) round once per rank and
+  /// hop, so the tensor split is visible in the gradients.
   void gemm_over_tensor_ranks(Gemm gemm) const;
-  /// The same of whatever `compute` leaves of type sum_type() or, on one rank, of `result`'s, in the (T, columns of
-  /// result) that it is given.
+  /// The same for any result of `compute` of type sum_type() or, on one rank, of `result`'s, in the given (T,
+  /// columns of result).
   void sum_over_tensor_ranks(const Matrix& result, const std::function<void(const Matrix&)>& compute) const;
-  /// The same of a layer. With tensor_overlap the rows of every tensor rank are summed while those of the next are
-  /// computed.
+  /// The same for a layer. With tensor_overlap the rows of every tensor rank are summed while those of the
+  /// next are computed.
   void layer_gemm_over_tensor_ranks(const Gemm& gemm) const;
 };
 
-/// Rotary tables, attention scratch: what the layers of a model share on a rank.
+/// Rotary tables, attention scratch: shared by the layers of a model on a rank.
 struct SharedBuffers {
-  Tensor rope_cos;  // (seq/CP, half of what is rotated) fp32; empty without rotary embeddings
+  Tensor rope_cos;  // (seq/CP, half of the rotated elements) fp32; empty without rotary embeddings
   Tensor rope_sin;
   Matrix attention_scratch;
 };
 /// The rotary tables; the scratch is for its owner to put in, since a teacher uses the student's.
 SharedBuffers make_shared_buffers(const TrainingContext& context);
-/// Enough for the layers of the model, and of the teacher where there is one.
+/// Enough for the layers of the model, and of the teacher if there is one.
 Tensor make_attention_scratch(const TrainingContext& context);
 
-/// The configuration of a distillation's teacher as a model of its own: whole on every data rank, nothing
-/// recomputed, dropped or in FP8, no capacity of experts, no teacher.
+/// The configuration of a distillation's teacher as a model of its own, whole on every data rank. Nothing is
+/// recomputed, dropped or in FP8; no capacity of experts, no teacher.
 RunConfig teacher_config(const RunConfig& config);
 
 }  // namespace plumbline::training

@@ -22,23 +22,23 @@ struct LayerWidths {
   std::int64_t qkv;       // q + k + value
   std::int64_t ffn;       // F
   std::int64_t fc1;       // f
-  // Of latent attention; 0: none.
+  // Latent attention; 0: none.
   std::int64_t query_rank;
   std::int64_t kv_rank;
   std::int64_t rotated;     // r: elements of the keys that all heads share
   std::int64_t compressed;  // C: query_rank + kv_rank + r
   std::int64_t own_keys;    // u: the other elements of the keys of the rank's heads
-  // Of a mixture, whose F and f above are those of its layers without experts.
+  // MoE layers; F and f above are those of the layers without experts.
   std::int64_t expert_ffn;
   std::int64_t expert_fc1;
-  std::int64_t experts;     // E, of a mixture; 0: none
+  std::int64_t experts;     // E, of an MoE layer; 0: none
   std::int64_t choices;     // T·k: rows that experts work on
-  std::int64_t local;       // experts of this rank: E, or E/G where they are spread over G ranks
+  std::int64_t local;       // experts of this rank: E, or E/G if they are spread over G ranks
   bool spread;              // they are, or are cut otherwise than all else
   bool folded;              // the latter: a rank sends the tokens of its rows of the stream
   std::int64_t sent;        // N: choices of the tokens that this rank sends, T·k, or R·k
   std::int64_t slices;      // ranks that each of them is sent to: 1, or all that have a slice of its expert
-  std::int64_t shared;      // Fs: of a mixture's shared expert; 0: none
+  std::int64_t shared;      // Fs: of an MoE layer's shared expert; 0: none
   std::int64_t vocab;       // v: padded vocabulary columns of this rank
   std::int64_t norm_stats;  // n
   AttentionShape attention;

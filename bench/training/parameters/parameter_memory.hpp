@@ -1,5 +1,5 @@
-// The memories that hold a rank's parameters, gradients and optimizer state for the whole run, sharded over
-// the data ranks as the ZeRO stage says (Rajbhandari et al. 2020, arXiv:1910.02054 §5).
+// Memory of a rank's parameters, gradients and optimizer state for the whole run, sharded over the data ranks
+// by ZeRO stage (Rajbhandari et al. 2020, arXiv:1910.02054 §5).
 #pragma once
 
 #include "bench/training/parameters/context.hpp"
@@ -26,14 +26,15 @@ class ParameterMemory {
   ParameterSet master;            // empty when the values are fp32
   ParameterSet moment1, moment2;  // empty for SGD
   Tensor secondary;               // of the values, for gathers among fewer ranks (hpz.md); empty without
-  Tensor untrained;               // fp32: what no gradient trains, of every data rank alike; empty without
+  Tensor untrained;               // fp32: parameters without gradient, equal on every data rank; empty
+                                  // without
 
   /// All of a unit, padding included, as one row; the set must not be sharded.
   Matrix whole(const ParameterSet& set, int unit) const;
-  /// What this data rank owns of a unit, as one row: all of it without ZeRO.
+  /// Part of a unit that this data rank owns, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;
-  /// What this rank keeps of a unit for the ranks that gather secondary shards, as one row, and the same of the unit's
-  /// values, `gathered`.
+  /// Shard of a unit that this rank keeps for the ranks that gather secondary shards, as one row, and the
+  /// same part of the unit's values, `gathered`.
   Matrix secondary_shard(int unit) const;
   Matrix secondary_part(const Matrix& gathered) const;
   /// First element of the owned piece within its unit.
@@ -44,7 +45,7 @@ class ParameterMemory {
 
  private:
   const RankParameters& parameters_;
-  /// Which piece of a unit is this rank's.
+  /// Index of this rank's piece of a unit.
   std::int64_t piece_of(const Unit& unit) const {
     if (unit.pieces == 1) return 0;
     return (unit.spread ? expert_copy_ : data_rank_) % unit.pieces;

@@ -116,7 +116,7 @@ class Builder {
     if (s.rows > 0) p.slices = {s};
   }
 
-  /// One table, or two of as many rows.
+  /// One table, or two with the same number of rows.
   std::vector<Slice> position_slices(const Parameter& p) const {
     std::vector<Slice> slices = {whole(weight_of(names_.positions), p)};
     if (!model_.block_positions) return slices;
@@ -127,7 +127,7 @@ class Builder {
     return slices;
   }
 
-  /// Of the vocabulary that this rank has columns of.
+  /// Bias of this rank's part of the vocabulary.
   void add_output_bias() {
     Parameter& p = add("output.bias", -1, 1, shape_.vocab, Fill::zeros);
     Slice s;
@@ -140,7 +140,7 @@ class Builder {
     if (s.cols > 0) p.slices = {s};
   }
 
-  /// A vector that multiplies what a norm has normalised.
+  /// A vector that multiplies a norm's result.
   void add_norm_weight(const std::string& role, std::int64_t layer, std::int64_t width,
                        const std::string& tensor) {
     Parameter& w = add(role, layer, 1, width, Fill::ones);
@@ -196,8 +196,8 @@ class Builder {
     return s;
   }
 
-  /// A head of queries or keys. Where either half of it turns by a position of its own, in the order of quarters in which
-  /// pairs are half a head apart: 0, 2, 1, 3. Scores are the same.
+  /// A head of queries or keys. If either half of it rotates by a position of its own, the quarters are
+  /// stored in the order 0, 2, 1, 3, in which pairs are half a head apart. Scores are the same.
   void append_head(std::vector<Slice>& slices, const Slice& head) const {
     if (!model_.block_positions || model_.positions != Positions::rotary) return slices.push_back(head);
     const std::int64_t quarter = head.rows / 4;
@@ -261,7 +261,7 @@ class Builder {
         output_rows(name_in(layer, names_.value), all_key, shape_.hidden, first_key, shape_.key, value_row)};
   }
 
-  /// With a gate its rows, then those of what it gates.
+  /// With a gate its rows, then those of the gated projection.
   std::vector<Slice> fc1_slices(std::int64_t layer) const {
     const bool gated = is_gated(model_.activation);
     const bool fused = gated && names_.up.empty();
@@ -285,7 +285,8 @@ class Builder {
     return name_in(layer, fmt::format("{}.{}.{}", names_.experts, expert, name));
   }
 
-  /// The router whole; of every expert what a feed-forward layer has on this rank, one below the other.
+  /// The router whole; of every expert the part that a feed-forward layer has on this rank, one below the
+  /// other.
   void add_experts(std::int64_t layer, int unit) {
     const std::int64_t experts = model_.mixture.experts;
     const std::int64_t h = shape_.hidden;
@@ -315,7 +316,7 @@ class Builder {
     if (shape_.shared > 0) add_shared_expert(layer, unit);
   }
 
-  /// In the layer's unit, or, where experts are spread, in one that is placed later.
+  /// In the layer's unit, or, if experts are spread, in one that is placed later.
   void add_expert_matrix(std::string role, std::int64_t layer, std::int64_t rows, std::int64_t cols, int unit,
                          std::vector<Slice> slices) {
     const bool spread = shape_.spread;
@@ -370,7 +371,7 @@ class Builder {
     add_norm_weight("key_norm.weight", layer, model_.head_dim, name_in(layer, names_.key_norm));
   }
 
-  /// Of latent attention. Heads of queries are turned round: what is rotated comes first.
+  /// Parameters of latent attention. Query heads are reordered: rotated elements come first.
   void add_latent_attention(std::int64_t layer, int unit) {
     const LatentAttention& latent = model_.latent;
     const std::int64_t h = shape_.hidden;
@@ -438,7 +439,8 @@ class Builder {
     add_matrix("fc2.weight", layer, h, shape_.ffn, unit).slices = {fc2};
   }
 
-  /// A layer behind the last, with what makes its input of two, in its unit, and a norm behind it. Files name them as DeepSeek-V3's.
+  /// A layer after the last, with the matrix that joins its two inputs, in its unit, and a norm after it.
+  /// Files use DeepSeek-V3's names.
   void add_module(std::int64_t layer) {
     const std::int64_t h = shape_.hidden;
     const auto name = [&](std::string_view n) { return fmt::format("{}.{}.{}", names_.layers, layer, n); };

@@ -13,7 +13,7 @@
 namespace plumbline::training {
 
 /// A rectangle of a checkpoint tensor inside a local matrix. Row and column count in the orientation of the
-/// local matrix, (out, in); `transposed` says that the checkpoint stores (in, out), as GPT-2 does.
+/// local matrix, (out, in); `transposed`: the checkpoint stores (in, out), as GPT-2 does.
 struct Slice {
   std::string tensor;
   std::int64_t tensor_rows = 0;  // whole tensor, in (out, in) orientation; a vector has one row
@@ -29,14 +29,14 @@ struct Slice {
   std::int64_t local_col = 0;
 };
 
-/// How a fresh parameter is filled.
+/// Initial values of a parameter.
 enum class Fill { normal, ones, zeros };
 
 /// In place of a unit: a vector; a vector that no gradient trains, of fp32.
 inline constexpr int kVector = -1;
 inline constexpr int kUntrained = -2;
 
-/// Role of the copy of the embedding that modules look tokens up in where it is no output layer.
+/// Role of the copy of the embedding that modules look tokens up in if it is no output layer.
 inline constexpr const char* kEmbeddingCopy = "embedding_copy.weight";
 
 struct Parameter {
@@ -57,7 +57,9 @@ struct Parameter {
 };
 
 /// Everything a stage holds. Its matrices form units, which are sharded, gathered and reduced as a whole:
-/// embedding, positions, each layer, each module that predicts further tokens, output layer, a copy of the embedding for these; then the experts of each layer, where they are spread over ranks. Its vectors are contiguous, the replicated ones first.
+/// embedding, positions, each layer, each MTP module, output layer, the modules' copy of the embedding. The
+/// experts of each layer follow if they are spread over ranks. Its vectors are contiguous, the replicated
+/// ones first.
 struct ParameterLayout {
   std::vector<Parameter> list;              // in model order
   std::vector<std::int64_t> unit_elements;  // of each unit

@@ -43,9 +43,9 @@ struct RankParameters {
 };
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at);
 
-/// In how many pieces, one per rank that holds the same values, of several instances of the optimizer one per rank of an
-/// instance, units are sharded: 1 without ZeRO. `spread`: those of
-/// experts that are spread over ranks.
+/// Number of pieces that units are sharded into: one per rank that holds the same values, or, with several
+/// optimizer instances, one per rank of an instance; 1 without ZeRO. `spread`: for experts that are spread
+/// over ranks.
 int pieces_of(const RunConfig& config, bool spread = false);
 
 }  // namespace plumbline::training

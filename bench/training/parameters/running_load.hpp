@@ -1,4 +1,5 @@
-// How many tokens chose every expert of a layer so far in a step, of all copies of the model (bench/training/mixtures.md).
+// Tokens that chose every expert of a layer so far in a step, of all copies of the model
+// (bench/training/mixtures.md).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 namespace plumbline::training {
 
-/// Of one layer; in host memory.
+/// Load of one layer; in host memory.
 struct RunningLoad {
   std::vector<double> tokens;     // by expert
   std::int64_t microbatches = 0;  // whose tokens these are, of every copy

@@ -1,4 +1,4 @@
-// Which positions of a sequence a rank has (bench/training/context.md).
+// Positions of a sequence on a rank (bench/training/context.md).
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace plumbline::training {
 
-/// Context parallelism cuts sequences into 2·CP chunks; rank r of those that share one has chunks r and 2·CP-1-r, so that
-/// causal attention is as much work on every rank, or without balance 2r and 2r+1. Without it a sequence is one chunk.
+/// Context parallelism cuts sequences into 2·CP chunks. Rank r has chunks r and 2·CP-1-r, so that causal
+/// attention is equal work on every rank, or without balance 2r and 2r+1. Without it a sequence is one chunk.
 struct SequenceChunks {
   std::int64_t count;   // chunks of a sequence on the rank
   std::int64_t length;  // tokens of a chunk
@@ -24,7 +24,7 @@ struct SequenceChunks {
         rank(data % ranks),
         balanced(config.parallel.cp_load_balance) {}
 
-  /// Of `members` neighbouring ranks together, in place of each: their chunks are neighbours too.
+  /// Chunks of `members` neighbouring ranks together: their chunks are neighbours too.
   SequenceChunks of_group(int members) const {
     SequenceChunks group = *this;
     group.length *= members;
@@ -42,7 +42,7 @@ struct SequenceChunks {
   }
   /// Position of the sequence's token `j` on the rank.
   std::int64_t position(std::int64_t j) const { return first(j / length) + j % length; }
-  /// Which token of the rank's that at a position of its chunks is: the inverse.
+  /// Token of the rank at a position of its chunks: the inverse.
   std::int64_t token(std::int64_t position) const {
     std::int64_t chunk = count - 1;
     while (chunk > 0 && position < first(chunk)) --chunk;

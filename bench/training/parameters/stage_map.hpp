@@ -1,4 +1,4 @@
-// Where the stages of a schedule are, and which part of the model each of them is.
+// Placement of a schedule's stages, and the part of the model of each.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct StagePart {
   std::int64_t layers = 0;
   int tensor_rank = 0;
   int tensor_size = 1;
-  int expert_rank = 0;            // which of a layer's experts it has, where they are spread over ranks
+  int expert_rank = 0;            // which of a layer's experts it has, if they are spread over ranks
   int expert_slice = 0;           // of each of them
   bool previous_is_here = false;  // the previous stage of the route is on the same rank
   bool next_is_here = false;
@@ -45,7 +45,7 @@ struct StagePart {
   bool has_embedding = false;     // the first stage; with a split vocabulary the lowest stage of every rank
   bool has_output = false;        // the last stage; likewise
   bool shares_embedding = false;  // has_output, tied: the output layer is an embedding on the same rank
-  std::int64_t modules = 0;       // behind its layers, that predict further tokens: the last stage
+  std::int64_t modules = 0;       // MTP modules after its layers: the last stage
   bool copies_embedding = false;  // modules, untied: the embedding is on another rank, so that it has a copy
 
   bool first() const { return index == 0; }

@@ -1,4 +1,4 @@
-// How the families' checkpoints call a model's tensors and lay out the fused ones. A family is a row of the table.
+// Tensor names of the families' checkpoints, and the layout of fused tensors. A family is a row of the table.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace plumbline::training {
 
-/// How queries, keys and values are in one tensor: first all queries, then all keys, then all values; or of every
-/// key/value head its queries, its key and its value.
+/// Order of queries, keys and values in one tensor: all queries, all keys, all values; or for every key/value
+/// head its queries, key and value.
 enum class FusedQkv { none, stacked, per_group };
 
 /// Without ".weight" and ".bias". Empty: the family has no such tensor.
@@ -30,7 +30,7 @@ struct TensorNames {
   std::string_view query_norm = "self_attn.q_norm";
   std::string_view key_norm = "self_attn.k_norm";
   std::string_view projection = "self_attn.o_proj";
-  // Of latent attention, in place of query, key and value.
+  // Latent attention, in place of query, key and value.
   std::string_view query_down = "self_attn.q_a_proj";
   std::string_view query_down_norm = "self_attn.q_a_layernorm";
   std::string_view query_up = "self_attn.q_b_proj";
@@ -40,7 +40,7 @@ struct TensorNames {
   std::string_view fc1 = "mlp.gate_proj";  // or gate and up fused, in this order unless up_first
   std::string_view up = "mlp.up_proj";     // empty: no gate, or fused
   std::string_view fc2 = "mlp.down_proj";
-  // Of a mixture: "<layer>.<experts>.<n>.<name>".
+  // MoE layers: "<layer>.<experts>.<n>.<name>".
   std::string_view router = "mlp.gate";
   std::string_view expert_bias = "mlp.gate.e_score_correction_bias";  // with nothing behind it
   std::string_view experts = "mlp.experts";
@@ -55,7 +55,7 @@ struct TensorNames {
   bool transposed = false;  // linear layers are stored (in, out)
 };
 
-/// Of the model's architecture; Throws Error when there is none.
+/// Names of the model's architecture. Throws Error when there is none.
 const TensorNames& tensor_names(const ModelConfig& model);
 
 }  // namespace plumbline::training

@@ -1,4 +1,4 @@
-// What modules that predict further tokens read and predict.
+// Inputs and targets of MTP modules.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct TokensAhead {
   std::vector<std::int32_t> targets;
 };
 
-/// Of `tokens` inputs and targets, whole sequences: module k has those k ahead in the same sequence. What would be behind its
-/// end is token 0 and no target (Megatron-LM's roll_tensor).
+/// For `tokens` inputs and targets of whole sequences: module k has those k ahead in the same sequence.
+/// Beyond its end there are token 0 and no target (Megatron-LM's roll_tensor).
 inline TokensAhead tokens_ahead(const RunConfig& config, const std::int32_t* inputs,
                                 const std::int32_t* targets, std::int64_t tokens) {
   TokensAhead ahead;

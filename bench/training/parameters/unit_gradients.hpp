@@ -7,12 +7,14 @@
 
 namespace plumbline::training {
 
-/// Reduction over the data group while the backward still runs. Without ZeRO: buckets of neighbouring units,
-/// each all-reduced once its gradients are final (Li et al. 2020, PyTorch DDP, arXiv:2006.15704 §3.2). ZeRO
-/// 1: each unit is reduce-scattered once it is final. ZeRO 2 and 3: each unit's gradient lives within one
-/// action only and is reduce-scattered at its end. Never two reduce-scatters are in progress; where the optimizer has instances
-/// (bench/training/instances.md) the sum of the piece between them is part of each. Without
-/// overlap_grad_reduce (bench/training/overlap.md) nothing is in progress while the backward goes on.
+/// Reduction over the data group while the backward still runs.
+/// - Without ZeRO: buckets of neighbouring units, each all-reduced once its gradients are final (Li et al.
+///   2020, PyTorch DDP, arXiv:2006.15704 §3.2).
+/// - ZeRO 1: each unit is reduce-scattered once it is final.
+/// - ZeRO 2 and 3: each unit's gradient lives within one action only and is reduce-scattered at its end.
+/// Never two reduce-scatters are in progress; with optimizer instances (bench/training/instances.md) the sum
+/// of the piece between them is part of each. Without overlap_grad_reduce (bench/training/overlap.md) nothing
+/// is in progress while the backward runs.
 class UnitGradients {
  public:
   UnitGradients(const TrainingContext& context, const RankParameters& parameters,
@@ -22,12 +24,12 @@ class UnitGradients {
   void expect(int unit, int contributions);
   void start_step();
 
-  /// Where to add weight gradients of the unit, as one row.
+  /// Buffer to accumulate the unit's weight gradients in, as one row.
   Matrix open(int unit);
   /// The action has made all its weight gradients of the unit.
   void done(int unit);
   void end_action();
-  /// Reduces what is left, vectors included, and waits for all of it.
+  /// Reduces the rest, vectors included, and waits for all of it.
   void finish_step();
   /// For reductions, with ZeRO 1 and for copying their pieces, since this was made.
   Seconds waited() const { return waited_; }
@@ -49,7 +51,8 @@ class UnitGradients {
     Ticket ticket;
   };
 
-  /// The ZeRO stage in effect for a unit: what has one copy is not sharded. Nothing of such a unit is reduced.
+  /// The ZeRO stage in effect for a unit: units with one copy are not sharded, and nothing of them is
+  /// reduced.
   int zero_of(int unit) const { return alone(unit) ? 0 : zero_stage_; }
   bool alone(int unit) const { return memory_.unit(unit).spread ? spread_alone_ : alone_; }
   void make_buckets(const RankParameters& parameters);
@@ -60,10 +63,10 @@ class UnitGradients {
   const TrainingContext& context_;
   const ParameterMemory& memory_;
   const int zero_stage_;
-  const bool alone_;          // no other rank has what this one has
-  const bool spread_alone_;   // nor its experts, where these are spread
+  const bool alone_;          // no other rank has the same values
+  const bool spread_alone_;   // nor its experts, if these are spread
   const bool reduces_;        // some other rank has something of it
-  const bool has_instances_;  // of the optimizer: what one has reduced is summed between them
+  const bool has_instances_;  // of the optimizer: reduced gradients are summed between them
   const bool overlaps_;
   std::vector<int> contributions_;  // per unit and step
   std::vector<int> outstanding_;    // of these, in this step

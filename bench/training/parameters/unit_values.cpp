@@ -29,7 +29,7 @@ Matrix UnitValues::begin() {
   Action& mine = action();
   const int unit = mine.uses[mine.at];
   if (in_place_) return begin_in_place(mine, unit);
-  if (!sharded_) {  // a piece is all of it where values are sharded, but no other rank has a copy
+  if (!sharded_) {  // a piece is all of it if values are sharded, but no other rank has a copy
     return memory_.values.sharded ? memory_.owned(memory_.values, unit) : memory_.whole(memory_.values, unit);
   }
   if (mine.at > 0 && mine.uses[mine.at - 1] == unit) return mine.current.values;

@@ -10,11 +10,14 @@
 
 namespace plumbline::training {
 
-/// Of units that the same ranks have copies of: all but experts that are spread over ranks, or these. An action says up front
-/// which units it uses, in order; immediate repeats are one use. ZeRO 3: at most two gathered units are alive, the one in use and the next, whose gather runs meanwhile; without overlap_param_gather the one in
-/// use alone, and nothing runs meanwhile. ZeRO 1 and 2 with overlap_param_gather: the first use of a unit in a step
-/// needs it gathered, in place, one ahead as well (bench/training/overlap.md). With secondary shards the first use of a unit in a
-/// step gathers it from all ranks and keeps this rank's, and later ones gather those (bench/training/hpz.md).
+/// Values of units that the same ranks have copies of: all but experts that are spread over ranks, or these.
+/// An action declares its units up front, in order; immediate repeats are one use.
+/// - ZeRO 3: at most two gathered units are alive, the one in use and the next, whose gather runs meanwhile;
+///   without overlap_param_gather only the one in use, and nothing runs meanwhile.
+/// - ZeRO 1 and 2 with overlap_param_gather: the first use of a unit in a step needs it gathered, in place,
+///   one ahead as well (bench/training/overlap.md).
+/// - Secondary shards: the first use of a unit in a step gathers it from all ranks and keeps this rank's
+///   shard, and later ones gather those (bench/training/hpz.md).
 class UnitValues {
  public:
   /// `copies`: how many ranks have the same values.
@@ -22,7 +25,8 @@ class UnitValues {
 
   /// No unit has been gathered in this step.
   void start_step();
-  /// Starts the first gather; of an overlapped pair each action has its own uses. `uses` must stay alive until the last end().
+  /// Starts the first gather; each action of an overlapped pair has its own uses. `uses` must stay alive
+  /// until the last end().
   void begin_action(std::span<const int> uses);
   /// The next use begins: the unit's values, as one row.
   Matrix begin();
@@ -36,7 +40,7 @@ class UnitValues {
     Tensor values;  // ZeRO 3
     Ticket ticket;
   };
-  /// Of one action: the units that it uses, and how far it is.
+  /// Units that one action uses, and its progress.
   struct Action {
     std::span<const int> uses;
     std::size_t at = 0;
@@ -46,7 +50,7 @@ class UnitValues {
     std::size_t following() const;
   };
   Gather start(int unit);
-  /// Of the unit in use.
+  /// Keeps this rank's secondary shard of the unit in use.
   void keep_secondary_shard(int unit, const Matrix& values);
   Action& action() { return actions_[context_.turns == nullptr ? 0 : context_.turns->current()]; }
   /// ZeRO 1 and 2: starts the gather of the first use from `at` on whose unit has not been gathered.

@@ -11,8 +11,8 @@
 
 namespace plumbline::training {
 
-/// Of a rank with one stage of each model. The loss is computed at the end of the later of F and TF of a
-/// micro-batch.
+/// Distillation on a rank with one stage of each model. The loss is computed at the end of the later of F and
+/// TF of a micro-batch.
 class DistillationStage {
  public:
   /// `tensor_communication` as in TrainingContext. All must outlive it. Throws Error when the rank does not

@@ -1,4 +1,4 @@
-// What routers add to their scores for the choice follows the load (Wang et al. 2024, arXiv:2408.15664).
+// Router biases for the choice of experts follow the load (Wang et al. 2024, arXiv:2408.15664).
 #include <map>
 #include <numeric>
 #include <vector>
@@ -17,8 +17,8 @@ float towards_mean(float bias, float load, float mean, float rate) {
 
 }  // namespace
 
-// Tensor ranks route alike; where experts are cut on their own each counts only the tokens that it sends. Both copies of a
-// bidirectional schedule have the same layers on a pair of ranks.
+// Tensor ranks route alike; if experts have their own sharding each counts only the tokens that it sends.
+// Both copies of a bidirectional schedule have the same layers on a pair of ranks.
 void StepEnd::update_expert_biases() const {
   const TrainingContext& context = rank_.context;
   const auto rate = static_cast<float>(context.config.mixture.bias_update_rate);

@@ -9,10 +9,12 @@
 
 namespace plumbline::training {
 
-/// Parameters and the forward of a distillation's teacher: no gradients, no optimizer, nothing kept for a backward.
+/// Parameters and forward of a distillation's teacher: no gradients, no optimizer, nothing kept for a
+/// backward.
 class ForwardModel {
  public:
-  /// `config`: of one rank and one micro-batch of one sequence; parameters are undefined until loaded. All must outlive it.
+  /// `config`: for one rank and one micro-batch of one sequence; parameters are undefined until loaded. All
+  /// must outlive it.
   ForwardModel(const RunConfig& config, Operators& operators, Communicator& communicator, Arena& arena);
   ForwardModel(const ForwardModel&) = delete;
   ForwardModel& operator=(const ForwardModel&) = delete;
@@ -21,7 +23,7 @@ class ForwardModel {
     double loss = 0;                 // mean of the sequence's tokens
     std::vector<float> last_logits;  // of the token behind the last, by id
   };
-  /// Logits and loss are in fp32. `inputs` and `targets` are as many ids as a sequence has.
+  /// Logits and loss are in fp32. `inputs` and `targets`: one id per position of a sequence.
   Evaluation evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets);
 
   const RankResources& resources() const { return rank_; }

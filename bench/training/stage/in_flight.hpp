@@ -14,9 +14,9 @@ namespace plumbline::training {
 
 struct MicrobatchState {
   std::vector<LayerActivations> layers;
-  std::vector<std::vector<Tensor>> on_host;  // of layers that are offloaded, what is there
+  std::vector<std::vector<Tensor>> on_host;  // of offloaded layers, the tensors on the host
   EmbeddedTokens embedded;                   // first stage, with a norm after the embedding
-  Tensor input_mask;                         // first stage: what the embedding's output lost
+  Tensor input_mask;                         // first stage: mask of the embedding's output
   OutputActivations output;                  // last stage
   std::vector<ModuleActivations> modules;    // likewise
   Tensor output_gradient;                    // of the stage

@@ -7,14 +7,14 @@
 
 namespace plumbline::training {
 
-/// Of one stage. A message is (R, h_T + h), the teacher's columns first; backward they are zero.
+/// Joint messages of one stage: (R, h_T + h), the teacher's columns first; backward they are zero.
 class JointMessages {
  public:
   JointMessages(const RankResources& student, const TrainingContext& teacher, const StagePart& part);
 
   const Matrix& send_forward_buffer() const { return send_forward_; }
   const Matrix& send_backward_buffer() const { return send_backward_; }
-  /// Allocate what a message is received into.
+  /// Allocate the receive buffer of a message.
   Matrix receive_forward(std::uint32_t microbatch);
   Matrix receive_backward(std::uint32_t microbatch);
 

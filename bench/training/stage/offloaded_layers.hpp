@@ -1,4 +1,5 @@
-// A stage's first layers, whose activations are on the host between forward and backward (bench/training/offload.md).
+// A stage's first layers, whose activations are on the host between forward and backward
+// (bench/training/offload.md).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ struct HostSide {
 
 class OffloadedLayers {
  public:
-  /// Of the first `layers` of a stage. Both must outlive it.
+  /// For the first `layers` of a stage. Both must outlive it.
   OffloadedLayers(const TrainingContext& context, HostSide& host, std::size_t layers)
       : context_(context), host_(host), layers_(layers) {}
 

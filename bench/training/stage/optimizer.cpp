@@ -11,7 +11,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Of all rows together. Neighbours in memory are summed at once.
+/// Squared norm of all rows together. Neighbours in memory are summed at once.
 NumberSum squared_norm(Operators& operators, std::vector<Matrix> rows) {
   std::sort(rows.begin(), rows.end(),
             [](const Matrix& a, const Matrix& b) { return std::less<>()(a.data, b.data); });
@@ -30,9 +30,10 @@ NumberSum squared_norm(Operators& operators, std::vector<Matrix> rows) {
 
 StepEnd::StepEnd(RankResources& rank) : rank_(rank) {}
 
-// Every element of the model counts once: replicated parameters on tensor rank 0, what data ranks have copies of on the
-// first of them where the sum runs over data ranks, their pieces in the first instance of the optimizer, shared KV heads on their first holder, the tied embedding on the first
-// stage, the two copies of a bidirectional schedule in the first.
+// Every element of the model counts once: replicated parameters on tensor rank 0; copies on data ranks on the
+// first of them, where the sum runs over data ranks, and their pieces in the first optimizer instance; shared
+// KV heads on their first holder; the tied embedding on the first stage; the two copies of a bidirectional
+// schedule in the first.
 std::vector<NumberSum> StepEnd::squared_sums() const {
   const TrainingContext& context = rank_.context;
   const Layout& layout = context.communicator.layout();
@@ -114,7 +115,7 @@ void StepEnd::update() {
   reduce_replicated_vectors();
   rank_.fp8.end_step(rank_.placement.routes);
   gradient_norm_ = global_gradient_norm();
-  // The same on all ranks. The weights stay what they were, so that the step can be looked into.
+  // The same on all ranks. The weights stay unchanged, so that the step can be examined.
   if (!std::isfinite(gradient_norm_)) return;
   ++updates_;
   const bool clips = config.optimizer.clip_grad > 0 && gradient_norm_ > config.optimizer.clip_grad;

@@ -10,7 +10,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Where modules look tokens up: the first stage's embedding if it is here, else the copy that this stage has.
+/// Embedding for the modules' lookups: the first stage's if it is here, else the copy that this stage has.
 InputEnd lookups(RankResources& rank, const StageEntry& entry) {
   const auto& stages = rank.parameters.stages;
   const auto first =
@@ -54,7 +54,7 @@ Matrix PredictionModules::own_columns(const Matrix& all) const {
   return all.columns(rank_.context.tensor_rank() * columns, columns);
 }
 
-/// The layer's input: products of columns of which every tensor rank has its own.
+/// The layer's input: products of columns, of which every tensor rank has its own.
 void PredictionModules::join(std::size_t module, const Matrix& unit_row, const Matrix& hidden,
                              ModuleActivations& saved) const {
   const TrainingContext& context = rank_.context;
@@ -163,8 +163,8 @@ void PredictionModules::join_weight_gradient(std::size_t module, const Matrix& a
   saved.joined.reset();
 }
 
-/// From the gradient of what the layer's input is made of to those of hidden states, which are added to, and of the
-/// embedding; `stream` is where the latter passes.
+/// Turns the gradient of the layer's input into those of hidden states, which are added to, and of the
+/// embedding; `stream`: buffer for the latter.
 void PredictionModules::inputs_backward(std::uint32_t microbatch, std::size_t module, Tensor pair,
                                         const Matrix& hidden, const Matrix& hidden_gradient,
                                         ModuleActivations& saved, Tensor stream) const {

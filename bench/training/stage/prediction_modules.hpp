@@ -1,4 +1,4 @@
-// Modules that predict further tokens (DeepSeek-AI 2024, arXiv:2412.19437 §2.2).
+// MTP modules, which predict further tokens (DeepSeek-AI 2024, arXiv:2412.19437 §2.2).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plumbline::training {
 
-/// What the forward of one micro-batch leaves of a module for its backward.
+/// State of a module that the forward of one micro-batch leaves for its backward.
 struct ModuleActivations {
   Tensor embedded;      // (R, h): the tokens ahead
   Tensor joined;        // (R, 2h): these and the hidden states, each through a norm
@@ -21,15 +21,15 @@ struct ModuleActivations {
   Tensor input_gradient;  // split backward: of the layer's input, for the weight gradient
 };
 
-/// Of a last stage: everything behind its layers, that of the output end included, which all modules share.
+/// Everything after a last stage's layers, including that of the output end, which all modules share.
 /// bench/training/mtp.md lists what is allocated when.
 class PredictionModules {
  public:
   PredictionModules(RankResources& rank, const StageEntry& entry, const OutputEnd& output);
 
-  /// Of every module, in order.
+  /// Layers of every module, in order.
   const std::vector<Layer>& layers() const { return layers_; }
-  /// Of the table that tokens are looked up in.
+  /// Unit of the table that tokens are looked up in.
   int embedding_unit() const { return embedding_.units().front(); }
 
   using States = std::vector<ModuleActivations>;
@@ -49,12 +49,12 @@ class PredictionModules {
   /// A module's parameters besides its layer's.
   struct Ends {
     const Parameter* join;                     // (h/t, 2h), in the layer's unit
-    Matrix embedding_norm, hidden_norm, norm;  // of what is looked up, of hidden states, behind the layer
+    Matrix embedding_norm, hidden_norm, norm;  // of embedded tokens, of hidden states, after the layer
     Matrix embedding_norm_gradient, hidden_norm_gradient, norm_gradient;
   };
 
   void join(std::size_t module, const Matrix& unit_row, const Matrix& hidden, ModuleActivations& saved) const;
-  /// Of the gradients towards the output layer's inputs, that of the model first.
+  /// Gradients towards the output layer's inputs, that of the model first.
   std::vector<Tensor> norm_gradients(std::uint32_t microbatch, OutputActivations& main, States& saved) const;
   void output_weight_gradient(OutputActivations& main, States& saved) const;
   LayerWeights layer_again(std::uint32_t microbatch, std::size_t module, ModuleActivations& saved) const;

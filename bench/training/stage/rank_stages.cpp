@@ -11,7 +11,7 @@
 namespace plumbline::training {
 namespace {
 
-/// What the groups were made for must be what the configuration says.
+/// Throws if the groups were made for another configuration.
 void check_layout(const Layout& found, const Layout& expected) {
   if (found.tensor == expected.tensor && found.pipeline == expected.pipeline && found.data == expected.data &&
       found.kv_sharing == expected.kv_sharing && found.vocab_parallel == expected.vocab_parallel &&
@@ -198,7 +198,8 @@ void RankStages::count_waits(const Work& work) {
 
 void RankStages::run(const Action& action) {
   if (is_compute(action.type)) return count_waits([&] { run_action(action); });
-  // The step's end has its own times; what it reduces over tensor ranks is no part of the stages' computation.
+  // The step's end has its own times; its reductions over tensor ranks are no part of the stages'
+  // computation.
   const Seconds before = tensor_communication_;
   run_action(action);
   tensor_communication_ = before;
@@ -250,8 +251,8 @@ void RankStages::run_action(const Action& action) {
 }
 
 /// An emulated rank sleeps through its computation here; its communicator lets collectives continue
-/// meanwhile. A device is left to itself, and the host asks for the next action, but where collectives start when the host
-/// sees that others have ended.
+/// meanwhile. A device runs on without waiting, and the host requests the next action, except where
+/// collectives start when the host sees that others have ended.
 void RankStages::finish() {
   if (vocabulary_) rank_.context.communicator.now();
   if (vocabulary_ || config_.machine.backend == Backend::emulated) rank_.context.operators.synchronize();

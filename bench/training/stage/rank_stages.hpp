@@ -1,4 +1,4 @@
-// All stages that one rank holds: what the executor runs a schedule on.
+// All stages of one rank, on which the executor runs a schedule.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ namespace plumbline::training {
 class RankStages final : public StageProgram {
  public:
   /// Allocates everything held for the whole run. Contents of the parameters are undefined until loaded.
-  /// Throws Error when the schedule holds both copies of a stage on this rank.
-  /// `lane`: to the memory of the host, where activations are offloaded; null: that is where the arena is.
+  /// Throws Error when the schedule holds both copies of a stage on this rank. `lane`: to the host's memory,
+  /// if activations are offloaded; null: the arena is in host memory.
   RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
              Communicator& communicator, Arena& arena, HostLane* lane = nullptr);
   RankStages(const RankStages&) = delete;
@@ -30,13 +30,13 @@ class RankStages final : public StageProgram {
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
     start_step(inputs, targets, counted, {});
   }
-  /// `counted_ahead`: the same of every module that predicts further tokens, with none all that there can be. What modules
-  /// read and predict follows from inputs and targets.
+  /// `counted_ahead`: the same for every MTP module; empty means all possible ones. The modules' inputs and
+  /// targets follow from inputs and targets.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
                   std::vector<std::int64_t> counted_ahead);
   /// The next start_step begins the step just made once more: the same elements are dropped.
   void repeat_step() { --rank_.step; }
-  /// Weights, moments and the state of FP8 scaling have been filled as they were after so many steps.
+  /// Weights, moments and the state of FP8 scaling have been filled with those after `steps` steps.
   void resume_after(std::int64_t steps);
   /// All tokens have one.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets) {
@@ -48,17 +48,17 @@ class RankStages final : public StageProgram {
   void run(const Action& action) override;
   /// With overlap_moe_expert_parallel_comm (bench/training/overlap.md).
   bool runs_pairs() const override { return rank_.context.turns != nullptr; }
-  /// The one computes while the other's exchanges of experts are under way.
+  /// One computes while the other's expert exchanges are in transit.
   void run_pair(const Action& first, const Action& second) override;
   Matrix send_buffer(const Action& action) override;
   Matrix receive_buffer(const Action& action) override;
   void finished(const Action& action) override;
 
-  /// Sum of the token losses of this step's forwards on this rank divided by the counted tokens of the batch;
-  /// 0 unless it holds a last stage. Once the operators have been waited for. Add over data and pipeline ranks for the mean loss.
+  /// Sum of the token losses of this step's forwards on this rank, divided by the counted tokens of the
+  /// batch. 0 unless it holds a last stage. Valid once the operators have been waited for. Add over data and
+  /// pipeline ranks for the mean loss.
   double loss() const;
-  /// The same of the losses of every module that predicts further tokens, each over the tokens that it counts, before they
-  /// are scaled.
+  /// The same for the losses of every MTP module, each over its counted tokens, before scaling.
   std::vector<double> module_losses() const;
   double gradient_norm() const { return end_.gradient_norm(); }
   /// Time that compute actions since start_step spent in collectives over the tensor group.
@@ -79,7 +79,7 @@ class RankStages final : public StageProgram {
   }
   /// Memory during and after each action since start_step.
   const std::vector<MemorySample>& samples() const { return samples_; }
-  /// How many tokens the experts of a mixture had in the forwards since start_step.
+  /// Tokens of each MoE expert in the forwards since start_step.
   const std::vector<ExpertLoad>& expert_load() const { return rank_.expert_load; }
   /// The optimizer action ends by clearing the gradients for the next step; not so when they are to be read.
   void keep_gradients(bool keep) { keep_gradients_ = keep; }
@@ -113,7 +113,7 @@ class RankStages final : public StageProgram {
   std::unique_ptr<VocabularyEnds> vocabulary_;       // with a split vocabulary
   std::unique_ptr<DistillationStage> distillation_;  // with a teacher: has the rank's only stage
   std::vector<std::unique_ptr<ModelStage>> own_stages_;
-  std::vector<ModelStage*> stages_;  // by stage of the schedule; null where not here
+  std::vector<ModelStage*> stages_;  // by stage of the schedule; null if not here
   StepEnd end_;
   std::vector<MemorySample> samples_;
   bool keep_gradients_ = false;

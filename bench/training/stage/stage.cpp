@@ -285,7 +285,7 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
     output_->backward_input(microbatch, state.output, place);
   }
   if (!layers_.empty()) state.layers.back().output_gradient = std::move(state.output_gradient);
-  Tensor input_gradient;  // a first stage has nobody to hand it to
+  Tensor input_gradient;  // a first stage has no predecessor
   for (std::size_t g = groups_.size(); g-- > 0;) {
     if (recomputes_all()) recompute(groups_[g], dropout, state);
     for (std::size_t i = groups_[g].end; i-- > groups_[g].first;) {

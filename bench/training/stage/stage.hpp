@@ -1,4 +1,4 @@
-// One stage of the schedule: some layers of the model, with its input or output end where it has one.
+// One stage of the schedule: some layers of the model, with its input or output end if it has one.
 #pragma once
 
 #include <optional>
@@ -19,16 +19,15 @@ namespace plumbline::training {
 /// what is allocated when.
 class ModelStage {
  public:
-  /// `joint`: somebody else packs and unpacks this stage's messages and owns their buffers. With a teacher in
-  /// the configuration, somebody else computes the loss. `vocabulary`: of a rank that has a share of both
-  /// ends of the model; null where they are those of the first and the last stage.
-  /// `host`: of a rank that offloads activations, else null.
+  /// `joint`: another object packs and unpacks this stage's messages and owns their buffers. With a teacher
+  /// in the configuration, another object computes the loss. `vocabulary`: of a rank that has a shard of both
+  /// ends of the model, else null. `host`: of a rank that offloads activations, else null.
   ModelStage(RankResources& rank, const StageEntry& entry, bool joint = false,
              VocabularyEnds* vocabulary = nullptr, HostSide* host = nullptr);
   ModelStage(const ModelStage&) = delete;
   ModelStage& operator=(const ModelStage&) = delete;
 
-  /// The neighbours in the route that are on this rank, or null: what they hand over needs no message.
+  /// The neighbours in the route that are on this rank, or null: passing results to them needs no message.
   void link(ModelStage* previous, ModelStage* next);
   void start_step() {
     losses_.clear();
@@ -42,7 +41,7 @@ class ModelStage {
 
   const Matrix& send_forward_buffer() const { return send_forward_; }
   const Matrix& send_backward_buffer() const { return send_backward_; }
-  /// Allocates what the previous stage's output (the next stage's gradient) is received into.
+  /// Allocates the receive buffer of the previous stage's output (the next stage's gradient).
   Matrix receive_forward(std::uint32_t microbatch);
   Matrix receive_backward(std::uint32_t microbatch);
 
@@ -56,12 +55,12 @@ class ModelStage {
   void finish_gradients() const {
     if (output_) output_->finish_gradients();
   }
-  /// Of a last stage; empty before F.
+  /// Logits on a last stage; empty before F.
   Matrix logits(std::uint32_t microbatch);
   void add_loss(NumberSum sum) { losses_.push_back(std::move(sum)); }
-  /// Of the token losses of this step's forwards, once the operators have been waited for.
+  /// Sum of the token losses of this step's forwards, once the operators have been waited for.
   double loss_sum() const { return total(losses_); }
-  /// The same of every module that predicts further tokens; empty but on a last stage that has some.
+  /// The same for every MTP module; empty except on a last stage that has some.
   const std::vector<NumberSum>& module_loss_sums() const { return module_losses_; }
 
  private:
@@ -81,16 +80,16 @@ class ModelStage {
   void begin_action(const Uses& uses);
   MicrobatchState& held(std::uint32_t microbatch, const char* action);
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
-  /// Lets overlapped collectives progress, where there are any.
+  /// Lets overlapped collectives progress, if there are any.
   void progress() const;
   void recompute(const Group& group, const MicrobatchDropout& dropout, MicrobatchState& state);
   void layer_backward_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
                            std::uint32_t microbatch);
   void layer_input_step(std::size_t i, const MicrobatchDropout& dropout, MicrobatchState& state,
                         std::uint32_t microbatch, Tensor& input_gradient);
-  /// Where the gradient of the stage's input goes; `own` on a first stage.
+  /// Destination of the gradient of the stage's input; `own` on a first stage.
   Matrix input_gradient_place(std::uint32_t microbatch, const Matrix& own);
-  /// Of a last stage: where the gradient of its last layer's output goes, or of its input when it has no
+  /// Destination, on a last stage, of the gradient of its last layer's output, or of its input when it has no
   /// layer.
   Matrix output_gradient_place(std::uint32_t microbatch, MicrobatchState& state, Category category);
   bool recomputes_all() const;

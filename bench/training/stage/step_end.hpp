@@ -1,4 +1,4 @@
-// The end of a step: what is left of the reductions, gradient clipping, the parameter update.
+// The end of a step: the rest of the reductions, gradient clipping, the parameter update.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class StepEnd {
   void update();
   /// So many updates have been made.
   void resume_after(std::int64_t steps) { updates_ = steps; }
-  /// Of the last update, before clipping, over the whole model.
+  /// Gradient norm of the last update, before clipping, over the whole model.
   double gradient_norm() const { return gradient_norm_; }
 
  private:
@@ -28,7 +28,7 @@ class StepEnd {
   void reduce_shared_kv_heads();
   void reduce_head_norms();
   void reduce_replicated_vectors();
-  /// Of gradients, unit by unit.
+  /// Squared sums of gradients, unit by unit.
   std::vector<NumberSum> squared_sums() const;
   NumberSum squared_sum_of_unit(const StageEntry& stage, int unit) const;
   NumberSum squared_sum_of_vectors(const StageEntry& stage) const;

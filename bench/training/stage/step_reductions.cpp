@@ -39,8 +39,8 @@ void StepEnd::reduce_embedding() {
   }
 }
 
-// With fewer KV heads than tensor ranks, neighbours hold the same head and each has seen only its own query
-// heads: the gradient of the head is the sum over them.
+// With fewer KV heads than tensor ranks, neighbours hold the same head. Each has seen only its own query
+// heads, so the head's gradient is the sum over them.
 void StepEnd::reduce_shared_kv_heads() {
   const TrainingContext& context = rank_.context;
   if (context.model().kv_heads >= context.tensor_size()) return;
@@ -67,7 +67,8 @@ void StepEnd::reduce_shared_kv_heads() {
   }
 }
 
-// Each tensor rank has seen its own heads only. With sequence parallelism they are summed with the other vectors.
+// Each tensor rank has seen only its own heads. With sequence parallelism they are summed with the other
+// vectors.
 void StepEnd::reduce_head_norms() {
   const TrainingContext& context = rank_.context;
   if (!context.model().qk_norm || context.tensor_size() == 1 || context.sequence_parallel) return;

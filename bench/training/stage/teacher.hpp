@@ -21,17 +21,17 @@ class TeacherStage {
 
   /// tokens (1, T): used by a first stage.
   void forward(std::uint32_t microbatch, const Matrix& tokens);
-  /// Allocates what the previous stage's output goes into.
+  /// Allocates the receive buffer of the previous stage's output.
   Matrix receive(std::uint32_t microbatch);
   const Matrix& send_buffer() const { return send_; }
 
-  /// What the forward has kept: on a last stage logits or the final norm's output, with joint messages the
+  /// Output kept by the forward: on a last stage logits or the final norm's output, with joint messages the
   /// stage's output.
   bool has_output(std::uint32_t microbatch) const { return static_cast<bool>(outputs_[microbatch]); }
   Tensor take_output(std::uint32_t microbatch) { return std::move(outputs_[microbatch]); }
-  /// Of a last stage: the output as logits, (T, v).
+  /// Output of a last stage as logits, (T, v).
   Tensor take_logits(std::uint32_t microbatch);
-  /// Of a last stage.
+  /// Only on a last stage.
   const OutputEnd& output_end() const { return *output_; }
 
  private:

@@ -60,7 +60,7 @@ std::vector<std::vector<double>> gather_computing(const Schedule& schedule, cons
     of_rank.push_back(static_cast<std::size_t>(computing) * static_cast<std::size_t>(steps));
     all += of_rank.back() * static_cast<std::size_t>(layout.world() / schedule.ranks);
   }
-  // The same on all ranks: what one of them noted, all did.
+  // The same on all ranks: either all noted times or none.
   const std::size_t expected = of_rank[static_cast<std::size_t>(layout.coordinates(control.rank()).pipeline)];
   if (all == 0 || all > kMostComputingTimes || mine.size() != expected) return {};
   std::vector<std::vector<double>> seconds;

@@ -1,4 +1,4 @@
-// What a rank's actions take without waiting: what slow ranks are told by.
+// Compute time of a rank's actions without waiting: the basis for detecting slow ranks.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace plumbline::training {
 
-/// How long a rank has computed so far, on whatever clock counts that.
+/// Time that a rank has computed so far, on its clock for computation.
 using WorkClock = std::function<Seconds()>;
 
-/// Runs a rank's stages and notes the computing time of every compute action. On a processor (backend cpu) that is its wall
-/// time less what it waits for other ranks, and no more than the thread had of the processor, so that ranks that share one do
-/// not look slow. With a WorkClock it is what that counts: the calls of an emulated rank, whatever the machine is at meanwhile.
-/// Without, backend emulated and cuda note nothing.
+/// Runs a rank's stages and notes the computing time of every compute action. On backend cpu that is its wall
+/// time less its waiting for other ranks. At most the thread's processor time, so that ranks that share a
+/// processor do not look slow. With a WorkClock it is that clock's time: the calls of an emulated rank,
+/// whatever the machine does meanwhile. Without one, backends emulated and cuda note nothing.
 class ComputingProgram final : public StageProgram {
  public:
   ComputingProgram(RankStages& stages, const Communicator& communicator, WorkClock worked)
@@ -24,7 +24,7 @@ class ComputingProgram final : public StageProgram {
 
   void run(const Action& action) override;
   bool runs_pairs() const override { return stages_.runs_pairs(); }
-  /// Each of the two has half of what both take.
+  /// Each of the two gets half of their joint time.
   void run_pair(const Action& first, const Action& second) override;
   Matrix send_buffer(const Action& action) override { return stages_.send_buffer(action); }
   Matrix receive_buffer(const Action& action) override { return stages_.receive_buffer(action); }
@@ -36,7 +36,7 @@ class ComputingProgram final : public StageProgram {
 
  private:
   Seconds waited() const;
-  /// What `work` computes, or nothing where that is not noted.
+  /// Computing time of `work`, or nothing if that is not noted.
   template <class Work>
   std::optional<Seconds> computing(const Work& work) const;
 
@@ -46,8 +46,8 @@ class ComputingProgram final : public StageProgram {
   std::vector<double> seconds_;
 };
 
-/// Those of every rank, by world rank, on all ranks; nothing when nothing was noted, or more than fits memory. `mine`: of
-/// `steps` steps. Collective.
+/// Computing times of every rank, by world rank, on all ranks; nothing when nothing was noted, or it does not
+/// fit memory. `mine`: of `steps` steps. Collective.
 std::vector<std::vector<double>> gather_computing(const Schedule& schedule, const std::vector<double>& mine,
                                                   int steps, Communicator& control);
 

@@ -1,4 +1,4 @@
-// Plain host values between ranks, for what is measured and not part of a step.
+// Plain host values between ranks, for measurements outside of steps.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plumbline::training {
 
-/// What `source` holds, on every rank; all must have as many.
+/// Distributes the values of `source` to every rank; all must have as many.
 template <class T>
 void broadcast_values(Communicator& communicator, int source, std::vector<T>& values) {
   static_assert(sizeof(T) % sizeof(std::int32_t) == 0 && std::is_trivially_copyable_v<T>);

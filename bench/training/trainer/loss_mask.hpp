@@ -1,4 +1,4 @@
-// Which tokens of a data file count in the loss.
+// Tokens of a data file that count in the loss.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plumbline::training {
 
-/// A file of one byte, 0 or 1, per token of the data: whether the token counts as a target.
+/// A file of one byte, 0 or 1, per token of the data: 1 if the token counts as a target.
 class LossMask {
  public:
   /// `path` empty: every token counts. `tokens` in the data, sample i of which starts at i·seq_length modulo
@@ -17,7 +17,7 @@ class LossMask {
 
   /// Target j of the sample, the token after input j.
   bool counts(std::int64_t sample, std::int64_t j) const;
-  /// Of the sample's seq_length targets, those from the `first` on.
+  /// Counted targets of the sample's seq_length, from the `first` on.
   std::int64_t counted(std::int64_t sample, std::int64_t first = 0) const;
 
  private:

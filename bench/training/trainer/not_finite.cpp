@@ -13,7 +13,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Where one rank first met a value that is not finite; travels between ranks.
+/// First place where one rank met a value that is not finite; travels between ranks.
 struct FirstSeen {
   double when_s = std::numeric_limits<double>::infinity();  // on the common clock; infinite: nowhere
   Action action{};
@@ -60,7 +60,7 @@ class FiniteCheck final : public StageProgram {
   FirstSeen first_;
 };
 
-/// `norm` of the step's gradients: what only they or only the loss show was in no message.
+/// `norm` of the step's gradients: values that only they or only the loss show were in no message.
 std::string place_of(const FirstSeen& seen, int rank, double norm) {
   if (!std::isfinite(seen.when_s)) return std::isfinite(norm) ? "the loss" : "the gradients";
   const char* const what = is_send(seen.action.type) ? "the message" : "the loss of a micro-batch, action";

@@ -10,10 +10,10 @@ namespace plumbline::training {
 /// A rank's step, run on a program that wraps the rank's stages.
 using StepRunner = std::function<void(StageProgram& program)>;
 
-/// Does a step with a loss or gradient norm that is not finite once more and throws Error with the first place
-/// where that was seen: a message between stages or the loss of a micro-batch. With a gradient norm that is not
-/// finite the weights are still those that the step began with (StepEnd::update). `loss`: of the step; `step`
-/// counts from 1. Collective over the world.
+/// Repeats a step with a loss or gradient norm that is not finite. Throws Error with the first place where
+/// such a value appeared: a message between stages or the loss of a micro-batch. With a gradient norm that is
+/// not finite the weights are still those that the step began with (StepEnd::update). `loss`: of the step;
+/// `step` counts from 1. Collective over the world.
 [[noreturn]] void explain_not_finite(RankStages& stages, Communicator& control, double loss, int step,
                                      int steps, const StepRunner& run);
 

@@ -1,4 +1,4 @@
-// How long this thread has had a processor.
+// Processor time of this thread.
 #pragma once
 
 #include <ctime>

@@ -25,7 +25,8 @@ std::vector<std::int64_t> as_numbers(const std::vector<ExpertLoad>& loads) {
   return numbers;
 }
 
-/// Of every layer its number and what was chosen and dropped of every expert, one layer after the other.
+/// For every layer its number and the tokens that chose and were dropped by every expert, one layer after the
+/// other.
 std::vector<std::int64_t> layers_of(const RankStages& stages) {
   const auto experts = static_cast<std::size_t>(stages.context().model().mixture.experts);
   std::map<std::int32_t, std::vector<std::int64_t>> layers;
@@ -45,8 +46,8 @@ std::vector<std::int64_t> layers_of(const RankStages& stages) {
   return numbers;
 }
 
-/// Hands what every rank that sends tokens has to `take`, rank after rank, on all ranks. Tensor ranks route alike, and send the
-/// same unless experts are cut on their own.
+/// Passes the data of every rank that sends tokens to `take`, rank after rank, on all ranks. Tensor ranks
+/// route alike, and send the same unless experts have their own sharding.
 template <class Take>
 void from_every_sender(const std::vector<std::int64_t>& mine, Communicator& control, const Take& take) {
   const Layout& layout = control.layout();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLongestPath = 400;
 
-/// What is not used of a checkpoint, as one line; empty when all is.
+/// Unused tensors of a checkpoint, as one line; empty when all are used.
 std::string remark_on(const char* key, const std::string& path, const ModelConfig& model) {
   constexpr std::size_t kMostNamed = 4;
   const std::vector<std::string> unused = unused_tensors(model, path);

@@ -8,9 +8,10 @@
 
 namespace plumbline::training {
 
-/// Throws InputError for what a run would end with after it has started: checkpoints, data or a loss mask that
-/// are missing or do not fit the model, outputs that could not be written, values asked of a backend that
-/// computes none. Returns remarks for people, one line each: what of the files is not used.
+/// Checks before ranks start. Throws InputError for errors that a started run would end with: checkpoints,
+/// data or a loss mask that are missing or do not fit the model, outputs that could not be written, values
+/// asked of a backend that computes none. Returns remarks for people, one line each: unused parts of the
+/// files.
 std::vector<std::string> check_files(const RunConfig& config);
 
 }  // namespace plumbline::training

@@ -5,8 +5,8 @@
 namespace plumbline::training {
 namespace {
 
-/// Ends when the thread has worked `factor` times as long as it had when this was asked to end. A rank that loses its
-/// processor meanwhile does not wait for less.
+/// Ends when the thread has worked `factor` times as long as when the brake was started. A rank that loses
+/// its processor meanwhile does not wait for less.
 class Brake {
  public:
   explicit Brake(double factor) : factor_(factor) {}

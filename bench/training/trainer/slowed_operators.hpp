@@ -7,8 +7,8 @@
 
 namespace plumbline::training {
 
-/// Passes every call on and keeps the processor busy until it has taken `factor` times as long. For operators that are done
-/// when they return.
+/// Passes every call on and keeps the processor busy until it has taken `factor` times as long. For operators
+/// that are done when they return.
 class SlowedOperators final : public Operators {
  public:
   SlowedOperators(Operators& inner, double factor) : inner_(inner), factor_(factor) {}

@@ -1,4 +1,4 @@
-// Which token ids a data-parallel replica trains on in each step.
+// Token ids that a data-parallel replica trains on in each step.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,18 @@
 
 namespace plumbline::training {
 
-/// (microbatches, micro_batch_size × tokens of a sequence on the rank) ids each; a target is the id after its input.
+/// (microbatches, micro_batch_size × tokens of a sequence on the rank) ids each; a target is the id after
+/// its input.
 struct StepTokens {
   std::vector<std::int32_t> inputs;
   std::vector<std::int32_t> targets;  // -100 where the loss mask has 0
   std::int64_t counted = 0;           // tokens of the whole global batch, all replicas, that have a target
-  std::vector<std::int64_t> counted_ahead;  // the same of every module that predicts further tokens
+  std::vector<std::int64_t> counted_ahead;  // the same for every MTP module
 };
 
-/// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size; micro-batch m of replica d
-/// takes the samples (m·D + d)·b … of these, so that a step's samples do not depend on the parallel split. Ranks that
-/// share sequences take their chunks of the same samples.
+/// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size. Micro-batch m of replica d
+/// takes the samples (m·D + d)·b … of these, so that a step's samples do not depend on the parallel
+/// split. Context-parallel ranks take their chunks of the same samples.
 class StepData {
  public:
   StepData(const RunConfig& config, int data_rank);

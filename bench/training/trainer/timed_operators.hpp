@@ -15,9 +15,9 @@ struct OperatorTime {
   std::int64_t calls = 0;
 };
 
-/// Passes every call on and adds its wall time under the operator's name; GEMMs are told apart as
-/// gemm_forward (B transposed), gemm_input_gradient and gemm_weight_gradient (A transposed). Meant for
-/// operators that are done when they return.
+/// Passes every call on and adds its wall time under the operator's name. GEMMs are told apart as
+/// gemm_forward (B transposed), gemm_input_gradient and gemm_weight_gradient (A transposed). For operators
+/// that are done when they return.
 class TimedOperators final : public Operators {
  public:
   explicit TimedOperators(Operators& inner) : inner_(inner) {}

@@ -114,7 +114,7 @@ class Run {
     return step;
   }
 
-  /// Throws when the loss or the gradient norm of the step just made is not finite: Error with the first place.
+  /// Throws when the loss or the gradient norm of the latest step is not finite: Error with the first place.
   void check_finite(int index, int steps, double loss) {
     if (!data_ || (std::isfinite(loss) && std::isfinite(stages_.gradient_norm()))) return;
     explain_not_finite(stages_, control_, loss, index + 1, steps, [&](StageProgram& program) {
@@ -172,7 +172,7 @@ std::vector<std::vector<CollectiveEvent>> gather_collectives(const Schedule& sch
                                                              const std::vector<CollectiveEvent>& mine,
                                                              Communicator& control) {
   std::vector<std::vector<CollectiveEvent>> all;
-  if (mine.empty()) return all;  // every rank has as many
+  if (mine.empty()) return all;  // every rank has equally many
   for (int pipeline_rank = 0; pipeline_rank < schedule.ranks; ++pipeline_rank) {
     std::vector<CollectiveEvent>& events = all.emplace_back(mine);
     broadcast_values(control, control.layout().rank_of({0, 0, pipeline_rank}), events);
@@ -180,7 +180,7 @@ std::vector<std::vector<CollectiveEvent>> gather_collectives(const Schedule& sch
   return all;
 }
 
-/// The same of lanes, of which ranks have different numbers.
+/// The same for lanes, whose number differs between ranks.
 std::vector<std::vector<LaneSpan>> gather_lanes(const Schedule& schedule, const std::vector<LaneSpan>& mine,
                                                 Communicator& control) {
   const std::vector<std::int64_t> sizes = from_every_rank(control, std::int64_t{std::ssize(mine)});
@@ -220,7 +220,7 @@ std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
   return largest;
 }
 
-/// The checkpoint that the run goes on from; nothing: it begins with the first step.
+/// The checkpoint that the run resumes from; nothing: it begins with the first step.
 std::optional<FoundCheckpoint> checkpoint_of(const CheckpointOptions& options, int all_steps) {
   if (options.resume.empty()) return std::nullopt;
   FoundCheckpoint found{options.resume, read_facts(options.resume)};

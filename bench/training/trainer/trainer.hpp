@@ -1,4 +1,4 @@
-// Runs training steps of one configuration on one rank and reports what was measured.
+// Runs training steps of one configuration on one rank and reports the measurements.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace plumbline::training {
 
-/// What the tensors of one name took together; no bytes: there is none. Plain memory, so that it can travel.
+/// Total of the tensors of one name; no bytes: there is none. Plain memory, so that it can travel.
 struct PeakHolder {
   char name[40] = {};
   Category category = Category::workspace;
@@ -38,10 +38,10 @@ struct MeasuredMemory {
 
 struct TrainingResult {
   std::vector<Seconds> step_times;                     // timed steps, barrier to barrier
-  std::vector<StepLoad> step_loads;                    // what else the machine did meanwhile
-  std::vector<std::vector<std::vector<double>>> lost;  // by step, its parts and ranks, as lost_by_part() says
+  std::vector<StepLoad> step_loads;                    // other load of the machine meanwhile
+  std::vector<std::vector<std::vector<double>>> lost;  // by step, its parts and ranks, as from lost_by_part()
   std::vector<double> losses;         // of every step, warm-up and those before a checkpoint included
-  std::vector<double> module_losses;  // of modules that predict further tokens, of the last step
+  std::vector<double> module_losses;  // of the MTP modules, in the last step
   double gradient_norm = 0;           // of the last step, before clipping
   Trace trace;                        // of the timed step with the median time
   /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
@@ -53,36 +53,38 @@ struct TrainingResult {
   /// Memory during and after each action of the last step, by pipeline rank (tensor and data coordinate 0),
   /// in the order of schedule.actions.
   std::vector<std::vector<MemorySample>> samples;
-  /// What ran on the lanes of every pipeline rank (tensor and data coordinate 0) in the step of `trace`; empty where no
+  /// Lane spans of every pipeline rank (tensor and data coordinate 0) in the step of `trace`; empty if no
   /// observer has noted any.
   std::vector<std::vector<LaneSpan>> lanes;
   LaneSums lane_sums{};  // the mean over the same ranks
-  /// Seconds of every compute action of all timed steps without waiting, by world rank (ComputingProgram); empty: not known.
+  /// Seconds of every compute action of all timed steps without waiting, by world rank (ComputingProgram);
+  /// empty: unknown.
   std::vector<std::vector<double>> computing;
-  std::vector<LayerLoad> expert_load;          // of a mixture, in the last step
+  std::vector<LayerLoad> expert_load;          // of MoE layers, in the last step
   Traffic traffic;                             // of this rank, everything
   Traffic step_traffic;                        // of this rank, the actions of the last step
   std::optional<CheckpointCosts> checkpoints;  // of a run that writes or has read some; whole on world rank 0
 };
 
-/// Called on world rank 0 after each step: steps done, steps in all, warm-up included, and the step's mean loss.
+/// Called on world rank 0 after each step: steps done, steps in all, warm-up included, and the step's mean
+/// loss.
 using StepProgress = std::function<void(int done, int all, double loss)>;
 
-/// Builds the rank's stages, loads weights and data as the configuration says and runs warmup_steps + steps
-/// steps of `schedule` (with transfers and step end). `communicator` is what the steps use; `control`, which
-/// may be the same, carries what is measured. The emulated backend gets neither weights
-/// nor data, and its memory is never touched. Collective over the world; every rank gets the same result
-/// except for the traffic. `observer` sees every step; `worked` counts what the rank computes (ComputingProgram). A run
-/// that goes on from a checkpoint makes the steps that it has not; warm-up ones among them are not timed. Throws
-/// OutOfMemory, InputError (weights, data, outputs, checkpoint), Error (a loss or gradient norm that is not finite
-/// included). `host` as in RankStages.
+/// Builds the rank's stages, loads weights and data of the configuration and runs warmup_steps + steps steps
+/// of `schedule` (with transfers and step end). `communicator` is that of the steps; `control`, which may be
+/// the same, carries the measurements. The emulated backend gets neither weights nor data, and its memory is
+/// never touched. Collective over the world; every rank gets the same result except for the traffic.
+/// `observer` sees every step; `worked` counts the rank's computing time (ComputingProgram). A resumed run
+/// makes only the missing steps; warm-up ones among them are not timed. Throws OutOfMemory, InputError
+/// (weights, data, outputs, checkpoint), Error (a loss or gradient norm that is not finite included). `host`
+/// as in RankStages.
 TrainingResult train(const RunConfig& config, const Schedule& schedule, Operators& operators,
                      Communicator& communicator, Communicator& control, std::unique_ptr<MemorySource> memory,
                      const StepProgress& progress, StepObserver* observer = nullptr,
                      const CheckpointOptions& checkpoints = {}, WorkClock worked = {},
                      HostLane* host = nullptr);
 
-/// What was handed to the transport between two looks at one rank's traffic.
+/// Data handed to the transport between two readings of one rank's traffic.
 Traffic difference(const Traffic& later, const Traffic& earlier);
 
 /// The samples of the rank at tensor and data coordinate 0 of every pipeline rank, on all ranks. Collective.

@@ -14,11 +14,11 @@ namespace plumbline::training {
 const StoredTensor& checkpoint_tensor(const TensorFile& file, const std::string& name,
                                       const std::vector<std::int64_t>& shape);
 
-/// Throws as checkpoint_tensor for every tensor of the model, and when embeddings are tied but the checkpoint's
-/// lm_head is another matrix than its embedding. Returns the names of tensors that the model has no place for,
-/// without buffers that hold nothing learnt (rotary frequencies, causal masks).
+/// Throws as checkpoint_tensor for every tensor of the model, and when embeddings are tied but the
+/// checkpoint's lm_head differs from its embedding. Returns the names of unused tensors, without buffers that
+/// hold nothing learnt (rotary frequencies, causal masks).
 std::vector<std::string> unused_tensors(const ModelConfig& model, const TensorFile& file);
-/// The same of a checkpoint of either format.
+/// The same for a checkpoint of either format.
 std::vector<std::string> unused_tensors(const ModelConfig& model, const std::string& path);
 
 }  // namespace plumbline::training

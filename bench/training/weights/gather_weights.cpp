@@ -60,8 +60,8 @@ class Collector {
              : stages.memory().master    ? stages.memory().master
                                          : stages.memory().values) {}
 
-  /// A unit, or the vectors, of the given stage, put together from the pieces of its copies; `layout` are the parameters of the
-  /// rank at `at`, which has the first. Empty but on world rank 0.
+  /// A unit, or the vectors, of the given stage, assembled from the pieces of its copies; `layout`:
+  /// parameters of the rank at `at`, which has the first. Empty except on world rank 0.
   std::vector<float> collect(const RankParameters& layout, std::size_t slot, int unit_of_stage,
                              Coordinates at) {
     const StageEntry& stage = layout.stages[slot];
@@ -110,7 +110,7 @@ class Collector {
   const ParameterSet& set_;
 };
 
-/// Where one rank has a part of the unit that is gathered.
+/// Place of one rank's part of the gathered unit.
 struct Holder {
   const RankParameters* layout;
   std::size_t slot;  // of its stages
@@ -146,7 +146,7 @@ void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool 
 
 constexpr int kNoUnit = -3;
 
-/// The unit of a stage's shard of the vocabulary; kNoUnit where it has none of that role.
+/// The unit of a stage's shard of the vocabulary; kNoUnit if it has none of that role.
 int shard_unit(const ParameterLayout& parameters, const std::string& role) {
   for (const Parameter& parameter : parameters.list) {
     if (parameter.role == role) return parameter.unit;

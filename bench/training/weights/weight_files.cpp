@@ -78,7 +78,7 @@ void save(RankStages& stages, Gathered what, const std::string& file) {
   if (writer) writer->finish();
 }
 
-/// The config.json that the model comes from: its own, or of the weights that the run began with, if it says the same.
+/// The config.json of the model's source: its own, or that of the run's initial weights, if it says the same.
 /// Empty: none.
 std::filesystem::path source_of(const RunConfig& config) {
   std::error_code error;

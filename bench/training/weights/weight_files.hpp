@@ -9,7 +9,7 @@
 
 namespace plumbline::training {
 
-/// Throws InputError when what the configuration wants saved could not be written, before any work is done.
+/// Throws InputError when the configuration's outputs could not be written, before any work is done.
 void check_outputs(const RunConfig& config);
 
 /// One file of fp32 tensors, written by world rank 0; nothing is left behind when it fails. Collective.
@@ -19,10 +19,12 @@ struct SavedModel {
   std::string config;  // config.json
   std::vector<convert::PlannedText> companions;
 };
-/// config.json is that of the model's source with the keys that differ; of a model without a file, or whose file has been
-/// changed since, what plumbline knows of it. The tokenizer and generation_config.json are those beside it.
+/// config.json is that of the model's source with the keys that differ. For a model without a file, or with a
+/// file changed since, it has plumbline's own fields. The tokenizer and generation_config.json are copied
+/// from beside it.
 SavedModel saved_model(const RunConfig& config);
-/// A folder with model.safetensors (fp32 master weights) and saved_model, as transformers' from_pretrained opens it. Collective.
+/// A folder with model.safetensors (fp32 master weights) and saved_model, as transformers' from_pretrained
+/// opens it. Collective.
 void save_weights(RankStages& stages, const std::string& folder);
 
 }  // namespace plumbline::training

@@ -16,14 +16,14 @@ namespace plumbline::training {
 using SliceReader =
     std::function<void(const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride)>;
 
-/// Normal weights of standard deviation `std_dev`, norms 1, biases 0; large slices by `threads` threads, 0: as many as this
-/// process has processors. An element's value depends on the seed,
-/// its tensor's name and its place in that tensor only, so every split of a model starts equal. Counter-based
-/// random numbers: Philox 4x32 (Salmon et al. 2011, doi:10.1145/2063384.2063405) through Random123.
+/// Normal weights of standard deviation `std_dev`, norms 1, biases 0; large slices by `threads` threads, 0:
+/// one per processor of this process. An element's value depends only on the seed, its tensor's name and its
+/// place in that tensor, so every split of a model starts equal. Counter-based random numbers: Philox 4x32
+/// (Salmon et al. 2011, doi:10.1145/2063384.2063405) through Random123.
 SliceReader random_weights(std::uint64_t seed, double std_dev, int threads = 0);
 
-/// A checkpoint folder of Hugging Face or Megatron, whatever its split, or a safetensors file. Throws InputError when a
-/// tensor is missing or has another shape.
+/// A checkpoint folder of Hugging Face or Megatron, of any split, or a safetensors file. Throws InputError
+/// when a tensor is missing or has another shape.
 SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model);
 
 /// Fills the parameters (and master weights); padding is zero. Collective over the data ranks.
@@ -45,9 +45,9 @@ std::vector<std::int64_t> checkpoint_shape(const Slice& slice);
 
 enum class Gathered { values, gradients };
 
-/// Puts the slices and pieces of one copy of the model together, tensor by tensor in model order (the parts
-/// of a vocabulary that is split over all ranks first), and hands each to `sink` on world rank 0. Collective
-/// over the world; the other ranks' sinks are not called.
+/// Assembles the slices and pieces of one replica, tensor by tensor in model order, and passes each to `sink`
+/// on world rank 0. The parts of a vocabulary that is split over all ranks come first. Collective over the
+/// world; the other ranks' sinks are not called.
 void gather_weights(RankStages& stages, Gathered what, const std::function<void(NamedTensor&&)>& sink);
 
 }  // namespace plumbline::training

@@ -41,7 +41,7 @@ std::string page_table_html(const PageTable& table) {
   return html + "</tbody></table></div>";
 }
 
-/// What the values of all curves lie between, a little widened.
+/// Range of the values of all curves, a little widened.
 std::pair<double, double> range_of(const std::vector<PlotCurve>& curves) {
   double low = INFINITY;
   double high = -INFINITY;

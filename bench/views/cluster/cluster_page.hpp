@@ -1,4 +1,4 @@
-// A page of tables and pictures without a script: what `goodput` and `stragglers` print with --format html.
+// A page of tables and pictures without a script: output of `goodput` and `stragglers` with --format html.
 #pragma once
 
 #include <string>

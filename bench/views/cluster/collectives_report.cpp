@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kSizeColumn = 20;  // "hierarchical ring", "in switch Simple"
 
-/// "tree LL128"; nothing where NCCL has none.
+/// "tree LL128"; nothing if NCCL has none.
 std::string choice_text(const CollectiveTimes& times, std::size_t algorithm, std::size_t size) {
   if (algorithm >= times.algorithms.size()) return "-";
   const AlgorithmTimes& each = times.algorithms[algorithm];

@@ -17,8 +17,9 @@ struct AxisCollective {
 
 std::string collectives_text(GroupCall call, const std::vector<Bytes>& sizes,
                              const std::vector<AxisCollective>& axes);
-/// {"collective", "sizes_bytes", "source", "axes": [{"axis", "ranks", "nodes", "groups", "algorithms": [{"algorithm",
-/// "busiest_link", "bytes_per_s", "seconds": [...], "protocols": [...]}], "nccl": [...], "best": [...]}]}
+/// {"collective", "sizes_bytes", "source", "axes": [{"axis", "ranks", "nodes", "groups",
+///   "algorithms": [{"algorithm", "busiest_link", "bytes_per_s", "seconds": [...], "protocols": [...]}],
+///   "nccl": [...], "best": [...]}]}
 std::string collectives_json(GroupCall call, const std::vector<Bytes>& sizes,
                              const std::vector<AxisCollective>& axes);
 

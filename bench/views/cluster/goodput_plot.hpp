@@ -7,8 +7,9 @@
 
 namespace plumbline {
 
-/// Expected effective share (closed form) over the interval between two checkpoints, for the request and for every single
-/// change of it, with the interval that was chosen, as an SVG picture. Intervals shorter than a save are left out.
+/// Expected effective share (closed form) over the interval between two checkpoints, as an SVG picture.
+/// Curves are the request and every single change of it, with the chosen interval marked. Intervals shorter
+/// than a save are left out.
 std::string goodput_svg(const GoodputRequest& request, const GoodputReport& report);
 
 }  // namespace plumbline

@@ -38,7 +38,7 @@ NamedShares shares_of(const TimeShares& mean) {
            {"missing", mean.missing}}};
 }
 
-/// What each part of the time is, in the order of shares_of.
+/// Meaning of each part of the time, in the order of shares_of.
 constexpr std::array<const char*, 6> kMeanings = {"work that was kept",
                                                   "work that a failure lost",
                                                   "the job waits for its checkpoints",

@@ -1,4 +1,4 @@
-// What a month of training brings, as text and JSON.
+// Goodput of a month of training, as text and JSON.
 #pragma once
 
 #include <string>
@@ -9,17 +9,18 @@
 
 namespace plumbline {
 
-/// Effective time, expected and simulated with percentiles; where the time goes; the checkpoint's interval by several
-/// rules; what one change would bring; tokens, GPU-hours, energy and cost.
+/// Effective time, expected and simulated with percentiles; the time breakdown; the checkpoint's interval by
+/// several rules; the effect of single changes; tokens, GPU-hours, energy and cost.
 std::string goodput_text(const GoodputRequest& request, const GoodputReport& report);
-/// {"gpus", "nodes", "fleet", "between_failures_s", ..., "effective": {"expected", "simulated", "p5", "p50", "p95"},
-/// "time": {...}, "intervals": [...], "changes": [...], "tokens_per_day": {...}}; seconds, shares of 1.
+/// {"gpus", "nodes", "fleet", "between_failures_s", ...,
+///   "effective": {"expected", "simulated", "p5", "p50", "p95"}, "time": {...}, "intervals": [...],
+///   "changes": [...], "tokens_per_day": {...}}; seconds, shares of 1.
 std::string goodput_json(const GoodputRequest& request, const GoodputReport& report);
 
 /// The same as a page, with the effective time over the interval and over the trials as pictures.
 std::string goodput_page(const GoodputRequest& request, const GoodputReport& report);
 
-/// The published checks, one line each: printed, computed, and whether they agree within the rounding.
+/// The published checks, one line each: printed, computed, and their agreement within the rounding.
 std::string published_checks_text(const std::vector<PublishedCheck>& checks);
 std::string published_checks_json(const std::vector<PublishedCheck>& checks);
 

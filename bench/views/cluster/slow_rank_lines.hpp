@@ -9,11 +9,11 @@
 
 namespace plumbline {
 
-/// What slow_ranks() names of a measurement; empty where nothing could be named.
+/// Slow ranks of a measurement by slow_ranks(); empty if none can be named.
 std::vector<SlowRank> slow_ranks_of(const MeasurementReport& measurement);
-/// How many of its ranks are held against others of their stage.
+/// Number of its ranks that are compared with others of their stage.
 std::size_t compared_ranks(const MeasurementReport& measurement);
-/// Of every record its slow ranks, or that there is none.
+/// Slow ranks of every record, or a note that there are none.
 std::string slow_ranks_text(const std::vector<Record>& records);
 /// {"records": [{"id", "compared_ranks", "slow_ranks": [{"rank", "factor", "standard_errors"}]}]}
 std::string slow_ranks_json(const std::vector<Record>& records);

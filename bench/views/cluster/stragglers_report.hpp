@@ -1,4 +1,4 @@
-// How long steps take when ranks are not alike, and which ranks of a measured step are slow, as text and JSON.
+// Step time with differing ranks, and the slow ranks of a measured step, as text and JSON.
 #pragma once
 
 #include <string>
@@ -16,11 +16,12 @@ struct NoiseCase {
   bool everything = false;  // all kinds of noise, nothing replaced
 };
 
-/// Mean, how much longer than a quiet step, percentiles; and what of the last case's median step is to blame.
+/// Mean, slowdown relative to a quiet step, percentiles; and the causes of delay in the last case's median
+/// step.
 std::string noise_cases_text(const std::vector<NoiseCase>& cases);
 std::string noise_cases_json(const std::vector<NoiseCase>& cases);
 
-/// The same as a page, with the distribution of steps as a picture. `title` says what was simulated.
+/// The same as a page, with the distribution of steps as a picture. `title`: the simulated case.
 std::string noise_cases_page(const std::string& title, const std::vector<NoiseCase>& cases);
 
 std::string slow_ranks_text(const std::vector<SlowRank>& slow);

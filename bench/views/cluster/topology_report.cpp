@@ -38,7 +38,8 @@ std::vector<AxisBytes> axis_bytes(const ParallelConfig& parallel, const Pipeline
   return list;
 }
 
-/// Of groups that are no axis: of experts that are cut on their own, of secondary shards, and of the optimizer's instances.
+/// Bytes of groups that are no axis: experts with their own sharding, secondary shards, and optimizer
+/// instances.
 std::vector<GroupsBytes> group_bytes(const Layout& layout, const PipelineTraffic& sent_by) {
   std::vector<GroupsBytes> list;
   for (const auto& [group, name] :

@@ -1,4 +1,4 @@
-// A network and what the groups of a configuration find on it, as text and JSON.
+// A network and the bandwidth of a configuration's groups on it, as text and JSON.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace plumbline {
 
-/// What the groups of one axis reach when all of them are at it at once, and when one of them is alone.
+/// Bandwidth of the groups of one axis when all of them communicate at once, and when one is alone.
 struct AxisRates {
   std::string axis;
   int size = 1;
@@ -30,13 +30,14 @@ std::vector<AxisRates> axis_rates(const Fabric& fabric, const RankOrder& order,
                                   const std::vector<std::int64_t>& gpus, const LinkRates& rates,
                                   Forwarding forwarding);
 
-/// What a GPU sends in a step, of the pipeline rank that sends most along an axis, or in groups that are no axis.
+/// Bytes that a GPU sends in a step, of the pipeline rank that sends most along an axis, or in groups that
+/// are no axis.
 struct StepBytes {
   std::vector<AxisBytes> axes;
   std::vector<GroupsBytes> experts;
 };
 StepBytes step_bytes(const RunConfig& config, const RepeatedSchedule& step);
-/// The orders that were tried, best first, at most `top` of them, and why the first is better than the usual one.
+/// The tried orders, best first, at most `top` of them, and why the first is better than the usual one.
 std::string orders_text(const std::vector<OrderTimes>& orders, const std::string& usual, std::size_t top);
 std::string orders_json(const std::vector<OrderTimes>& orders, const std::string& usual);
 

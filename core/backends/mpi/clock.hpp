@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// What to add to this rank's clock to read rank 0's, and how wrong that may be.
+/// Offset from this rank's clock to rank 0's, and its error bound.
 struct ClockOffset {
   Seconds offset;
   Seconds error;

@@ -225,7 +225,7 @@ void EmulatedCommunicator::barrier(Group group) {
     Ticket ticket = begin_meeting(CollectiveKind::all_reduce, group, {sizeof(std::int32_t)}, {});
     wait(ticket);
   }
-  // What follows begins now: nobody may make up for being late to a barrier.
+  // The following work begins now: nobody may make up for being late to a barrier.
   clock_.advance_to(clock_.now());
 }
 
@@ -237,7 +237,7 @@ Seconds EmulatedCommunicator::now() const {
   if (pending_.idle()) {
     clock_.catch_up();
   } else {
-    // Others may wait for what this rank has started.
+    // Others may wait for calls that this rank has started.
     clock_.catch_up(drive_mpi);
   }
   return clock_.now();

@@ -32,8 +32,8 @@ struct EmulatedTransfer {
   Seconds latency;
 };
 
-/// What the emulated machine's links take, and how many times as long a rank computes while it has started a collective
-/// of that kind (1 where the function is missing).
+/// Times of the emulated machine's links, and the slowdown of a rank's computation while it has a started
+/// collective of that kind (1 if the function is missing).
 struct EmulatedLinks {
   std::function<EmulatedTransfer(Bytes, int from, int to)> message;  // world ranks
   std::function<Seconds(const EmulatedCollective&)> collective;
@@ -41,17 +41,17 @@ struct EmulatedLinks {
 };
 
 /// One emulated rank's end. Order and pairing are real, so a program that would hang or mix up its buffers
-/// does so here: a send is done when the receiver has taken it and it has arrived; a collective begins when
-/// its last member arrives. Messages of a pair of ranks in one direction follow each other on one link,
-/// collectives of a group on one lane alongside the computation, which they slow down: what it takes longer is paid where
-/// a collective is waited for. Members that disagree about a collective or
-/// a message's size get an Error. Waiting for others gives the processor away, and now() first waits until
-/// the emulated work is done, so times read from it are those of the emulated machine.
+/// does so here. A send is done when the receiver has taken it and it has arrived; a collective begins when
+/// its last member arrives. Messages of a pair of ranks in one direction follow each other on one link.
+/// Collectives of a group follow each other on one lane alongside the computation, which they slow down. The
+/// slowdown is paid where a collective is waited for. Members that disagree about a collective or a message's
+/// size get an Error. Waiting for others yields the processor, and now() first waits until the emulated work
+/// is done, so times read from it are those of the emulated machine.
 class EmulatedCommunicator final : public Communicator {
  public:
-  /// Collective over MPI_COMM_WORLD. `clock` must outlive it, and so must `notes`, which, where given, gets every collective
-  /// and every message that comes round a ring of the context group; not those that are watched, nor others' messages.
-  /// Throws InputError as MpiCommunicator does.
+  /// Collective over MPI_COMM_WORLD. `clock` must outlive it, and so must `notes`. `notes`, if given, gets
+  /// every collective and every message of the context group's ring, but no watched calls and no other
+  /// messages. Throws InputError as MpiCommunicator does.
   EmulatedCommunicator(const Layout& layout, EmulatedClock& clock, EmulatedLinks links,
                        LaneNotes* notes = nullptr);
 
@@ -61,14 +61,15 @@ class EmulatedCommunicator final : public Communicator {
   Seconds now() const override;
 
  private:
-  /// What a message carries in place of its payload.
+  /// Content of a message in place of its payload.
   struct Note {
     double departure = 0;
     double arrival = 0;
     std::int64_t bytes = 0;
   };
-  /// The largest of every number is taken over the group: when the last member came, and the same call twice,
-  /// once with its sign turned, so that all agree exactly if the two still fit, and what the slowest of them takes.
+  /// Each member is reduced with MAX over the group. `start`: when the last member came. `call` and
+  /// `negative_call`: the same call with either sign, so that all members agree exactly if the two still
+  /// match. `cost`: that of the slowest member.
   struct Meeting {
     double start = 0;
     double call = 0;
@@ -106,14 +107,14 @@ class EmulatedCommunicator final : public Communicator {
 
   Ticket open(Kind kind);
   void close(Ticket& ticket);
-  /// Of virtual time, which a sender that waits does not see pass: the receiver says when it came.
+  /// For virtual time, which does not pass for a waiting sender: the receiver reports the arrival.
   void begin_answer(Pending& slot, int peer, int tag);
-  /// Starts a collective that lasts as long as the largest `cost`, of `bytes` bytes, as all members must say.
+  /// Starts a collective of `bytes` bytes, equal on all members, that lasts as long as the largest `cost`.
   Ticket begin_meeting(CollectiveKind kind, Group group, Bytes bytes, Seconds cost);
-  /// Adds what computation took longer alongside a collective that has met.
+  /// Adds the slowdown of computation alongside a collective that has met.
   void pay_slowdown(const Pending& slot);
   bool in_ring(int peer) const;
-  /// The rank has come to where it waits for `end`.
+  /// The rank has reached its wait for `end`.
   void note(Group group, Seconds begin, Seconds end);
   /// Learns the ends of the group's collectives up to this one, in the order in which they were started.
   void meet(const Pending& last);

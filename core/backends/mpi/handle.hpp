@@ -7,8 +7,8 @@
 
 namespace plumbline {
 
-/// Owns one handle; what it is and how it is closed come from Traits. Move-only: copying a communicator would
-/// be a hidden collective.
+/// Owns one handle; Traits define its type and its closing. Move-only: copying a communicator would be a
+/// hidden collective.
 template <class Traits>
 class MpiHandle {
  public:

@@ -1,5 +1,5 @@
-// Collectives of the MPI communicator: each is started with a ticket; one that is awaited uses MPI's blocking
-// form where it is quicker, which is when every rank has a processor to spin on.
+// Collectives of the MPI communicator: each is started with a ticket. An awaited one uses MPI's blocking form
+// if it is quicker, which is when every rank has a processor to spin on.
 #include <cstring>
 #include <numeric>
 #include <span>
@@ -30,7 +30,7 @@ void expect_apart(const Collective& call, const char* what) {
   throw Error(std::string(call.awaited ? "" : "start_").append(name_of(call.kind)).append(": ").append(what));
 }
 
-/// Whether the input of an all-gather is member `mine`'s own place in the output; throws Error when they
+/// True if the input of an all-gather is member `mine`'s own place in the output; throws Error when they
 /// overlap otherwise.
 bool in_place(const Collective& call, int mine) {
   if (place(call.output, mine, call.input.elements()).data == call.input.data) return true;

@@ -38,9 +38,9 @@ class MpiCommunicator final : public Communicator {
   /// Seconds on a clock common to all ranks (error bound: clock_error()).
   Seconds now() const override { return monotonic_now() + clock_.offset; }
   Seconds clock_error() const { return clock_.error; }
-  /// What now() adds to this host's CLOCK_MONOTONIC.
+  /// Offset that now() adds to this host's CLOCK_MONOTONIC.
   Seconds clock_offset() const { return clock_.offset; }
-  /// Whether waiting gives the processor away.
+  /// True if waiting yields the processor.
   bool crowded() const { return waiter_.crowded(); }
 
  private:
@@ -56,7 +56,7 @@ class MpiCommunicator final : public Communicator {
     bool follows = false;  // waits in followers_ for another ticket
     TicketTimes* times = nullptr;
   };
-  /// What start_all_reduce_after has put off, and the ticket its caller holds.
+  /// Call deferred by start_all_reduce_after, and the ticket its caller holds.
   struct PutOff {
     Follower follower;
     Ticket ticket;
@@ -84,12 +84,12 @@ class MpiCommunicator final : public Communicator {
   Ticket begin_all_gather(const Collective& call);
   Ticket begin_reduce_scatter(const Collective& call);
   Ticket begin_all_to_all(const Collective& call);
-  /// These add a collective to the ticket, in as many calls of MPI as it takes.
+  /// These add a collective to the ticket, in one or several MPI calls.
   void add_all_reduce(const Collective& call, const Ticket& ticket);
   /// `root` is a rank of the group.
   void add_broadcast(Group group, int root, const Matrix& buffer, const Ticket& ticket);
   void add_reduce(Group group, int root, const Matrix& input, const Matrix& output, const Ticket& ticket);
-  /// Whether all of a collective is done; its ticket still has to be closed.
+  /// True if all of a collective is done; its ticket still has to be closed.
   bool done(const Ticket& ticket);
   static bool done(Pending& asked);
   /// Now, if it is wanted.

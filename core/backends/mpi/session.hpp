@@ -1,4 +1,4 @@
-// The life of a process as an MPI rank, and what happens when it fails.
+// The life of a process as an MPI rank, and its failures.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ class MpiSession {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// Runs `body` and returns what it returns. When it throws, prints "[rank 3] what()" to stderr and aborts
-  /// all ranks with the error's exit code (3 for std::bad_alloc), so that no peer waits forever.
+  /// Runs `body` and returns its result. When it throws, prints "[rank 3] what()" to stderr and aborts all
+  /// ranks with the error's exit code (3 for std::bad_alloc), so that no peer waits forever.
   int guard(const std::function<int()>& body) const;
 
  private:

@@ -1,4 +1,5 @@
-// How a rank waits: spinning while every rank has a processor of its own or is bound to one, sleeping when they share several.
+// Waiting of a rank: spins while every rank has a processor of its own or is bound to one, sleeps when they
+// share several.
 #pragma once
 
 #include <functional>
@@ -8,23 +9,23 @@
 
 namespace plumbline {
 
-/// True when more ranks run on this host than it has processors for them, and they may move from one to another. Ranks that are
-/// bound give their processor to whom they share it with by sched_yield (mpi_yield_when_idle), at once; elsewhere the system finds
-/// nothing to run on their processor. Collective over `world`.
+/// True when more ranks run on this host than it has processors for them, and they may move from one to
+/// another. Bound ranks yield their processor at once by sched_yield (mpi_yield_when_idle) to the ranks they
+/// share it with. For others the system finds nothing to run on their processor. Collective over `world`.
 bool host_is_crowded(MPI_Comm world);
 
 /// One pass of MPI's progress engine, which drives everything that is in progress.
 void drive_mpi();
 
-/// Waits for requests. A crowded rank tests a few times and then sleeps between tests, since a waiting rank
-/// that spins takes the time of the one it waits for, and sched_yield gives up little under EEVDF.
+/// Waits for requests. A crowded rank tests a few times and then sleeps between tests. A spinning rank would
+/// take the time of the one it waits for, and sched_yield gives up little under EEVDF.
 class Waiter {
  public:
   /// `longest_sleep` bounds how late a crowded rank notices; the more ranks share a processor, the longer.
   explicit Waiter(bool crowded, Seconds longest_sleep = {50e-6});
   bool crowded() const { return crowded_; }
-  /// Finishes `request`; throws Error with MPI's words when it failed. `meanwhile`, where given, is called
-  /// again and again until then.
+  /// Finishes `request`; throws Error with MPI's words when it failed. `meanwhile`, if given, is called again
+  /// and again until then.
   void wait(MPI_Request& request, MPI_Status* status, const char* call,
             const std::function<void()>& meanwhile = {}) const;
   /// Asks again and again until `done`.

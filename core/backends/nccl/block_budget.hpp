@@ -1,5 +1,6 @@
-// How many thread blocks NCCL's kernels may hold on a device at once. A kernel that waits for another rank keeps its
-// blocks on their multiprocessors; when those of several do not fit together, none of them may ever get all it needs.
+// Number of thread blocks that NCCL's kernels may hold on a device at once. A kernel that waits for another
+// rank keeps its blocks on their multiprocessors. If those of several kernels do not fit together, none may
+// ever get all it needs.
 #pragma once
 
 namespace plumbline {
@@ -16,7 +17,7 @@ struct NcclLanes {
 struct NcclBlocks {
   int per_message = 8;   // and per collective of a split vocabulary
   int per_started = 16;  // of a collective that runs alongside
-  int per_awaited = 32;  // what NCCL takes of itself at most where nothing bounds it and one host's GPUs talk
+  int per_awaited = 32;  // NCCL's own limit, where nothing bounds it and one host's GPUs communicate
 };
 
 /// Blocks that wait while the rank computes: messages and collectives of a split vocabulary.
@@ -24,8 +25,8 @@ int blocks_alongside(const NcclLanes& lanes, const NcclBlocks& blocks);
 /// Blocks of everything that can be on the device at once.
 int most_blocks_at_once(const NcclLanes& lanes, const NcclBlocks& blocks);
 
-/// Multiprocessors that computation may count on: all but those of blocks_alongside(). Throws InputError when all
-/// together do not fit on the device, or less than half of it is left.
+/// Multiprocessors for computation: all but those of blocks_alongside(). Throws InputError when all together
+/// do not fit on the device, or less than half of it is left.
 int multiprocessors_for_computation(const NcclLanes& lanes, const NcclBlocks& blocks, int multiprocessors);
 
 }  // namespace plumbline

@@ -1,4 +1,4 @@
-// Which pipeline ranks send each other messages, read off a schedule before it runs: NCCL needs its
+// Pairs of pipeline ranks that send each other messages, read off a schedule before it runs: NCCL needs its
 // communicators built before the first message, and keeps no tags.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace plumbline {
 
 /// The channels that the schedule's transfers use, in ascending order; the same list on every rank.
 ///
-/// A channel has no tags: its n-th send meets the n-th receive. Throws InputError when the two ends come to
-/// the messages in different orders, or one end has more of them: data would reach the wrong buffer.
+/// A channel has no tags: its n-th send meets the n-th receive. Throws InputError when the two ends reach the
+/// messages in different orders, or one end has more of them: data would reach the wrong buffer.
 std::vector<Channel> channels_of(const Schedule& schedule);
 
 }  // namespace plumbline

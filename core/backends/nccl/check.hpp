@@ -12,13 +12,13 @@ namespace plumbline {
 /// device has no memory left.
 void check_cuda(cudaError_t code, const char* call);
 
-/// NCCL's words for `code`, and its own last complaint about `comm` where it has one.
+/// NCCL's words for `code`, and its own last complaint about `comm` if it has one.
 std::string nccl_words(ncclResult_t code, ncclComm_t comm);
 
 /// Throws Error unless `code` is ncclSuccess.
 void check_nccl(ncclResult_t code, const char* call, ncclComm_t comm = nullptr);
 
-/// Whether kernels can use `data`: device or managed memory. Throws Error (CUDA).
+/// True if kernels can use `data`: device or managed memory. Throws Error (CUDA).
 bool on_device(const void* data);
 
 }  // namespace plumbline

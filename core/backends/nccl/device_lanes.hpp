@@ -13,18 +13,20 @@
 
 namespace plumbline {
 
-/// Of one step. A collective begins here when its stream comes to it, which may be before other members come.
+/// Lanes of one step. A collective begins here when its stream reaches it, which may be before other members
+/// come.
 class DeviceLanes {
  public:
-  /// Forgets all; nothing that was noted may be under way.
+  /// Forgets all; no noted call may be in progress.
   void clear();
-  /// The next that is put into `stream`. `awaited`: it is the stream of computation, which waits for all of it.
+  /// Begin of the next call put into `stream`. `awaited`: it is the stream of computation, which waits for
+  /// all of it.
   std::size_t begin(LaneGroup group, cudaStream_t stream, bool awaited = false);
   void end(std::size_t span, cudaStream_t stream);
   /// Around the place where `compute` waits for it.
   void begin_wait(std::size_t span, cudaStream_t compute);
   void end_wait(std::size_t span, cudaStream_t compute);
-  /// Those that were waited for, in times since `base`. All streams must have come to the end.
+  /// Spans of the waited-for calls, in times since `base`. All streams must have finished.
   std::vector<LaneSpan> since(const DeviceEvent& base) const;
 
  private:

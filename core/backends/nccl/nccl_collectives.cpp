@@ -29,7 +29,8 @@ const char* nccl_name(CollectiveKind kind) {
   return "ncclAllReduce";
 }
 
-/// NCCL has it as messages (its documentation, "Point-to-point communication": all-to-all). Of nothing there is none.
+/// All-to-all as grouped messages (NCCL's documentation, "Point-to-point communication": all-to-all). Empty
+/// pieces are skipped.
 ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stream) {
   int ranks = 0;
   ncclResult_t result = ncclCommCount(comm, &ranks);
@@ -42,7 +43,7 @@ ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stre
   const auto size = static_cast<std::size_t>(size_of(call.input.dtype));
   const auto* from = static_cast<const std::byte*>(call.input.data);
   auto* to = static_cast<std::byte*>(call.output.data);
-  // A communicator that does not block may say of each call that it is in progress.
+  // A non-blocking communicator may report of each call that it is in progress.
   const auto failed = [&] { return result != ncclSuccess && result != ncclInProgress; };
   result = ncclGroupStart();
   for (int peer = 0; peer < ranks && !failed(); ++peer) {
@@ -58,14 +59,15 @@ ncclResult_t exchange(const Collective& call, ncclComm_t comm, cudaStream_t stre
   return failed() ? result : ended;
 }
 
-/// Whether a call of host memory goes over MPI: sums, and counts of rows that are about to be sent. All members find the same.
+/// True if a call with host memory goes over MPI: sums, and counts of rows that are about to be sent. All
+/// members decide alike.
 bool goes_over_mpi(const Collective& call) {
   const bool taken = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::all_gather ||
                      (call.kind == CollectiveKind::all_to_all && !call.uneven());
   return call.awaited && taken && !on_device(call.input.data);
 }
 
-/// Whether a layer needs what a group's collectives bring before it goes on.
+/// True if a layer needs the results of the group's collectives before it continues.
 bool within_layers(Group group) {
   return group == Group::tensor || group == Group::context || group == Group::context_heads ||
          group == Group::expert;

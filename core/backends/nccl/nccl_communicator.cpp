@@ -119,7 +119,8 @@ void NcclCommunicator::make_groups(const MpiGroups& groups) {
     const MpiComm& comm = groups[static_cast<std::size_t>(i)];
     if (!comm) continue;
     const std::vector<int>& in = members(group);
-    // Alongside computation, or started by the device when another collective is done: with orders of their own.
+    // Calls alongside computation, or started by the device after another collective, have orders of their
+    // own.
     const bool keeps_order = group >= Group::vocab_hidden || group == Group::between_instances;
     // All members find the same group with the same members, or none does.
     const auto same =
@@ -211,7 +212,7 @@ std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t str
   try {
     lane.comm->run(name, [&](ncclComm_t comm) { return call(comm, stream); });
   } catch (const Error&) {
-    watchdog_->check();  // it says more
+    watchdog_->check();  // its message has more detail
     throw;
   }
   end->record(stream);
@@ -275,7 +276,7 @@ void NcclCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
   if (slot.end) {
     watched_.emplace_back(slot.end, &times);
   } else {
-    slot.times = &times;  // a follower has not been started; what goes over MPI ends in finish()
+    slot.times = &times;  // a follower has not been started; calls over MPI end in finish()
   }
 }
 
@@ -320,7 +321,7 @@ std::string NcclCommunicator::asynchronous_error() {
 }
 
 void NcclCommunicator::abort() {
-  // Together: aborting one waits for what it has on the device, which may wait for what another one has.
+  // Together: aborting one waits for its kernels on the device, which may wait for those of another one.
   (void)ncclGroupStart();
   for (const auto& lane : lanes_) lane->comm->abort();
   (void)ncclGroupEnd();

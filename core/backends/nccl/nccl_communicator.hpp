@@ -29,7 +29,7 @@
 namespace plumbline {
 
 struct NcclOptions {
-  cudaStream_t compute = nullptr;  // what the rank's operators work in
+  cudaStream_t compute = nullptr;  // stream of the rank's operators
   std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
   int context_ring = 1;  // ranks of a sequence that send each other messages round a ring; 1: none do
   WatchdogOptions watchdog;
@@ -46,54 +46,61 @@ int nccl_version_number();
 
 /// One rank's end of all groups of a layout.
 ///
-/// Every group with more than one member has one NCCL communicator (groups of the same members share it, but
-/// for those of vocabulary parallelism and between instances, which keep orders of their own), and every pair of pipeline ranks
-/// that exchanges messages, or of neighbours in the ring of a sequence, one per direction; all are created, and connected, in the constructor: lazily made
-/// ones hang schedules that are right (Megatron-LM pull request 5240). A channel has a stream of its own, so
-/// that a send that nobody has come for holds back neither receives nor messages to others. NCCL has no tags:
-/// the n-th send of a channel meets its n-th receive, which channels_of() has checked. Calls that block
-/// (all_reduce, …) go into the compute stream; what is started goes into the stream of its group, after what
-/// the compute stream holds at that moment, and wait() makes the compute stream wait: the host never does.
-/// Host memory is taken by all_reduce (the gradient norm), all_gather and all_to_all that are waited for, the latter of equal
-/// pieces (rows of experts), send and receive only, and goes over MPI.
+/// Every group with more than one member has one NCCL communicator. Groups of the same members share it,
+/// except those of vocabulary parallelism and between instances, which keep orders of their own. Every pair
+/// of pipeline ranks that exchanges messages has one per direction, as have neighbours in the ring of a
+/// sequence. All are created and connected in the constructor, because lazily built ones hang correct
+/// schedules (Megatron-LM pull request 5240).
 ///
-/// In a rehearsal (rehearse()) so does device memory, copied, but for collectives that are waited for: a kernel that is
-/// loaded at its first launch may make the host wait for all that is on the device, which must not wait for another rank
-/// that is behind this one. NCCL loads its own kernels when a communicator is made.
+/// A channel has a stream of its own, so a send without a receiver yet holds back neither receives nor other
+/// messages. NCCL has no tags: the n-th send of a channel meets its n-th receive, which channels_of() has
+/// checked. Calls that block (all_reduce, …) go into the compute stream. Started calls go into the stream
+/// of their group, after the work that the compute stream holds at that moment. wait() makes the compute
+/// stream wait; the host never waits.
+///
+/// Host memory goes over MPI. It is accepted by all_reduce (the gradient norm), awaited all_gather and
+/// awaited all_to_all of equal pieces (rows of experts), send and receive.
+///
+/// In a rehearsal (rehearse()) device memory is copied and goes over MPI too, except for awaited collectives.
+/// A kernel that is loaded at its first launch may make the host wait for all work on the device. That work
+/// must not wait for another rank that is behind this one. NCCL loads its own kernels when a communicator is
+/// made.
 ///
 /// now() is the host's clock: the device may be behind it.
 class NcclCommunicator final : public Communicator {
  public:
   /// Collective over MPI_COMM_WORLD; the current device must be set. `control` and the compute stream must
-  /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does and when the device has too few
-  /// multiprocessors for all communicators.
+  /// outlive it. Throws Error (NCCL, CUDA), InputError as MpiCommunicator does and when the device has too
+  /// few multiprocessors for all communicators.
   NcclCommunicator(const Layout& layout, MpiCommunicator& control, const NcclOptions& options);
-  /// Waits for what is in progress; aborts it when an exception is on its way.
+  /// Waits for operations in progress; aborts them during stack unwinding.
   ~NcclCommunicator() override;
 
   /// Waits until the compute stream has finished, then for the others, over MPI.
   void barrier(Group group) override;
-  /// Times of the host: it sees the end of what the device does in progress().
+  /// Times of the host: it sees the end of device operations in progress().
   void watch(const Ticket& ticket, TicketTimes& times) override;
   void progress() override;
   Seconds now() const override { return control_.now(); }
 
   Watchdog& watchdog() { return *watchdog_; }
-  /// To be called at the end of every action. The host may be a step ahead of the device: when this gets to the action's end,
-  /// the watchdog sees that computation goes on, though communication has been in progress for long.
+  /// To be called at the end of every action. The host may be a step ahead of the device. Once this reaches
+  /// the action's end, the watchdog sees that computation continues although communication has been in
+  /// progress for long.
   void action_asked_for();
   /// As NonblockingComm's, with every communicator: with all of them, or, where one refuses, with none.
   std::string register_memory(void* data, Bytes bytes);
-  /// Waits for the device; aborts what is in progress when an exception is on its way.
+  /// Waits for the device; aborts operations in progress during stack unwinding.
   void deregister_memory(void* data);
   int communicators() const { return static_cast<int>(lanes_.size()); }
-  /// From now on nothing that another rank has to come for is left waiting on the device, or again as always. The same on
-  /// all ranks, when nothing is in progress.
+  /// From now on no call that needs another rank is left waiting on the device, or again as always. The same
+  /// on all ranks, when nothing is in progress.
   void rehearse(bool on) { rehearses_ = on; }
   /// Multiprocessors that no waiting message holds; 0: not known.
   int multiprocessors_for_computation() const { return multiprocessors_; }
-  /// Time that the compute stream has spent in blocking collectives over the tensor group, those that share a sequence or a
-  /// layer's experts, waiting for those of them that were started, and for messages of a sequence's ring, since the last call. The compute stream must have finished.
+  /// Compute-stream time since the last call in blocking collectives over the tensor, context and expert
+  /// groups, in waits for started ones of these groups, and in waits for messages of a sequence's ring. The
+  /// compute stream must have finished.
   Seconds take_tensor_time();
 
  private:
@@ -101,7 +108,7 @@ class NcclCommunicator final : public Communicator {
   struct Lane {
     std::unique_ptr<NonblockingComm> comm;
     DeviceStream stream{StreamPriority::highest};  // a message must not queue behind a product's blocks
-    DeviceEvent before;                 // what the compute stream held when an operation was started
+    DeviceEvent before;                 // work that the compute stream held when an operation was started
     std::shared_ptr<EndEvent> started;  // of the last one since an operation in the compute stream, or null
     std::vector<int> members;
     int number = 0;
@@ -116,7 +123,7 @@ class NcclCommunicator final : public Communicator {
     std::optional<std::size_t> span;     // in noted_
     TicketTimes* times = nullptr;
   };
-  /// What start_all_reduce_after has put off, and the ticket its caller holds.
+  /// Call deferred by start_all_reduce_after, and the ticket its caller holds.
   struct PutOff {
     Follower follower;
     Ticket ticket;
@@ -129,10 +136,10 @@ class NcclCommunicator final : public Communicator {
 
   Ticket begin(const Collective& call) override;
   Ticket begin(const PointToPoint& message) override;
-  /// The host asks whether the call before has ended in every progress() and wait(), for as long as that
-  /// waits for anything.
+  /// The host asks whether the call before has ended in every progress() and wait(), as long as the follower
+  /// waits for it.
   Ticket begin(Follower follower) override;
-  /// Where nothing is to be done between the two, the device keeps the order.
+  /// With nothing to do between the two, the device keeps the order.
   Ticket begin_behind(Ticket before, const Collective& call);
   void finish(Ticket& ticket) override;
   void copy(const Collective& call) override;
@@ -141,7 +148,7 @@ class NcclCommunicator final : public Communicator {
   Ticket begin_on_host(const Collective& call);
   Ticket begin_on_host(const PointToPoint& message);
   Ticket begin_on_host(Follower follower);
-  /// A rehearsing host that waits for its device goes on serving others, whom the device may be waiting for.
+  /// A rehearsing host that waits for its device keeps serving others, whom the device may be waiting for.
   void while_device_works();
 
   Lane& add_lane(const ncclUniqueId& id, const std::string& name, const std::vector<int>& members,
@@ -150,7 +157,8 @@ class NcclCommunicator final : public Communicator {
   NcclLanes lanes_by_kind() const;
   void make_groups(const MpiGroups& groups);
   void make_channels(const MpiGroups& groups, const std::vector<Channel>& channels);
-  /// Collective over `via`, in which `root` is the rank that sends; from, to: world ranks. Null on others than those two.
+  /// Collective over `via`, in which `root` is the sending rank; from, to: world ranks. Null on others than
+  /// those two.
   Lane* make_channel(MPI_Comm via, int root, int from, int to);
   /// Neighbours in the ring of the ranks that share a sequence.
   void make_context_ring(const MpiGroups& groups, int ranks);
@@ -161,15 +169,16 @@ class NcclCommunicator final : public Communicator {
   }
   /// Puts `call` into a stream of the lane; its end is recorded and watched.
   std::shared_ptr<EndEvent> enqueue(Lane& lane, cudaStream_t stream, const char* name, const Call& call);
-  /// After what was started in the lane's own stream: operations of a communicator follow one another.
+  /// After the earlier calls in the lane's own stream: operations of a communicator follow one another.
   void on_compute_stream(Group group, Lane& lane, const char* name, const Call& call);
-  /// Runs `call`, and keeps what the compute stream spends in what it puts there.
+  /// Runs `call`, and records the compute stream's time in its work.
   void timed(const std::function<void()>& call);
   /// Makes a call of MPI under the eyes of the watchdog.
   void on_host(Group group, const char* name, const std::function<void()>& call);
-  /// Puts `call` into the lane's own stream, after what the compute stream holds now. `group`: whose lane it is noted on.
+  /// Puts `call` into the lane's own stream, after the work that the compute stream holds now. `group`: whose
+  /// lane it is noted on.
   Ticket begin_in_lane(Lane& lane, const char* name, const Call& call, LaneGroup group);
-  /// Whether what runs over `group` is noted: not what is watched.
+  /// True if calls over `group` are noted; watched ones are not.
   bool notes(LaneGroup group) const { return noted_ != nullptr && group && *group < Group::vocab_hidden; }
   Ticket open(Pending pending);
   void close(Ticket& ticket);
@@ -191,7 +200,7 @@ class NcclCommunicator final : public Communicator {
   int multiprocessors_;
   DeviceLanes* noted_;
   bool rehearses_ = false;
-  int computation_ = 0;  // the watchdog's number for what this rank computes
+  int computation_ = 0;  // the watchdog's number for this rank's computation
   TicketSlots<Pending> pending_;
   std::deque<PutOff> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;

@@ -1,4 +1,4 @@
-// A rehearsal of the NCCL communicator: what would wait on the device for another rank goes over MPI.
+// A rehearsal of the NCCL communicator: calls that would wait on the device for another rank go over MPI.
 #include <memory>
 #include <utility>
 
@@ -29,7 +29,8 @@ Ticket NcclCommunicator::begin_on_host(const PointToPoint& message) {
 Ticket NcclCommunicator::begin_on_host(Follower follower) {
   Pending pending;
   pending.copies = std::make_shared<HostCopies>();
-  // Before the caller's part of it, what `before` has brought goes to the device; after it, what is reduced comes.
+  // Before the caller's part, the result of `before` goes to the device; afterwards the reduced data comes
+  // back.
   std::shared_ptr<HostCopies> earlier;
   Ticket before;
   if (follower.before) {

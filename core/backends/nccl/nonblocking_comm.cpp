@@ -16,17 +16,17 @@ namespace {
 
 constexpr double kFinalizeSeconds = 30;
 
-/// NCCL connects an algorithm (ring, tree, …) when a call takes it first, and the call returns when all
-/// members have reached it: schedules in which ranks start calls of different communicators in different
-/// orders would hang. So everything is connected when a communicator is made.
+/// NCCL connects an algorithm (ring, tree, …) at the first call that takes it, and that call returns only
+/// when all members have reached it. Schedules in which ranks start calls of different communicators in
+/// different orders would hang, so everything is connected when a communicator is made.
 void connect_at_once() {
   ::setenv("NCCL_RUNTIME_CONNECT", "0", 0);
 }
 
-/// With NCCL_LAUNCH_ORDER_IMPLICIT a kernel waits until the one asked for before it has started, whatever its communicator.
-/// The second send of a channel starts when the first has been received, and would hold up the receives that the sender is
-/// waiting for: DualPipeV always hangs. The variable is for devices on which the kernels of several communicators do not
-/// fit together; here they do (block_budget.hpp).
+/// With NCCL_LAUNCH_ORDER_IMPLICIT a kernel waits until the previous one has started, whatever its
+/// communicator. The second send of a channel starts when the first has been received, and would hold up the
+/// receives that the sender is waiting for: DualPipeV always hangs. The variable is for devices on which the
+/// kernels of several communicators do not fit together; here they do (block_budget.hpp).
 void start_as_streams_allow() {
   ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
 }
@@ -110,7 +110,7 @@ std::string NonblockingComm::register_memory(void* data, std::size_t bytes) {
   if (result != ncclSuccess) {
     return fmt::format("ncclCommRegister of {}: {}", name_, nccl_words(result, comm_));
   }
-  // What NCCL does where NCCL_LOCAL_REGISTER is 0 or messages are copied by the copy engines.
+  // NCCL skips this where NCCL_LOCAL_REGISTER is 0 or messages are copied by the copy engines.
   if (handle == nullptr) return fmt::format("ncclCommRegister of {}: skipped by NCCL", name_);
   registered_[data] = handle;
   return "";

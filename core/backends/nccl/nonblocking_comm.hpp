@@ -18,12 +18,13 @@ class NonblockingComm {
  public:
   /// Collective over the `ranks` processes that were given `id`; this one is number `rank` of them. `name`
   /// appears in errors, in NCCL's log and in traces. `max_ctas` bounds the thread blocks of an operation; 0
-  /// leaves it to NCCL. Sets NCCL_RUNTIME_CONNECT to 0 where the environment says nothing: connections are
-  /// made now, not by the first call. Sets NCCL_LAUNCH_ORDER_IMPLICIT to 0 whatever the environment says: with it, a send that
-  /// waits behind another would hold up all later calls. Throws Error when NCCL refuses or `timeout` passes.
+  /// leaves it to NCCL. Sets NCCL_RUNTIME_CONNECT to 0 unless the environment sets it: connections are made
+  /// now, not by the first call. Always sets NCCL_LAUNCH_ORDER_IMPLICIT to 0: with it, a send that waits
+  /// behind another would hold up all later calls. Throws Error when NCCL refuses or `timeout` passes.
   NonblockingComm(const ncclUniqueId& id, int ranks, int rank, std::string name, int max_ctas,
                   Seconds timeout);
-  /// Waits for what is in progress, forgets registered memory and frees the communicator; aborts it when an exception is on its way.
+  /// Waits for operations in progress, deregisters memory and frees the communicator; aborts it during stack
+  /// unwinding.
   ~NonblockingComm();
   NonblockingComm(const NonblockingComm&) = delete;
   NonblockingComm& operator=(const NonblockingComm&) = delete;
@@ -32,15 +33,15 @@ class NonblockingComm {
   /// refuses, the communicator has been aborted, or the timeout passes.
   void run(const char* call_name, const std::function<ncclResult_t(ncclComm_t)>& call);
 
-  /// Lets NCCL reach memory of ncclMemAlloc without a copy (ncclCommRegister). Returns "", or why NCCL does not. All members
-  /// do likewise, or none: what becomes of a call in which only some buffers are registered is not said.
+  /// Lets NCCL reach memory of ncclMemAlloc without a copy (ncclCommRegister). Returns "", or why NCCL does
+  /// not. All members must do the same: NCCL does not define calls in which only some buffers are registered.
   std::string register_memory(void* data, std::size_t bytes);
-  /// Before the memory goes; nothing in progress uses it. Nothing happens where it is not registered.
+  /// Before the memory goes; nothing in progress uses it. Nothing happens if it is not registered.
   void deregister_memory(void* data);
 
-  /// What has gone wrong in the background, or "". Any thread.
+  /// Error in the background, or "". Any thread.
   std::string asynchronous_error();
-  /// Ends whatever is in progress, on the device too. Any thread; further calls do nothing.
+  /// Ends all operations in progress, on the device too. Any thread; further calls do nothing.
   void abort();
 
   const std::string& name() const { return name_; }

@@ -1,5 +1,5 @@
-// Device memory that NCCL's communicators know: collectives and messages use it where it is, instead of copying it through
-// buffers of their own, and switches add up what it holds (NVLS).
+// Device memory registered with NCCL's communicators. Collectives and messages use it in place, instead of
+// copying it through buffers of their own, and switches reduce it (NVLS).
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace plumbline {
 
-/// What there is of it.
+/// Amount of registered memory.
 struct RegisteredUse {
   Bytes now;
   Bytes most;
@@ -21,16 +21,17 @@ struct RegisteredUse {
 /// "registered with 3 communicators of NCCL 2.28.9: 67108864 bytes in 1 piece".
 std::string to_string(const RegisteredUse& use);
 
-/// A source of pieces from ncclMemAlloc, each registered with every communicator before it is handed out, and deregistered before
-/// it is freed. Pieces should be large and few. Every piece of memory that goes into NCCL's calls comes from here, or none: so the
-/// ranks agree at the start.
+/// A source of pieces from ncclMemAlloc, each registered with every communicator before use, and deregistered
+/// before it is freed. Pieces should be large and few. Every piece of memory in NCCL's calls comes from here,
+/// or none: so the ranks agree at the start.
 class RegisteredMemory final : public MemorySource {
  public:
-  /// Null, and `why`, where NCCL is too old or refuses on any rank: all ranks find the same. Collective over the world. The
-  /// communicator must outlive what is made.
+  /// Null, and `why`, where NCCL is too old or refuses on any rank: all ranks find the same. Collective over
+  /// the world. The communicator must outlive the result.
   static std::unique_ptr<RegisteredMemory> make(NcclCommunicator& communicator, std::string& why);
 
-  /// Throws std::bad_alloc when NCCL has no such memory, Error when a communicator refuses what all have taken at first.
+  /// Throws std::bad_alloc when NCCL has no such memory, Error when a communicator refuses memory that all
+  /// accepted at first.
   void* allocate(Bytes bytes) override;
   void release(void* data, Bytes bytes) noexcept override;
 

@@ -1,5 +1,5 @@
-// Several ranks on one GPU: good for correctness, order and memory, not for speed. NCCL refuses it unless it
-// is told otherwise.
+// Several ranks on one GPU: good for correctness, order and memory, not for speed. NCCL refuses it by
+// default.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// How the ranks of a host share its devices, as one of them sees it.
+/// Sharing of a host's devices by its ranks, as one of them sees it.
 struct DeviceSharing {
   int first = 0;  // local rank of the first on this rank's device: a name for the device
   int turn = 0;   // ranks before this one on its device
@@ -22,13 +22,13 @@ DeviceSharing sharing_of(const std::vector<std::string>& devices, int local_rank
 /// Environment variables that make NCCL accept ranks that share a GPU; they must be set before its first call
 /// in the process.
 ///
-/// NCCL refuses two ranks with one device and one host. Up to 2.29 a name of its own for every process makes
-/// them look like ranks on different hosts: messages then go through sockets on the loopback interface, and
-/// everything that needs shared memory or direct access stays unused. From 2.30 on NCCL_MULTI_RANK_GPU_ENABLE
-/// allows it as such, for two ranks on a GPU (its documentation: "up to 2 ranks per GPU", with more it may hang).
+/// NCCL refuses two ranks with one device and one host. Up to 2.29 a host name of its own for every process
+/// makes them look like ranks on different hosts. Messages then go through loopback sockets; shared memory
+/// and direct access stay unused. From 2.30 on NCCL_MULTI_RANK_GPU_ENABLE allows two ranks on a GPU. Its
+/// documentation: "up to 2 ranks per GPU"; with more it may hang.
 std::vector<std::pair<std::string, std::string>> shared_gpu_settings(int world_rank, int nccl_version_number);
 
-/// Throws InputError when this many ranks on one GPU are more than the loaded NCCL says it can do.
+/// Throws InputError when the loaded NCCL does not support this many ranks on one GPU.
 void require_sharing(int ranks_on_device, int nccl_version_number);
 
 }  // namespace plumbline

@@ -1,5 +1,5 @@
-// What every rank of this host says about itself, in memory that all of them can read at any time: where it
-// stands, and how many operations it has put into each of its communicators.
+// State of every rank of this host, in memory that all of them can read at any time. It has the rank's
+// position, and the number of operations put into each of its communicators.
 #pragma once
 
 #include <array>

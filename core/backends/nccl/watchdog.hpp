@@ -1,4 +1,4 @@
-// Notices when a rank waits forever, and says for whom: a thread next to the one that trains.
+// Detects ranks that wait forever, and for whom: a thread next to the training thread.
 #pragma once
 
 #include <condition_variable>
@@ -21,13 +21,13 @@ struct WatchdogOptions {
   Seconds poll{0.05};
 };
 
-/// What the watchdog asks of the transport, and tells it.
+/// Interface between the watchdog and the transport.
 struct WatchedTransport {
-  /// Whether the operation behind a token has ended. Called on the watchdog's thread.
+  /// True if the operation behind a token has ended. Called on the watchdog's thread.
   std::function<bool(const std::shared_ptr<void>& token)> ended;
-  /// What has gone wrong in the background, or "".
+  /// Error in the background, or "".
   std::function<std::string()> asynchronous_error;
-  /// Called once, on the watchdog's thread: end everything in progress so that nobody waits any more.
+  /// Called once, on the watchdog's thread: end everything in progress so that no rank waits any more.
   std::function<void()> abort;
   /// Called when the rank's own thread has not noticed a while after abort(): end the process.
   std::function<void(const std::string& failure)> give_up;
@@ -36,10 +36,10 @@ struct WatchedTransport {
 };
 
 /// Operations enter in the order in which they were started in their lane (a communicator), and leave it in
-/// that order. When nothing has ended for the timeout although something is in progress, or when the
-/// transport reports an error, the watchdog writes down which rank waits in which action for what and for
-/// whom (who has not reached it, or whose process is stopped or gone), aborts the transport, and lets check()
-/// throw.
+/// that order. The watchdog acts when nothing has ended for the timeout although something is in progress, or
+/// when the transport reports an error. It then writes a report, aborts the transport, and lets check()
+/// throw. The report says which rank waits in which action for what, and for whom: ranks that have not
+/// reached it, or whose process is stopped or gone.
 class Watchdog {
  public:
   /// `board` must outlive it.
@@ -51,7 +51,7 @@ class Watchdog {
   /// A communicator: how people call it ("the tensor group"), and its members' world ranks. Returns its
   /// number on this rank. Members must give it the same name.
   int add_lane(const std::string& name, const std::vector<int>& members);
-  /// The schedule's action that this rank begins; it is what its operations belong to.
+  /// The schedule's action that this rank begins; its operations belong to it.
   void begin_action(const Action& action);
   void end_action();
   /// An operation of `lane` was started: "ncclAllReduce" (must be a string literal).
@@ -77,9 +77,9 @@ class Watchdog {
   };
 
   void watch();
-  /// Drops what has ended; true when anything has.
+  /// Drops ended operations; true when any has ended.
   bool drop_ended();
-  /// The operation and whom it waits for; `explained` when somebody is to blame.
+  /// The operation and whom it waits for; `explained` when the cause is known.
   std::string describe(const Operation& operation, bool& explained) const;
   std::string stuck(double waited) const;
   void fail(const std::string& line);

@@ -1,5 +1,5 @@
-// The table of families. Sources: the configuration and model classes of transformers; for baichuan and the first GLM models
-// the code that is published with the weights (baichuan-inc, THUDM).
+// The table of families. Sources: the configuration and model classes of transformers; for baichuan and the
+// first GLM models the code that is published with the weights (baichuan-inc, THUDM).
 #include "core/config/families/families.hpp"
 
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ constexpr FamilyKeys kChatglmKeys = {.layers = "num_layers",
                                      .activation = ""};
 constexpr FamilyKeys kBaichuanKeys = {.kv_heads = "", .head_dim = ""};
 constexpr FamilyKeys kPhiKeys = {.epsilon = "layer_norm_eps"};
-// Of the first GLM models.
+// Keys of the first GLM models.
 constexpr FamilyKeys kFirstGlmKeys = {.layers = "num_layers",
                                       .kv_heads = "",
                                       .head_dim = "",

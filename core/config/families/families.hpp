@@ -1,5 +1,5 @@
-// The model families that can be trained: how their config.json calls things, and the switches they set. A family
-// is a row of kFamilies; what a switch does is said in model_config.hpp.
+// Model families that can be trained: the keys of their config.json, and the switches they set. A family is a
+// row of kFamilies; model_config.hpp describes the switches.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace plumbline {
 
-/// The keys of a family's config.json. "a|b": either, or both with the same value; a is written. Empty: the family has
-/// no such key.
+/// The keys of a family's config.json. "a|b": either, or both with the same value; a is written. Empty: the
+/// family has no such key.
 struct FamilyKeys {
   const char* layers = "num_hidden_layers";
   const char* hidden = "hidden_size";
@@ -28,20 +28,20 @@ struct FamilyKeys {
 
 struct Family {
   std::string_view architecture;
-  std::string_view class_name;       // what transformers (or the model's own code) calls the class
+  std::string_view class_name;       // name of the class in transformers (or the model's own code)
   std::string_view model_type = "";  // of a config.json; empty: as architecture
-  /// Of families with one model_type, this one's files have the key; those without come behind.
+  /// Key that tells this family apart from others with the same model_type; those without it come later.
   const char* only_with = "";
   FamilyKeys keys{};
   Activation activation =
-      Activation::swiglu;  // where the file has no such key; it says whether there is a gate
-  // Where the file is silent, of families that transformers does not have: family_defaults.hpp has those of the others.
+      Activation::swiglu;  // where the file has no such key, which decides whether there is a gate
+  // Defaults of families that transformers does not have; family_defaults.hpp has those of the others.
   double norm_epsilon = 1e-6;
   bool tied_embeddings = false;
   bool kv_heads_needed = false;     // else as many as query heads
-  std::int64_t max_positions = 0;   // 0: the file must say it
+  std::int64_t max_positions = 0;   // 0: the file must have it
   std::int64_t head_dim = 0;        // 0: hidden / heads
-  std::int64_t ffn_per_hidden = 0;  // 0: the file must say it
+  std::int64_t ffn_per_hidden = 0;  // 0: the file must have it
   // Switches of all its models.
   Norm norm = Norm::rms;
   Positions positions = Positions::rotary;
@@ -55,7 +55,7 @@ struct Family {
   bool gelu_is_tanh = false;    // a file's "gelu" is meant to be GPT-2's approximation
   RotaryPairs rotary_pairs = RotaryPairs::halves;
   std::int64_t position_offset = 0;
-  /// What else the file says, after everything above has been read.
+  /// Reads the rest of the file, after everything above.
   void (*read)(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) = nullptr;
   void (*write)(const ModelConfig& config, Json& out) = nullptr;
 
@@ -68,7 +68,7 @@ const Family* find_family(std::string_view architecture);
 /// "llama, mistral, …".
 std::string family_names();
 
-/// True for a config.json of several models, of which text_config is the language model.
+/// True for a config.json of several models, whose text_config is the language model.
 bool is_nested_model(const Json& file);
 /// Sizes and switches of `family` from its config.json. Throws InputError.
 void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);

@@ -1,4 +1,5 @@
-// Shapes of published models, as their config.json files have them (the models' repositories at huggingface.co).
+// Shapes of published models, as their config.json files have them (the models' repositories at
+// huggingface.co).
 #include "core/config/families/family_presets.hpp"
 
 #include <iterator>
@@ -191,7 +192,8 @@ constexpr PresetFile kPresetFiles[] = {
      R"("num_key_value_heads":4,"head_dim":128,"moe_intermediate_size":1536,"vocab_size":151936,)"
      R"("max_position_embeddings":40960,"rope_theta":1000000,"num_experts":128,)"
      R"("num_experts_per_tok":8,"norm_topk_prob":true})"},
-    // Without the scaling of positions (yarn) with which the first was made fit for 163840 of them after its pretraining.
+    // Without the scaling of positions (yarn) that extended the first model to 163840 positions after its
+    // pretraining.
     {"deepseek-v3",
      R"({"model_type":"deepseek_v3","num_hidden_layers":61,"hidden_size":7168,)"
      R"("num_attention_heads":128,"num_key_value_heads":128,"q_lora_rank":1536,"kv_lora_rank":512,)"

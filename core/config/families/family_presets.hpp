@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// Of every family but those whose presets presets.cpp has.
+/// Presets of every family except those in presets.cpp.
 std::vector<ModelConfig> family_presets();
 
 }  // namespace plumbline

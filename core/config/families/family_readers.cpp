@@ -1,4 +1,4 @@
-// What a family's config.json says beyond sizes, and how it is written again. Sources: as in families.cpp.
+// Fields of a family's config.json beyond sizes: reading and writing. Sources: as in families.cpp.
 #include "core/config/families/family_readers.hpp"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ void write_windows(const ModelConfig& config, Json& out) {
   write_sliding_window(config.architecture, {config.sliding_window, config.full_attention}, out);
 }
 
-/// attention_bias and mlp_bias, of which one alone is not supported.
+/// attention_bias and mlp_bias; one alone is not supported.
 void read_biases(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   const bool attention = keys.boolean_or("attention_bias", false);
   const bool mlp = keys.boolean_or("mlp_bias", false);
@@ -98,7 +98,7 @@ void read_falcon(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
   if (grouped) {
     config.kv_heads = keys.integer_or("num_kv_heads", kMostHeads, config.heads);
   } else {
-    keys.integer_or("num_kv_heads", kMostHeads, 1);  // transformers looks at it there alone
+    keys.integer_or("num_kv_heads", kMostHeads, 1);  // transformers reads it there only
     config.kv_heads = keys.boolean_or("multi_query", true) ? 1 : config.heads;
   }
   if (!grouped && keys.integer_or("num_ln_in_parallel_attn", 2, 1) != 1)
@@ -182,8 +182,9 @@ void write_chatglm(const ModelConfig& config, Json& out) {
   out.erase("partial_rotary_factor");
 }
 
-/// 7B rotates, 13B has ALiBi; no key says so, but only 7B's file has max_position_embeddings. Version 2 normalises
-/// the rows of its output layer; its files say it by their vocabulary only, normalized_output is plumbline's own key.
+/// 7B has rotary positions, 13B has ALiBi; no key says so, but only 7B's file has max_position_embeddings.
+/// Version 2 normalises the rows of its output layer; its files show it by their vocabulary only,
+/// normalized_output is plumbline's own key.
 void read_baichuan(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   constexpr std::int64_t kVocabularyOf2 = 125'696;
   if (keys.find("max_position_embeddings") == nullptr) {

@@ -1,4 +1,4 @@
-// The parts of kFamilies (families.cpp) that are code: what only one family's config.json says.
+// The parts of kFamilies (families.cpp) that are code: fields of only one family's config.json.
 #pragma once
 
 #include "core/base/json_keys.hpp"
@@ -6,8 +6,8 @@
 
 namespace plumbline {
 
-// After sizes, activation and rotary embeddings (read_family). `with_nulls` tells a null from a missing key. Throw
-// InputError for what is not supported.
+// Called after sizes, activation and rotary embeddings (read_family). `with_nulls` tells a null from a
+// missing key. Throw InputError for unsupported values.
 void read_windows(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_biases(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_gpt2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);

@@ -1,4 +1,4 @@
-// What the config.json of a mixture of experts says beyond sizes, and how it is written again. Sources: as in families.cpp.
+// Fields of an MoE model's config.json beyond sizes: reading and writing. Sources: as in families.cpp.
 #include <fmt/format.h>
 
 #include "core/config/families/families.hpp"
@@ -20,7 +20,7 @@ void read_experts(const JsonKeys& keys, const char* names, ModelConfig& config) 
     keys.fail(chosen_key, fmt::format("found {}, expected at most the {} of {}", config.mixture.top_k,
                                       config.mixture.experts, experts_key));
   }
-  // Where it is true the file's own coefficient would count; plumbline's is a key of the run.
+  // If true, the file's own coefficient would count; plumbline's is a key of the run.
   keys.must_be("output_router_logits", false, false);
 }
 
@@ -38,7 +38,7 @@ void write_mixtral(const ModelConfig& config, Json& out) {
   write_windows(config, out);
 }
 
-/// Of both, but for what only one has.
+/// Common part of both Qwen MoE families.
 void read_qwen_moe(const JsonKeys& keys, ModelConfig& config) {
   // transformers writes the second name from version 5 on.
   read_experts(keys, "num_experts|num_local_experts", config);
@@ -135,8 +135,8 @@ void read_groups(const JsonKeys& keys, Mixture& mixture) {
 
 }  // namespace
 
-/// Of both families that have DeepSeek-V3's experts. Modules for multi-token prediction (num_nextn_predict_layers) are left
-/// out, as transformers leaves them out; the key mtp_num_layers says them.
+/// Both families with DeepSeek-V3's experts. Modules for multi-token prediction (num_nextn_predict_layers)
+/// are left out, as in transformers; the key mtp_num_layers sets them.
 void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
   Mixture& mixture = config.mixture;
   read_experts(keys, "n_routed_experts|num_local_experts", config);

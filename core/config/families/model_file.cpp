@@ -34,7 +34,7 @@ void refuse_other_layers(const JsonKeys& keys) {
   }
 }
 
-/// A model_type of files that are what their architectures say.
+/// A model_type whose files follow their architectures.
 constexpr std::string_view kByArchitecture = "kimi_k2";
 
 bool is_family(const std::string& type) {
@@ -71,8 +71,8 @@ const Family& family_of(const JsonKeys& keys) {
             fmt::format("found {}, supported: {}", JsonKeys::shown(*classes), fmt::join(names, ", ")));
 }
 
-// Parameters are counted as integers, and as floating point numbers without the danger of overflow, which are exact only
-// below 2^53.
+// Parameters are counted as integers, and also as floating point numbers, which cannot overflow but are exact
+// only below 2^53.
 
 /// Projections of a layer's attention with the norms inside it.
 template <class Number>
@@ -95,7 +95,7 @@ Number count_attention(const ModelConfig& config) {
   return count;
 }
 
-/// The layers of a mixture that have experts, of which `experts` are counted.
+/// The MoE layers of a model, counting `experts` experts.
 template <class Number>
 Number count_mixture(const ModelConfig& config, std::int64_t experts) {
   const Mixture& mixture = config.mixture;

@@ -1,4 +1,4 @@
-// What the rows of the table of families have in common: sizes, activation, rotary embeddings.
+// Common fields of the table of families: sizes, activation, rotary embeddings.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -95,7 +95,8 @@ double read_rope(const Family& family, const JsonKeys& keys, ModelConfig& config
   };
   config.rope_theta = keys.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
   read_share(keys);
-  // transformers 5 keeps theta and scaling together under rope_parameters, older ones apart; of both it takes the older.
+  // transformers 5 keeps theta and scaling together under rope_parameters, older ones separately; if both are
+  // given it takes the older.
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const Json* given = keys.find(name);
     if (given == nullptr || (given->is_object() && given->empty())) continue;
@@ -134,7 +135,7 @@ void check_heads(const Family& family, const JsonKeys& keys, ModelConfig& config
   }
 }
 
-/// What is rotated, once the size of heads is known.
+/// Sets the rotated elements, once the head size is known.
 void set_rotary_dim(const JsonKeys& keys, double share, ModelConfig& config) {
   if (share == 1) return;
   config.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(config.head_dim));

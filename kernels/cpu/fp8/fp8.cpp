@@ -33,8 +33,8 @@ PLUMBLINE_MULTIVERSION std::int32_t find_amax(Matrix x) {
   return largest;
 }
 
-/// y = what is nearest to x·scale. Returns the largest magnitude of x, whether asked for or not: memory is
-/// what takes the time.
+/// y = the nearest code to x·scale. Returns the largest magnitude of x, requested or not: the time is
+/// memory's.
 template <class T, class F>
 PLUMBLINE_MULTIVERSION std::int32_t quantize(Matrix x, float scale, Matrix y) {
   constexpr auto kLimit = static_cast<float>(largest_finite(F::kType));
@@ -53,7 +53,7 @@ PLUMBLINE_MULTIVERSION std::int32_t quantize(Matrix x, float scale, Matrix y) {
   return largest;
 }
 
-// Bytes are transposed in squares of sixteen: interleaving rows i and i + 8 four times over sends the byte at
+// Bytes are transposed in squares of sixteen. Interleaving rows i and i + 8 four times moves the byte at
 // (row, column) to (column, row).
 constexpr std::int64_t kSquare = 16;
 using ByteRow = std::uint8_t __attribute__((vector_size(kSquare)));

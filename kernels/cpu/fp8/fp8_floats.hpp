@@ -26,10 +26,10 @@ struct E5m2 {
   std::uint8_t bits;
 };
 
-/// What the exponents of fp32 and of F differ by, in its place.
+/// Difference between the exponent biases of fp32 and F, in the exponent's bits.
 template <class F>
 constexpr std::int32_t kRebias = (127 - F::kBias) << 23;
-/// The fp32 number whose last bit is one step between F's smallest numbers, 2^(1 - bias - mantissa): a sum
+/// The fp32 number whose last bit is one step between F's smallest numbers, 2^(1 - bias - mantissa). A sum
 /// with it is rounded to whole steps, and its low bits count them.
 template <class F>
 constexpr std::int32_t kStepCounter = (127 + 1 - F::kBias - F::kMantissa + 23) << 23;

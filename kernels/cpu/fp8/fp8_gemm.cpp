@@ -22,8 +22,8 @@ PLUMBLINE_MULTIVERSION void widen(Matrix x, Matrix wide) {
   }
 }
 
-/// c = product·a_scale·b_scale [+ c] [+ bias]. One scale after the other: their product may be too small for
-/// fp32 where the result is not.
+/// c = product·a_scale·b_scale [+ c] [+ bias]. One scale after the other: their product may be too small
+/// for fp32 where the result is not.
 template <class T, class Bias>
 PLUMBLINE_MULTIVERSION void finish(Matrix product, float a_scale, float b_scale, bool accumulate,
                                    const Bias* bias, Matrix c) {

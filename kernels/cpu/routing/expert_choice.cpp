@@ -12,8 +12,7 @@
 namespace plumbline::cpu {
 namespace {
 
-/// The `count` largest of the scores that `allowed` has a place for. Whatever the scores are, NaN too, they are different
-/// ones.
+/// The `count` largest of the scores that `allowed` admits. They are distinct for any scores, NaN too.
 template <class Allowed>
 void choose_largest(const float* scores, std::int64_t all, std::int32_t* chosen, std::int64_t count,
                     const Allowed& allowed) {
@@ -28,7 +27,7 @@ void choose_largest(const float* scores, std::int64_t all, std::int32_t* chosen,
   }
 }
 
-/// Of one token after the other.
+/// Chooses experts for one token after the other.
 class ExpertChoice {
  public:
   ExpertChoice(const Router& router, std::int64_t experts)
@@ -59,7 +58,7 @@ class ExpertChoice {
   }
 
  private:
-  /// What is compared. A softmax has its logits' order.
+  /// Numbers that are compared. The softmax preserves the order of the logits.
   const float* scores(const float* logits) {
     const bool biased = router_.bias.data != nullptr;
     if (!router_.sigmoid && !biased && router_.groups == 1) return logits;

@@ -1,13 +1,13 @@
-// Which experts the tokens choose, and which of these drop them.
+// Choice of experts by tokens, and tokens that experts drop.
 #pragma once
 
 #include "kernels/operators.hpp"
 
 namespace plumbline::cpu {
 
-/// As of the operator route, all tokens; nobody is dropped.
+/// As of the operator route, all tokens; none is dropped.
 void choose_experts(const Router& router, const Matrix& logits, const Matrix& chosen);
-/// Marks what is over the capacity of each expert.
+/// Marks the choices beyond the capacity of each expert.
 void drop_what_is_over(const Router& router, const Matrix& logits, const Matrix& chosen);
 
 }  // namespace plumbline::cpu

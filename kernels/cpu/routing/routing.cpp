@@ -1,4 +1,4 @@
-// The operators of a mixture of experts.
+// MoE operators.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,7 +12,7 @@
 namespace plumbline::cpu {
 namespace {
 
-/// Of all that chose them, dropped or not.
+/// Tokens that chose each expert, dropped or not.
 std::vector<std::int64_t> tokens_of_experts(const Matrix& chosen, std::int64_t experts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(experts));
   const std::int32_t* first = chosen.as<std::int32_t>();
@@ -20,7 +20,7 @@ std::vector<std::int64_t> tokens_of_experts(const Matrix& chosen, std::int64_t e
   return counts;
 }
 
-/// Of every row, 0 of a choice that has no row.
+/// Gradient of the weight of every row, 0 for a choice without a row.
 class WeightGradients {
  public:
   explicit WeightGradients(const float* of_rows) : of_rows_(of_rows) {}
@@ -30,8 +30,8 @@ class WeightGradients {
   const float* of_rows_;
 };
 
-/// Of one token: its weights' gradient goes back through the softmax, or where they are normalized through that of the
-/// chosen alone; that of the balance loss through the first.
+/// Backward of one token. Its weights' gradient goes back through the softmax over all experts, or over the
+/// chosen ones if weights are normalized. That of the balance loss goes through the softmax over all.
 class TokenBackward {
  public:
   /// `loads`: tokens of every expert that the balance loss has.
@@ -187,7 +187,7 @@ void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, M
   const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
   std::vector<std::int64_t> next(counts.size());  // row of every expert's next token
   for (std::size_t i = 1; i < next.size(); ++i) next[i] = next[i - 1] + router.rows_of(counts[i - 1]);
-  // What no token comes to are rows that fill experts up.
+  // Rows that no token takes are padding of their expert.
   std::fill_n(tokens.as<std::int32_t>(), tokens.cols, 0);
   std::fill_n(weights.as<float>(), weights.cols, 0.0F);
   std::vector<std::int32_t> experts(static_cast<std::size_t>(router.top_k));

@@ -1,4 +1,4 @@
-// What the experts that a token has chosen count.
+// Weights of a token's chosen experts.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@ inline float log_sum_exp(const float* logits, const std::int32_t* chosen, std::i
   return logits[chosen[0]] + std::log(sum);
 }
 
-/// What the experts of one token count. Of equal scores of all its choices it is the same whatever the scores are, so that ties
-/// between tokens do not depend on rounding.
+/// Weights of the experts of one token. If all its choices have equal scores, the weight does not depend on
+/// the scores, so ties between tokens do not depend on rounding.
 class TokenWeights {
  public:
   TokenWeights(const Router& router, const float* logits, std::int64_t experts, const std::int32_t* chosen)
@@ -44,7 +44,7 @@ class TokenWeights {
   float operator()(std::int32_t expert) const { return scale_ * score(expert); }
 
  private:
-  /// Of a softmax a multiple.
+  /// Score up to a common factor (softmax).
   float score(std::int64_t expert) const {
     return sigmoid_ ? logistic(logits_[expert]) : std::exp(logits_[expert] - highest_);
   }
@@ -55,7 +55,7 @@ class TokenWeights {
   float highest_ = 0;
 };
 
-/// A dropped choice of an expert as it stands among the chosen, and which expert either kind is of.
+/// Encoding of a dropped choice of an expert, and the expert of either kind of choice.
 inline std::int32_t dropped(std::int32_t expert) {
   return -1 - expert;
 }

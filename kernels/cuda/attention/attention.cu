@@ -1,5 +1,5 @@
-// Causal grouped-query attention: picks the kernels for a shape, and Σ dout·out of every row, which backward
-// starts from.
+// Causal grouped-query attention: picks the kernels for a shape, and Σ dout·out of every row, which
+// backward starts from.
 #include <cmath>
 
 #include "kernels/cuda/attention/attention.cuh"
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
   if (thread_x() % 32 == 0) dots[index] = sum;
 }
 
-/// How far behind the key that is counted as 0 the first one lies that is given.
+/// Distance from the key counted as 0 to the first given key.
 std::int64_t lead_of(const AttentionShape& s) {
   return s.dropout.probability > 0 ? s.key_start % 4 : 0;
 }

@@ -1,5 +1,5 @@
-// What the attention kernels share: the shape in ints, the arguments, and which rows and columns a block
-// works on.
+// Common parts of the attention kernels: the shape in ints, the arguments, and the rows and columns of a
+// block.
 #pragma once
 
 #include <type_traits>
@@ -10,8 +10,9 @@
 
 namespace plumbline::cuda {
 
-/// Keys are counted as queries are, from the sequence's first; of a part of a sequence's keys (KeyPart) from a position that
-/// is a multiple of four where probabilities drop, since four are drawn together, else from the first that is given.
+/// Keys are counted like queries, from the sequence's first. A part of a sequence's keys (KeyPart) starts at
+/// its first given key, or, if probabilities are dropped, at the multiple of four before it, since four are
+/// drawn together.
 struct HeadShape {
   int batch, seq, heads, kv_heads, group, head_dim;
   int value_dim;           // of a head of values and of the result
@@ -27,7 +28,8 @@ struct HeadShape {
   int past = 0;  // number of the first query's own key; negative where it is before all that are given
 };
 
-/// What a score of a query head loses per key that is further back: alibi_slope() on the device. 0 without ALiBi.
+/// Amount subtracted from a score of a query head per key of distance: alibi_slope() on the device. 0 without
+/// ALiBi.
 __device__ inline float slope_of(const HeadShape& s, int head) {
   if (s.alibi_heads == 0) return 0.0F;
   int power = 1;
@@ -38,7 +40,8 @@ __device__ inline float slope_of(const HeadShape& s, int head) {
   return s.alibi_factor * exp2f(-4.0F * eighths / static_cast<float>(power));
 }
 
-/// Rows [first, first + count) of one sequence, queries or keys, that a block works on, and the columns of its heads.
+/// Rows [first, first + count) of one sequence, queries or keys, that a block works on, and the columns of
+/// its heads.
 struct Place {
   int sequence;
   std::int64_t sequence_row;  // token row of the sequence's first query
@@ -49,9 +52,9 @@ struct Place {
   __device__ std::int64_t token(int position) const { return sequence_row + position; }
 };
 
-/// Attention without a window: kernels become what they would be if there were none.
+/// Attention without a window: kernels compile to the same code as without window support.
 struct WholePast {
-  static constexpr bool kHides = false;  // a row may see nothing of a tile
+  static constexpr bool kHides = false;  // true: a row may see nothing of a tile
   static constexpr bool kBlind = false;  // nor of any
   __device__ static constexpr bool sees(int query, int key) { return key <= query; }
   /// The key at a query's own position.
@@ -60,9 +63,9 @@ struct WholePast {
   __device__ static constexpr int end_query(int /*end_key*/, int seq) { return seq; }
   /// One past the last key that a query before end_query sees.
   __device__ static constexpr int end_key(int end_query) { return end_query; }
-  /// Where the queries begin that see a key from `key` on.
+  /// First query that sees a key from `key` on.
   __device__ static constexpr int first_query(int key) { return key; }
-  /// Which rows of a tile of keys that begins at `first` are given: from there, to there.
+  /// Given rows of a tile of keys that begins at `first`: [from, to).
   __device__ static constexpr int from(int /*first*/) { return 0; }
   __device__ static int to(int first, int tile, int seq) { return min(tile, seq - first); }
   /// The token row of a key.
@@ -75,7 +78,7 @@ struct KeyWindow : WholePast {
   int keys;
   explicit KeyWindow(int window) : keys(window) {}
   __device__ bool sees(int query, int key) const { return key <= query && key > query - keys; }
-  /// Where the tiles of `tile` keys begin that the queries from `query` on see some of.
+  /// First tile of `tile` keys that queries from `query` on see part of.
   __device__ int first_key(int query, int tile) const {
     return query < keys ? 0 : (query - keys + 1) / tile * tile;
   }
@@ -83,7 +86,7 @@ struct KeyWindow : WholePast {
   __device__ int end_query(int end_key, int seq) const { return min(seq - keys, end_key - 1) + keys; }
 };
 
-/// Keys [first, end), of which the query i sees j <= past + i, with a window j > past + i - window.
+/// Keys [first, end); the query i sees j <= past + i, with a window j > past + i - window.
 struct KeyPart {
   static constexpr bool kHides = true;
   static constexpr bool kBlind = true;
@@ -114,7 +117,7 @@ struct AttentionArguments {
   Matrix q, k, v, out, lse;
   Dropout dropout;
   std::int64_t first_head;    // of the model's query heads
-  std::int64_t key_zero = 0;  // position of the key that is counted as 0, a multiple of four where some drop
+  std::int64_t key_zero = 0;  // position of the key that is counted as 0, a multiple of four if some drop
 };
 struct AttentionGradients {
   Matrix dout, dq, dk, dv;
@@ -127,7 +130,7 @@ struct Inputs {
   explicit Inputs(const AttentionArguments& a) : q(a.q), k(a.k), v(a.v) {}
 };
 
-/// Block y is a query head of a sequence; block x counts query tiles from the last, which has the most keys,
+/// Block y is a query head of a sequence. Block x counts query tiles from the last, which has the most keys,
 /// so that the longest blocks start first.
 __device__ inline Place place_of_queries(const HeadShape& s, int tile) {
   const int sequence = static_cast<int>(block_y()) / s.heads;
@@ -174,7 +177,8 @@ void simple_attention_forward(const Queue& queue, const HeadShape& shape,
 void simple_attention_backward(const Queue& queue, const HeadShape& shape,
                                const AttentionArguments& arguments, const AttentionGradients& gradients);
 
-// attention_tensor.cu: bf16 and fp16 whose rows and heads start at 16-byte boundaries, head sizes up to 128, values as wide.
+// attention_tensor.cu: bf16 and fp16 whose rows and heads start at 16-byte boundaries, head sizes up to 128,
+// values as wide.
 bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments);
 bool tensor_attention_takes(const HeadShape& shape, const AttentionArguments& arguments,
                             const AttentionGradients& gradients);

@@ -1,9 +1,10 @@
-// Which probabilities of attention are dropped: drawn in the forward and again in the backward, never kept in
-// memory. One Philox call decides about four neighbouring keys of a query (kernels/dropout.hpp), but in no
-// arrangement of scores over lanes does a lane have four neighbours. So the lanes that share a row, or in the
-// kernels with keys as rows four neighbouring rows, draw for each other and exchange bits: a call for every
-// four scores, as few as there can be, and two or three shuffles for every eight (of 32 bits). Scores above
-// the diagonal in a block that crosses it are drawn for nothing.
+// Dropped probabilities of attention: drawn in the forward and again in the backward, never kept in memory.
+//
+// One Philox call decides about four neighbouring keys of a query (kernels/dropout.hpp). But no layout of
+// scores over lanes gives a lane four neighbours. So the lanes that share a row draw for each other and
+// exchange bits; in the kernels with keys as rows four neighbouring rows do. That takes a call for every four
+// scores, the minimum, and two or three shuffles for every eight (of 32 bits). Scores above the diagonal in a
+// block that crosses it are drawn for nothing.
 #pragma once
 
 #include "kernels/cuda/attention/attention.cuh"
@@ -11,7 +12,7 @@
 
 namespace plumbline::cuda {
 
-/// Attention without dropout: kernels become what they would be if there were none.
+/// Attention without dropout: kernels compile to the same code as without dropout support.
 struct Undropped {
   static constexpr bool kDrops = false;
   __device__ static constexpr float scale() { return 1.0F; }
@@ -30,7 +31,7 @@ struct Dropped {
         first_four(static_cast<std::uint32_t>(a.key_zero / 4)),
         threshold(dropout_threshold(a.dropout.probability)),
         factor(dropout_scale(a.dropout.probability)) {}
-  /// What stays is multiplied with it.
+  /// Factor of the kept probabilities.
   __device__ float scale() const { return factor; }
 };
 
@@ -48,13 +49,13 @@ struct Kept {
     if constexpr (Drop::kDrops) return (bits >> bit & 1U) != 0;
     return true;
   }
-  /// Bit i is what bit i + count was.
+  /// Shifted: bit i is bit i + count of this.
   __device__ Kept from(int count) const { return {bits >> count}; }
 };
 
-/// Bits [4·group, 4·group + 4) of the result are the scores where(group), for groups up to kGroups, eight at
-/// most. kLanes lanes, kApart from each other, call it for the same groups and draw for each other; head is
-/// the query head of this rank.
+/// Bits [4·group, 4·group + 4) of the result are the scores where(group), for groups up to kGroups, eight
+/// at most. kLanes lanes, kApart from each other, call it for the same groups and draw for each other.
+/// `head`: the query head of this rank.
 template <int kLanes, int kApart, int kGroups, class Drop, class Where>
 __device__ Kept<Drop> draw_together(const Drop& drop, int head, Where where) {
   Kept<Drop> kept;

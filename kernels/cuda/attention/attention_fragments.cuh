@@ -1,5 +1,5 @@
 // Tiles in shared memory and operands in registers of the tensor core attention kernels. A warp has 16 rows
-// of scores; what one product leaves in its result registers is what the next takes as its left operand.
+// of scores; the result registers of one product are the left operand of the next.
 #pragma once
 
 #include "kernels/cuda/attention/attention_dropout.cuh"
@@ -39,8 +39,8 @@ __device__ inline int lane_pair() {
   return static_cast<int>(thread_x() % 4 * 2);
 }
 
-/// Rows [0, kCount) of a tile: rows first_row… of `x` from column `col`, zero before row `from`, from row `limit` and from
-/// column head_dim on.
+/// Rows [0, kCount) of a tile: rows first_row… of `x` from column `col`, zero before row `from`, from row
+/// `limit` and from column head_dim on.
 template <class T, int kHead, int kCount>
 __device__ void fill_tile(T* tile, View<const T> x, std::int64_t first_row, std::int64_t col, int from,
                           int limit, int head_dim) {
@@ -109,8 +109,8 @@ __device__ void add_product(float (&totals)[kHead / 8][4], const float (&weights
   }
 }
 
-/// Writes rows `group` and `group + 8` of totals, times their factors, to `to`, whose row first_row is the tile's row 0; but
-/// rows [from, count) of the tile only.
+/// Writes rows `group` and `group + 8` of totals, times their factors, to `to`, whose row first_row is the
+/// tile's row 0; but rows [from, count) of the tile only.
 template <class T, int kHead>
 __device__ void write_rows(View<T> to, std::int64_t first_row, int from, int count, int warp_row,
                            std::int64_t col, const float (&totals)[kHead / 8][4], float upper, float lower,
@@ -138,8 +138,8 @@ __device__ Kept<Drop> kept_keys(const Drop& drop, const Place& at, int position,
   return draw_together<4, 1, 8>(drop, at.head, where).from(lane_pair());
 }
 
-/// Bit 8·j + 4·i: query first_query + 8·j + lane_pair() + i and the key at `position`, for 32 queries. Lanes
-/// whose groups are four neighbours draw together.
+/// Bit 8·j + 4·i: query first_query + 8·j + lane_pair() + i and the key at `position`, for 32 queries.
+/// Lanes whose groups are four neighbours draw together.
 template <class Drop>
 __device__ Kept<Drop> kept_queries(const Drop& drop, const Place& at, int head, int position,
                                    int first_query) {
@@ -151,8 +151,8 @@ __device__ Kept<Drop> kept_queries(const Drop& drop, const Place& at, int head, 
   return draw_together<4, 4, 8>(drop, at.head + head, where).from(neighbour);
 }
 
-/// Zero in place of what is dropped in 32 columns of a warp's scores, from block first_block of eight on.
-/// `kept` is of the rows lane_group() and lane_group() + 8; bits of neighbouring columns lie kApart apart.
+/// Zeroes dropped probabilities in 32 columns of a warp's scores, from block first_block of eight on. `kept`
+/// belongs to the rows lane_group() and lane_group() + 8; bits of neighbouring columns lie kApart apart.
 template <int kApart, int kBlocks, class Drop>
 __device__ void zero_dropped(float (&scores)[kBlocks][4], int first_block, const Kept<Drop> (&kept)[2]) {
   if constexpr (Drop::kDrops) {  // a loop around nothing would change the code without dropout
@@ -166,8 +166,8 @@ __device__ void zero_dropped(float (&scores)[kBlocks][4], int first_block, const
   }
 }
 
-/// Zero in place of what is dropped where rows are queries, the upper one of this thread at position `row`,
-/// and columns keys.
+/// Zeroes dropped probabilities where rows are queries, the upper one of this thread at position `row`, and
+/// columns keys.
 template <int kCols, class Drop>
 __device__ void zero_dropped_keys(float (&scores)[kCols / 8][4], const Drop& drop, const Place& at, int row,
                                   int first_key) {

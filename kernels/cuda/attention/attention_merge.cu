@@ -1,5 +1,5 @@
-// Puts results of attention over different keys together (Dao et al. 2022, arXiv:2205.14135 §3.1, between calls). Floor: three
-// elements of the result per element.
+// Merges results of attention over different keys (Dao et al. 2022, arXiv:2205.14135 §3.1, between calls).
+// Floor: three elements of the result per element.
 #include "kernels/cuda/device/elements.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 

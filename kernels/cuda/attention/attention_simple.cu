@@ -1,10 +1,10 @@
-// Causal grouped-query attention without tensor cores: every storage type, head sizes up to 256, values of another one too. For
-// fp32, and for shapes the tensor core kernels do not take.
+// Causal grouped-query attention without tensor cores: every storage type, head sizes up to 256, including
+// values of another head size. For fp32, and for shapes the tensor core kernels do not take.
 //
 // Blocks of 32 query rows by 32 keys in shared memory (Dao et al. 2022, arXiv:2205.14135). Forward keeps a
-// running maximum and sum per row. Backward is two kernels so that nothing is added up between blocks: one
-// block per 32 query rows for dq, one per 32 keys and key/value head for dk and dv, which goes over the query
-// heads of the group in order.
+// running maximum and sum per row. Backward is two kernels, so that nothing is summed across blocks. For dq,
+// one block per 32 query rows. For dk and dv, one per 32 keys and key/value head, which goes over the group's
+// query heads in order.
 #include <type_traits>
 
 #include "kernels/cuda/attention/attention_tiles.cuh"
@@ -12,13 +12,13 @@
 namespace plumbline::cuda {
 namespace {
 
-/// Blocks of a multiprocessor, as many as shared memory has room for and registers do not spill with.
+/// Blocks per multiprocessor: as many as fit into shared memory without spilling registers.
 constexpr int fewest_blocks(int head) {
   return head <= 64 ? 4 : head <= 128 ? 2 : 1;
 }
 
-/// Every window and prefix at run time: what scores cost hides the comparisons, and a kernel for each of them took this file
-/// four times as long to compile.
+/// Every window and prefix at run time. The comparisons are hidden behind the cost of scores, and a kernel
+/// for each took four times as long to compile.
 struct SeenKeys : KeyPart {
   int prefix;
   explicit SeenKeys(const HeadShape& s) : KeyPart(s), prefix(s.prefix) {}
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kTileThreads, fewest_blocks(kHead))
   write_row(dv, key_row + row, at.v_col, value_total, drop.scale(), sharer, s.value_dim);
 }
 
-/// Of tiles of queries and keys, of values and gradients of the result, and of scores.
+/// Bytes of tiles of queries and keys, of values and gradients of the result, and of scores.
 std::size_t shared_bytes(int head_tiles, int value_tiles, int score_tiles, const HeadShape& s) {
   return static_cast<std::size_t>(kTile * (head_tiles * (s.head_dim + 1) + value_tiles * (s.value_dim + 1) +
                                            score_tiles * (kTile + 1))) *

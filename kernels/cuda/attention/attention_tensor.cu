@@ -1,11 +1,10 @@
 // Causal grouped-query attention on tensor cores (mma.m16n8k16, fp32 sums) for bf16 and fp16 (Dao 2023,
 // arXiv:2307.08691).
 //
-// Four warps, each with 16 of a block's 64 rows; scores never leave registers: what one product leaves in its
-// result registers is what the next takes as its left operand. Backward is two kernels, so that nothing is
-// added up between blocks: one over query rows for dq, one over keys, which works on transposed scores, for
-// dk and dv. Floors, in products of the lower triangle: forward two; backward five, of which the two kernels
-// do seven.
+// Four warps, each with 16 of a block's 64 rows. Scores never leave registers: the result registers of one
+// product are the left operand of the next. Backward is two kernels, so that nothing is summed across blocks.
+// One goes over query rows for dq; one over keys, on transposed scores, for dk and dv. Floors, in products of
+// the lower triangle: forward two; backward five, of which the two kernels do seven.
 #include "kernels/cuda/attention/attention_fragments.cuh"
 
 namespace plumbline::cuda {
@@ -55,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
         }
       }
       best = row_reduce(best, Maximum());
-      // A number: the first block of keys has key 0, which every row sees. Of the first blocks of a window, or
+      // Finite: the first block of keys has key 0, which every row sees. In the first blocks of a window, or
       // of a part of the keys, a row may see nothing: its scores are -inf, and so is the largest.
       const float base = Window::kHides && best == -INFINITY ? 0.0F : best;
       const float shrink = exp2f((top[half] - base) * scale);
@@ -149,7 +148,8 @@ __global__ void __launch_bounds__(kThreads)
                        s.head_dim);
 }
 
-/// Rows are keys here, columns queries. At least two blocks of a multiprocessor where the compiler would have three and spill.
+/// Rows are keys here, columns queries. At least two blocks per multiprocessor: the compiler would choose
+/// three and spill.
 template <class T, int kHead, class Drop, class Window>
 __global__ void __launch_bounds__(kThreads, Window::kBlind && !Drop::kDrops && kHead <= 64 ? 2 : 0)
     key_gradient_kernel(HeadShape s, Inputs<T> in, View<const T> dout, View<const float> lse,

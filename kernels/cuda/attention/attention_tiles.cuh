@@ -1,5 +1,5 @@
-// Tiles in shared memory of the attention kernels without tensor cores: fp32, whatever the storage type.
-// Eight threads share a row.
+// Tiles in shared memory of the attention kernels without tensor cores: fp32 for every storage type. Eight
+// threads share a row.
 #pragma once
 
 #include "kernels/cuda/attention/attention_dropout.cuh"
@@ -18,8 +18,8 @@ struct Tile {
   __device__ float& at(int row, int col) const { return data[row * stride + col]; }
 };
 
-/// Row i of the tile is row first + i of `x` at column `col`, zero before row `from` and from row `limit` on. All threads
-/// call it.
+/// Row i of the tile is row first + i of `x` at column `col`, zero before row `from` and from row `limit` on.
+/// All threads call it.
 template <class T>
 __device__ void fill_tile(const Tile& tile, View<const T> x, std::int64_t first_row, std::int64_t col,
                           int from, int limit, int head_dim) {

@@ -25,7 +25,8 @@ bool are_aligned(std::span<const Matrix> operands) {
   return std::all_of(operands.begin(), operands.end(), is_aligned);
 }
 
-/// The first byte behind the first `before` of `scratch` that something of `bytes` may start at; nullptr when less follow.
+/// The first byte after the first `before` of `scratch` where a buffer of `bytes` may start; nullptr when
+/// less follow.
 void* place_in(const Matrix& scratch, std::int64_t before, std::int64_t bytes) {
   const std::int64_t left = scratch.bytes().value - before;
   if (left < 0) return nullptr;
@@ -54,7 +55,7 @@ CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, const 
   return graph;
 }
 
-/// Where the operands of the slice from sequence `sequence` and query head `head` on begin.
+/// Addresses of the operands of the slice that begins at sequence `sequence` and query head `head`.
 std::array<void*, kOperands> places_of(const AttentionShape& s, const Operands& operands,
                                        std::int64_t sequence, std::int64_t head) {
   const std::int64_t kv_head = head / (s.heads / s.kv_heads);
@@ -143,7 +144,7 @@ std::vector<KernelChoice> CudnnAttention::choices() const {
 
 namespace {
 
-/// What about the operands' memory cuDNN cannot use.
+/// Property of the operands' memory that cuDNN cannot use.
 std::string why_not_as_it_lies(const Matrix& lse, std::span<const Matrix> operands) {
   if (!lse.contiguous()) return "log-sum-exps have gaps";
   return are_aligned(operands) ? "" : "rows or heads are off 16-byte boundaries";

@@ -1,4 +1,4 @@
-// Attention by cuDNN where it takes a shape (cudnn_slices.hpp) and the memory lies as it wants it.
+// Attention by cuDNN where it takes a shape (cudnn_slices.hpp) and the memory has the layout it needs.
 #pragma once
 
 #include <array>
@@ -16,16 +16,17 @@ namespace plumbline::cuda {
 
 class CudnnAttention {
  public:
-  /// `wanted` false: takes nothing, and no library is loaded. `deterministic`: backwards give the same bits every time.
+  /// `wanted` false: takes nothing, and loads no library. `deterministic`: backwards give the same bits every
+  /// time.
   CudnnAttention(int device, const Queue& queue, bool wanted, bool deterministic)
       : device_(device), queue_(queue), deterministic_(deterministic), tried_(!wanted) {
     if (!wanted) why_no_library_ = "not asked for";
   }
 
-  /// As Operators::attention_forward. False, and nothing is done, when the own kernels have to: another shape
-  /// than cudnn_takes(), rows or heads off 16-byte boundaries, gaps in lse, a scratch that is too small, no
-  /// cuDNN, or none of its kernels for this device. Which of them compute a call depends on shape, layout and
-  /// device only. The first call of a shape takes seconds. Throws Error when a submission fails.
+  /// As Operators::attention_forward. Returns false, and does nothing, when the own kernels must run.
+  /// Reasons: a shape outside cudnn_takes(), rows or heads off 16-byte boundaries, gaps in lse, a scratch
+  /// that is too small, no cuDNN, no kernel for this device. The choice depends on shape, layout and device
+  /// only. The first call of a shape takes seconds. Throws Error when a submission fails.
   bool forward(const AttentionShape& shape, const Matrix& q, const Matrix& k, const Matrix& v,
                const Matrix& out, const Matrix& lse, const Matrix& scratch);
   /// As Operators::attention_backward, slice after slice of backward_slice(); else as forward().
@@ -50,17 +51,18 @@ class CudnnAttention {
     std::string why;
   };
 
-  /// Of a slice, its first sequence and key/value head.
+  /// First sequence and key/value head of a slice.
   struct HeadPlace {
     std::int64_t sequence = 0;
     std::int64_t kv_head = 0;
   };
 
-  /// Some of a key/value head's query heads after the others, then the sum of what each leaves in `parts`, keys' then values'.
+  /// Some of a key/value head's query heads after the others, then the sum of their results in `parts`, keys'
+  /// then values'.
   void run_in_parts(const AttentionShape& shape, const AttentionSlice& slice,
                     const std::array<Matrix, kOperands>& operands, const HeadPlace& at, const Matrix& parts,
                     CudnnPlan& plan, void* workspace) const;
-  /// nullptr when cuDNN does not do it, and then `why` says so.
+  /// nullptr when cuDNN does not do it, with the reason in `why`.
   CudnnPlan* plan(const CudnnGraph& graph, std::string& why);
   /// The plan and a place in `scratch` for its workspace, behind its first `before` bytes.
   CudnnPlan* plan_in(const CudnnGraph& graph, const Matrix& scratch, std::int64_t before, void*& workspace,

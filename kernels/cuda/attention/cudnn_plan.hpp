@@ -1,9 +1,9 @@
-// cuDNN's fused attention: a graph in words of ours, and the plan that cuDNN makes of it. cudnn_plan.cpp
-// builds the graphs with NVIDIA's cudnn-frontend, a library of headers, since a backward is some thirty
-// operations of the C interface in the one pattern that cuDNN recognises, patterns change between versions,
-// and the one-node operations of cuDNN 9.19 (CUDNN_BACKEND_OPERATION_SDPA_*) know no causal mask.
-// toolkit.cmake looks for it; cudnn_absent.cpp stands in where it is not. libcudnn.so.9 itself is loaded
-// when the first plan is wanted, so that programs start without it.
+// cuDNN's fused attention: a graph in our terms, and the plan that cuDNN makes of it. cudnn_plan.cpp builds
+// the graphs with NVIDIA's cudnn-frontend, a header library. Without it a backward is some thirty operations
+// of the C interface, in the one pattern that this version of cuDNN recognises. The one-node operations of
+// cuDNN 9.19 (CUDNN_BACKEND_OPERATION_SDPA_*) know no causal mask. toolkit.cmake looks for it;
+// cudnn_absent.cpp replaces it if it is missing. libcudnn.so.9 itself is loaded when the first plan is
+// wanted, so that programs start without it.
 #pragma once
 
 #include <array>
@@ -43,19 +43,19 @@ class CudnnPlan {
 class Cudnn {
  public:
   virtual ~Cudnn() = default;
-  /// nullptr where cuDNN has no kernels for the graph on this device; `why`, if any, says what it said.
-  /// Takes seconds: cuDNN compiles.
+  /// nullptr if cuDNN has no kernels for the graph on this device; `why`, if any, gets its message. Takes
+  /// seconds: cuDNN compiles.
   virtual std::unique_ptr<CudnnPlan> plan(const CudnnGraph& graph, std::string* why = nullptr) = 0;
   /// "cuDNN 9.19.0".
   virtual std::string version() const = 0;
 };
 
-/// cuDNN on a device whose work goes to `stream` (a cudaStream_t); nullptr when this build has none or the
-/// library cannot be loaded, and then `why` says so.
+/// cuDNN on a device whose work goes to `stream` (a cudaStream_t); nullptr, with the reason in `why`, when
+/// this build has none or the library cannot be loaded.
 std::unique_ptr<Cudnn> open_cudnn(int device, void* stream, std::string* why = nullptr);
 
-/// cuDNN for a device that is only described, in the JSON of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION:
-/// plans tell their workspace and cannot run. A driver library must be there all the same.
+/// cuDNN for a device that is only described, in the JSON of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION: plans
+/// tell their workspace and cannot run. A driver library is needed nevertheless.
 std::unique_ptr<Cudnn> describe_cudnn(std::string_view device, int compute_capability,
                                       std::string* why = nullptr);
 

@@ -29,13 +29,13 @@ std::int64_t group_of(const AttentionShape& s) {
   return s.heads / s.kv_heads;
 }
 
-/// Bytes that a slice of the backward that is not deterministic takes for so many query heads.
+/// Bytes of a slice of the non-deterministic backward for `heads` query heads.
 std::int64_t linear_bytes(const AttentionShape& s, std::int64_t heads) {
   const std::int64_t of_keys = group_of(s) > 1 ? s.seq * s.head_dim : 0;
   return 4 * heads * ((s.seq + round_up(s.seq, 8)) * s.head_dim + s.seq + of_keys);
 }
 
-/// Key/value heads of whole groups, each of which takes so many bytes.
+/// Key/value heads of whole groups, each of which takes `bytes` bytes.
 AttentionSlice of_whole_groups(const AttentionShape& s, std::int64_t bytes) {
   const std::int64_t kv_heads = largest_divisor(s.kv_heads, kComfortable.value / bytes);
   if (kv_heads < s.kv_heads) return {1, kv_heads, group_of(s)};

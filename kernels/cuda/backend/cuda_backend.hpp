@@ -36,18 +36,19 @@ class CudaOperators final : public Operators {
   int device() const { return device_; }
   int multiprocessors() const { return queue_.multiprocessors; }
   void count_on(int multiprocessors) { matmul_.count_on(multiprocessors); }
-  /// As cuda_choices() says.
+  /// As cuda_choices().
   std::vector<KernelChoice> choices() const;
 
 #define PLUMBLINE_OPERATOR(type, name, parameters, arguments) type name parameters override;
 #include "kernels/operator_list.inc"
-  /// The formula of cudnn_slices.hpp, whether cuDNN is there or not.
+  /// The formula of cudnn_slices.hpp, with or without cuDNN.
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
-  /// gemm but for the bias gradient, arguments checked.
+  /// gemm without the bias gradient, arguments checked.
   void product(const Gemm& gemm);
-  /// Both; the bias gradient in cuBLASLt's epilogue where MatmulCache::run_with_column_sums() does it, else in a kernel.
+  /// Both; the bias gradient in cuBLASLt's epilogue if MatmulCache::run_with_column_sums() does it, else in a
+  /// kernel.
   void weight_and_bias_gradient(const Gemm& gemm);
   void norm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd, Matrix residual, Matrix dx,
                      Matrix dw, Matrix db);

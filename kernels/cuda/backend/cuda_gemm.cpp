@@ -1,5 +1,5 @@
-// Operators::gemm on CUDA: checks, the cases without a product, and a bias, or its gradient, that cuBLASLt's epilogue
-// cannot add, or sum.
+// Operators::gemm on CUDA: checks, the cases without a product, and biases and bias gradients that cuBLASLt's
+// epilogue does not support.
 #include "core/base/error.hpp"
 #include "kernels/checks.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
@@ -31,7 +31,7 @@ void require_fp8_units(int device) {
               std::to_string(found % 10) + "; set fp8_format to none");
 }
 
-/// What cuBLASLt requires of FP8 products beyond their form (its documentation, "cublasLtMatmul()" and
+/// Requirements of cuBLASLt on FP8 products beyond their form (its documentation, "cublasLtMatmul()" and
 /// "Tensor Core Usage").
 void require_fp8_alignment(const Gemm& gemm) {
   const bool agrees = gemm.a.rows % 16 == 0 && gemm.a.cols % 16 == 0 && gemm.b.rows % 16 == 0 &&
@@ -46,8 +46,9 @@ bool bias_in_epilogue(const Gemm& gemm) {
   return gemm.bias.dtype == gemm.c.dtype && !(is_fp8(gemm.a.dtype) && gemm.c.dtype == DType::fp32);
 }
 
-/// The epilogue writes sums of C's type (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER): of 16 bits they would be rounded once
-/// more than the column sums that are added to a gradient. Of rows that vary nothing is timed, and whether it gains is unknown.
+/// The epilogue writes sums of C's type (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). 16-bit sums would be
+/// rounded once more than the column sums that are added to a gradient. Products with varying rows are not
+/// timed, so a gain is unknown.
 bool bias_gradient_in_epilogue(const Gemm& gemm) {
   return gemm.c.dtype == DType::fp32 && !gemm.c.empty() && !gemm.a.empty() && !gemm.rows_vary;
 }

@@ -28,7 +28,7 @@ bool are_eager(const Matrix& a, const Matrix& b, const Matrix& c, std::int64_t v
   return a.dtype == DType::fp32 && is_logits(a, valid) && alike(a, b) && alike(a, c);
 }
 
-/// `x` holds as many elements as the parameter, without gaps.
+/// True if `x` has the parameter's number of elements, without gaps.
 bool matches(const Matrix& x, const Matrix& parameter) {
   return x.elements() == parameter.elements() && x.contiguous();
 }

@@ -1,4 +1,4 @@
-// The members of CudaOperators for mixtures of experts and latent attention.
+// The members of CudaOperators for MoE and latent attention.
 #include <algorithm>
 #include <vector>
 

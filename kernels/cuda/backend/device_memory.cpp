@@ -1,4 +1,4 @@
-// Device memory for an arena, and what there is of it.
+// Device memory for an arena, and its amount.
 #include <new>
 
 #include "core/base/error.hpp"
@@ -41,7 +41,8 @@ class DeviceMemory final : public MemorySource {
       return cudaMallocFromPoolAsync(&data, static_cast<std::size_t>(bytes.value), pool_, stream_);
     };
     cudaError_t status = take();
-    if (status == cudaErrorMemoryAllocation) {  // what was released may lie in pieces: the device mends that
+    if (status == cudaErrorMemoryAllocation) {  // released memory may be fragmented: the device defragments
+                                                // it
       static_cast<void>(cudaStreamSynchronize(stream_));
       static_cast<void>(cudaMemPoolTrimTo(pool_, 0));
       status = take();

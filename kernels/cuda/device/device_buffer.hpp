@@ -19,8 +19,8 @@ class DeviceBuffer {
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
-  /// Room for `count` elements, contents undefined. What an earlier call returned is gone for work submitted
-  /// to the stream from now on.
+  /// Room for `count` elements, contents undefined. Memory returned by an earlier call is gone for work
+  /// submitted to the stream from now on.
   template <class T>
   T* at_least(std::int64_t count) {
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);

@@ -72,7 +72,7 @@ __host__ __device__ inline void store_aligned(T* to, const float (&values)[kChun
   }
 }
 
-/// How many of a chunk's eight elements exist, and whether all rows begin at 16-byte boundaries.
+/// Number of a chunk's eight elements that exist, and whether all rows begin at 16-byte boundaries.
 struct Part {
   int count = kChunk;
   bool aligned = true;
@@ -109,7 +109,7 @@ struct View {
   __host__ __device__ T* row(std::int64_t index) const { return data + index * stride; }
 };
 
-/// Whether every row of `x` begins at a 16-byte boundary; an absent matrix does not matter.
+/// True if every row of `x` begins at a 16-byte boundary; an absent matrix does not matter.
 inline bool rows_aligned(const Matrix& x) {
   return x.data == nullptr || (reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
                                (x.rows == 1 || x.stride * size_of(x.dtype) % 16 == 0));
@@ -119,7 +119,7 @@ bool all_aligned(const Matrices&... matrices) {
   return (rows_aligned(matrices) && ...);
 }
 
-/// Whether rows of `x` stay aligned when split into pieces of `cols` columns.
+/// True if rows of `x` stay aligned when split into pieces of `cols` columns.
 inline bool pieces_aligned(const Matrix& x, std::int64_t cols) {
   return rows_aligned(x) && cols * size_of(x.dtype) % 16 == 0;
 }

@@ -1,4 +1,4 @@
-// Numbers on their way from the device, which nobody waits for before a step needs them.
+// Numbers on their way from the device, not waited for before a step needs them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,7 +11,7 @@
 
 namespace plumbline::cuda {
 
-/// Places in pinned memory of the host, used again when their Number has gone: a copy into any other memory would wait.
+/// Places in pinned host memory, reused when their Number has gone: a copy into any other memory would wait.
 class HostNumbers {
  public:
   explicit HostNumbers(cudaStream_t stream) : stream_(stream) {}
@@ -19,7 +19,7 @@ class HostNumbers {
   HostNumbers(const HostNumbers&) = delete;
   HostNumbers& operator=(const HostNumbers&) = delete;
 
-  /// What `from` holds on the device when the stream has come so far.
+  /// Value of `from` on the device once the stream has reached this point.
   Number fetch(const double* from) {
     double* place = places_->take();
     Number number(std::shared_ptr<const double>(

@@ -1,6 +1,6 @@
-// What a kernel asks of the processor it runs on: its place in the grid, barriers, shuffles, shared memory,
-// and how it is launched. Kernels use nothing else that a host compiler does not have, so that the tests can
-// run them on a CPU by putting another header in the place of this one's second half.
+// Processor features used by kernels: place in the grid, barriers, shuffles, shared memory, and launches.
+// Kernels use nothing else that a host compiler lacks. So the tests can run them on a CPU, with another
+// header in place of this one's second half.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -72,11 +72,11 @@ __device__ __forceinline__ unsigned char* dynamic_shared() {
   return plumbline_dynamic_shared;
 }
 
-/// c (16×8) += a (16×16) · b (16×8) by a warp's tensor core instruction, in the register layout PTX gives it
-/// (mma.m16n8k16): with group = lane / 4 and pair = 2·(lane % 4), a holds the element pairs (group, pair),
-/// (group + 8, pair), (group, pair + 8), (group + 8, pair + 8), b the pairs down a column (pair, group),
-/// (pair + 8, group), c the elements (group, pair), (group, pair + 1), (group + 8, pair), (group + 8, pair +
-/// 1).
+/// c (16×8) += a (16×16) · b (16×8) by a warp's tensor core instruction, in the register layout of PTX
+/// (mma.m16n8k16). With group = lane / 4 and pair = 2·(lane % 4), the elements are:
+///   a  the pairs (group, pair), (group + 8, pair), (group, pair + 8), (group + 8, pair + 8)
+///   b  the pairs down a column (pair, group), (pair + 8, group)
+///   c  (group, pair), (group, pair + 1), (group + 8, pair), (group + 8, pair + 1)
 template <class T>
 __device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 template <>

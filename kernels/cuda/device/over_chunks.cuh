@@ -33,7 +33,7 @@ inline Matrix flattened(const Matrix& x) {
   return x.contiguous() ? x.reshaped(1, x.elements()) : x;
 }
 
-/// f(first, count): pieces that one launch can count, from multiples of 2^30 on.
+/// Calls f(first, count) for pieces that one launch can count, from multiples of 2^30 on.
 template <class F>
 void in_pieces(std::int64_t elements, F&& f) {
   constexpr std::int64_t kPiece = std::int64_t{1} << 30;
@@ -41,14 +41,14 @@ void in_pieces(std::int64_t elements, F&& f) {
     f(first, std::min(kPiece, elements - first));
 }
 
-/// f(matrix): a matrix of one row in such pieces, any other whole.
+/// Calls f(matrix) for a matrix of one row in such pieces, for any other whole.
 template <class F>
 void in_row_pieces(const Matrix& x, F&& f) {
   if (x.rows != 1) return f(x);
   in_pieces(x.cols, [&](std::int64_t first, std::int64_t count) { f(x.columns(first, count)); });
 }
 
-/// The chunks of all rows, as many in each. Throws Error where a kernel could not count them.
+/// The chunks of all rows, equally many in each. Throws Error if a kernel could not count them.
 inline unsigned chunks_of(std::int64_t rows, std::int64_t cols) {
   const std::int64_t per_row = (cols + kChunk - 1) / kChunk;
   if (rows * per_row >= std::int64_t{1} << 30) {

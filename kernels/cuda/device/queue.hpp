@@ -1,4 +1,4 @@
-// Where kernels go: a stream of one device.
+// Queue of kernels: a stream of one device.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -23,7 +23,7 @@ constexpr int kRounds = 4;
 constexpr int kProgressEvery = 100;
 constexpr std::array<std::uint32_t, 9> kSplits = {2, 3, 4, 5, 6, 8, 12, 16, 32};
 
-/// One way to run an algorithm; what cublasLtMatmulAlgoConfigSetAttribute takes.
+/// One way to run an algorithm, with the attributes of cublasLtMatmulAlgoConfigSetAttribute.
 struct Configuration {
   int id = 0;
   std::uint32_t tile = 0;

@@ -1,4 +1,4 @@
-// How far a search of a product's configurations goes, and what it finds.
+// Limits and result of a search of a product's configurations.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ std::string describe(const ProductKey& key) {
          (key.rows_vary ? " for fewer rows, too" : "") + (key.bias_gradient ? " with column sums of A" : "");
 }
 
-/// At most a quarter more: few numbers stand for all, and what is fastest is seldom another.
+/// At most a quarter more: few numbers stand for all, and the fastest algorithm rarely differs.
 std::int64_t rounded_rows(std::int64_t rows) {
   const auto step = static_cast<std::int64_t>(
       std::max(std::bit_floor(static_cast<std::uint64_t>(rows)) / 4, std::uint64_t{1}));
@@ -60,8 +60,8 @@ Gemm with_rounded_rows(const Gemm& gemm) {
   return rounded;
 }
 
-/// Addresses of bias and scales in this call. cuBLASLt's first operand is our B. A scale, one for the whole
-/// tensor by default, is a device address of what the operand is multiplied with: 1/s of quantizing.
+/// Addresses of bias and scales in this call. cuBLASLt's first operand is our B. A scale, by default one for
+/// the whole tensor, is the device address of the operand's factor: 1/s of quantizing.
 void point_at(const Operation& operation, const Gemm& gemm) {
   const auto at = [](const Matrix& x) { return static_cast<const void*>(x.data); };
   if (gemm.bias.data != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, at(gemm.bias));
@@ -72,7 +72,7 @@ void point_at(const Operation& operation, const Gemm& gemm) {
   set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, at(gemm.a_inverse_scale));
 }
 
-/// Whether Hopper's matrix units may keep the sums of FP8 products to themselves, with about 14 bits
+/// True if Hopper's matrix units may keep the sums of FP8 products to themselves, with about 14 bits
 /// (DeepSeek-AI 2024, arXiv:2412.19437 §3.3.2), instead of adding them to fp32 every few steps. As in
 /// Transformer Engine: in the forward, not for gradients, which are E5M2 or accumulated. An input gradient
 /// all in E4M3 looks like a forward and is done like one.
@@ -105,7 +105,7 @@ MatmulCache::~MatmulCache() {
 std::unique_ptr<MatmulPlan> MatmulCache::make(const ProductKey& key, const Gemm& gemm) {
   auto plan = std::make_unique<MatmulPlan>();
   PLUMBLINE_CUBLAS(cublasLtMatmulDescCreate(plan->operation.address(), CUBLAS_COMPUTE_32F, CUDA_R_32F));
-  // cuBLASLt's first operand is our B. Both lie transposed in its column-major eyes, so what is not
+  // cuBLASLt's first operand is our B. Both appear transposed in its column-major layout, so an operand not
   // transposed here is not transposed there either.
   set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, key.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, key.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -238,7 +238,7 @@ void MatmulCache::run_rows(const MatmulPlan& plan, const ProductKey& key, const 
   set_rows(plan.a, gemm.a.rows);
   set_rows(gemm.a_transposed ? plan.b : plan.c, gemm.a.rows);
   if (submit(plan, plan.algorithm, gemm, gemm.c.data) == CUBLAS_STATUS_SUCCESS) return;
-  // What takes more rows may not take these: the heuristic is asked for exactly them.
+  // An algorithm for more rows may not support these: the heuristic is asked for exactly them.
   PLUMBLINE_CUBLAS(submit(plan, choose(plan, key, gemm), gemm, gemm.c.data));
 }
 

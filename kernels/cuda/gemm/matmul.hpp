@@ -16,8 +16,9 @@
 
 namespace plumbline::cuda {
 
-/// Everything cuBLASLt chooses an algorithm by. Its matrices are column-major, so a row-major C = op(A)·op(B)
-/// is asked for as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Bias and scale addresses are not part of it.
+/// All inputs of cuBLASLt's choice of an algorithm. Its matrices are column-major, so a row-major C =
+/// op(A)·op(B) is requested as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Bias and scale addresses
+/// are not part of it.
 struct ProductKey {
   std::int64_t m, n, k, a_stride, b_stride, c_stride;
   DType a_type, b_type, c_type;
@@ -41,23 +42,25 @@ class MatmulCache {
   MatmulCache(const MatmulCache&) = delete;
   MatmulCache& operator=(const MatmulCache&) = delete;
 
-  /// As Operators::gemm says; no side is empty, and a bias has C's type.
+  /// As Operators::gemm; no side is empty, and a bias has C's type.
   void run(const Gemm& gemm);
-  /// The same with a bias gradient, of C's type, which is overwritten: CUBLASLT_EPILOGUE_BGRADB. False, and nothing is computed,
-  /// where cuBLASLt has no such product, or where it takes longer than a plain one and `apart`, which sums the columns of A into
-  /// memory that does not matter: both are timed at the first call, unless nothing is (GemmChoice::first).
+  /// The same with a bias gradient, of C's type, which is overwritten: CUBLASLT_EPILOGUE_BGRADB. Returns
+  /// false, and computes nothing, if cuBLASLt has no such product. Also if it is slower than a plain one plus
+  /// `apart`, which sums the columns of A into scratch memory. Both are timed at the first call, unless
+  /// nothing is timed (GemmChoice::first).
   bool run_with_column_sums(const Gemm& gemm, const std::function<void()>& apart);
-  /// Products planned from now on count on this many multiprocessors, the rest being held by others; 0: on all.
+  /// Products planned from now on count on this many multiprocessors, the rest being held by others; 0: on
+  /// all.
   void count_on(int multiprocessors) { multiprocessors_ = multiprocessors; }
   /// The algorithm of each product so far, in no order that means anything.
   std::vector<KernelChoice> choices() const;
-  /// As search_gemm() says; in gemm_search.cpp.
+  /// As search_gemm(); in gemm_search.cpp.
   GemmSearchResult search(const Gemm& gemm, const GemmSearchLimits& limits,
                           const GemmSearchProgress& progress);
 
  private:
   ProductKey key_of(const Gemm& gemm) const;
-  /// With a plan for about as many rows.
+  /// With a plan for a similar number of rows.
   void run_rows(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm);
   const MatmulPlan& plan_of(const ProductKey& key, const Gemm& gemm);
   std::unique_ptr<MatmulPlan> make(const ProductKey& key, const Gemm& gemm);

@@ -1,5 +1,5 @@
-// Products that sum the columns of an operand on the way, where cuBLASLt has them and they gain: with them a large model is said
-// to have trained more slowly than without (NVIDIA/CUDALibrarySamples issue 90, 2022).
+// Products that also sum the columns of an operand, where cuBLASLt has them and they gain. A large model is
+// reported to have trained more slowly with them (NVIDIA/CUDALibrarySamples issue 90, 2022).
 #include <mutex>
 
 #include "core/base/error.hpp"
@@ -9,7 +9,7 @@
 namespace plumbline::cuda {
 namespace {
 
-/// What timing has said, shared by all objects of the process so that they compute the same bits.
+/// Results of the timing, shared by all objects of the process so that they compute the same bits.
 struct TimedReasons {
   std::mutex mutex;
   std::unordered_map<ProductKey, std::string, ProductKeyHash> reasons;  // of MatmulCache::why_apart()

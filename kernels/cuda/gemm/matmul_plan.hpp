@@ -1,4 +1,4 @@
-// What a product's plan is made of: cuBLASLt's descriptors, an algorithm, and the clock that compares two.
+// Parts of a product's plan: cuBLASLt's descriptors, an algorithm, and the clock that compares two.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,13 +13,13 @@
 
 namespace plumbline::cuda {
 
-/// What NVIDIA recommends for Hopper; older devices want 4 MiB.
+/// NVIDIA's recommendation for Hopper; older devices want 4 MiB.
 constexpr Bytes kWorkspace = kMiB * 32;
 
 /// Throws Error naming the call and cuBLAS's words unless `status` is success.
 void check(cublasStatus_t status, const char* call);
 
-/// "algorithm 66, tile 20, …": what cuBLASLt tells of an algorithm.
+/// "algorithm 66, tile 20, …": cuBLASLt's description of an algorithm.
 std::string words(const cublasLtMatmulAlgo_t& algorithm);
 
 #define PLUMBLINE_CUBLAS(call) ::plumbline::cuda::check((call), #call)
@@ -112,8 +112,8 @@ class Stopwatch {
   cudaEvent_t end_ = nullptr;
 };
 
-/// Memory for what timed runs write, never C: what is to be accumulated into must not change. As aligned as C, and no
-/// better.
+/// Memory for the results of timed runs, never C, which must not change if it is accumulated into. As aligned
+/// as C, and no better.
 class BesideC {
  public:
   BesideC(const Matrix& c, unsigned alignment, cudaStream_t stream) : stream_(stream) {
@@ -130,7 +130,7 @@ class BesideC {
   }
   BesideC(const BesideC&) = delete;
   BesideC& operator=(const BesideC&) = delete;
-  /// nullptr where there was no room.
+  /// nullptr if there was no room.
   void* data() const { return data_; }
 
  private:

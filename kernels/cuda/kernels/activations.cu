@@ -1,5 +1,5 @@
-// Activations. Floors, in elements per element of y or x: with a gate 3 forward, 5 backward; without 2 forward,
-// 3 backward.
+// Activations. Floors, in elements per element of y or x: with a gate 3 forward, 5 backward; without 2
+// forward, 3 backward.
 #include "kernels/cuda/device/over_chunks.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 

@@ -1,9 +1,9 @@
 // Transposing matrices of bytes, tile by tile.
 //
 // A block takes a tile of 128×128 through shared memory. Both ways a warp moves 128 consecutive bytes of a
-// row, a word of four per lane; in registers every thread turns 4×4 bytes, so that shared memory, too, is
-// read and written by words. The words of a line of the tile are rotated by a quarter of the line's number:
-// then the 32 lanes meet in 32 different banks when they write as well as when they read.
+// row, a word of four per lane. In registers every thread transposes 4×4 bytes, so that shared memory, too,
+// is read and written by words. The words of a line of the tile are rotated by a quarter of the line's
+// number. Then the 32 lanes use 32 different banks in writing and in reading.
 #pragma once
 
 #include "kernels/cuda/device/elements.cuh"
@@ -15,7 +15,7 @@ constexpr unsigned kTileWarps = kTileThreads / 32;
 constexpr unsigned kSide = 128;  // bytes
 constexpr unsigned kWords = kSide / 4;
 
-/// Whether every row of a matrix of bytes begins at a 4-byte boundary.
+/// True if every row of a matrix of bytes begins at a 4-byte boundary.
 inline bool rows_of_words(const Matrix& x) {
   return reinterpret_cast<std::uintptr_t>(x.data) % 4 == 0 && (x.rows == 1 || x.stride % 4 == 0);
 }
@@ -57,14 +57,14 @@ __device__ inline void turn(unsigned (&w)[4]) {
 
 constexpr unsigned kTurns = kWords / kTileWarps;  // of 4×4 bytes per thread
 
-/// Of a side with so many elements.
+/// Tiles along a side of `length` elements.
 inline unsigned tiles(std::int64_t length) {
   return static_cast<unsigned>((length + kSide - 1) / kSide);
 }
 
-/// The second half: word i of words[n] has four bytes of the tile's row 4·(warp + n·kTileWarps) + i, from column 4·lane on.
-/// Turned they go through `tile` to the rows of y (cols, rows) from `first_col` on. kWhole: the tile lies inside the
-/// matrix (rows, cols), and rows of y begin at 4-byte boundaries (y_words).
+/// The second half: word i of words[n] has four bytes of the tile's row 4·(warp + n·kTileWarps) + i, from
+/// column 4·lane on. Transposed they go through `tile` to the rows of y (cols, rows) from `first_col` on.
+/// kWhole: the tile lies inside the matrix (rows, cols), and rows of y begin at 4-byte boundaries (y_words).
 template <bool kWhole>
 __device__ inline void store_turned(unsigned (&words)[kTurns][4], unsigned (&tile)[kSide][kWords],
                                     std::int64_t first_row, std::int64_t first_col, std::int64_t rows,

@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(256)
 template <class G>
 __global__ void __launch_bounds__(256) add_partials_kernel(const float* partials, std::int64_t count,
                                                            std::int64_t stride, std::int64_t cols, G* to) {
-  // 32 threads share a column, each with every 32nd partial sum: a layer's columns alone would fill a third of a card.
+  // 32 threads share a column, each with every 32nd partial sum: a layer's columns alone would fill a third
+  // of a card.
   __shared__ float sums[kLinesOfPartials][kColumnsOfPartials];
   const unsigned lane = thread_x() % kColumnsOfPartials;
   const unsigned line = thread_x() / kColumnsOfPartials;

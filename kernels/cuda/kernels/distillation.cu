@@ -34,7 +34,7 @@ Statistics statistics_of(const Matrix& row_max, const Matrix& sums) {
           totals + 3 * sums.stride};
 }
 
-/// What turns the outputs of one token into logarithms of probabilities.
+/// Constants that turn the outputs of one token into logarithms of probabilities.
 struct Token {
   __device__ Token(const Statistics& of, std::int64_t row, float inverse_)
       : inverse(inverse_),

@@ -1,4 +1,4 @@
-// Dropping elements and what is added to the rest. Floors: the mask writes a byte per element, and computes a
+// Dropout, and addition to the kept elements. Floors: the mask writes a byte per element, and computes a
 // Philox call for every four of them, which takes longer; dropout_add moves three elements and a byte
 // (without a residual two), dropout_backward two and a byte.
 #include "kernels/dropout.hpp"
@@ -14,7 +14,7 @@ struct alignas(kChunk) MaskBytes {
   std::uint8_t byte[kChunk];
 };
 
-/// Whether chunks of every row begin where MaskBytes may lie.
+/// True if chunks of every row begin where MaskBytes may lie.
 bool chunks_aligned(const Matrix& mask) {
   return reinterpret_cast<std::uintptr_t>(mask.data) % alignof(MaskBytes) == 0 &&
          (mask.rows == 1 || mask.stride % kChunk == 0);
@@ -30,7 +30,7 @@ __device__ MaskBytes load_mask(const std::uint8_t* from, Part part) {
   return mask;
 }
 
-/// What is dropped becomes zero, whatever it was.
+/// Dropped elements become zero, whatever they were.
 __device__ void drop(float (&values)[kChunk], const MaskBytes& mask, float scale) {
 #pragma unroll
   for (int i = 0; i < kChunk; ++i) values[i] = mask.byte[i] != 0 ? values[i] * scale : 0.0F;

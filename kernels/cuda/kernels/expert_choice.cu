@@ -1,5 +1,5 @@
-// Which experts tokens choose. Floor: logits once. A warp has a token's scores in shared memory and takes the largest of them, k
-// times over E scores.
+// Choice of experts by tokens. Floor: logits once. A warp has a token's scores in shared memory and takes the
+// largest of them, k times over E scores.
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/router_scores.cuh"
 
@@ -10,7 +10,8 @@ namespace {
 constexpr unsigned char kOpen = 1;
 constexpr unsigned char kTaken = 2;
 
-/// Of the open ones: the largest, of equal ones the lower number. As on the CPU, the first one if it is no number.
+/// The largest of the open ones; of equal ones the lower index. As on the CPU, the first one if none is a
+/// number.
 __device__ int take_largest(const float* values, unsigned char* flags, int count, int lane) {
   int first = count;
   int best = count;
@@ -55,7 +56,7 @@ __device__ float best_two(const float* scores, int size) {
   return sum;
 }
 
-/// What is compared. A softmax has its logits' order. All warps of a block call it.
+/// Numbers that are compared. The softmax preserves the order of the logits. All warps of a block call it.
 __device__ void put_compared(const RouterNumbers& router, const float* logits, int lane, float* scores) {
   const int experts = router.experts;
   const bool plain = !router.sigmoid && router.bias == nullptr && router.groups == 1;

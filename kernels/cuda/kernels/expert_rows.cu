@@ -1,6 +1,7 @@
-// Rows of experts: choices counted, put in the order of experts, weighed, and dropped where there are too many. Floor: the
-// logits and a few numbers per choice; what takes longer are comparisons, 256 + E per choice, and of a capacity by weight one
-// per pair of choices of an expert. No atomics: counts of tiles of 256 choices are added up in order.
+// Expert rows: choices counted, put in the order of experts, weighed, and dropped if there are too many.
+// Floor: the logits and a few numbers per choice. Comparisons take longer: 256 + E per choice, and for a
+// capacity by weight one per pair of choices of an expert. No atomics: counts of tiles of 256 choices are
+// added up in order.
 #include "kernels/cuda/device/fast_divide.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/router_scores.cuh"
@@ -14,7 +15,7 @@ std::int64_t tiles_of(std::int64_t choices) {
   return (choices + kTile - 1) / kTile;
 }
 
-/// Where numbers are in the scratch, int32 but for `weights`.
+/// Layout of the scratch, int32 but for `weights`.
 struct RowScratch {
   std::int32_t *counts, *starts, *before, *places, *order;
   float* weights;
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(32)
   if (lane == 0) counts[block_x()] = sum;
 }
 
-/// The first row of every expert. rows: of each, whatever its count; 0: as many as that, filled up to a multiple.
+/// First row of every expert. rows: of each, whatever its count; 0: its count, padded to a multiple.
 __global__ void __launch_bounds__(32)
     starts_kernel(const std::int32_t* counts, int experts, std::int32_t rows, std::int32_t multiple,
                   std::int32_t* starts) {
@@ -149,8 +150,8 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/// Marks the choices beyond an expert's first `capacity`, in the order of weights, of equal ones of rows; without weights in that
-/// of rows. order: the choice of every row.
+/// Marks the choices beyond an expert's first `capacity`, in the order of weights (ties in the order of
+/// rows), or without weights in the order of rows. order: the choice of every row.
 __global__ void __launch_bounds__(256)
     drop_kernel(const std::int32_t* order, const float* weights, const std::int32_t* starts,
                 std::int64_t choices, std::int32_t capacity, std::int32_t* chosen) {
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(256)
   if (end - start <= capacity) return;
   std::int64_t rank = own - start;
   if (weights != nullptr) {
-    // What is no number comes last, so that exactly as many stay.
+    // NaN comes last, so that exactly as many stay.
     const auto value = [&](std::int64_t i) { return weights[i] >= 0 ? weights[i] : -1.0F; };
     const float weight = value(own);
     rank = 0;
@@ -226,7 +227,7 @@ void drop_choices(const Queue& queue, const Router& router, Matrix logits, Matri
 
 void arrange(const Queue& queue, const Router& router, Matrix logits, Matrix chosen, Matrix places,
              Matrix tokens, Matrix weights, std::int32_t* scratch) {
-  if (router.capacity > 0 || router.multiple > 1) {  // what no token comes to are rows that fill experts up
+  if (router.capacity > 0 || router.multiple > 1) {  // rows without a token pad experts
     fill(queue, tokens, 0);
     fill(queue, weights, 0);
   }

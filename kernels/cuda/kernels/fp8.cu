@@ -13,7 +13,7 @@ namespace plumbline::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-// Of a kernel over chunks, all at work at once: more notes of the largest value would queue up.
+// For a kernel over chunks, all blocks resident at once: more atomics on the largest value would queue up.
 constexpr unsigned kBlocksPerMultiprocessor = 6;
 constexpr unsigned kInfinity = 0x7F800000U;
 
@@ -21,7 +21,7 @@ struct alignas(8) Codes {
   __nv_fp8x2_storage_t pair[kChunk / 2];
 };
 
-/// x·scale to the nearest code, ties to even; what is too large, infinities too, becomes the largest finite.
+/// x·scale to the nearest code, ties to even; larger values, infinities too, become the largest finite.
 template <__nv_fp8_interpretation_t kType>
 __device__ inline Codes quantized(const float (&values)[kChunk], float scale) {
   Codes codes;
@@ -33,7 +33,7 @@ __device__ inline Codes quantized(const float (&values)[kChunk], float scale) {
   return codes;
 }
 
-/// Where the chunks of a matrix are. kWhole: all have eight elements, at 16-byte boundaries.
+/// Chunks of a matrix. kWhole: all have eight elements, at 16-byte boundaries.
 template <class T, bool kWhole>
 struct Chunks {
   View<const T> x;
@@ -56,8 +56,8 @@ __device__ inline Place load_chunk(const Chunks<T, kWhole>& chunks, unsigned i, 
   return {row, col, part};
 }
 
-/// use(place, values) for every chunk of the matrix, spread over the grid. A thread asks for two chunks
-/// before it uses the first: what the latency of HBM wants in flight.
+/// use(place, values) for every chunk of the matrix, spread over the grid. A thread loads two chunks before
+/// it uses the first, to keep enough loads in flight for HBM's latency.
 template <class T, bool kWhole, class Use>
 __device__ inline void for_chunks(const Chunks<T, kWhole>& chunks, const Use& use) {
   const unsigned step = grid_x() * kThreads;

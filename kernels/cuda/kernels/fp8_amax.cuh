@@ -1,4 +1,4 @@
-// The largest absolute value of what kernels quantize.
+// The largest absolute value of quantized tensors.
 #pragma once
 
 #include "kernels/cuda/device/block.cuh"
@@ -6,8 +6,8 @@
 
 namespace plumbline::cuda {
 
-/// The bits of |x|. They are ordered as the numbers are, with NaN above infinity: the largest of them is the
-/// same whoever comes first.
+/// The bits of |x|. They are ordered like the numbers, with NaN above infinity, so their maximum is the same
+/// in any order.
 __device__ inline unsigned magnitude(float x) {
   unsigned bits;
   memcpy(&bits, &x, sizeof bits);

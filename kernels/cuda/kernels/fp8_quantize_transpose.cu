@@ -1,7 +1,9 @@
-// Quantizing to FP8 with the transpose alongside. Floor: reads x and writes a byte per element, twice where both are wanted.
+// Quantizing to FP8 with the transpose alongside. Floor: reads x and writes a byte per element, twice if both
+// are wanted.
 //
-// A warp reads 128 elements of a row, four per lane, of 16 rows before it uses the first: what the latency of HBM wants in
-// flight. Four codes are a word, from where on the tile is that of fp8_transpose.cu.
+// A warp reads 128 elements of a row, four per lane, of 16 rows before it uses the first, to keep enough
+// loads in flight for HBM's latency. Four codes are a word; from there on the tile is that of
+// fp8_transpose.cu.
 #include <cuda_fp8.h>
 
 #include "kernels/cuda/kernels/byte_tiles.cuh"
@@ -24,8 +26,8 @@ struct Source {
   View<unsigned char> y;           // (rows, cols); data nullptr: not asked for
   View<unsigned char> transposed;  // (cols, rows)
   std::int64_t rows, cols;
-  bool fours;                      // whether rows of x begin where four elements may be read at once
-  bool y_words, transposed_words;  // whether rows begin at 4-byte boundaries
+  bool fours;                      // true if rows of x begin where four elements may be read at once
+  bool y_words, transposed_words;  // true if rows begin at 4-byte boundaries
 };
 
 /// The elements at [col, col + 4) of a row of `cols`, zeros past its end.
@@ -54,7 +56,8 @@ __device__ inline unsigned word_of(const Four<T>& four, float scale, unsigned& l
   return low | high << 16;
 }
 
-/// kWhole: the tile lies inside the matrix, and rows of all three begin at boundaries. Returns the thread's largest.
+/// kWhole: the tile lies inside the matrix, and rows of all three begin at boundaries. Returns the thread's
+/// largest.
 template <bool kWhole, __nv_fp8_interpretation_t kType, class T>
 __device__ inline unsigned quantize_tile(const Source<T>& m, std::int64_t first_row, std::int64_t first_col,
                                          unsigned (&tile)[kSide][kWords]) {

@@ -9,7 +9,7 @@ struct Transpose {
   View<const unsigned char> x;  // (rows, cols)
   View<unsigned char> y;        // (cols, rows)
   std::int64_t rows, cols;
-  bool x_words, y_words;  // whether rows begin at 4-byte boundaries
+  bool x_words, y_words;  // true if rows begin at 4-byte boundaries
 };
 
 /// kWhole: the tile lies inside the matrix, and rows begin at 4-byte boundaries.

@@ -1,6 +1,6 @@
-// RMSNorm of heads: a warp takes one head of one token after the other. Floors, in elements per element of x: forward 2,
-// backward 3. Weight gradients: each warp sums its heads in registers into a row of partial sums, which are added up in
-// order.
+// RMSNorm of heads: a warp takes one head of one token after the other. Floors, in elements per element of x:
+// forward 2, backward 3. Weight gradients: each warp sums its heads in registers into a row of partial sums,
+// which are added up in order.
 #include <algorithm>
 
 #include "kernels/cuda/device/block.cuh"

@@ -1,6 +1,5 @@
 // The kernels behind CudaOperators as host functions: each starts its work on the queue and returns. Shapes
-// and types have been checked; matrices are in device memory. What is computed is said in
-// kernels/operators.hpp.
+// and types have been checked; matrices are in device memory. kernels/operators.hpp defines their results.
 #pragma once
 
 #include "kernels/cuda/device/element_math.cuh"
@@ -45,10 +44,10 @@ void bias_backward(const Queue& queue, Matrix dy, Matrix dbias, float* partials,
 void add_partials(const Queue& queue, const float* partials, std::int64_t count, std::int64_t stride,
                   Matrix to);
 
-// norms.cu. LayerNorm where mean has data, RMSNorm where it has none.
+// norms.cu. LayerNorm if mean has data, else RMSNorm.
 void norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
                   double epsilon);
-/// Of a sum that the same kernel makes and stores.
+/// Norm of a sum that the same kernel makes and stores.
 void added_norm_forward(const Queue& queue, const ResidualSum& added, Matrix w, Matrix b, Matrix y,
                         Matrix mean, Matrix rstd, double epsilon);
 /// Rows of partial weight gradients; LayerNorm's are twice as wide: dw, then db.
@@ -146,13 +145,13 @@ std::int64_t routing_scratch(const Router& router, std::int64_t tokens, std::int
 /// The choices of every expert, scratch's first numbers; `dropped`: those that are dropped, too.
 void count_choices(const Queue& queue, Matrix chosen, std::int64_t experts, bool dropped,
                    std::int32_t* scratch);
-/// Marks what is over the router's capacity, right after count_choices. Leaves the counts as they are.
+/// Marks the choices beyond the router's capacity, right after count_choices. Leaves the counts unchanged.
 void drop_choices(const Queue& queue, const Router& router, Matrix logits, Matrix chosen,
                   std::int32_t* scratch);
 void arrange(const Queue& queue, const Router& router, Matrix logits, Matrix chosen, Matrix places,
              Matrix tokens, Matrix weights, std::int32_t* scratch);
 
-// routing_backward.cu. counts: of every expert, device memory, or none where the load does not matter.
+// routing_backward.cu. counts: of every expert, device memory, or none if the load does not matter.
 void route_backward(const Queue& queue, const Router& router, Matrix logits, Matrix chosen,
                     const std::int32_t* counts, Matrix places, Matrix dweights, Matrix dlogits);
 

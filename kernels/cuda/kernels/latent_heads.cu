@@ -1,4 +1,4 @@
-// Heads of two parts, one of which all heads share. Floors: both sides once.
+// Heads of two parts, the first of which all heads share. Floors: both sides once.
 #include "kernels/cuda/device/over_chunks.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 

@@ -1,5 +1,6 @@
-// Rows of experts weighed and added up, and the sigmoid of a shared expert's gate. Floors, in elements per element: scale_rows 2,
-// sigmoid 2 forward and 3 backward, combine_rows k + 1 per element of y, one more on top of what y has.
+// Expert rows weighed and added up, and the sigmoid of a shared expert's gate. Floors, in elements per
+// element: scale_rows 2, sigmoid 2 forward and 3 backward, combine_rows k + 1 per element of y, one more if
+// it accumulates.
 #include "kernels/cuda/device/over_chunks.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 

@@ -1,5 +1,6 @@
-// What an output layer with normalised rows needs besides its products: a block for every row. Floors: row_products reads
-// both matrices once, remove_row_parts reads both and writes one, scale_columns reads and writes x.
+// Operators of an output layer with normalised rows besides its products: a block for every row. Floors:
+// row_products reads both matrices once, remove_row_parts reads both and writes one, scale_columns reads and
+// writes x.
 #include <algorithm>
 
 #include "kernels/cuda/device/block.cuh"
@@ -11,7 +12,8 @@ namespace {
 
 constexpr unsigned kRowThreads = 256;
 
-/// The part of a row of a (rows, columns) matrix that is among its elements [first, first + n), counted from `first`.
+/// The part of a row of a (rows, columns) matrix that is among its elements [first, first + n), counted from
+/// `first`.
 struct RowPart {
   std::int64_t begin, end;
   __device__ RowPart(std::int64_t row, std::int64_t first, std::int64_t n, std::int64_t columns)

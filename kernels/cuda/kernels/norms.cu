@@ -1,7 +1,7 @@
 // RMSNorm and LayerNorm: a block takes one row after the other. Floors, in elements per element of x: forward
-// 2, of a row that is a sum made on the way 4, backward 3 (4 with a residual); the second look at a row within a kernel finds it in cache. Weight
-// gradients: each block sums its rows in shared memory into a row of partial sums, which are added up in
-// order.
+// 2 (4 for a row that is summed on the way), backward 3 (4 with a residual); the second pass over a row
+// within a kernel finds it in cache. Weight gradients: each block sums its rows in shared memory into a row
+// of partial sums, which are added up in order.
 #include <type_traits>
 
 #include "kernels/cuda/device/block.cuh"
@@ -18,7 +18,7 @@ struct StoredRows {
   __device__ void make(std::int64_t /*row*/, std::int64_t /*col*/, Part /*part*/) const {}
   __device__ const T* row(std::int64_t index) const { return x.row(index); }
 };
-/// A row that a block sums first. A thread reads what it has written itself: no barrier is needed.
+/// A row that a block sums first. A thread reads only its own writes: no barrier is needed.
 template <class T>
 struct SummedRows {
   View<const T> a, b;
@@ -99,16 +99,16 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-/// With n = (x - mean)·r (mean 0 for RMSNorm) and g = dy·w:
-/// RMSNorm dx = residual + r·(g - n·mean(g·n)), LayerNorm dx = residual + r·(g - mean(g) - n·mean(g·n)),
-/// dw = Σ dy·n, db = Σ dy. A thread owns the columns it sums: no barrier is needed between rows.
+/// With n = (x - mean)·r (mean 0 for RMSNorm) and g = dy·w: RMSNorm dx = residual + r·(g - n·mean(g·n)),
+/// LayerNorm dx = residual + r·(g - mean(g) - n·mean(g·n)), dw = Σ dy·n, db = Σ dy. A thread owns the
+/// columns it sums: no barrier is needed between rows.
 template <class T, bool kCentered>
 __global__ void __launch_bounds__(256)
     norm_backward_kernel(View<const T> dy, View<const T> x, const T* w, const float* mean, const float* rstd,
                          View<const T> residual, View<T> dx, std::int64_t rows, std::int64_t cols,
                          bool aligned, float* partials) {
-  // The sums of column col + i lie at col - first + i·threads of the thread's own: neighbouring threads touch
-  // neighbouring banks.
+  // The sums of column col + i lie at col - first + i·threads of the thread's own: neighbouring threads
+  // touch neighbouring banks.
   const std::int64_t step = static_cast<std::int64_t>(block_threads()) * kChunk;
   const std::int64_t first = static_cast<std::int64_t>(thread_x()) * kChunk;
   float* dw = reinterpret_cast<float*>(dynamic_shared()) + thread_x() - first;

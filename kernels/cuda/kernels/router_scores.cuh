@@ -1,5 +1,5 @@
-// What the kernels of a router share. A warp takes one token; all warps of a block go through as many rounds, so that they may
-// meet at barriers.
+// Common parts of the router kernels. A warp takes one token; all warps of a block do the same number of
+// rounds, so that they may meet at barriers.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ inline Grid grid_of_tokens(const Queue& queue, std::int64_t tokens, std::size_t 
           .dynamic_shared = static_cast<std::size_t>(warps) * bytes};
 }
 
-/// The round of a block's warps: the token of this one, the last one again where there is none left.
+/// The round of a block's warps: the token of this one, the last one again if there is none left.
 struct TokenRound {
   std::int64_t token;
   bool live;
@@ -74,14 +74,14 @@ __device__ inline float largest_of(const float* values, int count, int lane) {
   return over_lanes(largest, Maximum{});
 }
 
-/// In their order, as the CPU adds them, by every lane: what is compared must not depend on who adds.
+/// In their order, as the CPU adds them, by every lane: compared numbers must not depend on the adding lane.
 __device__ inline float sum_in_order(const float* values, int count) {
   float sum = 0;
   for (int i = 0; i < count; ++i) sum += values[i];
   return sum;
 }
 
-/// Whether dropped or not (operator route).
+/// Expert of a choice, dropped or not (operator route).
 __device__ inline std::int32_t expert_of(std::int32_t chosen) {
   return chosen < 0 ? -1 - chosen : chosen;
 }

@@ -1,5 +1,5 @@
-// The gradient of a router's logits. Floor: logits and their gradient once. A warp takes a token; what its chosen experts add to
-// their gradients goes through shared memory.
+// The gradient of a router's logits. Floor: logits and their gradient once. A warp takes a token;
+// contributions of its chosen experts to the gradients go through shared memory.
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/cuda/kernels/router_scores.cuh"
 
@@ -24,8 +24,8 @@ struct RoutingGradient {
   }
 };
 
-/// From the weights of a token's choices: added to the slopes of scores, or, of a softmax over the chosen alone, to the
-/// gradients of logits. The expert's place in `added`, shared memory, is the lane's alone.
+/// From the weights of a token's choices: added to the slopes of scores, or, with a softmax over the chosen
+/// only, to the gradients of logits. The expert's place in `added`, shared memory, belongs to the lane.
 __device__ void add_of_chosen(const RouterNumbers& router, const RoutingGradient& from, const float* logits,
                               std::int64_t token, int lane, float* added) {
   const std::int64_t first = token * router.top_k;
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(256)
     sync_block();
     const auto probability = [&](int i) { return expf(row[i] - log_sum); };
     const auto score = [&](int i) { return router.sigmoid ? sigmoid(row[i]) : probability(i); };
-    // Of a softmax all slopes pull at its sum, of sigmoids only those of the balance.
+    // With softmax all slopes affect its sum, with sigmoids only those of the balance.
     const auto slope = [&](int i) { return from.of_load(i) + (to_logits || router.sigmoid ? 0 : added[i]); };
     float mean = 0;
     for (int i = lane; i < router.experts; i += 32) mean += slope(i) * score(i) / all;

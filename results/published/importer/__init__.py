@@ -1,1 +1,2 @@
-"""Turns tables of published training runs, as their sources print them, into the dialect of results/published/."""
+"""Converts tables of published training runs, as their sources print them, to the dialect of
+results/published/."""

@@ -1,5 +1,6 @@
-"""What Megatron-Bridge's performance recipes switch on, by model, system and release: its repository's tags v0.2.0 (25.11) to
-v0.5.1 (26.06.01), scripts/performance/configs/*_workload_base_configs.py. Where a model is not listed, nothing."""
+"""Switches of Megatron-Bridge's performance recipes, by model, system and release. Source: its repository's
+tags v0.2.0 (25.11) to v0.5.1 (26.06.01), scripts/performance/configs/*_workload_base_configs.py. Nothing for
+a model that is not listed."""
 
 import re
 
@@ -12,8 +13,8 @@ STEP = {"cuda_graph_impl": "full_iteration"}
 WHOLE = STEP | OVERLAP  # and experts' products in one kernel with their activation
 EXCHANGE = {"moe_token_dispatcher_type": "alltoall"}
 
-# (model, systems, precisions, first release, last release, what it sets); the first that fits. Those of 25.09 are of the tag
-# v0.1.0rc4, whose cuda_graphs capture layers.
+# (model, systems, precisions, first release, last release, settings); the first that fits. Those of 25.09 are
+# of the tag v0.1.0rc4, whose cuda_graphs capture layers.
 RECIPES = [
     (r"qwen3.30b", r"GB200|B200", "", "", "25.09", LAYERS),
     (r"qwen3.235b", r"GB200", "", "", "25.09", LAYERS),

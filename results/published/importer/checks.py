@@ -1,4 +1,4 @@
-"""Whether the figures of a row agree with each other."""
+"""Checks that the figures of a row agree with each other."""
 
 
 def number(cells, column):
@@ -19,7 +19,8 @@ def size_of(cells, name):
 
 
 def forward_sizes(cells):
-    """(layers, hidden, heads·size, weights of matrix products) of a dense model whose columns are all there."""
+    """(layers, hidden, heads·size, weights of matrix products) of a dense model that has all these
+    columns."""
     values = [size_of(cells, name) for name in NAMES]
     layers, hidden, heads, kv, ffn, vocab = values
     if not (layers and hidden and heads and vocab) or cells.get("num_experts") or cells.get("hybrid_layer_pattern"):
@@ -32,7 +33,7 @@ def forward_sizes(cells):
 
 
 def flops_per_token(definition, cells):
-    """FLOPs per trained token by a definition of results/published/README.md; None when the model is not known."""
+    """FLOPs per trained token by a definition of results/published/README.md; None for an unknown model."""
     sizes = forward_sizes(cells)
     if sizes is None:
         return None

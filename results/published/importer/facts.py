@@ -1,4 +1,4 @@
-"""What the names in published tables stand for: models, accelerators, software, precisions."""
+"""Meaning of the names in published tables: models, accelerators, software, precisions."""
 
 import re
 
@@ -14,7 +14,8 @@ def llama(layers, hidden, heads, kv, ffn, vocab, **more):
 
 
 def nemotron(layers, hidden, heads, kv, vocab=256000):
-    """Squared ReLU in a layer with one projection into the feed-forward width; no biases (arXiv:2402.16819)."""
+    """Squared ReLU in a layer with one projection into the feed-forward width, no biases
+    (arXiv:2402.16819)."""
     return llama(layers, hidden, heads, kv, 4 * hidden, vocab, swiglu="false", add_bias_linear="false",
                  normalization="LayerNorm", squared_relu="true")
 
@@ -25,7 +26,8 @@ def mixture(layers, hidden, heads, kv, expert_ffn, vocab, experts, topk, shared_
 
 
 def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn, dense, dense_ffn, query_rank=1536):
-    """Latent attention; the first layers are dense (config.json: first_k_dense_replace, intermediate_size)."""
+    """Latent attention; the first layers are dense (config.json: first_k_dense_replace,
+    intermediate_size)."""
     model = mixture(layers, hidden, heads, heads, expert_ffn, vocab, experts, topk, shared_ffn,
                     multi_latent_attention="true", kv_lora_rank=512, qk_head_dim=128, qk_pos_emb_head_dim=64, v_head_dim=128,
                     moe_layer_freq=f"([0]*{dense}+[1]*{layers - dense})")
@@ -35,8 +37,8 @@ def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn
     return model
 
 
-# Megatron-Core's names of what its provider sets (megatron/bridge/models/gpt_oss/gpt_oss_bridge.py). A learned number per head
-# in the softmax and a clamped activation are parts of kernels that are there anyway.
+# Megatron-Core's names of the provider's settings (megatron/bridge/models/gpt_oss/gpt_oss_bridge.py). A
+# learned number per head in the softmax and a clamped activation are parts of existing kernels.
 GPT_OSS = {"add_bias_linear": "true", "window_size": 128, "window_attn_skip_freq": 2}
 QWEN3 = {"qk_layernorm": "true", "head_dim": 128}
 HYBRID = {"hybrid_layer_pattern": "mamba", "num_experts": "unstated"}
@@ -70,10 +72,11 @@ MODELS = {
     "deepseek-v2-lite": deepseek(27, 2048, 16, 1408, 102400, 64, 6, 2816, 1, 10944, query_rank=0),
     "deepseek-v3": deepseek(61, 7168, 128, 2048, 129280, 256, 8, 2048, 3, 18432),
     "kimi-k2": deepseek(61, 7168, 64, 2048, 163840, 384, 8, 2048, 1, 18432),
-    # A learned sink per head, a clamped gate that has no fused kernel, a window in every other layer: not modelled.
+    # A learned sink per head, a clamped gate that has no fused kernel, a window in every other layer: not
+    # modelled.
     "gpt-oss-20b": mixture(24, 2880, 64, 8, 2880, 201088, 32, 4, head_dim=64, **GPT_OSS),
     "gpt-oss-120b": mixture(36, 2880, 64, 8, 2880, 201088, 128, 4, head_dim=64, **GPT_OSS),
-    # Of these only what keeps them from being modelled is known here.
+    # For these only the fields that keep them from being modelled are known.
     "moe-352b": {"num_experts": 32, "moe_router_topk": 3},
     "mixtral-8x22b-g8t8": {"num_experts": "unstated"},
     "llama3-8x70b": {"num_experts": 8},

@@ -1,9 +1,10 @@
-"""Megatron-LM's golden values: exact memory and times of its functional tests, configured by command-line flags."""
+"""Megatron-LM's golden values: exact memory and times of its functional tests, configured by flags."""
 
 from .facts import find_hardware, find_precision
 from .parts import Unplaced, put
 
-# Flags that change neither time nor memory worth a row's while: logging, seeds, learning rates, names of files.
+# Flags that change neither time nor memory worth a row's while: logging, seeds, learning rates, names of
+# files.
 WITHOUT_COST = {
     "manual-gc", "manual-gc-interval", "norm-epsilon", "rotary-base", "rotary-scaling-factor", "decoupled-lr",
     "decoupled-min-lr", "step-batch-size-schedule", "apply-layernorm-1p", "init-method-std", "rerun-mode",
@@ -58,8 +59,9 @@ COLUMNS = {
     "use-flash-attn": ("attention_backend", "fused"),
     "hierarchical-context-parallel-sizes": ("hierarchical_context_parallel_sizes", None),
 }
-# What changes no memory: fused kernels compute softmax in fp32 anyway, a gradient that is added apart is one weight's.
-# Nor does the order of the ranks, who divides by their number, or when parameters are gathered.
+# Options that do not change memory: fused kernels compute softmax in fp32 anyway, a gradient that is added
+# separately is one weight's. Neither does the order of the ranks, the rank that divides by their number, or
+# the time of gathers.
 TIME_ONLY = {"deterministic-mode", "attention-softmax-in-fp32", "no-gradient-accumulation-fusion", "use-tp-pp-dp-mapping",
              "ddp-average-in-collective", "overlap-param-gather-with-optimizer-step"}
 SMALL = 1024  # hidden size up to which a test's time is the host's, not the accelerator's
@@ -99,7 +101,7 @@ def convert(row):
     if precision is None:
         raise Unplaced(f'the precision "{row["precision"]}" is not known')
     cells.update(precision)
-    # Megatron-LM's own defaults, where no flag says otherwise.
+    # Megatron-LM's own defaults, unless a flag overrides them.
     cells.update(hidden_dropout="0.1", attention_dropout="0.1", cross_entropy_loss_fusion="false")
     names = {"world_size": "world_size", "dp": "data_parallel_size", "tp": "tensor_model_parallel_size",
              "pp": "pipeline_model_parallel_size", "cp": "context_parallel_size", "ep": "expert_model_parallel_size",

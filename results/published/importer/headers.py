@@ -2,7 +2,8 @@
 
 import json
 
-# Columns of features, with the value that means "without it": as analysis/published/dialect/dialect_columns.hpp has them.
+# Columns of features, with the value that means "without it": as
+# analysis/published/dialect/dialect_columns.hpp has them.
 FEATURES = {
     "moe_expert_capacity_factor": "", "moe_pad_expert_input_to_capacity": "false",
     "moe_router_load_balancing_type": "", "moe_router_force_load_balancing": "false", "moe_shared_expert_overlap": "false",

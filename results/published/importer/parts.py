@@ -1,4 +1,4 @@
-"""What the converters share."""
+"""Functions that the converters share."""
 
 import re
 
@@ -33,8 +33,8 @@ def year_of(text, pattern):
 
 
 def add_interleaving(cells, vp):
-    """Virtual stages per rank. Where they do not divide the layers but divide two more, Megatron counts the embedding
-    and the output layer as a layer each."""
+    """Virtual stages per rank. If they divide not the layers but two more, Megatron counts the embedding and
+    the output layer as a layer each."""
     pipeline = int(cells.get("pipeline_model_parallel_size") or 1)
     chunks = int(vp) if str(vp) not in ("", "n/a") else 1
     if pipeline == 1:

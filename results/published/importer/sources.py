@@ -7,7 +7,7 @@ from .parts import Unplaced, add_interleaving, model_of, put, year_of
 
 
 def base(row, model, hardware, precision, year, **sizes):
-    """What most sources print: model, accelerator, precision and sizes."""
+    """Columns that most sources print: model, accelerator, precision and sizes."""
     cells = model_of(model)
     ours = find_hardware(hardware)
     if ours is None:
@@ -29,8 +29,8 @@ def base(row, model, hardware, precision, year, **sizes):
 
 
 def megatron_recipe(cells, row, vp):
-    """NVIDIA's recipes over Megatron-Core: distributed optimizer; with tensor parallelism sequence parallelism, from
-    size 4 with overlapped collectives."""
+    """NVIDIA's recipes over Megatron-Core: distributed optimizer. With tensor parallelism also sequence
+    parallelism, from size 4 with overlapped collectives."""
     tensor = int(cells.get("tensor_model_parallel_size") or 1)
     put(cells, "zero_stage", 1)
     put(cells, "sequence_parallel", "true" if tensor > 1 else "false")
@@ -41,15 +41,15 @@ def megatron_recipe(cells, row, vp):
     add_interleaving(cells, vp)
 
 
-# Layers of the stages, the last of which has the module that predicts a second token besides: pipeline_model_parallel_layout
-# of the recipes (NVIDIA-NeMo/Megatron-Bridge@067f987d src/megatron/bridge/recipes/deepseek/h100/deepseek_v3.py,
+# Layers of the stages, the last of which also has the MTP module: pipeline_model_parallel_layout of the
+# recipes (NVIDIA-NeMo/Megatron-Bridge@067f987d src/megatron/bridge/recipes/deepseek/h100/deepseek_v3.py,
 # perf_recipes/deepseek), by the number of stages.
 DEEPSEEK_LAYOUTS = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1], 32: [1] + [2] * 30 + [0]}
 
 
 def mixture_recipe(cells, row):
-    """Megatron-Bridge's (perf_recipes of the same commit): every expert on one rank, flex dispatch but for Qwen3-235B on
-    H100, where the exchange is overlapped, and B200."""
+    """Megatron-Bridge's (perf_recipes of the same commit): every expert on one rank, dispatcher flex.
+    Exceptions: Qwen3-235B on H100, with overlapped all-to-all, and B200."""
     if not cells.get("num_experts"):
         return
     spread_recipe(cells)
@@ -65,8 +65,8 @@ def spread_recipe(cells):
 
 
 def deepseek_recipe(cells):
-    """Megatron-Bridge's of DeepSeek-V3, whose rates count the module (260 GFLOP per token instead of 249), and of Kimi-K2,
-    which has none."""
+    """Megatron-Bridge's of DeepSeek-V3, whose rates count the MTP module (260 GFLOP per token instead of
+    249), and of Kimi-K2, which has none."""
     if cells.get("multi_latent_attention") != "true" or cells.get("num_hidden_layers") != "61":
         return
     if cells["num_experts"] == "256":
@@ -83,7 +83,7 @@ def bridge_perf(row):
     cells = base(row, row["model"], row["system"], row["precision"], year)
     cells["software"] = "megatron-bridge"
     if cells.get("fp8_recipe") == "unstated" and not cells.get("fp4_format"):
-        cells["fp8_recipe"] = "tensorwise"  # its recipes are bf16, fp8cs (current scaling), fp8mx and nvfp4, no others
+        cells["fp8_recipe"] = "tensorwise"  # its recipes: bf16, fp8cs (current scaling), fp8mx, nvfp4
     megatron_recipe(cells, row, row["vp"])
     if cells.get("num_experts"):
         spread_recipe(cells)
@@ -117,7 +117,8 @@ def nemo_summary(row):
 
 def torchtitan(row):
     float8 = "fp8" in row["precision"]
-    precision = row["precision"] if row["precision"] != "fp8" else "fp8 tensorwise"  # what its 8-bit all-gather needs
+    # for its 8-bit all-gather
+    precision = row["precision"] if row["precision"] != "fp8" else "fp8 tensorwise"
     cells = base(row, row["model"], row["system"], precision, 2025, mbs=row["lbs"],
                  gbs=int(row["lbs"]) * int(row["fsdp"]))
     cells["software"] = "torchtitan-2025-float8" if float8 else "torchtitan-2025"
@@ -131,7 +132,7 @@ def torchtitan(row):
     return cells
 
 
-# What is recomputed: remat_policy and CHECKPOINT_POLICY of NVIDIA/dgxc-benchmarking, v24.11.1 and v25.02.
+# Recomputed activations: remat_policy and CHECKPOINT_POLICY of NVIDIA/dgxc-benchmarking, v24.11.1 and v25.02.
 JAX_POLICIES = {("MaxText", "llama-2-70b"): "maxtext-save-dot-except-mlp", ("MaxText", "llama-3-70b"): "maxtext-save-qkv-proj",
                 ("Paxml", "gpt3-5b"): "paxml-save-dot-only", ("Paxml", "gpt3-175b"): "paxml-save-qkv-out-proj"}
 
@@ -157,7 +158,8 @@ def dgxc(row):
             put(cells, "num_microbatches", 1)
             cells["micro_batch_size"] = int(row["gbs"]) // int(row["gpus"])
         cells["zero_stage"] = 3
-        # Paxml's parameters are sharded over one node (5B) or 16 (175B), whatever is left are replicas (paxml/configure.sh).
+        # Paxml's parameters are sharded over one node (5B) or 16 (175B); the other ranks are replicas
+        # (paxml/configure.sh).
         sharded = row["fsdp"] or {"gpt3-5b": 8, "gpt3-175b": 128}.get(cells_model(row), row["gpus"])
         if int(row["gpus"]) > int(sharded):
             cells["num_distributed_optimizer_instances"] = int(row["gpus"]) // int(sharded)
@@ -203,8 +205,8 @@ def megascale(row):
 
 def mlperf_fp8_recipe(submission_round, benchmark):
     """The recipe of NVIDIA's implementation, which its partners submit too: amax histories in
-    megatron_gpt_peft_tuning_config.yaml (v4.0 to v5.0), FP8_RECIPE in conf/custom.yaml (v5.0: delayed unless set) and in
-    config_common.sh (v5.1: tensorwise) of the pretraining benchmarks."""
+    megatron_gpt_peft_tuning_config.yaml (v4.0 to v5.0). For the pretraining benchmarks FP8_RECIPE in
+    conf/custom.yaml (v5.0: delayed unless set) and in config_common.sh (v5.1: tensorwise)."""
     if "lora" in benchmark or submission_round < "v5.1":
         return "delayed"
     return "tensorwise"
@@ -218,12 +220,13 @@ def mlperf(row):
     fp8, fp4 = row["fp8"] == "True", row["fp4"] == "True"
     mbs = row["mbs"]
     if nvidia and row["tp"] and ("lora" in row["benchmark"] or year >= 2025):
-        # FP8=True and MBS=1, MICRO_BATCH_SIZE=1 stand in NVIDIA's config_common.sh, which the files of nodes read first.
+        # FP8=True and MBS=1, MICRO_BATCH_SIZE=1 are in NVIDIA's config_common.sh, which the files of nodes
+        # read first.
         fp8, mbs = fp8 or not row["fp8"] and not fp4, mbs or "1"
     cells = base(row, row["benchmark"].replace("_", "-"), row["accelerator"], "nvfp4" if fp4 else "fp8" if fp8 else "bf16",
                  year, mbs=mbs)
     if not row["fp8"] and not fp4 and not fp8:
-        cells["fp8_recipe"] = "unstated"  # the configuration does not say whether linear layers are in 8 bits
+        cells["fp8_recipe"] = "unstated"  # the configuration does not give the width of linear layers
     elif fp8 and not fp4 and nvidia:
         cells["fp8_recipe"] = mlperf_fp8_recipe(row["round"], row["benchmark"])
     if fp8 and nvidia and year >= 2025:
@@ -242,7 +245,7 @@ def mlperf(row):
             cells["cp_comm_type"] = "a2a"  # megatron_gpt_peft_tuning_config.yaml, CP_COMM_TYPE
     put(cells, "step_s", row["step_s_median"])
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
-    if row["pp"] == "1":  # of which stage's rank is not said
+    if row["pp"] == "1":  # the stage of the rank is unknown
         put(cells, "peak_gb", row["max_memory_gb_logged"])
     cells["label"] = f"{row['round']} {row['submitter']} {row['system']}"
     cells["source"] = f"MLPerf Training {row['round']}, {row['submitter']}"
@@ -346,7 +349,8 @@ def simumax(row):
     precision = "bf16"
     cells = base(row, row["model"], row["system"], precision, 2025)
     put(cells, "num_hidden_layers", row["layers"])
-    if cells.get("moe_layer_freq"):  # its DeepSeek models of four layers have one without experts (configs/models)
+    if cells.get("moe_layer_freq"):  # its DeepSeek models of four layers have one without experts
+                                     # (configs/models)
         cells["moe_layer_freq"] = f"([0]*1+[1]*{int(row['layers']) - 1})"
     cells["software"] = megatron_core(2025)
     if row["model"] == "llama3-405b":

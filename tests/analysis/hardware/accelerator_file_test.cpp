@@ -1,4 +1,4 @@
-// An accelerator of one's own: what is taken from where, and what is refused with its line.
+// A user's own accelerator: sources of its constants, and refusals with their line.
 #include "analysis/hardware/accelerator_file.hpp"
 
 #include <gmock/gmock.h>

@@ -41,7 +41,7 @@ TEST(Network, RingOfOneNodeIsTheTextbookFormula) {
       net.node_base_s + 2 * 7 * net.node_step_s + 2 * 7.0 / 8 * bytes / net.node_bandwidth;
   EXPECT_NEAR(all_reduce_seconds(net, {8, 1}, bytes), expected, 1e-12);
   EXPECT_EQ(all_reduce_seconds(net, {1, 1}, bytes), 0);
-  // An all-reduce moves what a reduce-scatter and an all-gather move.
+  // An all-reduce moves as much as a reduce-scatter and an all-gather.
   EXPECT_NEAR(all_reduce_seconds(net, {8, 1}, bytes) + net.node_base_s,
               2 * scatter_seconds(net, {8, 1}, bytes), 1e-9);
 }

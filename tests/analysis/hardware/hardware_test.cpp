@@ -62,7 +62,7 @@ TEST(Presets, AreUsableAndNamed) {
     const HardwareProfile profile = load_hardware(name);
     EXPECT_EQ(profile.name, name);
     EXPECT_GT(profile.peak_16bit.value, profile.peak_fp32.value);
-    EXPECT_GE(profile.memory, kGiB * 14);  // of a 16 GiB device, without what is reserved
+    EXPECT_GE(profile.memory, kGiB * 14);  // of a 16 GiB device, without reserved memory
     EXPECT_EQ(profile.processors, 0);
     EXPECT_EQ(profile.accelerator, name);
     EXPECT_GT(profile.constants.network.nic_bandwidth, 0);
@@ -71,7 +71,7 @@ TEST(Presets, AreUsableAndNamed) {
   EXPECT_EQ(load_hardware("h200-sxm-141gb").memory.value, 148'800'000'000);
 }
 
-// Datasheet figures and what they say about each other.
+// Datasheet figures and their ratios.
 TEST(Presets, AcceleratorsOf2025And2026) {
   struct Case {
     const char* name;
@@ -165,7 +165,7 @@ TEST(Profile, OlderOnesStayReadable) {
 
 TEST(Profile, AtAnotherSpeedEveryTableFollowsItsClass) {
   HardwareProfile p = sample();
-  // Of 10 us 4 with operands in caches.
+  // 4 of 10 us with operands in caches.
   p.alone[0].memory_bound["add.fp32"] = {{100, 200}, {2e-6, 4e-6}};
   p.alone[1].memory_bound["add.fp32"] = {{200}, {10e-6}};
   const HardwareProfile slow = at_speed(p, {2, 3, 11, 5, 7});

@@ -1,4 +1,4 @@
-// Tables of kernel shapes: the shape itself, what lies between, what is out of reach, hostile text.
+// Tables of kernel shapes: the shape itself, interpolation, shapes out of reach, hostile text.
 #include "analysis/hardware/kernel_rates.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What single actions allocate and free, computed by hand.
+// Allocations and frees of single actions, computed by hand.
 #include "analysis/memory/action_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -18,9 +18,9 @@ std::int64_t at(const MemoryBreakdown& memory, Category category) {
 }
 
 // One layer of a stage in the middle, fp32, one tensor rank: stream 4·8·4 = 128, statistics 16, qkv
-// 4·(8+8)·4 = 256, attention output 128, log-sum-exp 2·4·4 = 32, fc1 4·32·4 = 512, activation output 256. A
-// forward keeps norm 144, qkv 256, attention 160, x2 128, norm 144, fc1 512, activation 256 = 1600, and 128
-// for y unless it is the send buffer. Its matrices have 16·8 + 64 + 32·8 + 128 = 576 elements.
+// 4·(8+8)·4 = 256, attention output 128, log-sum-exp 2·4·4 = 32, fc1 4·32·4 = 512, activation output
+// 256. A forward keeps norm 144, qkv 256, attention 160, x2 128, norm 144, fc1 512, activation 256 = 1600,
+// and 128 for y unless it is the send buffer. Its matrices have 16·8 + 64 + 32·8 + 128 = 576 elements.
 StageShape middle(std::int64_t layers) {
   StageShape shape = stage_shapes(sample::tiny_qwen2(), 2)[0];
   shape.first = false;
@@ -89,8 +89,9 @@ StageShape with_ends(StageShape shape, bool first, bool last) {
 }
 
 std::vector<ActionCase> action_cases() {
-  // Two tensor ranks, sequence parallel: stream 2·8·e, gathered 4·8·e, statistics 8, qkv 4·(4+8)·e, attention
-  // 4·4·e, log-sum-exp 16, fc1 4·16·e, activation 4·8·e; partial sums 4·8·4 = 128, their piece 64.
+  // Two tensor ranks, sequence parallel: stream 2·8·e, gathered 4·8·e, statistics 8, qkv 4·(4+8)·e,
+  // attention 4·4·e, log-sum-exp 16, fc1 4·16·e, activation 4·8·e; partial sums 4·8·4 = 128, their
+  // piece 64.
   const StageShape sp32 = middle_of_two(1, DType::fp32);
   const StageShape sp16 = middle_of_two(1, DType::bf16);
   return {

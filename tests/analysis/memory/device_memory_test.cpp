@@ -1,4 +1,4 @@
-// Device memory of a CUDA process besides its tensors: which communicators are counted, and what then fits.
+// Device memory of a CUDA process besides its tensors: the counted communicators, and the remaining room.
 #include "analysis/memory/device_memory.hpp"
 
 #include <fmt/format.h>
@@ -78,7 +78,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
       {"ring and pipeline", 1, 2, 2, true, false, 2, 3, 4, 2, 2},
       // world and data; an instance; between instances.
       {"two instances of two", 1, 1, 4, false, false, 0, 3, 0, 1, 1, 2},
-      // What is started by the device keeps an order of its own: not that of the data group.
+      // Calls that the device starts keep an order of their own, not that of the data group.
       {"instances of one rank", 1, 1, 4, false, false, 0, 2, 0, 1, 1, 1},
   };
   for (const Case& c : kCases) {
@@ -133,7 +133,8 @@ TEST(DeviceMemory, TheRoomForTensorsIsTheMostThatFits) {
   }
 }
 
-/// A card with room for the tensors but not for the context, or not for the allocator's margin as well; whatever the backend.
+/// A card with room for the tensors but not for the context, or not for the allocator's margin as well, on
+/// any backend.
 TEST(DeviceMemory, DecidesWhatFits) {
   RunConfig config = sample::tiny_qwen2();
   HardwareProfile hardware = load_hardware("h100-sxm-80gb");

@@ -93,8 +93,8 @@ TEST(DistillationMemory, TeacherWithExpertsByHand) {
   const Schedule schedule = made("abeja", 2, 2);
   std::vector<StageShape> stages = teacher_shapes(config, schedule);
   ASSERT_EQ(stages[0].layers, 2);
-  // As above but for fc1 and activation: of a layer without experts 320 and 160; of one with logits 64, experts and rows of
-  // choices 64, tokens and weights of rows 64, fc1 1280, activation 640.
+  // As above but for fc1 and activation. A layer without experts has 320 and 160. An MoE layer has logits 64,
+  // experts and rows of choices 64, tokens and weights of rows 64, fc1 1280, activation 640.
   const std::int64_t attention = 2 * (192 + 16) + 320 + 192 + 48 + 192;
   const std::int64_t routed = attention + 3 * 64 + 1280 + 640;
   const std::int64_t rows = 8 * 12 * 4;  // of products, while y is in the send buffer
@@ -102,7 +102,7 @@ TEST(DistillationMemory, TeacherWithExpertsByHand) {
   EXPECT_EQ(profile.peak[Category::teacher].value, 192 + routed);
   EXPECT_EQ(profile.peak.total().value, 192 + routed + rows);
   EXPECT_EQ(profile.net, MemoryBreakdown{});
-  // Of what the student's routers are told to do nothing is a teacher's.
+  // The student's router settings do not apply to a teacher.
   config.model.mixture = {4, 2, true};
   config.mixture.capacity_factor = 0.5;
   config.mixture.aux_loss_coeff = 1;
@@ -153,7 +153,7 @@ TEST(DistillationMemory, UnfusedAttentionByHand) {
             net(fused_backward, Category::activations) - scores - repeated);
   EXPECT_EQ(net(profile(forward), Category::workspace), 0);
   EXPECT_EQ(net(profile(backward), Category::workspace), 0);
-  // Keys and values, too, of the teacher; nothing of its layers stays.
+  // Keys and values, too, of the teacher; none of its layers' memory stays.
   const auto teacher = action_profile(teacher_shapes(config, made("abeja", 2, 2))[0], teacher_forward);
   EXPECT_EQ(teacher.net, MemoryBreakdown{});
 }

@@ -33,7 +33,7 @@ std::vector<Row> read_table(const std::string& name) {
   return rows;
 }
 
-/// `value` printed with as many decimals as `text` has, rounded or truncated: the paper does either.
+/// `value` printed with the number of decimals of `text`, rounded or truncated: the paper does either.
 testing::AssertionResult prints_as(double value, const std::string& text) {
   const std::size_t point = text.find('.');
   const double digits = point == std::string::npos ? 0 : static_cast<double>(text.size() - point - 1);
@@ -109,8 +109,8 @@ const std::map<std::string, PaperModel>& paper_models() {
   return kModels;
 }
 
-// The table was read from a chart, ±1 % of a bar. 530B and 1T have 21·s·b·h without recomputation, 13 with
-// selective and 2 with full: 61.905 % and 9.524 %, where the chart was read as 62.04 and 9.42.
+// The table was read from a chart, ±1 % of a bar. 530B and 1T have 21·s·b·h without recomputation, 13
+// with selective and 2 with full: 61.905 % and 9.524 %, where the chart was read as 62.04 and 9.42.
 TEST(ActivationFormula, PublishedPercentagesWithinATenthOfAPoint) {
   const std::vector<Row> table = read_table("korthikanti_fig7_activation_percent.csv");
   if (table.empty()) GTEST_SKIP() << "../shared/published/korthikanti_fig7_activation_percent.csv is absent";
@@ -173,7 +173,7 @@ TEST(ActivationFormula, ClassicLayer) {
   EXPECT_DOUBLE_EQ(classic_activation_bytes(layer, Recompute::full), sbh / 4);
 }
 
-/// What one more layer keeps of a micro-batch.
+/// Bytes that one more layer keeps of a micro-batch.
 double bytes_of_a_layer(const RunConfig& config) {
   const StageShape shape = stage_shapes(config, 1)[0];
   StageShape more = shape;
@@ -182,8 +182,8 @@ double bytes_of_a_layer(const RunConfig& config) {
                              action_profile(shape, ActionType::forward).net[Category::activations].value);
 }
 
-// With dropout and probabilities that are kept, our layer is the paper's: 34·s·b·h + 5·a·s²·b, and besides it
-// the statistics of two norms, 16 bytes per token, and the log-sum-exp, 4 per token and head.
+// With dropout and kept probabilities our layer is the paper's, 34·s·b·h + 5·a·s²·b, plus the
+// statistics of two norms, 16 bytes per token, and the log-sum-exp, 4 per token and head.
 TEST(ActivationFormula, ClassicLayerIsWhatTheMemoryModelKeepsWithDropout) {
   for (const int tensor : {1, 2}) {
     for (const bool sequence_parallel : {false, true}) {

@@ -1,4 +1,4 @@
-// Linear layers in FP8 (bench/training/fp8.md): what ranks hold, compared with 16 bits.
+// FP8 linear layers (bench/training/fp8.md): memory of ranks, compared with 16 bits.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -83,8 +83,8 @@ TEST(Fp8MemoryModel, ATeacherStaysInTheStorageType) {
             held_bytes(stage_shapes(storage, schedule), storage, same)[Category::teacher]);
 }
 
-// Of a layer's 7680 + 512 kept bytes in bf16 the two norm outputs (512 each) and the activation output (1024)
-// halve. What is quantized does not depend on the format.
+// The two norm outputs (512 each) and the activation output (1024) halve, out of a layer's 7680 + 512 kept
+// bytes in bf16. Quantized tensors do not depend on the format.
 TEST(Fp8MemoryModel, AgainstBf16) {
   RunConfig config = sample::tiny_hybrid();
   const auto kept = [&](Fp8Format format) {

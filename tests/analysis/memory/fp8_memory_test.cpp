@@ -1,5 +1,4 @@
-// Linear layers in FP8 (bench/training/fp8.md): what actions allocate and free, multiplied out by
-// hand.
+// FP8 linear layers (bench/training/fp8.md): allocations and frees of actions, multiplied out by hand.
 #include <gtest/gtest.h>
 
 #include <initializer_list>
@@ -20,15 +19,15 @@ constexpr Category kLogits = Category::logits;
 constexpr Category kCommunication = Category::communication;
 constexpr Category kWorkspace = Category::workspace;
 
-// Of tiny_hybrid: T = 16, h = 16, q = k = 16, F = 32, f = 64.
+// Shape of tiny_hybrid: T = 16, h = 16, q = k = 16, F = 32, f = 64.
 StageShape middle(const RunConfig& config) {
   StageShape shape = stage_shapes(config, 2)[0];
   shape.first = false;
   return shape;
 }
-// stream 16·16·2 = 512, its quantized form 256, statistics 64, qkv 16·48·2 = 1536, attention output 512 and
-// log-sum-exp 2·16·4 = 128, fc1 2048, activation output 1024, quantized 512. A forward keeps 2·(256 + 64) +
-// 1536 + 640 + x2 512 + 2048 + 512 = 5888.
+// stream 16·16·2 = 512, its quantized form 256, statistics 64, qkv 16·48·2 = 1536, attention output 512
+// and log-sum-exp 2·16·4 = 128, fc1 2048, activation output 1024, quantized 512. A forward keeps 2·(256 +
+// 64) + 1536 + 640 + x2 512 + 2048 + 512 = 5888.
 StageShape swiglu() {
   return middle(sample::tiny_hybrid());
 }
@@ -38,8 +37,8 @@ StageShape gelu() {
   config.model.activation = Activation::gelu;
   return middle(config);
 }
-// Two tensor ranks: stream 8·16·2 = 256, quantized 128, gathered 16·16 = 256, statistics 32, qkv 16·24·2 =
-// 768, attention output 256, log-sum-exp 64, fc1 1024, activation output 512, quantized 256; partial sums
+// Two tensor ranks: stream 8·16·2 = 256, quantized 128, gathered 16·16 = 256, statistics 32, qkv 16·24·2
+// = 768, attention output 256, log-sum-exp 64, fc1 1024, activation output 512, quantized 256; partial sums
 // 1024, their piece 512. Keeps 2·160 + 768 + 320 + 256 + 1024 + 256 = 2944. Matrices 1280 elements.
 StageShape sequence_parallel() {
   RunConfig config = sample::tiny_hybrid();

@@ -1,4 +1,4 @@
-// Latent attention whose queries are not compressed (bench/training/latent.md): what it keeps less.
+// Latent attention without query compression (bench/training/latent.md): memory that it saves.
 #include <gtest/gtest.h>
 
 #include <string>

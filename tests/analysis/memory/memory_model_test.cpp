@@ -67,8 +67,8 @@ TEST(MemoryModel, OneRankByHand) {
   EXPECT_EQ(prediction.peak, rank.peak.total());
 }
 
-// 8 heads of 64 of 4096 tokens, two for each key/value head: gradients of queries twice, sums, keys and values together;
-// gradients of scores, 32 MiB a query head, of 256 MiB.
+// 8 heads of 64 of 4096 tokens, two for each key/value head. Gradients of queries twice, sums, keys and
+// values together; gradients of scores, 32 MiB per query head, within 256 MiB.
 TEST(MemoryModel, AttentionsScratchOfCudaFollowsDeterministicMode) {
   RunConfig config = sample::tiny_qwen2();
   config.model.heads = 8;

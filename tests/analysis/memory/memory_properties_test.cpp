@@ -1,4 +1,4 @@
-// What must hold for the memory of every schedule and every way to split a model.
+// Invariants of memory for every schedule and every split of a model.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -78,7 +78,8 @@ RC_GTEST_PROP(MemoryProperties, EveryStepEndsWhereItBegan, ()) {
         const auto category = static_cast<Category>(c);
         RC_ASSERT(sample.after[category].value >= 0);
         RC_ASSERT(sample.peak[category].value >= 0);
-        // Parameters and optimizer states never shrink below what is held; a gradient's G may leave early.
+        // Parameters and optimizer states never shrink below the persistent bytes; a gradient's G may leave
+        // early.
         if (category != Category::communication) {
           RC_ASSERT(sample.after[category] >= rank.held[category] || category == Category::workspace);
         }
@@ -105,7 +106,7 @@ RC_GTEST_PROP(MemoryProperties, ATimelineDoesNotChangeThePeaks, ()) {
   }
 }
 
-// A step that repeats itself holds at its peak what it holds written out, receives posted ahead included.
+// A repeated step has the same peak as the step written out, receives posted ahead included.
 TEST(MemoryProperties, ARepeatedStepIsTheWholeStep) {
   for (const char* name : {"1f1b", "interleaved", "zb-h1", "zb-v", "v-half", "dualpipe"}) {
     for (const bool ahead : {false, true}) {
@@ -161,7 +162,7 @@ RC_GTEST_PROP(MemoryProperties, RecomputationNeverNeedsMore, ()) {
   }
 }
 
-// A split backward that runs its two parts back to back frees what the whole one frees.
+// A split backward that runs its two parts back to back frees as much as the whole one.
 RC_GTEST_PROP(MemoryProperties, SplitBackwardFreesTheSame, ()) {
   const RunConfig config = random_config();
   const Schedule schedule = schedule_of(config);

@@ -1,4 +1,4 @@
-// What a walk over a rank's memory leaves out because it is done again and again.
+// Repetitions that a walk over a rank's memory skips.
 #include "analysis/memory/memory_walk.hpp"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(MemoryPlan, LongSchedulesAreShort) {
   }
 }
 
-/// Of a step that repeats itself: its beginning, one copy in place of those that are left out, and the rest.
+/// Plan of a step that repeats itself: its beginning, one copy in place of the skipped ones, and the rest.
 TEST(MemoryPlan, OneCopyStandsForThoseThatAreNotWrittenDown) {
   ScheduleRequest request;
   request.name = "1f1b";

@@ -1,4 +1,5 @@
-// What selective recomputation by module keeps less, and computes more, by hand (bench/training/recompute.md).
+// Memory saved and computation added by selective recomputation by module, by hand
+// (bench/training/recompute.md).
 #include <gtest/gtest.h>
 
 #include "analysis/memory/action_memory.hpp"
@@ -33,7 +34,7 @@ void expect(const RunConfig& base, bool experts, const Case& c) {
   const StageShape with = layer(c.modules);
   EXPECT_EQ(kept(plain, ActionType::forward) - kept(with, ActionType::forward), c.freed)
       << to_string(c.modules);
-  // What F leaves, B frees; x came before F.
+  // B frees everything that F leaves; x came before F.
   EXPECT_EQ(kept(with, ActionType::forward) + kept(with, ActionType::backward),
             kept(plain, ActionType::forward) + kept(plain, ActionType::backward))
       << to_string(c.modules);
@@ -60,8 +61,9 @@ TEST(RecomputedModules, OfADenseLayer) {
   for (const Case& c : cases) expect(sample::tiny_qwen2(), false, c);
 }
 
-// bf16, T = 128 tokens of DeepSeek-V3: h = 7168, 128 heads of 128 + 64 for queries and keys and 128 for values, cq = 1536,
-// ck = 512; dense F = 18432; 256 experts of F = 2048, 8 of them for a token, and one shared.
+// bf16, T = 128 tokens of DeepSeek-V3: h = 7168, 128 heads of 128 + 64 for queries and keys and 128 for
+// values, cq = 1536, ck = 512; dense F = 18432; 256 experts of F = 2048, 8 of them for a token, and one
+// shared.
 TEST(RecomputedModules, OfLatentAttentionAndExperts) {
   RunConfig config;
   config.model = *find_preset("deepseek-v3");

@@ -1,5 +1,5 @@
-// The interval of what steps will need: it holds 99 % of what routings drawn from another seed need, and is at most a quarter
-// wider than these.
+// Interval of the memory that steps will need: it holds 99 % of the needs of routings drawn from another
+// seed, and is at most a quarter wider than these.
 #include "analysis/memory/routing_interval.hpp"
 
 #include <gtest/gtest.h>

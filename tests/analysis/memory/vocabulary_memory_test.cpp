@@ -1,5 +1,5 @@
-// What the passes of a split vocabulary allocate and free, computed by hand from
-// bench/training/vocabulary.md, and what holds for every schedule that has them.
+// Allocations and frees of the passes of a split vocabulary, computed by hand from
+// bench/training/vocabulary.md, and invariants of every schedule that has them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -40,8 +40,8 @@ void expect_equal(const MemoryBreakdown& found, const MemoryBreakdown& expected,
 }
 
 // tiny_qwen2, one layer on each of two ranks, 32 tokens in two shards of v = 16. T·h = 32 elements: fp32 128
-// bytes, bf16 64; logits 4·16 = 64 elements; statistics of the shards (3·2 + 1)·4·4 = 112; dX 32·4 = 128; a
-// shard 16·8 = 128 elements, a multiple of 64·2. A layer in fp32 keeps 1600 without its y
+// bytes, bf16 64; logits 4·16 = 64 elements; statistics of the shards (3·2 + 1)·4·4 = 112; dX 32·4 =
+// 128; a shard 16·8 = 128 elements, a multiple of 64·2. A layer in fp32 keeps 1600 without its y
 // (action_memory_test).
 struct ActionCase {
   const char* name;
@@ -253,8 +253,8 @@ constexpr Walked kWalked[] = {{"vocab-1", "1f1b"},
                               {"vocab-1", "v-half"},
                               {"vocab-2", "v-half"}};
 
-// Whatever an action takes another one gives back, on every rank and in every category, and nothing is given
-// back before it was taken.
+// Every allocation of one action is freed by another, on every rank and in every category, and nothing is
+// freed before it is allocated.
 TEST(VocabularyMemory, AStepEndsAsItBegan) {
   for (const Walked& walked : kWalked) {
     for (const int pipeline : {1, 2, 4}) {
@@ -313,14 +313,14 @@ TEST(VocabularyMemory, FlatWhereTheBaselineIsNot) {
     return config;
   };
   EXPECT_GT(spread(large("none")), 5);
-  EXPECT_LT(spread(large("vocab-1")), 1.1);  // what is left: 1F1B has fewer micro-batches on later ranks
+  EXPECT_LT(spread(large("vocab-1")), 1.1);  // the rest: 1F1B has fewer micro-batches on later ranks
   EXPECT_LT(spread(large("vocab-2")), 1.1);
   RunConfig v_half = large("vocab-2");
   v_half.parallel.schedule = "v-half";
   EXPECT_LT(spread(v_half), 1.05);
 }
 
-// 16-bit logits and an fp32 copy, of which the softmax stays until its gradient has been rounded.
+// 16-bit logits and an fp32 copy, whose softmax stays until its gradient has been rounded.
 TEST(VocabularyMemory, AFrameworksPassesHoldWhatItsLossHolds) {
   RunConfig config = vocabulary_config("vocab-1", 1, 2, 1, 4);
   config.numerics.precision = DType::bf16;

@@ -1,4 +1,4 @@
-// Documents in sequences: how they are packed, what attention is left with on which rank, and that predictions follow.
+// Documents in sequences: packing, attention left on each rank, and predictions that follow.
 #include "analysis/predict/packed_sequences.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A pipeline with slower ranks: closed forms, and what is made longer on which stage.
+// A pipeline with slower ranks: closed forms, and the lengthened costs of each stage.
 #include "analysis/predict/slower_ranks.hpp"
 
 #include <gmock/gmock.h>
@@ -40,8 +40,8 @@ TEST(SlowerRanks, AStepIsAsLongAsTheSlowestRankMakesIt) {
   constexpr double kBusy = kMicrobatches * 3;  // of a rank that is as quick as predicted
   EXPECT_DOUBLE_EQ(step_of({1, 1, 1, 1}), kBusy + 3 * 3 + 5);
   EXPECT_DOUBLE_EQ(step_of({3, 3, 3, 3}), 3 * (kBusy + 3 * 3 + 5));
-  // The first rank is never without work. The last one waits for the first forward, and with its optimizer for the last
-  // backward: the norm of all gradients.
+  // The first rank is never without work. The last one waits for the first forward, and with its optimizer
+  // for the last backward: the norm of all gradients.
   EXPECT_DOUBLE_EQ(step_of({3, 1, 1, 1}), 3 * kBusy + 3 * 5);
   EXPECT_DOUBLE_EQ(step_of({1, 1, 1, 3}), 3 * 1 + 3 * kBusy + 3 * 2 + 3 * 5);
 }

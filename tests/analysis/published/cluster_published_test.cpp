@@ -77,8 +77,8 @@ TEST(Published, MeanErrorsAreWithinTheirGoals) {
   }
 }
 
-// A run that was published ran: the verdict must say that it fits. It does not of rows whose recomputation, offloading or
-// sharding is not printed, and of some whose memory is overestimated; more must not become of them.
+// A published run did run, so the verdict must be that it fits. Exceptions are rows with unprinted
+// recomputation, offloading or sharding, and some with overestimated memory. There must not be more of them.
 TEST(Published, TheVerdictOnRunsThatRan) {
   int ran = 0;
   int tensors_alone = 0;   // refused if tensors were compared with the device less its reserved_bytes
@@ -112,14 +112,15 @@ TEST(Published, TheVerdictOnRunsThatRan) {
   RecordProperty("tensors_alone", tensors_alone);
   RecordProperty("without_margin", without_margin);
   EXPECT_GT(ran, 800);
-  // 98 by tensors alone; five more of 405B, within 1.3 GiB, by communicators, whose memory is known to a factor of two.
+  // 98 by tensors alone. Five more of 405B, within 1.3 GiB, by communicators, whose memory is known to a
+  // factor of two.
   EXPECT_LE(refused, 103) << "of " << ran << lines;
   EXPECT_LE(tensors_alone, without_margin);
   EXPECT_EQ(without_margin, refused) << "the margin, a guess, refuses runs that ran" << lines;
 }
 
-// arXiv:2504.14960 table 3: Llama3-8x70B with tensor, expert and data parallelism (ZeRO-1) ran out of memory on 256 H100. Sizes
-// are not printed; these are those of its other rows.
+// arXiv:2504.14960 table 3: Llama3-8x70B with tensor, expert and data parallelism (ZeRO-1) ran out of memory
+// on 256 H100. Its sizes are not printed; these are those of the other rows.
 TEST(Published, TheVerdictOnARunThatRanOutOfMemory) {
   const std::string model =
       R"({"model_type": "mixtral", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64,
@@ -183,7 +184,7 @@ TEST(Published, RunsWithContextParallelismAreWithinTenPercent) {
 }
 
 struct MixtureGoal {
-  const char* of;  // what labels or software begin with; empty: all
+  const char* of;  // prefix of labels or software; empty: all
   const char* quantity;
   int rows;
   double median;
@@ -256,7 +257,7 @@ TEST(Published, PeaksOfMegatronsTestsAreWithinTwoPercent) {
   EXPECT_LE(spread.median, 0.06);
 }
 
-// What predict says about its own errors is what validate finds.
+// The errors that predict reports are those that validate finds.
 TEST(Published, KnownErrorsAreThoseOfTheTables) {
   const std::string_view text = embedded_text(analysis_files(), "errors_by_software.json");
   EXPECT_EQ(nlohmann::json::parse(text), nlohmann::json(errors_by_software(shipped())))
@@ -307,8 +308,8 @@ TEST(Published, JsonHasTheContractsKeys) {
   EXPECT_THAT(validation_text(shipped(), true), testing::HasSubstr("korthikanti_table5"));
 }
 
-// Of what sources changed between two of their runs, how many predictions change in the same direction; and how many rows
-// of a table lie between what the other tables promise for eight of ten.
+// Share of predictions that change in the same direction as the source's two runs, and of a table's rows
+// inside the other tables' 80 % intervals.
 TEST(Published, ChangesAndIntervalsHold) {
   int scored = 0;
   int right = 0;
@@ -336,7 +337,7 @@ TEST(Published, RegretIsWhatTheChoiceCosts) {
       "# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,tensor "
       "parallelism,"
       "data parallelism,pipeline parallelism,iteration time (ms)\n";
-  // The model thinks that data parallelism is best here; the table says that it takes twice the best time.
+  // The model predicts data parallelism as the best here; the table gives it twice the best time.
   const std::string text = columns +
                            "8,32,1,1024,16,16,1024,8,1,1,500\n8,32,4,1024,16,16,1024,1,8,1,1000\n"
                            "8,32,1,1024,16,16,1024,4,2,1,700\n";

@@ -1,4 +1,5 @@
-// Tables of training runs in their one dialect: what a row means, what is skipped and why, what a header may say.
+// Tables of training runs in their one dialect: the meaning of rows, skipped rows and reasons, allowed
+// headers.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,7 +123,8 @@ TEST(PublishedDialect, LayersFollowTheRulesThatSourcesGive) {
             "0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,0");
   EXPECT_EQ(read.runs[1].config.parallel.layer_distribution, "2,3,3,3,3,3,3,2");
   EXPECT_EQ(read.runs[1].config.parallel.schedule, "1f1b");
-  // The output layer of 256,000 words counts as 9 layers of 22: (22 + 9) / 4 are 7 or 8, the last has none left.
+  // The output layer of 256,000 words counts as 9 layers of 22: (22 + 9) / 4 are 7 or 8, the last has none
+  // left.
   EXPECT_EQ(read.runs[2].config.parallel.layer_distribution, "7,8,7,0");
   EXPECT_EQ(read.runs[3].config.parallel.virtual_chunks, 11);
 }
@@ -294,7 +296,7 @@ TEST(PublishedDialect, DamagedFilesAreRefusedInOneLine) {
               ElementsAre(ElementsAre("1,\"2", "")));
 }
 
-/// What the converted tables say is what their sources' own files say.
+/// The converted tables match their sources' own files.
 TEST(PublishedDialect, TheSourcesOwnFilesGiveTheSameErrors) {
   const std::string folder = std::string(PLUMBLINE_SOURCE_DIR) + "/../shared/published";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent";

@@ -89,9 +89,10 @@ TEST(FiniteRun, GoesOnWithTheReplicasThatAreThere) {
       {"waits", {4}, none, {}, {{{4}, {1}}}, 19, 0.5, 4, 0, 1, 0},
       {"a failure while it waits passes", {4}, none, {}, {{{4}, {1}}, {{7}, {1}}}, 19, 0.5, 4, 0, 1, 0},
       {"two that follow each other", {4}, none, {}, {{{4}, {1}}, {{10}, {0}}}, 24, 0.5, 8, 0, 2, 0},
-      // Step 3 is saved at 3.5 s; from 7 s on one replica makes 3, 3 and 1 steps, of which no save is after 20 s.
+      // Step 3 is saved at 3.5 s; from 7 s on one replica makes 3, 3 and 1 steps, none saved after 20 s.
       {"one to the end", {99}, one, {}, {{{4}, {1}}}, 7 + 7 * 1.5 + 2 * 0.5, 0.5, 0, 3.5, 1, 0},
-      // Replaced at 9 s; the save at 7 + 4.5 + 0.5 is the first one after that: from 14 s on two make 4 steps.
+      // Replaced at 9 s; the save at 7 + 4.5 + 0.5 is the first one after that: from 14 s on two make 4
+      // steps.
       {"comes back at the next save", {4}, one, {}, {{{4}, {1}}}, 14 + 4.5, 0.5, 0, 1.5, 1, 1},
       {"durable only later", {4}, one, {1}, {{{5}, {1}}}, 8 + 5 + 1 + 2 + 4.5, 1.5 + 1, 0, 1.5, 1, 1},
       {"replaced before it has started", {1}, one, {}, {{{4}, {1}}}, 14 + 4.5, 0.5, 0, 1.5, 1, 1},
@@ -125,9 +126,10 @@ TEST(FiniteRun, WithoutProgressItIsGivenUp) {
   EXPECT_TRUE(std::isinf(replay(kTenSteps, always).total.value));
 }
 
-/// What a run takes on average whose saves block (Duda, Information Processing Letters 16, 1983; Daly, Future Generation
-/// Computer Systems 22, 2006): a stretch of w without a failure takes (M + E)·(exp(w/M) - 1), where a recovery takes
-/// E = d/p + M·(1/p - 1) with the chance p = exp(-r/M) that nothing breaks a restart off.
+/// Mean duration of a run whose saves block (Duda, Information Processing Letters 16, 1983; Daly, Future
+/// Generation Computer Systems 22, 2006). A stretch of w without a failure takes (M + E)·(exp(w/M) - 1),
+/// where a recovery takes E = d/p + M·(1/p - 1) with the chance p = exp(-r/M) that nothing breaks a restart
+/// off.
 double expected_total(const FiniteRun& run, double between, double detect) {
   const double uninterrupted = std::exp(-run.restart.value / between);
   const double recovery = (detect + between * (1 - uninterrupted)) / uninterrupted;
@@ -149,7 +151,7 @@ TEST(FiniteRun, IsOnAverageWhatTheClosedFormSays) {
                         {{50, 7, {0.5}, {0.5}, {}, {2}}, 20, 1},
                         {{20, 3, {1}, {0.1}, {}, {1}}, 200, 3}};
   for (const Case& each : cases) {
-    // The mean of shares is not the share of means, but for many runs one after the other it is: one long run.
+    // The mean of shares differs from the share of means, but agrees for many consecutive runs: one long run.
     FiniteRun once = each.run;
     const double expected = expected_total(once, each.between, each.detect);
     double total = 0;

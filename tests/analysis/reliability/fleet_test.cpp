@@ -1,4 +1,4 @@
-// Fleets: what published counts make, and files that nobody has checked.
+// Fleets: rates from published counts, and untrusted files.
 #include "analysis/reliability/fleet.hpp"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ TEST(Fleet, CausesWithTheSameRecoveryAreOneKind) {
   EXPECT_DOUBLE_EQ(swap.kinds[1].recovery.value, 60 + 162 + 20);
 }
 
-// What follows from printed figures comes out as printed, but for the three that nobody's rule gives.
+// Results that follow from printed figures match print, except the three that no published rule gives.
 TEST(PublishedChecks, ComeOutWithinTheirRounding) {
   int within = 0;
   std::vector<std::string> outside;

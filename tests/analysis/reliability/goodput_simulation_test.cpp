@@ -1,4 +1,4 @@
-// Trials against closed forms where these hold, and what only trials know.
+// Trials against closed forms where these hold, and results that only trials give.
 #include "analysis/reliability/goodput_simulation.hpp"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,8 @@ TEST(GoodputSimulation, AgreesWithTheClosedForm) {
   }
 }
 
-// Young's, Daly's and the first-order share are what the exact form becomes for short saves and rare failures.
+// Young's, Daly's and the first-order share are the limits of the exact form for short saves and rare
+// failures.
 TEST(EffectiveTime, FirstOrdersAreWhatTheyShouldBe) {
   const JobFailures failures{{50 * kDay}, {{1, {300}, true}}};
   const CheckpointPlan checkpoint{{1000}, {100}, {100}, std::nullopt};
@@ -171,7 +172,7 @@ TEST(Elastic, IsWhatARunOfManyStepsSees) {
   const ElasticPlan elastic{kGroups, {5}, {4}, {61}, {1}, true};
   for (const double durable : {0.0, 3.0}) {
     run.durable = {durable};
-    // Saves come after so many steps, which take longer while a group is missing.
+    // Saves come after a number of steps, which take longer while a group is missing.
     EXPECT_NEAR(expected_goodput(run, {kBetween}, {{1, {1}}}).mean,
                 elastic_share(failures, {{10}, {0.5}, {durable}}, elastic), 0.01)
         << durable;

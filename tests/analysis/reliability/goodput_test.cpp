@@ -1,4 +1,4 @@
-// A month on many GPUs: what is expected of published fleets.
+// A month on many GPUs: expectations for published fleets.
 #include "analysis/reliability/goodput.hpp"
 
 #include <gmock/gmock.h>

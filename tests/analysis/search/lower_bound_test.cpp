@@ -1,4 +1,4 @@
-// What a search rules out by must never be longer than the simulation.
+// Lower bounds of a search never exceed the simulation.
 #include "analysis/search/lower_bound.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ RC_GTEST_PROP(LowerBound, IsNeverLongerThanTheSimulation, ()) {
   RC_ASSERT(LowerBound(schedule).of(costs) <= simulate(schedule, costs).makespan() + costs.step_overhead);
 }
 
-// Then nothing that could be among the best is simulated in vain.
+// Then nothing that could be among the best is simulated unnecessarily.
 TEST(LowerBound, IsExactForEqualStages) {
   for (const char* name : {"1f1b", "gpipe"}) {
     for (const int ranks : {1, 2, 8}) {

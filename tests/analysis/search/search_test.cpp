@@ -1,4 +1,4 @@
-// A search against predicting everything, and what limits a configuration.
+// A search against predicting everything, and the limits of a configuration.
 #include "analysis/search/search.hpp"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ void expect_same(const Candidate& found, const Candidate& expected) {
   EXPECT_EQ(found.keys.dispatcher, expected.keys.dispatcher);
 }
 
-/// The first of `result.best` against all candidates, of which those that fit are sorted.
+/// The first of `result.best` against all candidates, whose fitting ones are sorted.
 void expect_best_of_all(const SearchResult& result, std::vector<Candidate> all) {
   ASSERT_EQ(result.configurations, all.size());
   std::erase_if(all, [](const Candidate& c) { return !c.fit.fits; });
@@ -127,7 +127,7 @@ TEST(Search, FindsWhatPredictingEverythingFinds) {
   }
 }
 
-/// Of sequences over several ranks, too: the best of them when the memory of a rank is what there is too little of.
+/// Context parallelism is searched, too: it wins when a rank's memory is the bottleneck.
 TEST(Search, SharesSequencesWhereOneIsTooLong) {
   SearchRequest request = small_request();
   request.config.model.layers = 2;
@@ -150,7 +150,7 @@ TEST(Search, SharesSequencesWhereOneIsTooLong) {
   EXPECT_GT(result.best.front().keys.context, 1);
 }
 
-/// A row more is a schedule more here: only its traits decide.
+/// A new row is a new schedule here: only its traits decide.
 TEST(Search, TriesEveryScheduleThatSizesOrderTheDefaultFirst) {
   std::vector<std::string_view> tried;
   for (const ScheduleTraits& traits : search_schedules()) tried.push_back(traits.name);
@@ -177,7 +177,7 @@ TEST(Search, ProposesSchedulesThatTheSoftwareHas) {
   }
 }
 
-/// Experts over ranks that are cut on their own, with every dispatcher: nothing that the software would refuse.
+/// Experts with their own sharding, with every dispatcher: nothing that the software would refuse.
 TEST(Search, SpreadsTheExpertsOfAMixture) {
   for (const char* software : {"plumbline", "megatron-core"}) {
     SCOPED_TRACE(software);

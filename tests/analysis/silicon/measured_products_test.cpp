@@ -15,7 +15,8 @@ TEST(MeasuredProducts, GivesTheTableTimesAndTheirContinuation) {
   EXPECT_LT(2 * 32768.0 * 16384 * 8192 / border, 2.5e15);
   EXPECT_NEAR(products.seconds(4 * 65536, 65536, 8192) / products.seconds(32768, 65536, 8192), 8, 1e-9);
   EXPECT_DOUBLE_EQ(products.seconds(65536, 4096, 1024), products.seconds(4096, 65536, 1024));
-  EXPECT_NEAR(products.adding_seconds(4096, 4096, 8192) / products.seconds(4096, 4096, 8192), 1 / 0.93, 1e-12);
+  EXPECT_NEAR(products.adding_seconds(4096, 4096, 8192) / products.seconds(4096, 4096, 8192), 1 / 0.93,
+              1e-12);
 }
 
 TEST(MeasuredProducts, IsReadOnceByManyThreads) {

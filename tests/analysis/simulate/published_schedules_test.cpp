@@ -1,5 +1,5 @@
 // The simulator against published figures: measured iteration times of arXiv:2411.05288, bubble rates of
-// arXiv:2401.10241. Skipped where the tables are absent.
+// arXiv:2401.10241. Skipped if the tables are absent.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,11 +45,12 @@ std::vector<double> numbers(const std::string& text) {
   return values;
 }
 
-// 8 A100-80GB in one node. What the profiled stage times do not hold, none of it taken from these rows: a
-// point-to-point message takes what the same software took between 8 such GPUs in another paper
-// (arXiv:2401.10241, its 1.5B row: 6 x 1024 x 2304 16-bit numbers in 0.601 ms) and is not overlapped with the
-// receiving rank's work (Megatron-LM); collectives reach a bus bandwidth of 230 GB/s, each call costs 20 us,
-// Adam moves 30 bytes per parameter at 80 % of 2039 GB/s.
+// 8 A100-80GB in one node. Constants besides the profiled stage times, none of them taken from these rows:
+// - A point-to-point message takes as long as with the same software between 8 such GPUs in another paper
+//   (arXiv:2401.10241, its 1.5B row: 6 x 1024 x 2304 16-bit numbers in 0.601 ms), and is not overlapped with
+//   the receiving rank's work (Megatron-LM).
+// - Collectives reach a bus bandwidth of 230 GB/s, each call costs 20 us.
+// - Adam moves 30 bytes per parameter at 80 % of 2039 GB/s.
 constexpr double kMessageBandwidth = 6 * 1024 * 2304 * 2 / 0.601e-3;
 constexpr double kBusBandwidth = 230e9;
 constexpr double kCall = 20e-6;
@@ -77,7 +78,7 @@ VocabularyRow vocabulary_row(const Row& row, bool with_hardware) {
   if (method == "Vocab-1") passes = VocabPasses::two_barriers;
   if (method == "Vocab-2") passes = VocabPasses::one_barrier;
   if (method == "Interlaced") passes = VocabPasses::interlaced;
-  // Of the three matrix products one is in S with two barriers, two with one barrier.
+  // S has one of the three matrix products with two barriers, two with one barrier.
   const double scores = passes == VocabPasses::one_barrier ? 2.0 / 3 : 1.0 / 3;
 
   const double bytes = 2.0 * integer("seq") * integer("hidden") * integer("micro_batch");

@@ -43,7 +43,7 @@ Costs any_costs(const Schedule& schedule) {
   return costs;
 }
 
-/// The same with everything that costs can say.
+/// The same with every kind of cost.
 Costs any_costs_of_all_kinds(const Schedule& schedule) {
   Costs costs = any_costs(schedule);
   const auto sometimes = [](Seconds time) { return *rc::gen::arbitrary<bool>() ? time : Seconds{0}; };
@@ -93,7 +93,7 @@ RC_GTEST_PROP(SimulatorProperties, ALongerActionNeverShortensTheStep, ()) {
   RC_ASSERT(simulate_makespan(complete, longer).value >= simulate_makespan(complete, costs).value - 1e-9);
 }
 
-/// Bitwise, whatever is simulated.
+/// Bitwise, for any simulated schedule.
 RC_GTEST_PROP(SimulatorProperties, MakespanIsThatOfTheTrace, ()) {
   const Schedule schedule = any_schedule();
   const Schedule complete =

@@ -224,8 +224,7 @@ TEST(Simulator, TiedEmbeddingsMeetOnFirstAndLastRank) {
 }
 
 TEST(Simulator, OneSendBufferStallsASenderThatRunsAhead) {
-  // Rank 1 is slow: with one buffer rank 0 cannot be more than one micro-batch ahead of what rank 1 has
-  // received.
+  // Rank 1 is slow: with one buffer rank 0 cannot be more than one micro-batch ahead of rank 1's receives.
   Costs costs = uniform_costs(2, kUnit);
   costs.stages[1].forward = {10};
   const Schedule schedule = add_transfers(gpipe(2, 4), TransferOrder::sends_first);

@@ -177,7 +177,8 @@ TEST(StepSimulation, ALinkThatIsSlowestSetsThePace) {
   }
 }
 
-/// Stages that differ by a millionth: for thousands of turns a head start lasts, then another rank sets the pace.
+/// Stages that differ by a millionth: a head start lasts for thousands of turns, then another rank sets the
+/// pace.
 TEST(StepSimulation, StagesThatAreNearlyEqualFallBehindSlowly) {
   for (const char* name : {"1f1b", "zb-h1", "zb-v", "v-half"}) {
     ScheduleRequest request;

@@ -1,4 +1,4 @@
-// Time in ticks: what is rounded, what is refused.
+// Time in ticks: rounding and refusals.
 #include "analysis/simulate/ticks.hpp"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Ticks, AStepThatIsTooLongIsRefused) {
   }
 }
 
-/// Ten thirds of a second are not three and a third in doubles, whatever the order.
+/// Ten thirds of a second are not three and a third in doubles, in any order.
 TEST(Ticks, SumsDoNotDependOnTheOrder) {
   Costs costs = uniform_costs(1, {.forward = {1.0 / 3}, .backward = {0.1}});
   const Ticks one = ticks_of({1.0 / 3}, "forward") + ticks_of({0.1}, "backward");

@@ -83,7 +83,8 @@ TEST_F(StepNoise, OneSlowGpuHoldsUpItsPipelineAlone) {
   EXPECT_NEAR(all.mean().value, 1.5 * (kMicrobatches + kRanks - 1) * 0.030, 1e-9);
 }
 
-// What is not simulated would not have been the last: as many replicas as one after another give the same maximum.
+// Replicas that are not simulated could not have been the last: simulating all of them one by one gives the
+// same maximum.
 TEST_F(StepNoise, LeavesOutNothingThatCouldBeTheLast) {
   NoiseModel noise;
   noise.jitter = 0.05;
@@ -161,7 +162,7 @@ TEST_F(StepNoise, ASlowPortIsAHopAndItsReductions) {
   EXPECT_THROW(simulate_makespan(step_.once, one), InputError);
 }
 
-// One rank of one replica is slow: it is to blame, and for what the pipeline loses by it.
+// One rank of one replica is slow: it is blamed, with the pipeline's loss by it.
 TEST_F(StepNoise, WhoIsToBlameAndForHowMuch) {
   job_.ranks_per_stage = 1;
   job_.gpus_per_node = 1;
@@ -215,8 +216,8 @@ TEST(SlowRanks, OneOfEightThatIsTenPercentSlowerIsNamed) {
 
 using RankTimes = std::vector<std::vector<double>>;
 
-/// Computing times of ranks of two stages of four: ten steps of four actions, every one with noise, a drift that all ranks see,
-/// and some that take twice as long.
+/// Computing times of ranks of two stages of four: ten steps of four actions, every one with noise, a drift
+/// that all ranks see, and some that take twice as long.
 RankTimes noisy_times(int slow, unsigned seed) {
   std::mt19937 random(seed);
   std::lognormal_distribution<double> passes(0, 0.03);
@@ -234,7 +235,8 @@ RankTimes noisy_times(int slow, unsigned seed) {
   return times;
 }
 
-/// Of 36 steps of eight actions, where something takes a rank's processor away for some steps, half of the time in all.
+/// 36 steps of eight actions, where something takes a rank's processor away for some steps, half of the time
+/// in all.
 RankTimes times_in_bursts(int slow, unsigned seed) {
   std::mt19937 random(seed);
   std::exponential_distribution<double> passes(1 / 0.01);

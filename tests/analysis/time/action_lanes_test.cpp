@@ -1,4 +1,4 @@
-// Where the collectives of a simulated step are drawn: every kind of action's on each of its events.
+// Placement of a simulated step's collectives: every kind of action's on each of its events.
 #include "analysis/time/action_lanes.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace plumbline {
 namespace {
 
-/// What a rank waits for of a group, and how long the group's collectives take.
+/// Exposed and total time of a group's collectives on a rank.
 struct Sums {
   Seconds waited;
   Seconds all;
@@ -44,7 +44,7 @@ constexpr Case kCases[] = {
     {"both groups", 2, 2, 3, true, 0},          {"on shared processors", 2, 1, 0, false, 1},
 };
 
-// What is waited for on the lanes of all events is what the step's figures say.
+// Exposed time on the lanes of all events equals the step's figures.
 TEST(ActionLanes, OfAStepHaveWhatItsFiguresHave) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
@@ -95,7 +95,7 @@ TEST(ActionLanes, OfAStepHaveWhatItsFiguresHave) {
   }
 }
 
-// Two ranks; a pair counts as one, of the first forwards of a stage one, and a period as often as it is repeated.
+// Two ranks; a pair counts as one, of the first forwards of a stage one, and a period once per repetition.
 TEST(ActionLanes, AddUpOverARepeatedStep) {
   using enum ActionType;
   RepeatedSchedule step;
@@ -128,8 +128,8 @@ Event event(ActionType type, double start, double end) {
   return {{type, false, 0, 0}, {start}, {end}};
 }
 
-// Three seconds of a forward with a gather in its first and of a backward with one in its second, a second of OPT with a
-// sum in its last half.
+// Three seconds of a forward with a gather in its first and of a backward with one in its second, a second of
+// OPT with a sum in its last half.
 TEST(ActionLanes, ArePlacedOnEvents) {
   using enum ActionType;
   Schedule schedule;
@@ -201,7 +201,8 @@ TEST(ActionLanes, ArePlacedOnEvents) {
   }
 }
 
-// Ten thousand forwards with two collectives each stay as many spans as a lane has pieces, and as much waiting.
+// Ten thousand forwards with two collectives each become as many spans as a lane has pieces, with the same
+// exposed time.
 TEST(ActionLanes, OfALongStepAreFew) {
   Schedule schedule;
   schedule.ranks = schedule.stages = 1;

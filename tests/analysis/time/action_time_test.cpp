@@ -1,5 +1,5 @@
-// The time of actions and of the step's end on a machine where every operator takes one second and only the
-// latency of collectives counts, so that everything can be counted by hand.
+// The time of actions and of the step's end. On this machine every operator takes one second and collectives
+// take only their latency, so that everything can be counted by hand.
 #include "analysis/time/action_time.hpp"
 
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ RunConfig with(RunConfig config, int tensor, int data) {
   return config;
 }
 
-/// The spans of an action: what is waited for of them is what the action waits for, they follow one another on each
-/// group's lane, and none is before the action or behind it.
+/// The spans of an action. Their exposed time is that of the action. They follow one another on each group's
+/// lane, and none is before or after the action.
 void expect_lanes(const std::vector<LaneSpan>& lanes, const ActionTime& time) {
   Seconds tensor, data, all_data;
   std::map<LaneGroup, Seconds> ends;
@@ -124,21 +124,21 @@ struct OverlapCase {
   Recompute recompute;
   double all, tensor_seconds;
 };
-// Products of blocks: t in place of one. What a product gathers: t broadcasts on the lane, the own block's product at
-// once, then (on tensor rank 0) one block after the other as they come. What is summed: the reduce of a block during the
-// product of the next, the last one exposed. Without overlap: the lists above.
+// Products of blocks: t in place of one. A gathering product: t broadcasts on the lane, the own block's
+// product at once, then (on tensor rank 0) one block after the other as they arrive. A summing product: the
+// reduce of a block during the product of the next, the last one exposed. Without overlap: the lists above.
 constexpr OverlapCase kOverlapCases[] = {
-    // Per layer 4 more products. Gathers: 2 broadcasts in the 0.4 s of the first product. Sums: 0.2 s shows. Others:
-    // embedding, final norm, loss 1 + 1 + 4.
+    // Per layer 4 more products. Gathers: 2 broadcasts in the 0.4 s of the first product. Sums: 0.2 s shows.
+    // Others: embedding, final norm, loss 1 + 1 + 4.
     {"F, everything hidden but the last reduce", forward, 2, 0.2, none, 30 + 8 + 0.2 * (4 + 6),
      0.2 * (4 + 6)},
     // Gathers: 20 s of broadcasts, 1 hidden; sums: 1 of the first 10 s hidden, 10 more.
     {"F, slow collectives", forward, 2, 10, none, 38 + 8 * 19 + 60, 8 * 19 + 60},
-    // Four blocks: gathers 40 s, of which 1 is hidden behind the own block and 2 behind those between; sums 4 · 10 s,
-    // of which 3.
+    // Four blocks: gathers 40 s, 1 s hidden behind the own block and 2 s behind those between; sums 4 · 10
+    // s, 3 s hidden.
     {"F, four tensor ranks", forward, 4, 10, none, 30 + 24 + 4 * (37 + 37) + 60, 4 * 74 + 60},
-    // fc2 and projection 1 more product each and a copy, which hides 1 s; fc1 and qkv as without. fc1: gather 10 s behind
-    // 1, scatter behind 1 (qkv's bias makes it 2). Output layer 1 + 1, embedding 1.
+    // fc2 and projection 1 more product each and a copy, which hides 1 s; fc1 and qkv as without. fc1: gather
+    // 10 s behind 1, scatter behind 1 (qkv's bias makes it 2). Output layer 1 + 1, embedding 1.
     {"B, slow collectives", backward, 2, 10, none, 34 + 8 + 2 * (2 * 18 + 9 + 9 + 9 + 8) + 30,
      2 * (2 * 18 + 9 + 9 + 9 + 8) + 30},
     {"B, quick collectives", backward, 2, 0.2, none, 34 + 8 + 0.2 * 3, 0.2 * 3},
@@ -278,8 +278,8 @@ constexpr EndCase kEndCases[] = {
     {"ZeRO-1, three units and copies after the backward", 1, 5, 500, 0, 3 * (5 + 1) + 10, 3 + 10 + 3 * 5,
      false},
     {"ZeRO-2, nothing more after the backward", 2, 5, 500, 0, 10, 3 + 10 + 3 * 5, false},
-    // The first F waits for the embedding until 5, which hides 1 of the first layer's 5 to 10; the second layer's 10 to
-    // 15 is hidden, and the output layer is the embedding.
+    // The first F waits for the embedding until 5, which hides 1 of the first layer's 5 to 10; the second
+    // layer's 10 to 15 is hidden, and the output layer is the embedding.
     {"ZeRO-1, the first forward gathers", 1, 5, 500, 1 + 5, 6 + 10, 3 + 10, {}, true, 5 + 4},
     {"ZeRO-2, the first forward gathers slowly", 2, 20, 500, 0, 40, 3 + 40, {}, true, 20 + 19 + 8},
     {"ZeRO-2, OPT gathers", 2, 20, 500, 0, 40, 3 + 40 + 3 * 20, {}, false, 0},
@@ -302,7 +302,7 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
   }
 }
 
-// The same, drawn: seconds before and after the begin of ARG, and of each what is waited for.
+// The same as lanes: seconds before and after the begin of ARG, and the exposed part of each.
 TEST(StepEnd, ReductionsHaveLanesFromBeforeARG) {
   struct ReductionCase {
     const char* name;
@@ -352,13 +352,15 @@ struct SecondaryCase {
   bool gathers_ahead;
   double latency, forward, first_forward, backward;
 };
-// F: units of 1, 12, 12 and 5 seconds. The first one of a step copies three shards in 1 s each. B: 4, 16, 16 and 2 seconds with
-// clearing, 1 s for each of four sums of what was scattered; nothing hides the last scatter, and 2 s alone the one before.
+// F: units of 1, 12, 12 and 5 seconds. The first one of a step copies three shards in 1 s each. B: 4, 16, 16
+// and 2 seconds with clearing, 1 s for each of four sums of scattered pieces; nothing hides the last scatter,
+// and only 2 s the one before.
 constexpr SecondaryCase kSecondaryCases[] = {
     // F waits until 5, hides 1 of 5, and the rest. Copying the embedding's shard is hidden in that wait.
     {"the first forward copies", 2, true, 5, 5 + 1 + 4 + 12 + 12 + 5, 2, 5 + 1 + 38 + 4 + 3 + 5},
     {"each gather is awaited", 2, false, 5, 4 * 5 + 30, 3, 3 * 5 + 38 + 4 + 3 + 5},
-    // F: 20, 40, 60 and 80 for the gathers. B: gathers until 20, 40, 60 and scatters until 44, 77, 98, 119 beside each other.
+    // F: 20, 40, 60 and 80 for the gathers. B: gathers until 20, 40, 60 and scatters until 44, 77, 98, 119 in
+    // parallel.
     {"gathers and scatters on lanes of their own", 2, true, 20, 80 + 5, 0, 120},
     {"on one lane: scatters until 60, 100, 121, 142", 1, true, 20, 80 + 5, 0, 143},
 };
@@ -383,15 +385,15 @@ struct InstancesCase {
   int zero, instances;
   double latency, backward;
 };
-// B as above. A reduction takes the latency within the instance, then twice, an all-reduce, between instances; each waits for
-// the one before.
+// B as above. A reduction takes the latency within the instance, then twice, an all-reduce, between
+// instances; each waits for the one before.
 constexpr InstancesCase kInstancesCases[] = {
     // Reductions from 4, 21, 38 and 54, the earlier added first, 1 s.
     {"ZeRO 2", 2, 2, 5, 70},
     {"ZeRO 2, one instance", 2, 1, 5, 50},
     {"ZeRO 2, instances of one rank: between them alone", 2, 4, 5, 60},
-    // Gathers until 20 and 40; the first scatter until 60, then the third gather until 80, beside the sum between instances
-    // until 100. Reductions from 101, 162 and 223.
+    // Gathers until 20 and 40; the first scatter until 60, then the third gather until 80, beside the sum
+    // between instances until 100. Reductions from 101, 162 and 223.
     {"ZeRO 3: gathers wait for scatters alone", 3, 2, 20, 284},
 };
 
@@ -416,7 +418,7 @@ Schedule named(const char* name, int ranks, int microbatches, bool data_parallel
   return add_step_end(add_transfers(plain), {data_parallel || plain.routes > 1, false});
 }
 
-// Overlap is what the framework does unless the configuration says otherwise.
+// Overlap is the framework's default unless the configuration sets it.
 TEST(StepEnd, KeysReplaceWhatAFrameworkOverlaps) {
   RunConfig config = with(sample::tiny_qwen2(), 1, 2);
   config.parallel.zero_stage = 1;

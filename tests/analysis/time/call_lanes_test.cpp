@@ -1,4 +1,4 @@
-// Computation and collectives on their lanes, with what they take from one another, by hand.
+// Computation and collectives on their lanes, with their mutual slowdown, by hand.
 #include "analysis/time/call_lanes.hpp"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kBytesPerSecond = 1e9;
 
-/// Kernels take their bytes at 1 GB/s, collectives of two ranks twice as long as their share of the bytes; a quarter of
-/// 100 processors is held by what runs alongside.
+/// Kernels move their bytes at 1 GB/s. Collectives of two ranks take twice as long as their share of the
+/// bytes; those that run alongside hold a quarter of 100 processors.
 HardwareProfile machine_of(double held) {
   HardwareProfile p;
   p.accelerator = "a test's";

@@ -1,4 +1,4 @@
-// Which operators dropout adds to a step, and what they take on a measured machine and on an accelerator.
+// Operators that dropout adds to a step, and their times on a measured machine and on an accelerator.
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -27,7 +27,7 @@ std::int64_t times(const std::vector<OperatorCall>& calls, std::string_view name
   return count;
 }
 
-// A stage of one layer: masks, sums with what was dropped, gradients of what was dropped. The first stage has
+// A stage of one layer: masks, sums with dropped tensors, gradients of dropout's inputs. The first stage has
 // the embedding's too.
 struct CallCase {
   const char* name;
@@ -74,7 +74,8 @@ TEST(DropoutCalls, OfALayer) {
   }
 }
 
-// 4·8 elements, with sequence parallelism 2·8: 3·2 + 1 bytes for the sum, 2·2 + 1 where there is no residual.
+// 4·8 elements, with sequence parallelism 2·8: 3·2 + 1 bytes for the sum, 2·2 + 1 if there is no
+// residual.
 TEST(DropoutCalls, Sizes) {
   RunConfig config = dropping();
   for (const int tensor : {1, 2}) {

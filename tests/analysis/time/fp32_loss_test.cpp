@@ -1,4 +1,4 @@
-// A loss on an fp32 copy of 16-bit logits: what it holds, computed by hand, and what it computes more.
+// A loss on an fp32 copy of 16-bit logits: its memory, computed by hand, and its additional computation.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -52,9 +52,9 @@ struct MemoryCase {
   MemoryBreakdown net;
 };
 
-// tiny_qwen2 in bf16, one layer on each of two ranks. T·h is 64 bytes, statistics of a norm 16. A layer keeps
-// 832 and its y 64; its unit is 640 elements padded. Whole vocabulary: logits 4·32·2 = 256, their copy 512,
-// the loss's statistics 48, the output layer 256 elements.
+// tiny_qwen2 in bf16, one layer on each of two ranks. T·h is 64 bytes, statistics of a norm 16. A layer
+// keeps 832 and its y 64; its unit is 640 elements padded. Whole vocabulary: logits 4·32·2 = 256, their
+// copy 512, the loss's statistics 48, the output layer 256 elements.
 std::vector<MemoryCase> whole_cases() {
   const char* const whole = "none";
   const std::int64_t forward_keeps = 832 + 64 + 64 + 16;
@@ -178,7 +178,7 @@ TEST(Fp32Loss, IsNothingBeside32BitLogits) {
   }
 }
 
-/// What the calls of an action add up to.
+/// Totals over the calls of an action.
 struct Work {
   double logit_bytes = 0;  // read and written by passes over the logits
   std::int64_t copies = 0;

@@ -1,6 +1,5 @@
-// What linear layers in FP8 add to a step: operators, bytes and messages by hand from
-// bench/training/fp8.md, their times on measured machines and accelerators, what Float8 gained in public
-// runs.
+// Operators, bytes and messages that FP8 linear layers add to a step, by hand from bench/training/fp8.md;
+// their times on measured machines and accelerators; the gain of Float8 in public runs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,9 +50,9 @@ Bytes sent(const std::vector<OperatorCall>& calls, CallKind kind, std::string_vi
   return sum;
 }
 
-// One layer of tiny_qwen2, T·h = T·q = 32, T·(q+2k) = T·F = 64, T·f = 128; matrices 128 + 64 + 256 + 128 =
-// 576. On two tensor ranks T·h = 32, T·q = 16, T·(q+2k) = 48, T·F = 32, T·f = 64 and, split by rows, R·h =
-// 16; matrices 96 + 32 + 128 + 64 = 320.
+// One layer of tiny_qwen2, T·h = T·q = 32, T·(q+2k) = T·F = 64, T·f = 128; matrices 128 + 64 + 256 + 128
+// = 576. On two tensor ranks T·h = 32, T·q = 16, T·(q+2k) = 48, T·F = 32, T·f = 64 and, split by rows,
+// R·h = 16; matrices 96 + 32 + 128 + 64 = 320.
 struct CallCase {
   const char* name;
   ActionType type;
@@ -329,10 +328,10 @@ TEST(Fp8Time, HardwareWithoutItIsRefusedInOneLine) {
 }
 
 // torchtitan's performance page (December 2024): Llama 3.1 8B, sequences of 8192, two at once, FSDP,
-// selective recomputation, torch.compile, on H100 with 2.4 TB/s; Float8 with tensorwise scales. What Float8
-// gains is a ratio of two steps: what our training does otherwise is in both, but for the compiler's fusion:
-// largest values and the second form of a tensor come out of kernels that run anyway, ours are passes of
-// their own. So the published gain lies between what is predicted and what it would be without these.
+// selective recomputation, torch.compile, on H100 with 2.4 TB/s; Float8 with tensorwise scales. The gain of
+// Float8 is a ratio of two steps, so other differences to our training are in both. The exception is the
+// compiler's fusion: amax and the second layout of a tensor come out of kernels that run anyway, ours are
+// separate passes. So the published gain lies between the prediction and the prediction without these passes.
 TEST(Fp8Published, Float8GainsWhatTorchtitanMeasured) {
   struct Published {
     int gpus;

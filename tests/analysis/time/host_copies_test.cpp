@@ -1,5 +1,5 @@
-// Copies between device and host beside the computation of an action, on a machine where every operator takes one second, so that
-// everything can be counted by hand.
+// Copies between device and host alongside an action's computation. On this machine every operator takes one
+// second, so that everything can be counted by hand.
 #include "analysis/time/host_copies.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ RunConfig four_layers(std::int64_t offloaded) {
   return config;
 }
 
-// A layer takes 12 seconds forward, 15 backward, 10 in I; embedding 1, output layer 5 forward, 3 backward, 2 in I.
+// A layer takes 12 seconds forward, 15 backward, 10 in I; embedding 1, output layer 5 forward, 3 backward, 2
+// in I.
 TEST(HostCopies, RunBesideTheNextLayer) {
   struct Case {
     const char* name;
@@ -79,8 +80,8 @@ TEST(HostCopies, RunBesideTheNextLayer) {
   }
 }
 
-// T = 4, h = q = 8, k = 4, F = 16, f = 32, fp32: x, x2, two norm outputs and the attention output 128 bytes each, qkv 256, fc1 512,
-// the activation output 256, two rows of statistics 16 each, the log-sum-exp 32.
+// T = 4, h = q = 8, k = 4, F = 16, f = 32, fp32: x, x2, two norm outputs and the attention output 128 bytes
+// each, qkv 256, fc1 512, the activation output 256, two rows of statistics 16 each, the log-sum-exp 32.
 constexpr std::int64_t kLayer = 5 * 128 + 256 + 512 + 256 + 2 * 16 + 32;
 
 TEST(HostMemory, IsWhatLayersKeepOfEveryMicroBatchUnderWay) {
@@ -90,7 +91,7 @@ TEST(HostMemory, IsWhatLayersKeepOfEveryMicroBatchUnderWay) {
   config.recompute.granularity = Recompute::selective;
   EXPECT_EQ(offloaded_bytes(stage_shapes(config, 1)[0]), std::vector<Bytes>(3, Bytes{kLayer - 128 - 32}));
   config.recompute.granularity = Recompute::none;
-  // Two stages of two layers: one each, of as many micro-batches as the schedule keeps.
+  // Two stages of two layers: one each, for the micro-batches that the schedule keeps.
   config.parallel.pipeline = config.parallel.world_size = 2;
   config.batch.global_batch_size = 6;
   struct Case {

@@ -1,4 +1,4 @@
-// Operators that do two things: where a step has them, and what they take.
+// Fused operators: their places in a step, and their times.
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -15,7 +15,7 @@ namespace {
 
 using enum ActionType;
 
-/// Of all calls of an action on the only stage.
+/// Totals over all calls of an action on the only stage.
 struct Found {
   std::int64_t joined_norms = 0, joined_biases = 0;
   std::int64_t sums = 0, norms = 0, biases = 0;  // of their own
@@ -109,7 +109,7 @@ OperatorCall weight_gradient(bool with_bias) {
 }
 constexpr std::int64_t kElements = 4096 * 1024;
 
-/// A processor does one part after the other: the sum of what has been measured of both.
+/// A processor does one part after the other: the sum of both measured times.
 TEST(JoinedOperators, TakeWhatTheirPartsTakeOnAMeasuredMachine) {
   HardwareProfile p;
   p.processors = 1;
@@ -133,7 +133,8 @@ TEST(JoinedOperators, TakeWhatTheirPartsTakeOnAMeasuredMachine) {
   EXPECT_LT(seconds(joined), seconds(memory_call("add", kElements, 6)));
 }
 
-/// An accelerator reads and writes once, and launches once; sums of columns cost their addition to the gradient.
+/// An accelerator reads and writes once, and launches once; sums of columns cost their addition to the
+/// gradient.
 TEST(JoinedOperators, SaveAPassOnAnAccelerator) {
   const HardwareProfile& p = *find_hardware_preset("h100-sxm-80gb");
   const auto seconds = [&](const OperatorCall& call) { return time_of(call, p, {}).value; };

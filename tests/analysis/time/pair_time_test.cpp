@@ -1,4 +1,4 @@
-// Two actions in turns, by hand: what hides behind what, and what is waited for.
+// Two actions alternately, by hand: hidden and exposed exchanges.
 #include "analysis/time/pair_time.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Passes and collectives of vocabulary parallelism in time: the simulator against times worked out by hand,
-// the operators of each pass, and what a whole prediction says.
+// Passes and collectives of vocabulary parallelism in time. Compares the simulator with times by hand, the
+// operators of each pass, and a whole prediction.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -69,12 +69,12 @@ VocabularyOverlap overlap_of(const Schedule& schedule, const Costs& costs) {
   return vocabulary_overlap(simulate(schedule, costs));
 }
 
-// The same step as every rank sees it: start, end, what it waits from when on and for how long.
+// The same step as every rank sees it: start, end, begin and length of its waits.
 TEST(VocabularyTime, CollectivesOfOneMicroBatchByHand) {
   struct Seen {
     double start, end, waited_from, waited;
   };
-  // C0, C1, C2, I1, I2. Rank 1 has the last stage: it comes to C0 with the end of its F and needs it nowhere.
+  // C0, C1, C2, I1, I2. Rank 1 has the last stage: it reaches C0 with the end of its F and needs it nowhere.
   const Seen two_barriers[2][kVocabularyCalls] = {{{0, 2.875, 1.375, 1.5},
                                                    {3.375, 3.5, 3.375, 0.125},
                                                    {3.75, 4.125, 0, 0},
@@ -105,8 +105,8 @@ TEST(VocabularyTime, CollectivesOfOneMicroBatchByHand) {
   }
 }
 
-// Of the above, exposed on ranks 0 and 1: C0 0.5 and 0, C1 0.125 and 0.125, C2 0 and 0.375, I1 0.25 and 0, I2
-// 0.0625 on both. With one barrier C2 follows C1 and both ranks wait for it from the end of their S on.
+// Exposed on ranks 0 and 1: C0 0.5 and 0, C1 0.125 and 0.125, C2 0 and 0.375, I1 0.25 and 0, I2 0.0625 on
+// both. With one barrier C2 follows C1 and both ranks wait for it from the end of their S on.
 TEST(VocabularyTime, WaitsByHand) {
   struct Case {
     VocabPasses passes;
@@ -144,8 +144,8 @@ TEST(VocabularyTime, OverlapByHand) {
   // Steady from 2 (rank 1 begins its first B) to 9 (rank 0 ends its last F).
   trace.ranks = {{event(ActionType::backward, 0, 1, 3), event(ActionType::forward, 1, 5, 9)},
                  {event(ActionType::backward, 0, 2, 4), event(ActionType::forward, 1, 4, 10)}};
-  // Micro-batch 0 runs from 1.5 to 3.5, of which 1.5 are steady. Rank 0 computes until 3; rank 1 waits from 3
-  // on, within its B. Micro-batch 1 runs from 4 to 6, on rank 1 all during its F.
+  // Micro-batch 0 runs from 1.5 to 3.5, 1.5 of it steady. Rank 0 computes until 3; rank 1 waits from 3 on,
+  // within its B. Micro-batch 1 runs from 4 to 6, on rank 1 all during its F.
   trace.collectives = {{gather(0, 0.5, 3.5, 0, 0), gather(1, 4, 6, 0, 0)},
                        {gather(0, 1.5, 3.5, 3, 0.75), gather(1, 3.5, 6, 0, 0)}};
   const SteadyState steady = steady_state(trace);
@@ -158,7 +158,7 @@ TEST(VocabularyTime, OverlapByHand) {
   EXPECT_DOUBLE_EQ(found.overlapped, (1.0 + 1.0 + 1.0 + 2.0) / 7);
 }
 
-// What the extra micro-batches in flight are for: in the steady state hardly any collective is waited for.
+// Purpose of the extra micro-batches in flight: in the steady state hardly any collective is exposed.
 TEST(VocabularyTime, CollectivesHideBehindComputation) {
   for (const VocabPasses passes : {VocabPasses::two_barriers, VocabPasses::one_barrier}) {
     const Costs costs = costs_of(8, 0.25);
@@ -205,7 +205,7 @@ TEST(VocabularyTime, ProductsOfThePasses) {
     EXPECT_EQ(flops(ActionType::vocab_forward), c.forward);
     EXPECT_EQ(flops(ActionType::vocab_backward), c.backward);
     EXPECT_EQ(flops(ActionType::input_forward) + flops(ActionType::input_backward), 0);
-    // Model FLOPs are the model's; what is executed counts the padded shards.
+    // Model FLOPs are the model's; executed FLOPs count the padded shards.
     const RunConfig whole = sample::vocabulary_config("none", 1, 2, 1, 2);
     EXPECT_EQ(executed_flops_per_token(config, 2).value, executed_flops_per_token(whole, 2).value);
     double all = 0;

@@ -1,4 +1,4 @@
-// Which tables tell what an operand costs, and how far apart its uses are.
+// Tables that decide an operand's cost, and the distance between its uses.
 #include "analysis/time/working_sets.hpp"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST(WorkingSets, EvenlySpreadUsesAreBothSidesOfACliff) {
               ElementsAre(DoubleNear(0.5, 1e-12), 0, DoubleNear(0.5, 1e-12)));
 }
 
-// What a table lacks takes as long as in the next larger one, else in the next smaller.
+// A size missing in a table takes as long as in the next larger one, else in the next smaller.
 TEST(WorkingSets, TablesStandInForOneAnother) {
   HardwareProfile profile;
   profile.alone = three_tables();

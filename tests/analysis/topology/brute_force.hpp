@@ -1,4 +1,5 @@
-// Loads of links counted message by message over every path, and the random networks on which that is compared.
+// Loads of links counted message by message over every path, and the random networks on which that is
+// compared.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Loads of collectives against the collectives carried out: every block by itself, until all ranks have what they should.
+// Loads of collectives against the collectives carried out: every block by itself, until all ranks have their
+// result.
 #include "analysis/topology/collective_loads.hpp"
 
 #include <gmock/gmock.h>
@@ -18,10 +19,10 @@ namespace {
 
 using Group = std::vector<std::int64_t>;
 
-/// Which ranks' contributions are in every block of every rank.
+/// Ranks whose contributions are in every block of every rank.
 using Blocks = std::vector<std::vector<std::set<std::size_t>>>;
 
-/// A ring of `order`, block by block: the reduce-scatter, the all-gather, or both. Checks what ranks end up with.
+/// A ring of `order`, block by block: the reduce-scatter, the all-gather, or both. Checks the ranks' results.
 void run_ring(const Group& order, GroupCall call, double bytes, BruteForce& links) {
   const std::size_t n = order.size();
   Blocks have(n, std::vector<std::set<std::size_t>>(n));
@@ -81,7 +82,8 @@ void run_trees(const Group& heads, double bytes, BruteForce& links) {
   }
 }
 
-/// Ring c through all nodes, written out: forwards through even ones from c, backwards through odd ones from the one before.
+/// Ring c through all nodes, written out: forwards through even ones from c, backwards through odd ones from
+/// the one before.
 Group ring_order(const DomainsOfGroup& domains, int c) {
   Group order;
   for (std::size_t d = 0; d < domains.size(); ++d) {
@@ -223,12 +225,13 @@ TEST(CollectiveLoads, TreesAreNcclsAndNoNodeHasChildrenInBoth) {
       EXPECT_LE(*std::max_element(children.begin(), children.end()), 2) << nodes;
       for (std::size_t i = 0; i < inner.size(); ++i) inner[i] += int{children[i] > 0};
     }
-    // With an odd number one node has children in both: the root of the second tree, a leaf of the first, apart.
+    // With an odd number one node has children in both: the root of the second tree, a leaf of the first,
+    // apart.
     EXPECT_LE(std::count(inner.begin(), inner.end(), 2), nodes % 2) << nodes;
   }
 }
 
-/// Groups of leaf switches, each with its own spines, and as many core switches for every spine of a group.
+/// Groups of leaf switches, each with its own spines, and `cores` core switches for every spine of a group.
 Fabric three_tiers(int groups, int leaves, int spines, int cores, int nodes_of_leaf) {
   Fabric fabric;
   fabric.gpus_per_node = 1;

@@ -1,4 +1,4 @@
-// Times of collectives: NCCL's formula by hand, and what it chooses.
+// Times of collectives: NCCL's formula by hand, and its choices.
 #include "analysis/topology/collective_times.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,8 @@ TEST(CollectiveTimes, AreNcclsLatenciesAndTheLinksRate) {
               8.4e-6 + 14 * 3.4e-6 + 1e-3, 1e-12);
   EXPECT_NEAR(time(CallAlgorithm::ring, NcclProtocol::ll, {8, 1}, 1 << 20, 1e-6),
               6.6e-6 + 14 * 0.6e-6 + (1 << 20) / (141e9 * 8 / 14), 1e-12);
-  // Sixteen nodes of eight: within nodes the host's 1 us (3 of Simple) hide NVLink's; the plateau lengthens it 1.4 times.
+  // Sixteen nodes of eight: within nodes the host's 1 us (3 of Simple) hide NVLink's; the plateau lengthens
+  // it 1.4 times.
   EXPECT_NEAR(time(CallAlgorithm::ring, NcclProtocol::ll128, {128, 16}, 1 << 26, 1e-3),
               14e-6 + (254 - 30) * 1.9e-6 + 30 * 4e-6 + 1e-3 / 0.92, 1e-9);
   EXPECT_NEAR(time(CallAlgorithm::ring, NcclProtocol::simple, {128, 16}, 1 << 26, 1e-3),

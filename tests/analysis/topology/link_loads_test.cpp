@@ -55,7 +55,7 @@ TEST(LinkLoads, ARingOfAllGpusIsOneMessageAPortAndOversubscriptionShows) {
       {});
   EXPECT_EQ(data.link, "port");
   EXPECT_DOUBLE_EQ(data.time.value, 1);
-  // Everybody to everybody: half of all bytes go between the pods.
+  // All-to-all: half of all bytes go between the pods.
   const Groups everybody = {gpus};
   const double bytes = 50e9 / static_cast<double>(gpus.size());
   const Bottleneck all = bottleneck_of(pods, all_to_all_loads(pods, everybody, bytes, Forwarding::none), {});
@@ -85,7 +85,7 @@ TEST(Placement, GroupsFollowTheOrderOfTheAxes) {
   EXPECT_THROW(place_ranks(fabric, 3, {1, 1}), InputError);
 }
 
-// Tensor ranks send most: they belong on NVLink, whatever order the sizes are given in; and stages in one pod.
+// Tensor ranks send most: they belong on NVLink, in any order of the sizes; and stages in one pod.
 TEST(PlacementSearch, TheAxisThatSendsMostIsOnTheFastestLinks) {
   const Fabric pods = make_llama3(4);
   const auto gpus = place_ranks(pods, pods.gpus(), {});
@@ -105,7 +105,8 @@ TEST(PlacementSearch, TheAxisThatSendsMostIsOnTheFastestLinks) {
   EXPECT_EQ(why_shorter(orders[0], orders[0]), "");
 }
 
-// Experts over all ranks of a stage that lie in one node when stages are the slow axis: every order that takes them apart pays.
+// Experts over all ranks of a stage fit one node when stages are the slow axis: every order that separates
+// them pays.
 TEST(PlacementSearch, RanksThatExchangeTokensStayInANode) {
   const Fabric fabric = make_rail_only(2, 8, 1);
   const auto gpus = place_ranks(fabric, fabric.gpus(), {});

@@ -1,5 +1,5 @@
-// Attention over sequences that ranks share, in plumbline's own step: the pairs of tokens that a list counts, what balance
-// is worth, and which messages attention hides.
+// Context parallelism in plumbline's own step: the token pairs that a list counts, the gain of load balance,
+// and the messages that attention hides.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -89,7 +89,7 @@ TEST(ContextList, BalanceIsWorthWhatTheLastRankHasMoreOfPairs) {
   }
 }
 
-/// Forward the ring's messages run alongside the blocks, and what is gathered is waited for.
+/// In the forward the ring's messages overlap with the blocks, and gathers are exposed.
 TEST(ContextList, ARingHidesWhatAGatherWaitsFor) {
   const auto hidden = [](CpCommType type, const char* label) {
     RunConfig config = long_sequence(4);

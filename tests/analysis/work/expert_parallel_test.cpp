@@ -1,4 +1,5 @@
-// Experts spread over ranks in plumbline's own step: shapes, exchanges and the rows of a known routing against figures by hand.
+// Experts spread over ranks in plumbline's own step: shapes, exchanges and the rows of a known routing
+// against figures by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// On so many ranks, none of which shares anything but experts.
+/// On `ranks` ranks, which share only experts.
 RunConfig spread(const char* model, int expert, int ranks) {
   RunConfig config;
   config.model = *find_preset(model);
@@ -54,7 +55,7 @@ TEST(ExpertParallel, ADispatchOfDeepSeekMovesWhatItShould) {
   EXPECT_EQ(sent_in(only_stage(spread("deepseek-v3", 1, 64)), "expert all-to-all forward"), 0);
 }
 
-/// Tokens are swapped: rows and what is kept of them are as many on more ranks, experts fewer.
+/// Tokens are swapped: with more ranks rows and their kept tensors are equally many, experts fewer.
 TEST(ExpertParallel, RowsDoNotBecomeFewerAndExpertsDo) {
   const StageShape whole = only_stage(spread("qwen3-30b-a3b", 1, 8));
   const ParameterUnit layer = units_of(whole).at(1);

@@ -54,10 +54,11 @@ Prediction predicted(const RunConfig& config) {
   return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
 }
 
-// A parallel block has a norm less, or two that read the same; of a partly rotated head only that part is touched.
+// A parallel block has one norm less, or two that read the same; in a partly rotated head only that part is
+// touched.
 TEST(FrameworkList, KnowsTheSwitchesOfFamilies) {
   RunConfig config = gpt("megatron-core");
-  // Of one layer and the ends.
+  // Elements of one layer and the ends.
   const auto elements = [&](const char* name) {
     std::int64_t sum = 0;
     for (const OperatorCall& call : forward_calls(stage_shapes(config, 1).front())) {
@@ -107,7 +108,7 @@ TEST(FrameworkMemory, ActivationsOfALayerAsPublished) {
   }
 }
 
-// Software with fused attention may be told to do without.
+// Software with fused attention may be configured without it.
 TEST(FrameworkMemory, ScoresAreThereWhereAttentionIsUnfused) {
   RunConfig config = gpt("megatron-core-2026");
   const StageShape fused = stage_shapes(config, 2).front();
@@ -134,8 +135,8 @@ TEST(FrameworkMemory, ShardsStatesAsZeroDoes) {
   }
 }
 
-// The same products, whoever launches them: attention counts its causal half where it is fused, all of it where
-// the scores are materialised.
+// The same products, whoever launches them: fused attention counts its causal half, materialised scores count
+// whole.
 TEST(FrameworkList, ComputesWhatPlumblineComputes) {
   for (const char* software : {"megatron-core-2024", "torchtitan", "torchtitan-compile"}) {
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
@@ -149,7 +150,7 @@ TEST(FrameworkList, ComputesWhatPlumblineComputes) {
       const double forward = flops_of(forward_calls(a)).value / flops_of(forward_calls(b)).value;
       const double backward = flops_of(backward_calls(a)).value / flops_of(backward_calls(b)).value;
       EXPECT_NEAR(forward, 1, 1e-12) << software;
-      // plumbline does not repeat the last product of what it recomputes.
+      // plumbline does not repeat the last product of a recomputed part.
       const bool again = recompute == Recompute::full;
       EXPECT_GE(backward, again ? 1.001 : 1 - 1e-12) << software;
       EXPECT_LE(backward, again ? 1.1 : 1 + 1e-12) << software;
@@ -157,7 +158,7 @@ TEST(FrameworkList, ComputesWhatPlumblineComputes) {
   }
 }
 
-// tp_comm_overlap of Megatron-Core: the same products and bytes in pieces, most of the collectives out of sight.
+// tp_comm_overlap of Megatron-Core: the same products and bytes in pieces, most of the collectives hidden.
 TEST(FrameworkList, OverlapHidesTensorCollectives) {
   RunConfig config = llama("megatron-core-2024");
   config.machine.hardware = "h100-sxm-80gb";
@@ -169,7 +170,7 @@ TEST(FrameworkList, OverlapHidesTensorCollectives) {
     for (const OperatorCall& call : calls) {
       const double whole = static_cast<double>(call.bytes().value * call.count);
       if (call.kind == CallKind::ring_shift)
-        bytes += whole;  // each rank's rows go once around but for a step
+        bytes += whole;  // each rank's rows go once around except for one step
       if (call.kind == CallKind::all_gather || call.kind == CallKind::reduce_scatter)
         bytes += whole * (call.ranks - 1) / call.ranks;
     }
@@ -190,7 +191,7 @@ TEST(FrameworkList, OverlapHidesTensorCollectives) {
   }
   EXPECT_LT(with.time.exposed_tensor.value, 0.35 * without.time.exposed_tensor.value);
   EXPECT_LT(with.time.step.value, 0.95 * without.time.step.value);
-  // Nothing of what is hidden is lost: the step without collectives is shorter still.
+  // Hidden time is still counted: the step without collectives is even shorter.
   EXPECT_GT(with.time.step.value, without.time.step.value - without.time.exposed_tensor.value);
 }
 
@@ -214,7 +215,7 @@ TEST(FrameworkList, GraphsTakeLaunchesOffTheHost) {
   RunConfig config = gpt("megatron-core-2025");
   config.model.hidden = 256, config.model.heads = config.model.kv_heads = 4, config.model.head_dim = 64;
   config.model.ffn = config.model.vocab = 1024;
-  config.model.layers = 32;  // embedding and loss are launched whatever is captured
+  config.model.layers = 32;  // embedding and loss are launched with any capture
   config.batch.micro_batch_size = 1;
   const double launched = predicted(config).time.step.value;
   for (const CudaGraphImpl impl : {CudaGraphImpl::local, CudaGraphImpl::transformer_engine}) {
@@ -237,8 +238,8 @@ TEST(FrameworkList, GraphsTakeLaunchesOffTheHost) {
   EXPECT_THAT(why_invalid(config).value_or(""), testing::HasSubstr("expected none"));
 }
 
-// States are cut within an instance, gradients are summed between instances: MaxText's and Paxml's replicas of FSDP groups,
-// Megatron-LM's distributed optimizer.
+// States are sharded within an instance, gradients are summed between instances: MaxText's and Paxml's
+// replicas of FSDP groups, Megatron-LM's distributed optimizer.
 TEST(FrameworkList, InstancesOfTheOptimizerHoldAllStatesEach) {
   RunConfig config = llama("megatron-core-2025");
   config.parallel.world_size = 64;  // 8 copies
@@ -307,7 +308,7 @@ TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
   }
 }
 
-// Transformer Engine's recipes: what a layer's forward casts, what it keeps, what a rank holds.
+// Transformer Engine's recipes: casts of a layer's forward, kept tensors, and memory of a rank.
 TEST(FrameworkFp8, RecipesPriceTheirCastsAndProducts) {
   RunConfig config = llama("megatron-core-2025");
   config.parallel.tensor = config.parallel.pipeline = 1;
@@ -315,7 +316,7 @@ TEST(FrameworkFp8, RecipesPriceTheirCastsAndProducts) {
   config.numerics.fp8.format = Fp8Format::hybrid;
   struct Case {
     Fp8Recipe recipe;
-    double made_here, others;  // bytes per element of what norms and what other operators make
+    double made_here, others;  // bytes per element of norms' and of other operators' outputs
   };
   for (const Case& c : {Case{Fp8Recipe::delayed, 0, 4}, Case{Fp8Recipe::tensorwise, 6, 6},
                         Case{Fp8Recipe::blockwise, 4.0625, 4.0625}, Case{Fp8Recipe::mxfp8, 4.0625, 4.0625}}) {
@@ -514,8 +515,9 @@ double context_bytes(const std::vector<OperatorCall>& calls, CallKind kind) {
   return bytes;
 }
 
-// What a rank sends per layer, with L tokens of a sequence on the rank and k key/value heads of size d:
-// 4·L·k·d·(CP-1) forward by ring and gather, twice that backward; exchanged 4·L·(a/TP + k)·d·(CP-1)/CP both ways.
+// Bytes that a rank sends per layer, with L tokens of a sequence on the rank and k key/value heads of size d:
+// 4·L·k·d·(CP-1) forward by ring and gather, twice that backward; exchanged 4·L·(a/TP +
+// k)·d·(CP-1)/CP both ways.
 TEST(FrameworkContext, EveryRankHasAnEqualPartOfTheWorkAndSendsWhatFormulasSay) {
   RunConfig config = llama("megatron-core");
   config.model = *find_preset("llama-3.1-405b");
@@ -597,7 +599,7 @@ TEST(FrameworkContext, ARingHidesWhatItsStepsCover) {
   EXPECT_THAT(report, testing::HasSubstr(fmt::format("\n  p2p         {:.4g}", ring.step.value)));
   EXPECT_THAT(report, testing::ContainsRegex("all_gather .*this one"));
   EXPECT_THAT(report, testing::HasSubstr("a2a         cannot be: cp_comm_type: found a2a with"));
-  // A step that repeats itself is predicted as often as it does for every way.
+  // A repeated step is predicted with all of its repetitions, for every cp_comm_type.
   config.batch.global_batch_size = 64;
   const HardwareProfile& hardware = *find_hardware_preset(config.machine.hardware);
   const RepeatedSchedule step = step_for(config);

@@ -1,4 +1,4 @@
-// Mixtures of experts that other software spreads over ranks: sizes, bytes, what shrinks with more ranks and what does not.
+// MoE models that other software spreads over ranks: sizes, bytes, and which of them shrink with more ranks.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ std::vector<OperatorCall> calls_named(const StageShape& shape, ActionType type, 
   return found;
 }
 
-// world = ETP · EP · EDP (with one stage), whatever attention's sizes are (arXiv:2504.14960).
+// world = ETP · EP · EDP (with one stage), for any sizes of attention (arXiv:2504.14960).
 TEST(FrameworkMixture, ExpertsAreCutFromTheRanksOnTheirOwn) {
   struct Case {
     int tensor, expert, expert_tensor, world;
@@ -71,7 +71,8 @@ TEST(FrameworkMixture, ExpertsAreCutFromTheRanksOnTheirOwn) {
   }
 }
 
-// Tokens are swapped among ranks, not removed: what a layer keeps stays, weights and their states shrink.
+// Tokens are swapped among ranks, not removed: a layer's kept activations stay, weights and their states
+// shrink.
 TEST(FrameworkMixture, RoutedActivationsDoNotShrinkWithExpertParallelism) {
   const StageShape one = shape_of(mixture("qwen3-30b-a3b", 1, 1, 0, 64));
   for (const int expert : {2, 8, 64}) {
@@ -81,7 +82,8 @@ TEST(FrameworkMixture, RoutedActivationsDoNotShrinkWithExpertParallelism) {
   }
 }
 
-// 462.4 MB of a layer's dispatch, and as many of its combine, leave a rank (issue text of domain-2026, A3).
+// T·K·h·2·(EP-1)/EP bytes = 462.4 MB of a layer's dispatch, and equally many of its combine, leave a
+// rank.
 TEST(FrameworkMixture, WhatIsDispatchedToTheByte) {
   const StageShape shape = shape_of(mixture("deepseek-v3", 1, 64, 1, 64));
   const auto calls = calls_named(shape, ActionType::forward, "expert dispatch");
@@ -91,7 +93,7 @@ TEST(FrameworkMixture, WhatIsDispatchedToTheByte) {
   EXPECT_EQ(calls_named(shape, ActionType::backward, "expert combine").size(), 1);
 }
 
-// Whoever has the experts, all ranks together multiply as much, but for the padding of the vocabulary.
+// All ranks together multiply as much for any placement of experts, except for the padding of the vocabulary.
 TEST(FrameworkMixture, AllRanksTogetherComputeTheSame) {
   const auto flops = [](const RunConfig& config) { return executed_flops_per_token(config, 1).value / 1e9; };
   for (const char* model : {"mixtral-8x7b", "qwen3-30b-a3b"}) {
@@ -132,8 +134,8 @@ TEST(FrameworkMixture, GradientsAreReducedAmongTheirCopies) {
   EXPECT_EQ(rest, vectors_of(shape).total());
 }
 
-// DeepEP and HybridEP, and NCCL's all-to-all, 4096 tokens of 7168 in bf16 to 8 experts (arXiv:2603.07685 table 7; nothing
-// of it is fitted).
+// DeepEP and HybridEP, and NCCL's all-to-all, 4096 tokens of 7168 in bf16 to 8 experts (arXiv:2603.07685
+// table 7; no constant is fitted to it).
 TEST(FrameworkMixture, DispatchTakesWhatWasMeasured) {
   struct Case {
     const char* hardware;
@@ -166,8 +168,8 @@ TEST(FrameworkMixture, AnExchangeWithinANodeIsFaster) {
   EXPECT_LT(step(64, TokenDispatcher::flex), 0.95 * step(64, TokenDispatcher::alltoall));
 }
 
-// overlap_moe_expert_parallel_comm: an exchange costs no more than what is left of it behind the computation, and what
-// its multiprocessors take from that; the same bytes travel.
+// overlap_moe_expert_parallel_comm: an exchange costs no more than its exposed rest and the slowdown by its
+// multiprocessors; the same bytes travel.
 TEST(FrameworkMixture, AnOverlappedExchangeHidesBehindTheOtherMicroBatch) {
   RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
   config.parallel.token_dispatcher = TokenDispatcher::flex;

@@ -1,4 +1,4 @@
-// What moe_routing names: files as save_routing writes them, whatever is in them, and routings that are stated.
+// Values of moe_routing: files as save_routing writes them, with any content, and routings that are stated.
 #include "analysis/work/routing/given_routing.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Four experts of which a token has two; ten tokens, two copies, one layer with experts behind a dense one, a micro-batch.
+/// Four experts, two per token; ten tokens, two copies, one MoE layer after a dense one, one micro-batch.
 RunConfig tiny() {
   RunConfig config;
   config.model = *find_preset("mixtral-8x7b");
@@ -108,7 +108,8 @@ TEST(GivenRouting, StatedRoutingsAreWhatTheirNamesSay) {
   EXPECT_EQ(tokens_of(config, "worst"), (Tokens{10, 10, 10, 10, 5, 5, 5, 5}));
   config.model.mixture.top_k = 2;
   EXPECT_EQ(tokens_of(config, "zipf:0"), (Tokens{3, 3, 3, 3, 2, 2, 2, 2}));
-  // 20/(1 + 1/2 + … + 1/8) = 7.36, 3.68, 2.45, 1.84, 1.47, 1.23, 1.05, 0.92; what is left goes to the largest remainders.
+  // 20/(1 + 1/2 + … + 1/8) = 7.36, 3.68, 2.45, 1.84, 1.47, 1.23, 1.05, 0.92; the remainder goes to the
+  // largest fractions.
   EXPECT_EQ(tokens_of(config, "zipf:1"), (Tokens{7, 4, 2, 2, 2, 1, 1, 1}));
 }
 

@@ -1,4 +1,4 @@
-// The sizes of large mixtures: what a rank's stages hold, and what a token costs, against published figures.
+// Sizes of large MoE models: memory of a rank's stages and FLOPs of a token, against published figures.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 namespace plumbline {
 namespace {
 
-/// Trained parameters of all stages and tensor ranks add up to the model's, but for what every tensor rank has whole.
+/// Trained parameters of all stages and tensor ranks add up to the model's, except those that every tensor
+/// rank has whole.
 TEST(MixtureShapes, StagesHoldTheModelToTheParameter) {
   for (const char* name : {"deepseek-v3", "kimi-k2", "mixtral-8x22b", "qwen2-57b-a14b", "qwen3-235b-a22b"}) {
     for (const int stages : {1, 4, 15}) {
@@ -33,7 +34,7 @@ TEST(MixtureShapes, StagesHoldTheModelToTheParameter) {
 TEST(MixtureShapes, FirstLayersOfDeepseekAreDense) {
   RunConfig config;
   config.model = *find_preset("deepseek-v3");
-  config.parallel.pipeline = config.parallel.world_size = 31;  // two layers to a stage, but for one
+  config.parallel.pipeline = config.parallel.world_size = 31;  // two layers per stage, except for one
   const std::vector<StageShape> shapes = stage_shapes(config, 31);
   EXPECT_EQ(shapes[0].dense_layers, shapes[0].layers);
   EXPECT_EQ(shapes[0].dense_layers + shapes[1].dense_layers, 3);
@@ -46,7 +47,7 @@ TEST(MixtureShapes, FirstLayersOfDeepseekAreDense) {
   EXPECT_EQ(feed_forward_matrices(experts), 257LL * 3 * 7168 * 2048 + 256 * 7168);
 }
 
-/// TFLOP/s over tokens/s of Megatron-Bridge's performance tables, without a module for further tokens.
+/// TFLOP/s over tokens/s of Megatron-Bridge's performance tables, without an MTP module.
 TEST(MixtureShapes, FlopsPerTokenArePublishedOnes) {
   struct Case {
     const char* model;

@@ -1,5 +1,5 @@
-// Two operator lists of a step compared: that of our own training code, call by call, and that of a framework
-// with the same fusions, on the machines of clusters.json.
+// Compares two operator lists of a step on the machines of clusters.json. One is our own training code's,
+// call by call, the other that of a framework with the same fusions.
 #include <gtest/gtest.h>
 
 #include "analysis/hardware/profiles.hpp"

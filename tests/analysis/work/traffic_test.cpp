@@ -1,4 +1,4 @@
-// What a step sends, computed by hand, and against the closed forms of the papers.
+// Messages of a step, computed by hand, and against the closed forms of the papers.
 #include "analysis/work/traffic.hpp"
 
 #include <gtest/gtest.h>
@@ -41,8 +41,8 @@ RunConfig with(RunConfig config, int tensor, int pipeline, int data, int microba
   return config;
 }
 
-// tiny_qwen2: T·h = 32 elements, fp32. A layer's matrices: qkv 16·8, projection 64, fc1 32·8, fc2 128 = 576
-// elements; embedding 32·8 = 256; vectors: norms 2·2·8 + 8, qkv biases 2·16 = 72.
+// tiny_qwen2: T·h = 32 elements, fp32. A layer's matrices: qkv 16·8, projection 64, fc1 32·8, fc2 128 =
+// 576 elements; embedding 32·8 = 256; vectors: norms 2·2·8 + 8, qkv biases 2·16 = 72.
 constexpr std::int64_t kStream = std::int64_t{32} * 4;
 constexpr std::int64_t kLoss = std::int64_t{3} * 4 * 4;
 
@@ -96,7 +96,7 @@ std::vector<Case> cases() {
   GroupTraffic later_and_again = later_uses;
   later_and_again.calls += 2;
   later_and_again.all_gathered.value += std::int64_t{2} * 4 * 768;
-  // Four ranks in two instances: units as of two ranks, of which halves are summed between instances.
+  // Four ranks in two instances: units as of two ranks, whose halves are summed between instances.
   const GroupTraffic vectors_alone{1, vectors, {}, {}, {}};
   const GroupTraffic instance1{3 + 3, {}, bytes(units), bytes(units), {}};
   const GroupTraffic between1{3, bytes(units / 2), {}, {}, {}};
@@ -217,8 +217,8 @@ TEST(Traffic, SixteenBitSumsAreHalfAsLarge) {
 }
 
 TEST(Traffic, KeyValueRowsFollowTheirOwner) {
-  // t = 2, D = 2, Z = 1: per tensor rank the layer's unit is qkv (4+2·4)·8, projection 32, fc1 128, fc2 64 =
-  // 320 elements padded to 384: pieces of 192. Key and value rows are elements 32 to 96: all of the first
+  // t = 2, D = 2, Z = 1: per tensor rank the layer's unit is qkv (4+2·4)·8, projection 32, fc1 128, fc2 64
+  // = 320 elements padded to 384: pieces of 192. Key and value rows are elements 32 to 96: all of the first
   // piece.
   RunConfig config = with(sample::tiny_qwen2(), 2, 1, 2, 1);
   config.parallel.zero_stage = 1;
@@ -356,8 +356,8 @@ TEST(Traffic, TensorParallelClosedForms) {
 }
 
 // Two tensor and two pipeline ranks, one layer each, two micro-batches, whole buffers: C0, C2, I1 and I2 move
-// T·h, C1 three rows of T for each of the four shards. Nothing of embedding, output layer or loss is left for
-// the tensor group: two all-reduces per layer and direction.
+// T·h, C1 three rows of T for each of the four shards. Nothing of embedding, output layer or loss is left
+// for the tensor group: two all-reduces per layer and direction.
 TEST(Traffic, SplitVocabulary) {
   for (const char* method : {"vocab-1", "vocab-2"}) {
     for (const bool tied : {false, true}) {
@@ -384,8 +384,9 @@ TEST(Traffic, SplitVocabulary) {
   for (const GroupTraffic& group : one.front().groups) EXPECT_EQ(group.calls, 0);
 }
 
-/// Per layer and micro-batch, in bytes that a rank sends: forward round a ring or gathered 4·L·k·d·(CP-1) in 16-bit
-/// numbers, L = s/CP tokens and k heads of keys, backward twice that; exchanged 4·L·(a + k)·d·(CP-1)/CP each way. Of both by their sizes.
+/// Bytes that a rank sends per layer and micro-batch: forward round a ring or gathered 4·L·k·d·(CP-1) in
+/// 16-bit numbers, L = s/CP tokens and k heads of keys, backward twice that; exchanged 4·L·(a +
+/// k)·d·(CP-1)/CP each way. With a2a+p2p both by their sizes.
 TEST(PredictTraffic, OfContextRanksFollowsTheFormulas) {
   for (const int ranks : {2, 4, 8}) {
     RunConfig config = with(sample::tiny_qwen2(), 1, 1, 1, 1);
@@ -418,7 +419,7 @@ TEST(PredictTraffic, OfContextRanksFollowsTheFormulas) {
     EXPECT_EQ(both.messages_sent, layers * 3 * (ranks / 2 - 1));
     EXPECT_EQ(both.point_to_point_sent.value, layers * 3 * 4 * keys * (ranks / 2 - 1));
     EXPECT_EQ(both.of(Group::context).calls, 0);
-    EXPECT_EQ(both.of(Group::context_heads), exchanged);  // of which a rank sends a half
+    EXPECT_EQ(both.of(Group::context_heads), exchanged);  // a rank sends half of it
   }
 }
 

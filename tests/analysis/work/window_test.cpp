@@ -1,4 +1,4 @@
-// Sliding windows in the prediction: which layers of a stage have one, FLOPs, time, and what does not change.
+// Sliding windows in the prediction: layers of a stage with one, FLOPs, time, and unchanged figures.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -65,7 +65,7 @@ TEST(Window, EveryLayerOfAStageHasItsOwn) {
 TEST(Window, RecomputedLayersHaveTheirs) {
   RunConfig config = windowed({true, true, false, false, true, false});
   config.recompute.granularity = Recompute::selective;
-  // Of every layer, last first: forward again, backward.
+  // Windows of every layer, last first: forward again, backward.
   EXPECT_EQ(windows_in(stage_shapes(config, 1)[0], ActionType::backward),
             (Windows{10, 10, 0, 0, 10, 10, 10, 10, 0, 0, 0, 0}));
   config.recompute.granularity = Recompute::full;

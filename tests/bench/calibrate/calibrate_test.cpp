@@ -107,7 +107,7 @@ TEST(Pools, RotationsTouchTheWorkingSetAndNothingTwice) {
   EXPECT_THROW(pools.scratch(PoolSizes().large.value), Error);
 }
 
-// Numbers of another type would not be numbers that a training has: infinite ones, or so small that they take longer.
+// Numbers of another type would be impossible in a training: infinite, or so small that they take longer.
 TEST(Pools, InputsAreNumbersInEitherType) {
   Pools pools;
   for (const DType type : {DType::fp32, DType::bf16, DType::fp32}) {
@@ -163,8 +163,8 @@ TEST(Assemble, HolesTakeTheirNeighboursRate) {
   EXPECT_EQ(best_gemm_rate(tables, DType::bf16).value, 0);
 }
 
-// Products take 1 ms in the private cache, 2 ms in the shared one and 4 ms in memory, which begins at 12 MiB and half of all is
-// in at 16.
+// Products take 1 ms in the private cache, 2 ms in the shared one and 4 ms in memory. Memory begins at 12
+// MiB; half of all is in memory at 16.
 TEST(Levels, SayWhichWorkingSetsAreInWhichCache) {
   std::vector<Cell> cells = level_cells(DType::fp32);
   const auto add = level_cells(DType::bf16);
@@ -174,7 +174,7 @@ TEST(Levels, SayWhichWorkingSetsAreInWhichCache) {
   };
   std::vector<double> seconds;
   for (const Cell& cell : cells) {
-    const bool same_anywhere = cell.key == "forward.bf16";  // it says nothing
+    const bool same_anywhere = cell.key == "forward.bf16";  // it does not show the level
     seconds.push_back(same_anywhere ? 1e-3 : seconds_at(cell.at[0] / (1 << 20)));
   }
   const CacheLevels levels = levels_of(cells, seconds);
@@ -254,7 +254,7 @@ TEST(Cells, LimitsFollowTheSpeedOfProducts) {
       if (cell.table != Table::gemm || cell.key == kFp8Products) continue;
       EXPECT_LE(2 * cell.at[0] * cell.at[1] * cell.at[2], limits.of(cell.storage));
     }
-    // Operators at 50 GFLOP/s and 1 ns per element whatever was measured.
+    // Operators at 50 GFLOP/s and 1 ns per element in every measurement.
     std::vector<double> seconds;
     for (const Cell& cell : cells) {
       const double product = 2 * cell.at[0] * cell.at[1] * cell.at[2] / 50e9;
@@ -275,7 +275,7 @@ TEST(Cells, LimitsFollowTheSpeedOfProducts) {
   }
 }
 
-// Of products of which the widest are not measured, rates change with either width alone.
+// The rates of unmeasured widest products change with either width alone.
 TEST(Assemble, LargerProductsFollowTheRatesOfTheirWidths) {
   std::vector<Cell> cells = gemm_cells(DType::fp32, {0.6e9, 0.6e9});
   const auto time = [](double rows, double out, double in) {
@@ -338,7 +338,7 @@ TEST(Assemble, TablesHoldBothTypesAndWhatIsTooSmallToMatter) {
   EXPECT_EQ(products.spread.front(), 0) << "it was not measured there";
 }
 
-// A norm or a rotation begins anew with every row or head: many short ones take longer than few long ones.
+// A norm or a rotation starts anew with every row or head: many short rows take longer than few long ones.
 TEST(Assemble, RowsAreAnAxisOfTheirOwn) {
   std::vector<Cell> cells = all_cells();
   std::vector<double> seconds;
@@ -374,7 +374,7 @@ TEST(Looks, AFigureIsALowQuantileOfThem) {
   EXPECT_DOUBLE_EQ(figure_of({5}).spread, 0);
   EXPECT_DOUBLE_EQ(figure_of({6, 5}).seconds, 5);
   EXPECT_DOUBLE_EQ(figure_of({6, 5}).spread, 0.2);
-  // Of five, one too quick and two disturbed ones decide nothing.
+  // One too quick and two disturbed samples of five decide nothing.
   EXPECT_DOUBLE_EQ(figure_of({9, 4, 5, 5, 8}).seconds, 5);
   EXPECT_NEAR(figure_of({9, 4, 5, 5, 5.1}).spread, 0.02, 1e-9);
   EXPECT_THROW(figure_of({}), Error);
@@ -391,7 +391,7 @@ TEST(Looks, AClassMovesWithMostOfItsCells) {
   const std::vector<Cell> cells = memory_bound_cells(DType::fp32);
   LooksOfCells looks(cells.size());
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    // In the second round everything takes half as long again, but for a tenth that is far off by itself.
+    // In the second round everything takes half as long again, except for a tenth of far outliers.
     looks[i].alone = {1e-6, i % 10 == 0 ? 9e-6 : 1.5e-6};
   }
   EXPECT_NEAR(movement_of(cells, looks).memory, 0.5, 1e-9);
@@ -422,7 +422,7 @@ TEST(CellTimer, TimesACallAndNotWhatIsAround) {
   }
 }
 
-// What a probe looks at is calibration's own, so that a ratio of 1 means the calibrated speed.
+// The cells of a probe are calibration's own, so that a ratio of 1 means the calibrated speed.
 TEST(Probe, ItsCellsAreCalibrations) {
   const std::vector<Cell> all = all_cells();
   for (const DType type : {DType::fp32, DType::bf16}) {
@@ -457,7 +457,7 @@ TEST(Probe, ItsCellsAreCalibrations) {
   }
 }
 
-// Products take twice as long, other operators three times; and what comes from memory is waited for five times as long.
+// Products take twice as long, other operators three times; waiting for memory takes five times as long.
 TEST(Probe, TellsTheSpeedOfMemoryFromThatOfTheProcessor) {
   const std::vector<Cell> all = all_cells();
   const auto calibrated = [](const Cell& cell) { return cell.working_set == 0 ? 1e-6 : 4e-6; };
@@ -530,7 +530,8 @@ TEST(Noise, CsvRoundTrip) {
   EXPECT_THROW(parse_noise_csv("second\n1,fast"), InputError);
 }
 
-// How long nothing takes is no constant: the training code's own share is measured, and is less than its steps.
+// The duration of nothing is no constant: the training code's own share is measured, and is less than its
+// steps.
 TEST(HostTime, IsMeasuredOnTheRealTrainingCode) {
   const Seconds allocation = measure_allocation();
   EXPECT_GT(allocation.value, 0);

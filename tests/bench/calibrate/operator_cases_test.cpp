@@ -12,7 +12,7 @@
 namespace plumbline {
 namespace {
 
-/// Host memory in the place of a device's, full of NaN.
+/// Host memory in place of a device's, full of NaN.
 class CountedMemory final : public MemorySource {
  public:
   void* allocate(Bytes bytes) override {

@@ -406,7 +406,7 @@ TEST_F(Cli, RunSaysWhereBf16HasNoHardware) {
   EXPECT_THAT(plumbline("run run.yaml --precision fp32", narrow).err, Not(HasSubstr(words)));
 }
 
-/// What bench/run.sh makes of Ninja's lines where there is no terminal.
+/// Output of bench/run.sh for Ninja's lines without a terminal.
 TEST_F(Cli, ABuildShowsItsProgressAndWhatCompilersSay) {
   write("lines",
         "[1/3] Building a.o\n[2/3] Building b.o\nFAILED: b.o\nb.cpp:1: error: no\n"

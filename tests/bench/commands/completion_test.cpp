@@ -1,4 +1,4 @@
-// Completion: what the program answers, and what bash makes of it.
+// Completion: the program's answers, and bash's use of them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,14 +47,14 @@ class Completion : public ProgramFolder {
     return lines;
   }
 
-  /// What the program answers, without descriptions.
+  /// Answer of the program, without descriptions.
   std::vector<std::string> asked(const std::string& words) const {
     std::vector<std::string> lines = lines_of("plumbline complete -- " + words);
     for (std::string& line : lines) line = line.substr(0, line.find('\t'));
     return lines;
   }
 
-  /// What bash offers when Tab is pressed at the end of `line`.
+  /// Candidates of bash when Tab is pressed at the end of `line`.
   std::vector<std::string> offered(const std::string& line) const {
     std::ofstream(folder_ / "tab.sh")
         << "eval \"$(plumbline completion bash)\"\n"
@@ -102,7 +102,7 @@ TEST_F(Completion, BashOffersThem) {
   EXPECT_THAT(offered("plumbline matrix de"), ElementsAre("demo.yaml"));
   EXPECT_THAT(offered("plumbline compare "), UnorderedElementsAre("results", "bin"));
   EXPECT_THAT(offered("plumbline simulate --costs c"), ElementsAre("costs.json"));
-  // bash replaces what follows "=" only.
+  // bash replaces only the text after "=".
   EXPECT_THAT(offered("plumbline run run.yaml --set backend=e"), ElementsAre("emulated"));
   EXPECT_THAT(offered("plumbline compare x --format=ht"), ElementsAre("html"));
 }

@@ -1,4 +1,4 @@
-// What people type: bare switches, repeated options, short names, units; and what `list` tells them.
+// User conveniences: bare switches, repeated options, short names, units, and the output of `list`.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// `plumbline convert` as a script sees it, and what is left when it is killed.
+// `plumbline convert` as a script sees it, and its leftovers when it is killed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
@@ -136,7 +136,8 @@ TEST_F(ConvertCommandTest, KilledAtAnyInstantTheNextRunCompletesIt) {
   constexpr int kInstants = 16;
   int unfinished = 0;
   for (int i = 0; i < kInstants; ++i) {
-    // Every second time there is another checkpoint to be replaced. In the foreground timeout outlives what it kills.
+    // Every second time there is another checkpoint to be replaced. In the foreground timeout outlives the
+    // processes that it kills.
     if (i % 2 == 1) {
       ASSERT_EQ(run("hf out --to megatron --tp 1 --quiet").exit_code, 0);
     }

@@ -1,4 +1,4 @@
-// Real runs next to a program that keeps the processors busy: what the record says of steps, probes and neighbours.
+// Real runs next to a program that keeps the processors busy: steps, probes and neighbours in the record.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -124,7 +124,7 @@ class ExitCodes : public ProgramFolder {
     fs::create_symlink("/dev/full", folder_ / "full.csv");
   }
 
-  /// What `compare` and `convert --check` compare.
+  /// Differences for `compare` and `convert --check`.
   void make_differences() {
     ASSERT_EQ(plumbline("matrix run.yaml --predict-only --out out").exit_code, 0);
     ASSERT_EQ(plumbline("matrix run.yaml --mbs 2 --predict-only --out other").exit_code, 0);

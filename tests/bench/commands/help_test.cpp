@@ -50,7 +50,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-/// Words separated by single blanks: what is left of a page when its layout is taken away.
+/// Words separated by single blanks: a page without its layout.
 std::string squeezed(std::string_view text) {
   std::string all;
   for (const std::string& word : words_of(text)) all += (all.empty() ? "" : " ") + word;
@@ -245,7 +245,7 @@ TEST(Manual, FitsTheWidth) {
     for (const Page& page : program.pages()) {
       std::istringstream lines(text_page(page, {width, false}));
       for (std::string line; std::getline(lines, line);) {
-        // What cannot be broken: an example, a name with its values on a line of its own, a long path.
+        // Lines that cannot be broken: an example, a name with its values on a line of its own, a long path.
         const bool one_piece =
             line.starts_with("  plumbline ") || line.starts_with("  -") || words_of(line).size() == 1;
         EXPECT_TRUE(one_piece || columns_of(line) <= width) << page.name << ", " << width << ": " << line;

@@ -1,4 +1,4 @@
-// Text of files that others wrote: whatever is in it, a terminal obeys nothing of what is printed.
+// Text of files that others wrote: no printed text controls a terminal.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

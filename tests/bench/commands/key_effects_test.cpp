@@ -1,5 +1,5 @@
-// Every configuration key in a run on backend cpu: it changes a measured figure or a file, is refused, or is named as
-// without effect.
+// Every configuration key in a run on backend cpu: it changes a measured figure or a file, is refused, or is
+// named as without effect.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr const char* kSizes =
 constexpr const char* kRun =
     "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nsteps: 2\nwarmup_steps: 0\n";
 
-/// Figures of what was measured but times; empty: refused, or failed.
+/// Measured figures except times; empty: refused, or failed.
 struct Outcome {
   std::string figures;
   std::string notes;

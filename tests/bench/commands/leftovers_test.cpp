@@ -86,7 +86,7 @@ TEST_F(Leftovers, AFullDiskIsSaid) {
   EXPECT_EQ(read("err.txt").find('\n'), std::string::npos);  // not even the error fits into a file
   EXPECT_FALSE(fs::exists(folder_ / "small.svg"));
   EXPECT_FALSE(fs::exists(folder_ / "small.svg.partial"));
-  // A reader who has had enough.
+  // A reader that stops reading.
   const std::string reader = std::string("set -o pipefail; ") + PLUMBLINE_PROGRAM +
                              " schedule 1f1b --pp 64 --microbatches 512 | true";
   EXPECT_EQ(std::system((environment() + "bash -c '" + reader + "'").c_str()), 0);

@@ -1,4 +1,4 @@
-// A fault of the machine is not stored as the configuration's.
+// A fault of the machine is not stored as one of the configuration.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

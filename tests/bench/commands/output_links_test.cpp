@@ -28,7 +28,7 @@ class OutputLinks : public ProgramFolder {
     fs::create_directory(folder_ / "victim");
     write("victim/file", "precious");
   }
-  /// True while the neighbour's target is as it was.
+  /// True while the neighbour's target is unchanged.
   bool untouched() const {
     return read("victim/file") == "precious" &&
            std::distance(fs::directory_iterator(folder_ / "victim"), {}) == 1;
@@ -92,7 +92,7 @@ TEST_F(OutputLinks, OfOtherFoldersLeadNowhere) {
       << read("err.txt");
   EXPECT_TRUE(untouched());
   EXPECT_TRUE(fs::exists(folder_ / "steps/iter_0000001/metadata.json"));
-  // A conversion that somebody else pretends to have begun.
+  // A conversion that another user pretends to have begun.
   link("victim/file", "megatron.partial/conversion.json");
   ASSERT_EQ(plumbline("run run.yaml --save-weights whole").exit_code, 0) << read("err.txt");
   plumbline("convert whole megatron --tp 1");

@@ -89,7 +89,7 @@ TEST_F(PredictSummary, HasALinePerPipelineRank) {
   }
 }
 
-/// Receives that are posted ahead show in memory where a peak holds one, and else are named (bench/training/overlap.md).
+/// Receives posted ahead show in memory if a peak holds one, and else are named (bench/training/overlap.md).
 TEST_F(PredictSummary, NamesReceivesAheadThatChangeNothing) {
   for (const auto& [schedule, named] :
        {std::pair{"1f1b", false}, {"gpipe", false}, {"zb-h1", true}, {"zb-h2", true}, {"zb-auto", true}}) {

@@ -1,4 +1,4 @@
-// Plans for the software of others: as a table, a page, CSV for other programs, and drawn.
+// Plans for other software: as a table, a page, CSV for other programs, and drawn.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST_F(PredictedPlans, EverySoftwareIsOneTableOnePageOneCsv) {
     EXPECT_THAT(table.out, HasSubstr(part));
   EXPECT_THAT(table.out, Not(HasSubstr("measured")));
   EXPECT_THAT(table.out, Not(HasSubstr("unsupported")));
-  // Of one card without sharding the optimizer alone is too large.
+  // Without sharding, the optimizer alone is too large for one card.
   EXPECT_THAT(table.out, HasSubstr("oom: predicted not to fit: rank 0 needs "));
   EXPECT_THAT(table.out, HasSubstr(", largest: optimizer "));
 

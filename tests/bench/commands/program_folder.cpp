@@ -39,7 +39,8 @@ std::string ProgramFolder::environment() const {
 }
 
 ProgramFolder::Said ProgramFolder::plumbline(const std::string& arguments, const std::string& before) const {
-  // exec: the shell would turn a signal into an exit code. What `arguments` redirect comes last and counts.
+  // exec: the shell would turn a signal into an exit code. Redirections in `arguments` come last and take
+  // effect.
   const std::string line = fmt::format("{} {} exec >out.txt 2>err.txt; exec {} {}", environment(), before,
                                        PLUMBLINE_PROGRAM, arguments);
   const int status = std::system(line.c_str());

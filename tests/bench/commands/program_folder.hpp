@@ -20,11 +20,11 @@ class ProgramFolder : public testing::Test {
 
   void write(const std::string& name, const std::string& text) const;
   std::string read(const std::string& name) const;
-  /// Settings of the shell that every command starts with: HOME lies in the folder, where no calibrated profile is found,
+  /// Settings of the shell for every command: HOME lies in the folder, where no calibrated profile is found,
   /// temporary files in its tmp.
   std::string environment() const;
-  /// What `plumbline ARGUMENTS` says; standard output and error stay in out.txt and err.txt unless the arguments send them
-  /// elsewhere. `before`: a line of shell in front of it, ended by a semicolon.
+  /// Output of `plumbline ARGUMENTS`; standard output and error stay in out.txt and err.txt unless the
+  /// arguments send them elsewhere. `before`: a line of shell in front of it, ended by a semicolon.
   Said plumbline(const std::string& arguments, const std::string& before = "") const;
 
   std::filesystem::path folder_;

@@ -55,7 +55,7 @@ class RecoveryCommand : public testing::Test {
     EXPECT_EQ(run(arguments + " --json"), 0) << read("err.txt");
     return json::parse(read("out.txt"), nullptr, false);
   }
-  /// Of 40 steps on two stages.
+  /// Losses of 40 steps on two stages.
   const json& undisturbed_losses() const {
     static const json losses = measured("--pp 2 --steps 40").at("measurement").at("losses");
     return losses;
@@ -177,7 +177,7 @@ TEST_F(RecoveryCommand, WeightsAndCheckpointsMayBeOnTwoDisks) {
   EXPECT_NE(read("first/model.safetensors"), read("whole/model.safetensors"));
 }
 
-// The only checkpoint is the one at the end: the disk is still full when the ranks write what they measured.
+// The only checkpoint is the one at the end: the disk is still full when the ranks write their measurement.
 TEST_F(RecoveryCommand, ADiskThatIsFullAtTheEndCostsAnotherStart) {
   const json hit = measured(
       "--pp 2 --steps 40 --checkpoint-dir saved --checkpoint-interval 1000 "
@@ -202,7 +202,7 @@ TEST_F(RecoveryCommand, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
     EXPECT_NEAR(resumed["measurement"]["losses"][i].get<double>(),
                 whole["measurement"]["losses"][i].get<double>(), 1e-5);
   EXPECT_EQ(whole.at("measurement").at("checkpoints").at("written"), 3);
-  // Without a whole one the run does not begin with the first step by itself.
+  // Without a complete one the run does not start over at the first step.
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "saved")) {
     if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), 100);
   }

@@ -1,5 +1,5 @@
-// What `run`, `simulate` and `matrix` leave for the eye: traces with counters and arrows, timelines in the
-// terminal and in files. On the emulated backend, which runs the real code and messages.
+// Visual output of `run`, `simulate` and `matrix`: traces with counters and arrows, timelines in the terminal
+// and in files. On the emulated backend, which runs the real code and messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -161,7 +161,7 @@ TEST_F(Views, AMatrixKeepsTimelinesThatTheReportDraws) {
       EXPECT_EQ(rank["actions"].size(), rank["peak_bytes"].size());
     }
   }
-  // The emulated backend's memory is exact: what was predicted is what was counted, action by action.
+  // The emulated backend's memory is exact: prediction and count agree action by action.
   EXPECT_EQ(timelines["predicted"]["ranks"][0]["peak_bytes"].size(),
             timelines["measured"]["ranks"][0]["peak_bytes"].size());
   const std::string page = plumbline("compare results --format html --quiet");

@@ -1,4 +1,4 @@
-// `plumbline schedule` and `plumbline simulate`: what they print and refuse.
+// `plumbline schedule` and `plumbline simulate`: output and refusals.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// What the command prints.
+/// Output of the command.
 std::string run(const std::string& arguments) {
   CLI::App app("test", "plumbline");
   app.require_subcommand(1);
@@ -98,7 +98,7 @@ TEST_F(ScheduleCommands, ComparisonsRefusePictures) {
   EXPECT_FALSE(std::filesystem::exists(path("x.svg")) || std::filesystem::exists(path("x.json")));
 }
 
-/// `key` of what simulate prints for these arguments.
+/// `key` in simulate's output for these arguments.
 double simulated(const std::string& arguments, const char* key) {
   return nlohmann::json::parse(run("simulate " + arguments + " --json"))[key].get<double>();
 }
@@ -146,7 +146,8 @@ TEST_F(ScheduleCommands, ComparedSchedulesHaveTheModelOfTheFirst) {
   }
 }
 
-/// Made by PyTorch 2.15's _add_send_recv and _add_wait_send: a RECV stands where its SEND is posted, long before its use.
+/// Made by PyTorch 2.15's _add_send_recv and _add_wait_send: a RECV stands where its SEND is posted, long
+/// before its use.
 constexpr const char* kComputeComms[] = {
     "0F0,0SEND_F0,0F1,0SEND_F1,0F2,0SEND_F2,0RECV_B0,0B0,0WAIT_SEND_F0,0F3,0SEND_F3,0RECV_B1,0B1,"
     "0WAIT_SEND_F1,0RECV_B2,0B2,0WAIT_SEND_F2,0RECV_B3,0B3,0WAIT_SEND_F3\r\n"
@@ -185,7 +186,7 @@ TEST_F(ScheduleCommands, MessagesOfPyTorchsComputeCommsReturnAtOnce) {
     const std::string found = row(path("comms.csv"));
     const std::string expected = row(i == 0 ? "1f1b" : "interleaved");
     EXPECT_EQ(found.substr(found.find_first_not_of(' ')), expected.substr(expected.find_first_not_of(' ')));
-    // Printed as it is, transfers included.
+    // Printed unchanged, transfers included.
     EXPECT_THAT(run("schedule " + path("comms.csv") + " --format csv"), HasSubstr("0F0,0SEND_F0,"));
   }
 }

@@ -156,7 +156,7 @@ TEST_F(ValidateSearch, ProposalsAreCommandsThatPredictThem) {
   }
 }
 
-/// What fits comes first, whatever is fastest.
+/// Fitting candidates come first, even if others are faster.
 TEST_F(ValidateSearch, WhatLimitsLeadsWithWhatFits) {
   const Said outcome = plumbline(
       "predict llama-3.1-8b --gpus 8 --gbs 64 --tp 2 --seq-length 8192 --hardware h100-sxm-80gb --precision "
@@ -179,7 +179,7 @@ TEST_F(ValidateSearch, WhatLimitsLeadsWithWhatFits) {
   EXPECT_FALSE(fits);
 }
 
-/// Everything that is proposed can be predicted: what the search knows of legality is what `predict` is asked.
+/// Everything that is proposed can be predicted: search and `predict` have the same rules.
 TEST_F(ValidateSearch, WhatIsProposedCanBePredicted) {
   write("llama.yaml",
         "model: llama-3.1-8b\nhardware: h100-sxm-80gb\nseq_length: 4096\nglobal_batch_size: 16\n");

@@ -1,4 +1,4 @@
-// convert --check: whether two checkpoints give the same losses and next tokens.
+// convert --check: comparison of two checkpoints' losses and next tokens.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

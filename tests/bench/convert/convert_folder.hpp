@@ -30,9 +30,9 @@ class ConvertFolder : public testing::Test {
   /// Converts quietly.
   ConvertReport convert(const std::string& from, const std::string& to, const MegatronTarget& megatron = {},
                         std::optional<CheckpointFormat> format = {}) const;
-  /// What it says instead.
+  /// Error message of the request.
   std::string complaint(const ConvertRequest& request) const;
-  /// Every file below the folder and its bytes, apart from what says where it came from.
+  /// Every file below the folder and its bytes, except for descriptions of its source.
   std::vector<std::pair<std::string, std::string>> files_of(const std::string& name) const;
 
  private:
@@ -43,7 +43,8 @@ class ConvertFolder : public testing::Test {
 std::vector<std::string> family_configs(int layers);
 std::string llama_config(int layers);
 
-/// Names of the tensors of `a` whose type, shape or bytes are not those of `b`, and of those that only one has.
+/// Names of the tensors of `a` whose type, shape or bytes are not those of `b`, and of those that only one
+/// has.
 std::vector<std::string> different_tensors(const std::string& a, const std::string& b);
 
 }  // namespace plumbline::convert

@@ -1,4 +1,4 @@
-// Checkpoints that cannot be converted: one line that says why, and nothing is written.
+// Checkpoints that cannot be converted: one line with the reason, and nothing is written.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

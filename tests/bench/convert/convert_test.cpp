@@ -1,4 +1,4 @@
-// Conversions there and back again: every family and split, resplitting, what is left by those that are stopped.
+// Conversions in both directions: every family and split, resplitting, files left by stopped ones.
 #include "bench/convert/convert.hpp"
 
 #include <fmt/format.h>
@@ -199,7 +199,7 @@ TEST_F(ConvertTest, WhatAStoppedConversionLeftIsGoneOnWith) {
   EXPECT_EQ(files_of("out"), files_of("whole"));
   EXPECT_FALSE(fs::exists(at("out.partial")));
 
-  // What another conversion left is not mixed with it.
+  // Files left by another conversion are not mixed with it.
   stop_after(60'000, "other");
   EXPECT_EQ(convert("hf", "other", split(1, 2)).files_kept, 0);
   convert("hf", "one", split(1, 2));

@@ -1,5 +1,6 @@
-// Checkpoints of Megatron-Core's torch_dist that torch.distributed.checkpoint wrote (tests/golden/make_torch_dist.py): they
-// are the model that stands beside them in Hugging Face's layout; damaged ones are refused in one line.
+// Checkpoints of Megatron-Core's torch_dist that torch.distributed.checkpoint wrote
+// (tests/golden/make_torch_dist.py): they equal the model beside them in Hugging Face's layout; damaged ones
+// are refused in one line.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 class DistributedTest : public ConvertFolder {
  protected:
-  /// Of the golden files.
+  /// Path of a golden file.
   static std::string golden(const std::string& name) {
     return std::string(PLUMBLINE_SOURCE_DIR "/tests/golden/torch_dist/") + name;
   }
@@ -28,7 +29,7 @@ class DistributedTest : public ConvertFolder {
     fs::copy(golden(kind + "/torch_dist"), at("m"), fs::copy_options::recursive);
     fs::copy(golden(kind + "/hf/config.json"), at("m"));
   }
-  /// Replaces bytes of a file by as many others.
+  /// Replaces bytes of a file by equally many others.
   void replace(const std::string& name, const std::string& from, const std::string& to) const {
     std::string bytes = read(name);
     ASSERT_NE(bytes.find(from), std::string::npos);

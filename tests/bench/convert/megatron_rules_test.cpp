@@ -1,4 +1,4 @@
-// Where Megatron has each element, written out here from its documented layout, element by element.
+// Megatron's place of each element, written out here from its documented layout, element by element.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -77,7 +77,7 @@ TEST_F(MegatronRulesTest, AttentionFeedForwardVocabularyAndStages) {
           expect_row(mine.at(own + "mlp.linear_fc1.layer_norm_weight"), row,
                      hf.get(layer + "post_attention_layernorm.weight"), row);
         }
-        // 117 rows and 128 · 2 with padding: each rank has 128, of which the second has none of the model's.
+        // 117 rows and 128 · 2 with padding: each rank has 128, the second none of the model's.
         EXPECT_EQ(mine.contains("embedding.word_embeddings.weight"), v == 0 && p == 0);
         EXPECT_EQ(mine.contains("output_layer.weight"), v == 1 && p == 1);
         EXPECT_EQ(mine.contains("decoder.final_layernorm.weight"), v == 1 && p == 1);
@@ -96,7 +96,7 @@ TEST_F(MegatronRulesTest, MoreTensorRanksThanGroupsCutTheMixedProjection) {
   make("hf", llama_config(1));
   convert("hf", "m", ranks(4, 1));
   const TensorFile hf(at("hf"));
-  // Of the 128 mixed rows rank 1 has 32 to 63: key and value of the first group.
+  // Rank 1 has 32 to 63 of the 128 mixed rows: key and value of the first group.
   const TorchFile file(at("m/iter_0000001/mp_rank_01/model_optim_rng.pt"));
   const StoredTensor qkv = file.tensors("model").at("decoder.layers.0.self_attention.linear_qkv.weight");
   ASSERT_THAT(qkv.shape, testing::ElementsAre(32, 32));
@@ -150,7 +150,8 @@ TEST_F(MegatronRulesTest, LatentAttentionSharedExpertsAndDenseLayersInFront) {
     int row = 0;  // of theirs, where the rank's first is
     int col = 0;
   };
-  // 4 heads of 10 + 6 queries and 10 + 12 keys and values; dense layers 48, experts 16, the shared one 32 wide.
+  // 4 heads of 10 + 6 queries and 10 + 12 keys and values; dense layers 48, experts 16, the shared one 32
+  // wide.
   const std::vector<Case> cases = {
       {"0.input_layernorm.weight", "0.input_layernorm.weight", {32}},
       {"0.self_attention.linear_q_down_proj.weight", "0.self_attn.q_a_proj.weight", {20, 32}},
@@ -187,7 +188,8 @@ TEST_F(MegatronRulesTest, Gpt2IsTransposedAndItsTableIsOnBothEnds) {
   const TensorFile hf(at("hf"));
   const TorchFile file(at("m/iter_0000001/mp_rank_01_001/model_optim_rng.pt"));
   const Tensors mine = file.tensors("model");
-  // Rank 1 has heads 2 and 3, 8 wide each: query, key, value of one head after the other. c_attn is (in, out).
+  // Rank 1 has heads 2 and 3, 8 wide each: query, key, value of one head after the other. c_attn is (in,
+  // out).
   const StoredTensor& qkv = mine.at("decoder.layers.0.self_attention.linear_qkv.weight");
   const StoredTensor& bias = mine.at("decoder.layers.0.self_attention.linear_qkv.bias");
   ASSERT_THAT(qkv.shape, testing::ElementsAre(48, 32));

@@ -1,11 +1,11 @@
-"""Holds our checkpoints against PyTorch, and writes one with it.
+"""Compares our checkpoints with PyTorch's reading of them, and writes one with PyTorch.
 
 Usage: torch_cross_check.py FOLDER
 
-FOLDER/hf is a llama in Hugging Face's layout (bf16), FOLDER/megatron the same converted for two tensor and two pipeline
-ranks. Every rank's file is opened by torch.load with weights_only, put together again as Megatron-LM's layout says, and compared.
-Then FOLDER/made is written by torch.save, as Megatron would for two tensor ranks, with what else it puts into a checkpoint.
-Exit code 77 (skip) where torch cannot be imported.
+FOLDER/hf is a llama in Hugging Face's layout (bf16), FOLDER/megatron the same converted for two tensor and
+two pipeline ranks. torch.load opens every rank's file with weights_only; the tensors are put together by
+Megatron-LM's layout and compared. Then torch.save writes FOLDER/made, as Megatron would for two tensor ranks,
+with the other entries of its checkpoints. Exit code 77 (skip) if torch cannot be imported.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// Checkpoints exchanged with PyTorch: it opens ours with weights_only, we open what it wrote. By the first Python that has
-// torch: PLUMBLINE_TORCH_PYTHON, python3, /usr/bin/python3; skipped where none can import it.
+// Checkpoints exchanged with PyTorch: it opens ours with weights_only, we open its files. By the first Python
+// that has torch: PLUMBLINE_TORCH_PYTHON, python3, /usr/bin/python3; skipped if none can import it.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// Copies between device and host on a device that is threads (tests/core/backends/fake_gpu): they follow what was computed
-// before, what is computed later follows them, and what is computed meanwhile does not wait.
+// Copies between device and host on a device that is threads (tests/core/backends/fake_gpu). They follow
+// earlier computation, later computation follows them, and computation meanwhile does not wait.
 #include "bench/cuda/cuda_host_lane.hpp"
 
 #include <gtest/gtest.h>

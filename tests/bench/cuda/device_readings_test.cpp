@@ -1,4 +1,4 @@
-// What readings of a shared or a whole GPU say about each rank's process.
+// Memory of each rank's process, from readings of a shared or a whole GPU.
 #include "bench/cuda/device_readings.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace plumbline {
 namespace {
 
-/// A device that a test fills: what a process takes is known, what is read is derived from it.
+/// A device that a test fills: the processes' memory is known, readings are derived from it.
 struct Device {
   std::int64_t used = 7;  // somebody else's
 };
@@ -15,7 +15,7 @@ struct Process {
   std::int64_t context, handle, workspace, nccl, tensors, kernels;
 };
 
-/// As bench/cuda/cuda_session.cpp takes them: contexts and operators in turns, the rest together.
+/// As in bench/cuda/cuda_session.cpp: contexts and operators in turns, the rest together.
 std::vector<DeviceReadings> read(const std::vector<Process>& processes, Device& device, bool before_known) {
   std::vector<DeviceReadings> all(processes.size());
   const auto reading = [&](std::size_t i, bool workspace, bool tensors) {

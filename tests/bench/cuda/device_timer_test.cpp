@@ -1,5 +1,5 @@
-// Times of a device that is threads (tests/core/backends/fake_gpu): the host's own time does not count, sampling stops by
-// noise, and a call that waits for the device does not hang.
+// Times of a device that is threads (tests/core/backends/fake_gpu). The host's own time does not count,
+// sampling stops by noise, and a call that waits for the device does not hang.
 #include "bench/cuda/times/device_timer.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A card's profile with measured operators: predictions rest on what was measured, and on the accelerator for the rest.
+// A card's profile with measured operators: predictions rest on measurements, and on the accelerator for the
+// rest.
 #include <gtest/gtest.h>
 
 #include "analysis/hardware/hardware.hpp"

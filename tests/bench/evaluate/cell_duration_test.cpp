@@ -1,4 +1,4 @@
-// How long cells are expected to take, and how long they may.
+// Expected duration of cells, and their time limit.
 #include "bench/evaluate/cell_duration.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Every key of the key table with every software: it changes the prediction, or is refused, or is named as without effect.
+// Every key of the key table with every software: it changes the prediction, is refused, or is named as
+// without effect.
 #include "bench/evaluate/keys_without_effect.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +25,7 @@ namespace {
 using testing::HasSubstr;
 using Values = std::map<std::string, std::string>;
 
-/// Whether a key's effect is to be seen depends on sizes and on what else hides it: it must show somewhere.
+/// A key's visible effect depends on sizes and on other keys that hide it: it must show somewhere.
 const std::set<std::string, std::less<>> kShowsSomewhere = {"cuda_graph_impl",
                                                             "ddp_bucket_size",
                                                             "overlap_grad_reduce",
@@ -66,7 +67,7 @@ const Base kBases[] = {
       {"expert_model_parallel_size", "2"}}},
 };
 
-/// What is predicted, as a record has it; nothing: refused.
+/// The prediction, as in a record; nothing: refused.
 struct Figures {
   std::optional<std::string> text;
   std::vector<std::string> named;

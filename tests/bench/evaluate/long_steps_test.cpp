@@ -1,5 +1,5 @@
-// A long step is predicted from what it repeats, a large world from ranks that are alike: bitwise what looking at
-// every micro-batch and rank gives.
+// A long step is predicted from its period, a large world from ranks that are alike: bitwise the result of
+// walking every micro-batch and rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What search finds, predict says, oom shows and a table's row is compared with are the same seconds and bytes, on random
-// legal configurations. PLUMBLINE_CONFIGURATIONS draws more than the few of a quick run, PLUMBLINE_SEED others.
+// search, predict, oom and the rows of a table give the same seconds and bytes, on random legal
+// configurations. PLUMBLINE_CONFIGURATIONS draws more than the few of a quick run, PLUMBLINE_SEED others.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

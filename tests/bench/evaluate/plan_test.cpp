@@ -125,7 +125,8 @@ TEST(Plan, ATeacherTakesTheDistillationScheduleWithinTheBudget) {
   config.distillation.cache_limit = 3;
   EXPECT_LE(most_cached(schedule_for(config)), 3);
   config.distillation.cache_limit = 0;
-  config.machine.memory_budget = {1};  // too small for anything: one output, and the run says what is missing
+  config.machine.memory_budget = {1};  // too small for anything: one output, and the run reports the missing
+                                       // memory
   EXPECT_EQ(most_cached(schedule_for(config)), 1);
 }
 

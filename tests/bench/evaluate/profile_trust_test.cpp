@@ -1,4 +1,4 @@
-// What is said about a hardware profile before anybody believes it.
+// Doubts about a hardware profile before it is used.
 #include "bench/evaluate/profile_trust.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The speed of a cell's moment from probes and from what the system counted.
+// The machine speed during a cell, from probes and from the system's counters.
 #include "bench/evaluate/speed_of_moment.hpp"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(SpeedDuring, OnlyASignificantChangeCounts) {
 
 using LostByRank = std::vector<double>;
 
-/// Of the step of 2 s, which is the median one; of others nearly all was lost.
+/// Losses of the step of 2 s, the median one; nearly all of the others was lost.
 MeasurementReport measured(const LostByRank& lost, bool disturbed = true) {
   const LostByRank most(lost.size(), 0.9);
   MeasurementReport measurement;
@@ -73,9 +73,9 @@ void expect_stretch(const MeasurementReport& measurement, const RanksOnMachine& 
   }
 }
 
-// Two ranks and one endless program on two processors: each has a processor for two thirds of the time, and both ranks
-// have one while the program has none, a third of it. Measured with the demo model: 3.0 times with two tensor ranks, 1.6
-// with two replicas.
+// Two ranks and one endless program on two processors. Each has a processor for two thirds of the time; both
+// ranks have one for a third, while the program has none. Measured with the demo model: 3.0 times with two
+// tensor ranks, 1.6 with two replicas.
 TEST(SpeedOfMoment, AStepGoesOnWhileAllRanksInStepHaveAProcessor) {
   struct Case {
     RanksOnMachine on;
@@ -111,8 +111,8 @@ TEST(SpeedOfMoment, TheRankThatLostMostHoldsUpTheOthers) {
   expect_stretch(measured({0, 0, 0, 0, 0.5, 0.5}), {6, 8, 4}, {4});
 }
 
-// Eight ranks, two of them in step, on two processors: a build that ran for 70 % of the step made it 1.6 times as long, an
-// endless loop that has the same share of the whole step three times.
+// Eight ranks, two of them in step, on two processors: a build that ran for 70 % of the step made it 1.6
+// times as long, an endless loop that has the same share of the whole step three times.
 TEST(SpeedOfMoment, WhatComesAndGoesWithinAStepIsNotOneNeighbourForAllOfIt) {
   MeasurementReport measurement = measured(LostByRank(8, 0.5));
   std::vector<LostByRank>& parts = measurement.steps[1].lost;

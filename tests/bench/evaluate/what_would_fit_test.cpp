@@ -1,4 +1,4 @@
-// What is advised where a configuration does not fit: single keys first, then all savings, then more ranks.
+// Advice where a configuration does not fit: single keys first, then all savings, then more ranks.
 #include "bench/evaluate/what_would_fit.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Host lists as Slurm and Open MPI write them, and what is none.
+// Host lists as Slurm and Open MPI write them, and invalid ones.
 #include "bench/hosts/host_list.hpp"
 
 #include <gmock/gmock.h>

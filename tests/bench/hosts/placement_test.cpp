@@ -1,4 +1,4 @@
-// What launchers say of a process, and when two of them contradict each other.
+// Launchers' variables of a process, and contradictions between two of them.
 #include "bench/hosts/placement.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Attackers of a store, who know everything but the secret: nobody gets in, and nobody in between changes a thing.
+// Attackers of a store who know everything but the secret: they neither get in nor change anything in
+// between.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -16,13 +17,13 @@ namespace {
 using ::testing::AnyOf;
 
 constexpr Seconds kSoon{20};
-const std::string kSecret("job\0secret", 10);  // what is behind a zero byte counts, too
+const std::string kSecret("job\0secret", 10);  // bytes after a zero byte count, too
 
 std::unique_ptr<StoreServer> attacked_server(const std::string& secret = kSecret) {
   return std::make_unique<StoreServer>(StoreAddress{"127.0.0.1", 0, 1}, secret);
 }
 
-/// What a client and its server said to each other when the client set "recorded".
+/// Dialogue of a client and its server when the client set "recorded".
 struct Recording {
   std::vector<std::string> from_client;
   std::vector<std::string> from_server;
@@ -127,7 +128,7 @@ TEST(StoreAttack, NoStrangerGetsIn) {
   }
 }
 
-// A proof that is right opens nothing to who has no key for what follows.
+// A correct proof opens nothing to a client without the key of the later messages.
 TEST(StoreAttack, WhoProvedItselfMustSealItsRequests) {
   const auto server = attacked_server();
   const std::string sealed_otherwise = SealingStream(StoreKey("x"), StoreSide::client, {}).seal("S stolen");

@@ -1,4 +1,4 @@
-// Connections that prove nothing: however many, they keep nobody waiting.
+// Connections without a proof: however many, they delay no other.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

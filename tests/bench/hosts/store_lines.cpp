@@ -1,4 +1,4 @@
-// Sockets, and what stands between two of them.
+// Sockets, and a process between two of them.
 #include "store_lines.hpp"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// Raw connections to and of a store, for attackers: what the two sides say, byte by byte.
+// Raw connections to and of a store, for attackers: both sides' bytes.
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ class Line {
   Line& operator=(const Line&) = delete;
   int socket() const { return socket_; }
   void say(const std::string& bytes) const;
-  /// Fewer when the other side ends it or says nothing for `limit_ms`.
+  /// Fewer when the other side ends it or is silent for `limit_ms`.
   std::string hear(std::size_t bytes, int limit_ms = 2000) const;
-  /// Whether the other side ends it within `limit_ms`; what it says until then is thrown away.
+  /// True if the other side ends it within `limit_ms`; its output until then is discarded.
   bool ended_within(int limit_ms) const;
   void end();
 
@@ -51,15 +51,15 @@ class Listening {
   std::thread thread_;
 };
 
-/// The client's part of a meeting that the server opened with `greeting`, by who has this secret.
+/// The client's part of a meeting that the server opened with `greeting`, with this secret.
 struct Claim {
   StoreMeeting meeting;
   std::string said;
 };
 Claim claim_with(const std::string& secret, const std::string& greeting, StoreSide side = StoreSide::client);
 
-/// What stands between a client and the server: `change` gets every unit (greeting, proofs, frames with their
-/// lengths, numbered from 0 in each direction) and says what goes on to whom.
+/// A process between a client and the server. `change` gets every unit (greeting, proofs, frames with their
+/// lengths, numbered from 0 in each direction) and decides what is passed on to whom.
 struct Passed {
   std::string to_server;
   std::string to_client;

@@ -1,4 +1,4 @@
-// Where rank 0's store listens, on hosts as they are set up.
+// Addresses of rank 0's store on hosts as they are set up.
 #include "bench/hosts/store_listener.hpp"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-// Rogue servers: who stands where rank 0's store should be learns nothing and orders nothing.
+// Rogue servers: a process in place of rank 0's store learns nothing and orders nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::string greeting_with(const std::string& nonce, char letter = kGreets) {
   return std::string(kStoreGreeting) + letter + nonce;
 }
 
-/// Hears the client's claim and answers as a server with that secret would, whether the claim is right or not.
+/// Receives the client's claim and answers as a server with that secret would, for right and wrong claims.
 void answer_with(const std::string& secret, StoreSide side, const Line& line) {
   Claim claim;
   claim.meeting.server_nonce = fresh_nonce();
@@ -103,7 +103,7 @@ TEST(StoreRogue, NoClientBelievesIt) {
   }
 }
 
-// It has heard a whole meeting of the real server and says the server's part again, nonce and all.
+// It has recorded a whole meeting of the real server and repeats the server's part, nonce and all.
 TEST(StoreRogue, WhatTheRealServerSaidOnceIsWorthNothing) {
   std::string greeting;
   std::string proof;

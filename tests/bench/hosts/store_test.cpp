@@ -1,4 +1,4 @@
-// The store: what it keeps, proofs and sealed streams, frames. Attackers are in store_attack_test.cpp.
+// The store: its contents, proofs and sealed streams, frames. Attackers are in store_attack_test.cpp.
 #include "bench/hosts/store.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// One job from tasks of torchrun and of plain srun, and over several hosts; who is killed leaves nothing behind.
+// One job from tasks of torchrun and of plain srun, and over several hosts; killed ones leave nothing behind.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class Tasks : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
   std::string read(const std::string& name) const { return text_of(folder_ / name); }
-  /// What rank 0 printed.
+  /// Loss printed by rank 0.
   double loss() const {
     const auto printed = nlohmann::json::parse(read("out.txt"), nullptr, false);
     if (printed.is_discarded()) return -1;
@@ -183,7 +183,8 @@ TEST_F(SeveralHosts, GiveTheNumbersOfOneRank) {
   expect_nothing_left();
 }
 
-/// Two tasks on two hosts, which reach each other by rank 0's store alone. `before` may change the second host.
+/// Two tasks on two hosts, which reach each other by rank 0's store alone. `before` may change the second
+/// host.
 std::string tasks_on_two_hosts(const std::string& before, const std::string& arguments) {
   return fmt::format(
       "export WORLD_SIZE=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500; enter=${{PLUMBLINE_LAUNCH_AGENT% *}}; "

@@ -1,5 +1,5 @@
-// A program for the tests of the launcher and the matrix runner: an MPI rank that behaves or fails as told,
-// or (first argument "runner") a caller of launch().
+// A program for the tests of the launcher and the matrix runner: an MPI rank that behaves or fails as its
+// arguments say, or (first argument "runner") a caller of launch().
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ int behave(const MpiSession& session, const std::string& mode, const std::string
   if (mode == "say") {
     std::printf("rank %d of %d\n", session.rank(), session.ranks());
     std::fprintf(stderr, "threads %s\n", std::getenv("OMP_NUM_THREADS"));
-  } else if (mode == "write") {  // what a run does: rank 0 writes its record where it is told
+  } else if (mode == "write") {  // like a run: rank 0 writes its record to the given path
     if (session.rank() == 0) std::ofstream(std::getenv("PLUMBLINE_RECORD_OUT")) << argument;
   } else if (mode == "exit" && last) {
     std::exit(std::stoi(argument));
@@ -52,7 +52,7 @@ int behave(const MpiSession& session, const std::string& mode, const std::string
   } else if (mode == "daemon") {
     leave_daemon();
   }
-  if (mode == "steps") {  // of so many seconds each, and then it hangs
+  if (mode == "steps") {  // of the given seconds each, and then it hangs
     for (int step = 1; step <= 4; ++step) {
       std::this_thread::sleep_for(std::chrono::duration<double>(std::stod(argument)));
       if (session.rank() == 0) std::fprintf(stderr, "step %d of 4\n", step);
@@ -72,7 +72,7 @@ int behave(const MpiSession& session, const std::string& mode, const std::string
 }  // namespace
 
 #ifdef PLUMBLINE_SANITIZED
-/// MPI keeps what it allocated, and the signals of this program are its point.
+/// MPI keeps its allocations, and this program is about its signals.
 extern "C" const char* __asan_default_options() {  // NOLINT: the sanitizer's name
   return "detect_leaks=0:handle_segv=0:handle_abort=0";
 }

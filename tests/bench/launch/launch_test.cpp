@@ -1,4 +1,4 @@
-// The launcher: how endings are told apart, and that nothing is left behind, whoever is killed when.
+// The launcher: kinds of endings, and no leftovers after any kill.
 #include "bench/launch/launch.hpp"
 
 #include <fcntl.h>
@@ -114,7 +114,7 @@ TEST(Launch, RanksThatBindThemselvesAreNotBoundToACore) {
   }
 }
 
-// Where they share processors they stay on theirs: what a prediction says of a step depends on who shares with whom.
+// Ranks that share processors stay on theirs: a prediction depends on which ranks share one.
 TEST(Launch, MoreRanksThanProcessorsAreBoundInTurn) {
   if (processor_quota() > 0) GTEST_SKIP() << "a quota is of any processors";
   const std::vector<std::string> words = mpirun_command(available_processors() + 1, "program", {}, true);
@@ -136,7 +136,7 @@ TEST(Launch, KeepsBoundedOutput) {
 }
 
 TEST(Launch, EndsWhatHangs) {
-  // As long as it takes this machine to start two ranks: one that is stopped before has not said anything.
+  // The time in which this machine starts two ranks: one stopped earlier has printed nothing.
   LaunchResult result;
   for (double timeout_s = 1; timeout_s < 200; timeout_s *= 4) {
     result = launch(fake({"hang", "with a daemon"}, timeout_s));
@@ -146,7 +146,7 @@ TEST(Launch, EndsWhatHangs) {
   EXPECT_THAT(result.reason(), HasSubstr("stopped: about to hang"));
 }
 
-// Who is slow goes on, and who hangs behind the last step is found.
+// Slow ranks continue, and ranks that hang after the last step are found.
 TEST(Launch, ATimeoutPerStepIsCountedAnewFromEveryStep) {
   LaunchResult result;
   for (double timeout_s = 3; timeout_s < 200; timeout_s *= 3) {  // starting may take longer
@@ -234,8 +234,7 @@ bool gone_within(const std::string& token, std::chrono::milliseconds limit) {
 
 enum class Victim { runner, runner_and_supervisor, supervisor, mpirun };
 
-/// Starts a runner whose ranks hang, kills somebody after a while, and waits until all
-/// are gone.
+/// Starts a runner whose ranks hang, kills a process after a while, and waits until all are gone.
 void kill_after(std::chrono::milliseconds delay, Victim victim, int round) {
   const std::string token =
       "PLUMBLINE_TEST_TOKEN=" + std::to_string(getpid()) + "-" + std::to_string(round) + ";";
@@ -356,7 +355,7 @@ TEST(Launch, AnMpirunThatHangsAfterARankFailedIsStopped) {
 }
 
 TEST(Launch, AVariableOfTheUsersShellMeansNothing) {
-  // Of a process that lives and is nobody's parent here; of none; of no process; of a launch that is over.
+  // A process that lives and is nobody's parent here; none; no process; a launch that is over.
   for (const char* value : {"1", "999999999", "x", "999999999@/dev/shm/plumbline-run-0-gone"}) {
     setenv("PLUMBLINE_LAUNCHER_PID", value, 1);
     const pid_t runner = fork();
@@ -496,7 +495,7 @@ TEST(OpenFiles, TooFewAreSaidBeforeAnythingStarts) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const pid_t child = fork();
   if (child == 0) {
-    // As far as it may be raised, it is.
+    // It is raised as far as allowed.
     struct rlimit limit {
       20, 64
     };

@@ -1,4 +1,4 @@
-// Orders to start mpirun's daemon: what mpirun says becomes a list, and whatever is in it starts nothing else.
+// Orders to start mpirun's daemon: mpirun's text becomes a list, and nothing in it starts anything else.
 #include "bench/launch/remote_daemon.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Words = std::vector<std::string>;
 
-// As Open MPI 4.1 says them, for users of bash, sh and csh, with and without its prefix.
+// In the words of Open MPI 4.1, for users of bash, sh and csh, with and without its prefix.
 TEST(RemoteDaemon, MpirunsWordsBecomeArguments) {
   const Words said = {"-mca",
                       "ess",
@@ -114,7 +114,7 @@ class Orders : public ::testing::Test {
     std::ofstream(folder_ + "/" + name) << "#!/bin/sh\n" << does << "\n";
     fs::permissions(folder_ + "/" + name, fs::perms::owner_all);
   }
-  /// Exit code of the supervisor for these words; what orted was started with is in "started".
+  /// Exit code of the supervisor for these words; orted's arguments are in "started".
   int supervise(Words words) const {
     words.insert(words.begin(), {FAKE_RANKS, "--plumbline-daemon"});
     std::vector<char*> command;

@@ -1,4 +1,4 @@
-// Memory that new processes can have: of the system, and of control groups as both versions of cgroup show them.
+// Memory available to new processes: the system's, and control groups' as both versions of cgroup show it.
 #include "bench/machine/available_memory.hpp"
 
 #include <gtest/gtest.h>

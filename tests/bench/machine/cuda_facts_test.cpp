@@ -1,4 +1,4 @@
-// What is known of a machine's GPUs, as doctor and records tell it.
+// Known facts of a machine's GPUs, as doctor and records show them.
 #include "bench/machine/cuda_facts.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a management library says of a GPU, with a fake library and without any.
+// State of a GPU as a management library reports it, with a fake library and without any.
 #include "bench/machine/gpu_sampler.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Which processors are next to a GPU, on machines that XML describes.
+// Processors next to a GPU, on machines that XML describes.
 #include "bench/machine/near_device.hpp"
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 namespace plumbline {
 namespace {
 
-/// A package with a NUMA node and two cores of one thread each, numbers 2 * package and the next, and a GPU on a bus of
-/// its own: 1a on the first, 9b on the second.
+/// A package with a NUMA node and two cores of one thread each, numbers 2 * package and the next. It has a
+/// GPU on a bus of its own: 1a on the first, 9b on the second.
 std::string package(int number) {
   const int own = number == 0 ? 0x3 : 0xc;
   const int node = 1 << number;

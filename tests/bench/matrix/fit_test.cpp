@@ -20,7 +20,7 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 constexpr const char* kDemo = PLUMBLINE_SOURCE_DIR "/bench/matrices/demo.yaml";
 
-/// A machine of this many FLOP/s per processor, of which products of the demo's sizes reach a part.
+/// A machine of this many FLOP/s per processor; products of the demo's sizes reach a part of it.
 HardwareProfile machine_of(double flops, int processors) {
   HardwareProfile machine = rough_guess();
   machine.processors = processors;
@@ -53,7 +53,7 @@ class Fit : public testing::Test {
   std::string folder_ = (fs::temp_directory_path() / "fit_test_XXXXXX").string();
 };
 
-// Of one to three minutes, so that predictions may be half as much off.
+// Between one and three minutes: predictions may be off by half as much.
 TEST_F(Fit, TheDemoIsPredictedToTakeTwoMinutesAtMostOnAnyMachine) {
   for (const char* precision : {"fp32", "bf16"}) {
     for (const int processors : {1, 2, 8}) {

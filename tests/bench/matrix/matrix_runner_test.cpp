@@ -1,4 +1,4 @@
-// The matrix runner: every way a cell can end becomes a row, what is done is not done again, and neither
+// The matrix runner: every ending of a cell becomes a row, finished cells are not repeated, and neither
 // Ctrl-C nor a kill loses a row.
 #include "bench/matrix/matrix_runner.hpp"
 
@@ -153,7 +153,7 @@ TEST_F(MatrixRunner, MakesARowOfEveryEnding) {
   EXPECT_THAT(said(), HasSubstr("[1/13] seed fits: ok ("));
   EXPECT_THAT(said(), HasSubstr("[2/13] seed too_large: oom: rank 1: no room for 7 bytes ("));
 
-  // Again: nothing to do. With retry: all that is neither ok nor oom.
+  // Again: nothing to do. With retry: all cells that are neither ok nor oom.
   predicted_.clear();
   EXPECT_EQ(run(cells, hooks(behaviour)).done_before, static_cast<int>(std::size(cases)));
   EXPECT_TRUE(predicted_.empty());

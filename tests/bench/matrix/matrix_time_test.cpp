@@ -6,7 +6,7 @@
 namespace plumbline {
 namespace {
 
-/// A matrix of so many disturbed cells, each of which wants to be repeated twice: what repeats took of the rest.
+/// A matrix of `cells` disturbed cells, each to be repeated twice: time of repeats relative to the rest.
 double share_of_repeats(int cells, double predicted_s, double took_s) {
   MatrixTime time(Seconds{cells * predicted_s});
   double once = 0;

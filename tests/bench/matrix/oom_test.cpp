@@ -1,4 +1,4 @@
-// `plumbline oom`: what a matrix file may say, the table's verdicts, and the program on cells that do and do
+// `plumbline oom`: contents of a matrix file, the table's verdicts, and the program on cells that do and do
 // not fit.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -260,7 +260,7 @@ TEST_F(Oom, ACellThatIsKilledHasFailedAndLeavesTheOthersUntouched) {
       {"the cell's mpirun",
        [](const std::string& name, const std::string&) { return name.starts_with("mpirun"); }},
   };
-  // The second cell does more steps than anybody waits for; the third runs out of memory.
+  // The second cell does too many steps to wait for; the third runs out of memory.
   write("m.yaml",
         std::string(kModel) + "pp: 2\nglobal_batch_size: 2\ntimeout_s: 600\nmatrix:\n  which:\n" +
             "    - {steps: 1, memory_budget: 64MiB}\n    - {steps: 1000000, memory_budget: 64MiB}\n" +

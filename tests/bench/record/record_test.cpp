@@ -48,7 +48,7 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Rows that stand for several ranks; one that stands for itself says nothing about it.
+/// Rows that stand for several ranks; a row of a single rank does not mention it.
 TEST(Record, RanksThatAreAlikeShareARow) {
   Record record = sample_record("a");
   EXPECT_EQ(to_line(record).find("ranks_alike"), std::string::npos);
@@ -353,7 +353,7 @@ TEST(RecordStore, AFullDiskLeavesTheRecordsAsTheyWere) {
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
   struct rlimit small = unlimited;
   small.rlim_cur = before.size() + 10;
-  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);  // what prepare_standard_streams() does
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);  // as in prepare_standard_streams()
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   EXPECT_THAT([&] { store.append(sample_record("b")); },
               ThrowsMessage<Error>(HasSubstr("cannot write a record: File too large")));

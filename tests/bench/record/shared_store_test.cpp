@@ -1,4 +1,4 @@
-// Several runners with one results folder: every cell once, whoever is killed.
+// Several runners with one results folder: every cell once, with any of them killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ class SharedStore : public ::testing::Test {
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
   }
-  /// What a runner does with every cell that it can have; returns how many it did.
+  /// Runs every cell that is free; returns their number.
   int run(const std::vector<std::string>& ids, int killed_after) const {
     RecordStore store(folder_, kResultsFile, StoreUse::shared);
     const CellClaims claims(folder_);
@@ -63,7 +63,7 @@ TEST_F(SharedStore, EveryCellIsDoneOnceThoughTwoRunnersAreCutOff) {
     runners.push_back(runner);
   }
   for (const pid_t runner : runners) waitpid(runner, nullptr, 0);
-  run(ids, -1);  // the next job: what the others left behind
+  run(ids, -1);  // the next job: the others' unfinished cells
   std::ifstream lines(folder_ + "/" + kResultsFile);
   std::multiset<std::string> rows;
   for (std::string line; std::getline(lines, line);) rows.insert(parse_record(line, "row").id);

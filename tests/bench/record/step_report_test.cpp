@@ -1,4 +1,4 @@
-// Steps one by one: what disturbed them, the interval of their median, several rounds of one cell.
+// Steps one by one: disturbances, the interval of their median, several rounds of one cell.
 #include "bench/record/step_report.hpp"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,8 @@ TEST(Disturbance, IsAShareOfTheProcessorsAndNotACountersTick) {
   EXPECT_NEAR(disturbance_of({{{3}, 0.2, 0, 0}, {{1}, 0, 0, 0}}, 2).others, 0.15, 1e-12);
 }
 
-// Of steps of 1.4 ms on two busy processors a counter in ticks of 10 ms sees nothing in most and 20 ms in one of seven.
+// Steps of 1.4 ms on two busy processors: a counter in ticks of 10 ms sees nothing in most steps and 20 ms in
+// one of seven.
 TEST(Disturbance, ShortStepsAreRightInTheMean) {
   std::vector<StepReport> steps;
   for (int i = 0; i < 350; ++i) {
@@ -72,7 +73,7 @@ TEST(Interval, HoldsTheMedianNineteenTimesOfTwenty) {
   EXPECT_EQ(of({3}).low.value, 3);
   EXPECT_EQ(of({3, 1, 2}).low.value, 1) << "of few steps all";
   EXPECT_EQ(of({3, 1, 2}).high.value, 3);
-  // Of 9: P(at most 1 of 9 coins shows heads) = 10/512 < 0.025, so the second and the eighth.
+  // Nine values: P(at most 1 of 9 coins shows heads) = 10/512 < 0.025, so the second and the eighth.
   EXPECT_EQ(of({9, 8, 7, 6, 5, 4, 3, 2, 1}).low.value, 2);
   EXPECT_EQ(of({9, 8, 7, 6, 5, 4, 3, 2, 1}).high.value, 8);
   EXPECT_EQ(of({8, 7, 6, 5, 4, 3, 2, 1}).low.value, 1) << "9/256 is more";

@@ -1,4 +1,4 @@
-// What is injected, and what of the time of a run that it hits counts as what.
+// Injected failures, and the accounting of a run's time with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -164,7 +164,7 @@ TEST(RunHistory, ALineTornInTwoLosesNoWork) {
   EXPECT_DOUBLE_EQ(history.report().lost.value, 1.5);
 }
 
-// Of two replicas one goes on while a rank is missing, until a checkpoint comes after its return.
+// One of two replicas continues while a rank is missing, until a checkpoint after its return.
 TEST(RunHistory, WhatFewerReplicasTakeLongerIsMissing) {
   RunHistory history;
   history.attempt_begins({0}, 2);
@@ -238,7 +238,8 @@ TEST(FailureSequence, IsOfItsSeedAndAsOftenAsAsked) {
   EXPECT_NEAR(of_last_rank, kMany / 4, kMany / 20);
 }
 
-// Of 40 steps of 0.5 s with a save of 0.5 s after every fourth. Seed 1's failures come at times that the prediction knows.
+// 40 steps of 0.5 s with a save of 0.5 s after every fourth. Seed 1's failures come at times that the
+// prediction knows.
 TEST(GoodputPrediction, KnowsTheFailuresOfTheSeed) {
   const RecoveryCosts costs{{0.5}, {0.5}, {0.75}, {1.5}, {0.5}, {}};
   FailureSpec spec = parse_failure_spec("mtbf=10s,most=1");
@@ -261,7 +262,7 @@ TEST(GoodputPrediction, KnowsTheFailuresOfTheSeed) {
   EXPECT_NEAR(harmless.mean, 20 / 24.5, 1e-12);
 }
 
-// One of two replicas makes a step in twice the time, or in what it was seen to take.
+// One of two replicas makes a step in twice the time, or in the measured time.
 TEST(GoodputPrediction, KnowsWithHowManyReplicasARunGoesOn) {
   RecoveryCosts costs{{0.5}, {0.5}, {0.75}, {1.5}, {0.5}, {}};
   FailureSpec spec = parse_failure_spec("mtbf=10s,most=1,replacement=1000s");

@@ -114,7 +114,8 @@ TEST(Regression, NamesWhatChangedOfTheMachineInEveryForm) {
   EXPECT_TRUE(compare_records({cell("a", 1)}, {cell("a", 1)}, 0.05).machine.empty());
 }
 
-/// Steps of about `step` seconds on a machine where everything takes `slow` times as long as when it was calibrated.
+/// Steps of about `step` seconds on a machine where everything takes `slow` times as long as when it was
+/// calibrated.
 Record steps_of_cell(double step, double slow, double apart = 0.01) {
   Record record = cell("a", step);
   for (const double each : {1 - apart, 1.0, 1 + apart}) record.measurement->steps.push_back({{step * each}});
@@ -123,7 +124,8 @@ Record steps_of_cell(double step, double slow, double apart = 0.01) {
   return record;
 }
 
-// Neither a slow machine nor steps that differ among themselves are a regression; the same work taking longer is.
+// Neither a slow machine nor steps that differ among themselves are a regression; the same work taking longer
+// is.
 TEST(Regression, OnlyBeyondTheNoise) {
   struct Case {
     const char* name;

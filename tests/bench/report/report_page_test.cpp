@@ -1,4 +1,4 @@
-// The page without a browser: what must be in the file whatever the records say.
+// The page without a browser: required contents of the file for any records.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Escape, Base64) {
   EXPECT_EQ(of("\xff\xfe\xfd\xfc"), "//79/A==");
 }
 
-// Steps 6 to 45 with a kill that loses work, a disk that is full and ends nothing, and the return of a replica.
+// Steps 6 to 45 with a kill that loses work, a full disk that ends nothing, and the return of a replica.
 TEST(RecoveryLanes, EveryMomentOfTheRunIsInOneLane) {
   RecoveryReport report;
   report.begun_step = 5;

@@ -205,7 +205,7 @@ TEST(PackedTimeline, LanesComeLast) {
   }
 }
 
-/// The chain goes back without a gap but for messages, and ends where the trace ends.
+/// The chain goes back without a gap except for messages, and ends where the trace ends.
 TEST(CriticalChain, LeadsFromTheStartToTheEnd) {
   for (const std::string_view name : schedule_names()) {
     for (const bool transfers : {false, true}) {

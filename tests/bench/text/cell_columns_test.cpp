@@ -1,4 +1,4 @@
-// One list of columns: terminal, CSV, page and results/README.md say the same of a figure.
+// One list of columns: terminal, CSV, page and results/README.md label a figure alike.
 #include "bench/text/cell_columns.hpp"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// With device memory, probes and dropped tokens: every column says something.
+/// With device memory, probes and dropped tokens: every column has a value.
 Record full_record() {
   Record record = sample_record("a");
   record.measurement->expert_load = {{3, {10, 6, 2}, {1, 0, 0}}};

@@ -112,7 +112,7 @@ TEST(Table, SaysWhatExpertsDrop) {
   EXPECT_THAT(lines[2], HasSubstr("10.00     15.00"));
 }
 
-// What judges the model is its error at the speed that the machine had.
+// The model is judged by its error at the speed that the machine had.
 TEST(Table, ShowsProbedTimesAndMarksWhatWasDisturbed) {
   std::vector<Record> records = {sample_record("a"), sample_record("b")};
   records[1].measurement->disturbance = {0.31, 0, 0.01, true, 2};

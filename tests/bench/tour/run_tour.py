@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Runs the commands of a page (the tour, bench/tour/README.md, or README.md) and compares what they print with what it shows.
+"""Runs the commands of a page and compares their output with the output shown there.
 
     run_tour.py bench/tour/README.md FOLDER_OF_THE_PROGRAM [--update]
 
-A block that is compared is fenced as ```console and follows a line `<!-- tour: exact -->` or `<!-- tour: measured -->`. A line
-that begins with "$ " is a command, the lines below it are its standard output. `exact`: every character counts.
-`measured`: what a machine or its load decides is masked in both texts before they are compared:
+Pages: the tour (bench/tour/README.md) and README.md. A compared block is fenced as ```console and follows a
+line `<!-- tour: exact -->` or `<!-- tour: measured -->`. A line that begins with "$ " is a command; the lines
+below it are its standard output. `exact`: every character counts. `measured`: parts that depend on a machine
+or its load are masked in both texts before the comparison:
 
     times, with their unit ("1.3 ms", "941.5 us")           -> TIME
-    numbers with a decimal point, or of three digits or more -> N     (but "12.50 MiB" and "1.234 GiB" stay: memory is exact)
+    numbers with a decimal point, or of three digits or more -> N     (but "12.50 MiB" and "1.234 GiB" stay)
     percentages                                              -> P
     the bars of a timeline ("rank 0 F0--F1.... ")            -> BARS
     the times below a timeline                               -> AXIS
@@ -17,8 +18,9 @@ that begins with "$ " is a command, the lines below it are its standard output. 
     that a cell was disturbed, and what is known of speeds   -> nothing
     that times are guesses: the page is made calibrated      -> nothing
 
---update writes the present output into the page instead, with times predicted from the profile that `calibrate` left in
-the home folder: do it on a quiet machine. Exit code 0: all is as shown; 1: something differs.
+--update writes the present output into the page instead, with times predicted from the profile that
+`calibrate` left in the home folder. Do it on a quiet machine. Exit code 0: all is as shown; 1: something
+differs.
 """
 
 import difflib
@@ -30,7 +32,7 @@ import tempfile
 import time
 
 LONGEST_S = 120
-SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))  # where the commands are at home
+SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))  # home of the commands
 
 GONE = "\0"
 MASKS = [

@@ -1,5 +1,5 @@
-// Sequences that ranks share: loss and gradients are those of one rank, of PyTorch for the golden models; memory and
-// traffic are as predicted on every rank.
+// Context parallelism. Loss and gradients equal those of one rank, and of PyTorch for the golden models;
+// memory and traffic are as predicted on every rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -26,7 +26,7 @@ struct Case {
   const char* name;
   int context;
   int tensor;
-  int pipeline;  // what is left of the ranks are replicas
+  int pipeline;  // the other ranks are replicas
   const char* schedule;
   bool gpt2;
   DType precision = DType::fp32;
@@ -43,7 +43,7 @@ struct Case {
   int ranks() const { return context * tensor * pipeline; }
 };
 
-// Of two ranks and of four; ZeRO 1 also as two replicas.
+// Cases of two ranks and of four; ZeRO 1 also as two replicas.
 constexpr Case kCases[] = {
     {"llama, unfused", 2, 1, 1, "1f1b", false, DType::fp32, 0, false, 0, 0, "none", 0, false, false, true,
      true},
@@ -171,7 +171,7 @@ TEST(ContextParallel, GivesTheSingleRanksGradientsInThePredictedMemory) {
   for (const Case& c : kCases) {
     if (ranks % c.ranks() != 0 || (ranks > c.ranks() && c.zero != 1)) continue;
     const Reference reference = reference_of(c);
-    // Heads are exchanged in every other case where there are as many.
+    // Heads are exchanged in every other case that has enough of them.
     const std::int64_t key_heads = config_of(c, ranks).model.kv_heads / c.tensor;
     const bool exchanges = key_heads % c.context == 0 && compared % 4 == 0;
     for (const CpCommType type :
@@ -196,8 +196,8 @@ MemoryBreakdown after_first_forward(const RunConfig& config) {
       .after;
 }
 
-/// A rank with a part of as many sequences keeps what one with a whole sequence does, eight copies of the model each: all but
-/// workspace, where rotary tables and attention's own are.
+/// A rank with parts of more sequences keeps as much as one with whole sequences, eight copies of the model
+/// each. Only workspace differs, which has rotary tables and attention's own buffers.
 TEST(ContextParallel, MemoryFollowsTheTokensOfARank) {
   for (const int context : {2, 4}) {
     for (const std::size_t recomputation : {0U, 1U, 3U}) {
@@ -215,7 +215,8 @@ TEST(ContextParallel, MemoryFollowsTheTokensOfARank) {
           ASSERT_EQ(why_invalid(shared).value_or(""), "");
           const MemoryBreakdown one = after_first_forward(alone);
           MemoryBreakdown two = after_first_forward(shared);
-          // With heads exchanged a layer keeps attention's result once more, by head, unless it is recomputed.
+          // With heads exchanged a layer keeps attention's result once more, by head, unless it is
+          // recomputed.
           if (type == CpCommType::a2a && recomputation == 0) {
             const ModelConfig& model = alone.model;
             two[Category::activations] -=

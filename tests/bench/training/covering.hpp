@@ -15,8 +15,7 @@ namespace plumbline {
 using Row = std::array<std::size_t, 8>;
 
 /// One row for each of `given` (the first two columns), with choices of the other columns, of which there are
-/// `choices`, taken so that each row holds as many pairs as possible that no row before it holds (greedy
-/// pairwise covering).
+/// `choices`. Each row holds as many pairs as possible that no earlier row holds (greedy pairwise covering).
 inline std::vector<Row> covering_rows(const std::vector<std::pair<std::size_t, std::size_t>>& given,
                                       const std::vector<std::size_t>& choices,
                                       const std::function<bool(const Row&)>& allowed) {

@@ -1,4 +1,4 @@
-// Data-parallel collectives alongside computation or not, gathers among fewer ranks or all: losses, gradients and updates
+// Data-parallel collectives overlapped or not, gathers from fewer ranks or all: losses, gradients and updates
 // are the same, bit for bit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(DataParallelOverlap, ChangesNoBit) {
           config.parallel.overlap_p2p_comm = reduces != gathers;
           if (why_invalid(config)) continue;
           MpiCommunicator communicator(config.layout());
-          // The third step's loss shows whether the values of the second update reached everybody.
+          // The third step's loss shows that the values of the second update reached all ranks.
           const StepResult result = last_step(config, 3, communicator);
           if (!first) first = result;
           const std::string name = fmt::format("{} pp{} zero{} reduces alongside {}, gathers ahead {}",
@@ -79,7 +79,8 @@ TEST(DataParallelOverlap, ChangesNoBit) {
   }
 }
 
-// Values of an update that came to one group alone, or a shard of another unit or rank, would show in the next loss.
+// Updated values that reached only one group, or a shard of another unit or rank, would show in the next
+// loss.
 TEST(SecondaryShards, ChangeNoBitAndMoveWhatIsPredicted) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -31,7 +31,7 @@ int ranks_started() {
   return ranks;
 }
 
-/// Of 8 ranks only 2 x 2 x 2: fewer ranks show the other splits in less time.
+/// On 8 ranks only 2 x 2 x 2: fewer ranks show the other splits in less time.
 std::vector<Layout> splits() {
   std::vector<Layout> all = layouts_of(ranks_started());
   if (ranks_started() < 8) return all;
@@ -76,8 +76,7 @@ RunConfig with(RunConfig config, const Loss& loss) {
   return config;
 }
 
-/// Ways to run it that do not: what is kept of the teacher, sequence parallelism, what is done to the
-/// student.
+/// Variants that do not: kept form of the teacher's output, sequence parallelism, options of the student.
 RunConfig with_way(RunConfig config, int way) {
   config.distillation.cache = way % 2 == 1 ? DistillationCache::hidden : DistillationCache::logits;
   if (way >= 2) config.distillation.cache_dtype = DistillationCacheDType::fp32;
@@ -157,7 +156,8 @@ std::map<std::string, std::vector<float>> load_tensors(const std::string& path) 
   return tensors;
 }
 
-/// Rows of a vocabulary that the other model lacks take no part: as with a teacher, or a student, without them.
+/// Rows of a vocabulary that the other model lacks take no part: results equal those of a teacher, or a
+/// student, without them.
 TEST(DistillationStep, VocabulariesMayDifferByPaddingRows) {
   struct Sizes {
     std::int64_t student, teacher;

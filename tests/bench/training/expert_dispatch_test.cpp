@@ -1,4 +1,5 @@
-// Rows reach the ranks of their experts and come back: a hundred random routings, ranks without a row included.
+// Rows reach the ranks of their experts and come back: a hundred random routings, ranks without a row
+// included.
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
@@ -32,7 +33,7 @@ RunConfig config_of(int ranks) {
   return config;
 }
 
-/// Of every rank how many of its rows go to each expert; some experts are left out altogether.
+/// Rows of every rank for each expert; some experts are left out altogether.
 std::vector<std::vector<std::int64_t>> random_counts(int seed, int ranks, std::int64_t rows) {
   std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
   const int reached = 1 + seed % kExperts;
@@ -141,7 +142,8 @@ Routing random_routing(const TrainingContext& context, int seed, int rank) {
   return routing;
 }
 
-/// The same where all tokens are gathered: each rank works on its own experts' and its part of the sums comes back.
+/// The same where all tokens are gathered: each rank works on its own experts' and its part of the sums comes
+/// back.
 TEST(ExpertDispatch, GatheredTokensOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -164,7 +166,7 @@ TEST(ExpertDispatch, GatheredTokensOfAHundredRandomRoutingsFindTheirExpertsAndTh
     open_gathered_dispatch(context, routing, dispatch);
     const Tensor rows =
         by_expert(context, dispatch, gathered_tokens(context, tokens), kPassing, "rows by expert");
-    // By expert, within an expert by rank, within a rank by token: of the other ranks' routings one knows as much.
+    // By expert, within an expert by rank, within a rank by token, from all ranks' routings.
     std::int64_t row = 0;
     for (std::int64_t expert = 0; expert < context.shape.local; ++expert) {
       std::int64_t of_expert = 0;

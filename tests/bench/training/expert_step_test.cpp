@@ -1,5 +1,5 @@
-// A step whose experts are spread over ranks: gradients and their norm are those of a single rank, memory is what was predicted
-// for the routing that happened, on every rank and after every action, and so is what goes over the network.
+// A step whose experts are spread over ranks: gradients and their norm equal those of a single rank. Memory,
+// on every rank and after every action, and traffic are as predicted for the actual routing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -296,7 +296,7 @@ TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   EXPECT_GT(compared, 1);
 }
 
-/// Weights are written whole and read by ranks that have other parts of them; two steps of training are the same.
+/// Weights are written whole and read by ranks with other parts of them; two steps of training are the same.
 TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
   const int ranks = started_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
@@ -323,7 +323,8 @@ TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
   std::filesystem::remove_all(folder);
 }
 
-/// Experts have other numbers of rows in every layer, micro-batch and step: freed blocks of sizes that do not come again go back.
+/// Experts have different numbers of rows in every layer, micro-batch and step: freed blocks of sizes that do
+/// not recur are returned.
 TEST(ExpertStep, ReservesLittleMoreThanThePeak) {
   RunConfig config = config_of(kCases[0]);
   set_layout(config, {1, 1, started_ranks()});

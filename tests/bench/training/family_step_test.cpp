@@ -1,6 +1,6 @@
 // Every family of models against transformers, or against PyTorch written from the published definition
-// (tests/golden/families): first gradients in several splits, with the memory that was predicted, and the losses of ten
-// AdamW steps.
+// (tests/golden/families). Compares first gradients in several splits, with the memory that was predicted,
+// and the losses of ten AdamW steps.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -64,7 +64,7 @@ nlohmann::json expected_of(const std::string& name) {
   return nlohmann::json::parse(file);
 }
 
-/// Without those that are zero but for rounding: biases of keys, which a softmax does not see.
+/// Without gradients that are zero up to rounding: biases of keys, which a softmax does not see.
 std::map<std::string, std::vector<float>> gradients_of(const std::string& path) {
   const TensorFile file(path);
   std::map<std::string, std::vector<float>> gradients;

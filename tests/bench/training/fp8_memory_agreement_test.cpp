@@ -104,7 +104,7 @@ std::vector<Cell> covering_cells(const std::vector<Layout>& layouts) {
   return cells;
 }
 
-/// Of 8 ranks only 2 x 2 x 2: fewer ranks show the other splits in less time.
+/// On 8 ranks only 2 x 2 x 2: fewer ranks show the other splits in less time.
 std::vector<Layout> splits(int ranks) {
   std::vector<Layout> all = layouts_of(ranks);
   if (ranks < 8) return all;
@@ -112,7 +112,7 @@ std::vector<Layout> splits(int ranks) {
   return all;
 }
 
-/// What is not in the covering.
+/// Cells that are not in the covering.
 std::vector<Cell> further_cells(const Layout& layout) {
   std::vector<Cell> cells;
   const auto add = [&](const char* name, auto change) {

@@ -43,7 +43,7 @@ RunConfig config_of(const Layout& layout, const char* schedule) {
   return config;
 }
 
-/// The slots of one rank and what they need.
+/// The slots of one rank and their dependencies.
 struct Rank {
   explicit Rank(const RunConfig& config_)
       : config(config_),
@@ -126,7 +126,7 @@ TEST(Fp8Slots, RanksThatHoldAnExpertAgree) {
       Fp8Slots experts(rank.context, rank.parameters, SlotsOf::experts);
       const std::int64_t here = 8 / expert;
       const Layout& ranks = rank.communicator.layout();
-      // The row of expert e, 0 but for one number; the last expert has none.
+      // The row of expert e, 0 except for one number; the last expert has none.
       const auto value = [&](int world_rank, std::int64_t e) { return 1.0 + (world_rank * 7 + 3 * e) % 11; };
       std::vector<float> values(static_cast<std::size_t>(here) * 4, 0.0F);
       std::vector<std::int64_t> rows(static_cast<std::size_t>(here), 1);

@@ -155,7 +155,7 @@ const std::vector<Way> kWays = {
     {.layout = {2, 1, 2}, .sequence_parallel = true, .zero = 3, .model = Model::latent, .expert = 2},
 };
 
-/// Of all gradients together: the root mean square of the differences, over that of the reference.
+/// Error over all gradients together: the root mean square of the differences, over that of the reference.
 double overall_error(const StepResult& reference, const StepResult& found) {
   double squares = 0;
   double differences = 0;
@@ -169,10 +169,10 @@ double overall_error(const StepResult& reference, const StepResult& found) {
   return std::sqrt(differences / squares);
 }
 
-/// Compares a way with the single rank. Where products are split and their sums come in another order, a
-/// number next to where rounding changes comes out one step of its type away, and what follows from it moves:
-/// there the tight comparison is with the same layout, and that with the single rank is loose. A split
-/// vocabulary has only this.
+/// Compares a way with the single rank. If products are split and their sums have another order, a number
+/// next to a rounding boundary comes out one step of its type away. Its successors move with it. There the
+/// tight comparison is with the same layout, and that with the single rank is loose. A split vocabulary has
+/// only this.
 template <class Step>
 void compare(const Way& way, const char* recipe, double loose, const Step& step) {
   constexpr double kTight = 1e-5;
@@ -204,10 +204,9 @@ std::vector<Way> ways_here() {
   return here;
 }
 
-// In the first step scales come from whatever tensor a rank sees first, which depends on the split. From then
-// on a slot has the same scale in every split once the tensors before it had, a step earlier: with a history
-// of one step and weights that stay, agreement spreads by one slot a step, down the forward and up the
-// backward.
+// In the first step scales come from the first tensor that a rank sees, which depends on the split. Later a
+// slot has the same scale in every split once the tensors before it had, a step earlier. With a history of
+// one step and fixed weights, agreement spreads by one slot a step, down the forward and up the backward.
 TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
   for (const Way& way : ways_here()) {
     compare(way, "delayed", 1e-2, [&](RunConfig config, Communicator& communicator) {
@@ -219,9 +218,9 @@ TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
   }
 }
 
-// Tensor and context ranks that split a tensor have scales of their own, so that its numbers are rounded anew: those of
-// E5M2 by 2^-3/sqrt(3) of themselves, root mean square, those of E4M3 by half of that, in every product on
-// the way, here and on the single rank.
+// Tensor and context ranks that split a tensor have scales of their own, so its numbers are rounded
+// differently. The root mean square error is 2^-3/sqrt(3) of a number in E5M2, half of that in E4M3. This
+// holds in every product on the way, here and on the single rank.
 TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {
   for (const Way& way : ways_here()) {
     compare(way, "tensorwise", 0.25, [&](RunConfig config, Communicator& communicator) {
@@ -231,8 +230,8 @@ TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {
   }
 }
 
-// Rounded as the numbers above are, no gradient of a matrix is off by as much as one of which a part is missing, or another's. All
-// experts are chosen, which rounding cannot change.
+// Rounded like the numbers above, no gradient of a matrix is off by as much as with a missing or a wrong
+// part. All experts are chosen, which rounding cannot change.
 TEST(Fp8Step, GradientsAreThoseOfFp32ButForRounding) {
   if (ranks_started() > 1) GTEST_SKIP() << "one rank is enough";
   for (const Model model : {Model::dense_first, Model::latent}) {
@@ -260,7 +259,7 @@ TEST(Fp8Step, GradientsAreThoseOfFp32ButForRounding) {
   }
 }
 
-// Forty steps of training amplify every rounding: how far one curve is from bf16's at its worst step is
+// Forty steps of training amplify every rounding. The distance of one curve from bf16's at its worst step is
 // chance, and differs between processors (2 to 6 % over eight seeds). Averaged over seeds each step agrees,
 // and over steps more so.
 TEST(Fp8Step, TrainsLikeBf16) {

@@ -35,24 +35,24 @@ namespace {
 constexpr double kGradientTolerance = 1e-5;  // of a tensor's largest entry, fp32
 constexpr double kLossTolerance = 1e-6;
 
-/// Whether experts may drop rows without being filled up.
+/// True if experts may drop rows without being padded.
 bool drops(const RunConfig& config) {
   return config.mixture.capacity_factor > 0 && !config.mixture.pad_to_capacity;
 }
-/// Whether memory follows which experts have the tokens.
+/// True if memory depends on the experts that tokens choose.
 bool follows_routing(const RunConfig& config) {
   return config.spreads_experts() || config.spreads_teacher_experts() || drops(config) ||
          (config.model.mixture && config.numerics.fp8.on());
 }
 
-/// What was found in one cell; on rank 0.
+/// Result of one cell; on rank 0.
 struct Finding {
   double gradient_error = 0;
   std::string failures;  // one line each
   std::int64_t bytes_compared = 0;
 };
 
-/// What one backend measured.
+/// Measurement of one backend.
 struct Measured {
   const char* backend;
   const std::vector<MeasuredMemory>& memory;
@@ -78,7 +78,7 @@ void compare_bytes(const MemoryBreakdown& predicted, const MemoryBreakdown& meas
 void compare_with_prediction(const RunConfig& config, const Schedule& schedule, const Measured& measured,
                              Finding& finding) {
   const Layout layout = config.layout();
-  std::vector<RoutedRows> rows;  // by sender, where the routing is known
+  std::vector<RoutedRows> rows;  // by sender, if the routing is known
   std::vector<MemoryPrediction> predictions;
   std::vector<std::optional<RoutedRows>> of_teacher;
   for (int sender = 0; sender < layout.senders() && measured.routed; ++sender) {
@@ -138,8 +138,9 @@ class Product {
     const Schedule schedule = schedule_for(cell.config);
     MpiCommunicator& communicator = communicator_for(cell.config.layout());
     Finding finding;
-    // Delayed scaling is told from the second step on: the first finds its scales. What follows a routing, which is another in
-    // every step, is told of the first, but for the traffic of ranks that find scales together.
+    // Delayed scaling is checked from the second step on: the first finds its scales. Figures that follow the
+    // routing, which differs in every step, are checked in the first, except for the traffic of ranks that
+    // find scales together.
     const bool delayed =
         cell.config.numerics.fp8.on() && cell.config.numerics.fp8.recipe == Fp8Recipe::delayed;
     const bool routed = follows_routing(cell.config);
@@ -162,10 +163,10 @@ class Product {
   }
 
  private:
-  /// In FP8 a number next to where rounding changes comes out a step away where sums come in another
-  /// order, and delayed scales depend on what a rank sees first: fp8_step_test compares those gradients.
-  /// Ranks that share a sequence have a capacity each, and drop other rows than one rank does. Rows of several ranks at one
-  /// expert have one scale.
+  /// In FP8 a number next to a rounding boundary comes out a step away when sums have another order. Delayed
+  /// scales depend on the first tensor of a rank. fp8_step_test therefore compares those gradients. Context
+  /// ranks have a capacity each, and drop other rows than one rank does. Rows of several ranks at one expert
+  /// have one scale.
   static bool has_one_result(const RunConfig& config) {
     if (drops(config) && config.parallel.context > 1) return false;
     return !config.numerics.fp8.on() || (config.numerics.fp8.recipe == Fp8Recipe::tensorwise &&
@@ -190,7 +191,7 @@ class Product {
 
   void compare_gradients(const ProductCell& cell, const StepResult& step, Finding& finding) {
     const MixtureConfig& mixture = cell.config.mixture;
-    // Where the global batch is balanced a micro-batch alone is that of all copies of the model.
+    // With the global batch balanced, one micro-batch is that of all copies of the model.
     const int together = mixture.balances_globally() ? cell.config.parallel.data() : 1;
     StepResult& reference =
         references_[{cell.config.batch.global_batch_size, cell.config.numerics.hidden_dropout,
@@ -250,8 +251,8 @@ class Product {
   Layout layout_;
   std::unique_ptr<MpiCommunicator> communicator_;
   std::unique_ptr<EmulatedCommunicator> emulated_;
-  /// By global batch, dropout, FP8, the model, the weight of its load-balancing loss, capacities, what is balanced, and copies
-  /// where it is over these; on rank 0.
+  /// Keyed by global batch, dropout, FP8, the model, the weight of its load-balancing loss, capacities, the
+  /// scope of balancing, and copies where it covers these; on rank 0.
   std::map<std::tuple<std::int64_t, double, bool, std::size_t, double, double, TokenDropPolicy, LoadBalancing,
                       int>,
            StepResult>

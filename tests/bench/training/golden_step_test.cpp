@@ -62,10 +62,9 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenStep,
                          testing::Values("qwen2", "llama", "gpt2", "mistral", "qwen2_window", "dropout/qwen2",
                                          "dropout/gpt2"));
 
-// A number next to where rounding to FP8 changes may go the other way where the last digits of a sum
-// differ, and what follows moves with it, more with every update: 1.6e-4 and 1.4e-3 were seen. A product that
-// is not in FP8 changes the first gradients by some per cent, weights that are not quantized anew the
-// later losses by 20.
+// A number next to a rounding boundary of FP8 may go the other way if the last digits of a sum differ. Its
+// successors move, more with every update: 1.6e-4 and 1.4e-3 were seen. A product that is not in FP8 changes
+// the first gradients by some per cent; weights that are not requantized change the later losses by 20.
 TEST(GoldenFp8, LossesAndFirstGradientsEqualPyTorchs) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);

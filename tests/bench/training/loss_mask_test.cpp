@@ -1,4 +1,4 @@
-// Which tokens count in the loss: files that do not say so clearly, and steps in which few or none do.
+// Tokens that count in the loss: unclear files, and steps in which few or none count.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

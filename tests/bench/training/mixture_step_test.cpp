@@ -1,5 +1,5 @@
-// A step of a mixture of experts over splits, schedules and switches: gradients are those of a single rank, memory is what
-// was predicted, on every rank and after every action, and so is what goes over the network.
+// A step of an MoE model over splits, schedules and switches: gradients equal those of a single rank. Memory,
+// on every rank and after every action, and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -153,7 +153,7 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
-/// Of `c` in one copy on this rank alone.
+/// Result of `c` in one copy on this rank alone.
 StepResult alone(const Case& c) {
   RunConfig config = config_of(c);
   set_layout(config, {1, 1, 1});
@@ -183,7 +183,7 @@ void expect_memory(const RunConfig& config, const StepResult& found) {
   }
 }
 
-/// Whether experts drop rows without being filled up.
+/// True if experts drop rows without being padded.
 bool depends_on_routing(const RunConfig& config) {
   return config.mixture.capacity_factor > 0 && !config.mixture.pad_to_capacity;
 }
@@ -228,7 +228,7 @@ TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   EXPECT_GT(compared, 1);
 }
 
-/// The balance of every sequence by itself is that of a micro-batch where that is one sequence.
+/// The balance of every sequence by itself is that of a micro-batch if that is one sequence.
 TEST(MixtureStep, BalanceOfSequencesDoesNotDependOnMicrobatches) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -249,7 +249,7 @@ TEST(MixtureStep, BalanceOfSequencesDoesNotDependOnMicrobatches) {
   EXPECT_GT(largest_error(expected, gradients(4, LoadBalancing::aux_loss), worst), 1e-3);
 }
 
-/// What is written adds up to the tokens, layer by layer and micro-batch by micro-batch.
+/// The written load adds up to the tokens, layer by layer and micro-batch by micro-batch.
 TEST(MixtureStep, LoadOfExpertsIsWritten) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -285,8 +285,8 @@ TEST(MixtureStep, LoadOfExpertsIsWritten) {
   }
 }
 
-/// On devices that compute nothing experts have equally many rows, as predictions have it; the step takes as long, and the
-/// memory is as on the CPU.
+/// On devices that compute nothing experts have equally many rows, as in predictions; the step takes as long,
+/// and memory is as on the CPU.
 TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
   int ranks = 1;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -366,7 +366,8 @@ TEST(MixtureStep, BiasesOfExpertsFollowTheLoad) {
     const float load = loads[static_cast<std::size_t>(i)];
     EXPECT_EQ(biases.as<float>()[i], load < mean ? 0.25F : load > mean ? -0.25F : 0.0F) << load;
   }
-  // They are part of the checkpoint; the matrix of keys and values, whose rows are turned round, is whole in there.
+  // They are part of the checkpoint; the matrix of keys and values, whose rows are reordered, is stored
+  // whole.
   std::map<std::string, std::vector<float>> saved;
   gather_weights(stages, Gathered::values,
                  [&](NamedTensor&& whole) { saved[whole.name] = std::move(whole.values); });

@@ -56,7 +56,7 @@ RunConfig config_of(std::size_t model, DType precision, std::size_t dropout = 0)
   return config;
 }
 
-/// Number formats of a cell; what the loss works on changes nothing that a single rank is to compute.
+/// Number formats of a cell; the loss's format does not change the single rank's computation.
 struct Numbers {
   const char* name;
   DType precision;
@@ -75,7 +75,7 @@ struct Cell {
   std::size_t reference = 0;
 };
 
-/// Empty where the sizes do not allow the schedule, or where a setting would be without effect.
+/// Empty if the sizes do not allow the schedule, or if a setting would be without effect.
 std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) {
   const Layout& layout = layouts[row[kLayout]];
   if ((layout.tensor == 1 && row[kSequence] > 0) || (layout.data == 1 && row[kZero] > 0)) return {};
@@ -239,7 +239,8 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
     config.optimizer.kind = Optimizer::sgd;
     const bool exact = precision == DType::fp32;
     const double tolerance = exact ? 5e-6 : 0.1;  // fresh biases are all noise
-    // Large steps multiply rounding: at 1 the gradients of eight tensor ranks are 1.4e-5 off in fp32, at 0.3 they are 2e-6.
+    // Large steps multiply rounding: at 1 the gradients of eight tensor ranks are 1.4e-5 off in fp32, at 0.3
+    // they are 2e-6.
     const double rate = exact ? 0.3 : 1e-3;
     for (const Layout& layout : layouts_of(ranks)) {
       if (layout.pipeline > 4 || (ranks == 8 && precision == DType::bf16)) continue;

@@ -39,7 +39,7 @@ constexpr std::size_t kSequences = 3;  // off, on, on with overlapped collective
 constexpr int kLargestSize = 4;
 constexpr int kMicrobatches = 8;  // enough for DualPipe on four ranks
 
-/// What linear layers work in.
+/// Number format of linear layers.
 struct LinearLayers {
   const char* name;
   Fp8Format format;
@@ -49,7 +49,7 @@ constexpr LinearLayers kLinearLayers[] = {{"", Fp8Format::none, Fp8Recipe::delay
                                           {" fp8 delayed", Fp8Format::hybrid, Fp8Recipe::delayed},
                                           {" fp8 tensorwise", Fp8Format::e4m3, Fp8Recipe::tensorwise}};
 
-/// The switches of other families (bench/training/families.md), in models that have them between them.
+/// The switches of other families (bench/training/families.md), in models that together have them all.
 struct Switches {
   const char* name;
   void (*set)(ModelConfig& model);
@@ -98,7 +98,7 @@ void set_normed_output(ModelConfig& model) {
 constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},           {" alibi and norms", set_norms},
                                   {" parallel block", set_parallel},   {" shared norm", set_shared_norm},
                                   {" normed residual", set_first_glm}, {" normed output", set_normed_output}};
-/// Mixtures of experts; on devices that compute nothing every expert has as many rows.
+/// MoE models; on devices that compute nothing every expert has equally many rows.
 void set_mixture(ModelConfig& model) {
   model.architecture = "mixtral";
   model.qkv_bias = model.tied_embeddings = false;
@@ -129,7 +129,7 @@ constexpr Switches kMixtures[] = {
     {" mixture", set_mixture}, {" shared expert", set_shared_expert}, {" groups of experts", set_groups}};
 constexpr std::size_t kFirstGlm = 4;
 
-/// How ranks share sequences, and what linear layers work in then.
+/// Context-parallel exchange, and the number format of linear layers with it.
 struct Sharing {
   CpCommType type;
   std::size_t linear;
@@ -138,12 +138,12 @@ constexpr Sharing kSharings[] = {{CpCommType::p2p, 0}, {CpCommType::all_gather, 
                                  {CpCommType::a2a, 0}, {CpCommType::a2a_p2p, 0},
                                  {CpCommType::p2p, 1}, {CpCommType::all_gather, 2}};
 
-/// Of these, what experts go together with in turn.
+/// Number of them that expert cells cycle through.
 constexpr std::size_t kSharingsOfExperts = 2;
-/// How tokens get to experts, and how many of them.
+/// Dispatch of tokens to experts, and the capacity.
 enum Dispatching : std::size_t { kSent, kGathered, kDropped, kPadded, kDispatches };
 
-/// Where ranks share sequences, kLinear is one of kSharings; with experts, one of the first of them with one
+/// With context parallelism, kLinear is one of kSharings; with experts, one of the first of them with one
 /// kind of dispatch.
 enum Column : std::size_t { kLayout, kSchedule, kSequence, kRecompute, kZero, kDropout, kLinear, kModel };
 
@@ -235,7 +235,7 @@ const char* hide_exchanges(bool pairs_first, RunConfig& config) {
   return "";
 }
 
-/// Says whether it may be.
+/// Marks allowed cells.
 void judge(ProductCell& cell) {
   const RunConfig& config = cell.config;
   cell.illegal.clear();
@@ -252,13 +252,13 @@ void judge(ProductCell& cell) {
   }
 }
 
-/// What waits for later, or elsewhere, at the end of a cell's name.
+/// Deferred and offloaded work, at the end of a cell's name.
 std::string later_work(const RunConfig& config) {
   return (config.parallel.defer_embedding_wgrad_compute ? " deferred" : "") +
          (config.offload.on() ? fmt::format(" {} offloaded", config.offload.num_layers) : "");
 }
 
-/// What linear layers of a cell work in.
+/// Number format of a cell's linear layers.
 const LinearLayers& linear_layers(const Layout& layout, const Row& row, std::size_t sum, bool experts) {
   return kLinearLayers[experts              ? sum % std::size(kLinearLayers)
                        : layout.context > 1 ? kSharings[row[kLinear]].linear
@@ -313,7 +313,7 @@ RunConfig config_of(const Layout& layout, const Row& row, bool experts) {
   return config;
 }
 
-/// The table of what goes together has nothing against the choices of a row.
+/// The compatibility table allows the choices of a row.
 bool may_be(const Layout& layout, const Row& row, bool experts = false) {
   const RunConfig config = config_of(layout, row, experts);
   return !why_invalid(config) && !why_unsupported(config);
@@ -340,7 +340,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
   config.parallel.zero_hpz_partition_size = sum / 4 % 2 == 0 ? 2 : 1;
   if (why_invalid(config)) config.parallel.zero_hpz_partition_size = 1;
-  // Instances of one rank, of two, or one instance, where that may be.
+  // Instances of one rank, of two, or one instance, if that may be.
   for (const int instances : {sum % 4 == 1 ? 4 : sum % 4 == 2 ? 2 : 1, 1}) {
     config.parallel.num_distributed_optimizer_instances = instances;
     if (!why_invalid(config)) break;
@@ -349,7 +349,7 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   config.parallel.tp_reduce_in_fp32 = !rounds_sums;
   const std::size_t hides = sum / 2 % 4;
   const char* const hidden = experts && hides > 0 ? hide_exchanges(hides % 2 == 1, config) : "";
-  // In two of five cells, where that may be.
+  // In two of five cells, if that may be.
   config.offload.num_layers = sum % 5 < 2 ? 1 + static_cast<std::int64_t>(sum % 4) : 0;
   if (why_invalid(config)) config.offload = {};
   config.parallel.defer_embedding_wgrad_compute = sum % 7 < 4;
@@ -378,10 +378,10 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
 }
 
 constexpr const char* kDistillations[] = {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"};
-/// Which of student and teacher have experts.
+/// Models with experts: student, teacher or both.
 enum Distilled : std::size_t { kStudent, kTeacher, kBoth, kDistilleds };
 
-/// A teacher for a cell of 1F1B; or the cell's mixture for a teacher, and a dense student.
+/// A teacher for a cell of 1F1B; or the cell's MoE model as teacher, and a dense student.
 void distil(Distilled which, const Row& row, const Switches& other, ProductCell& cell) {
   constexpr const char* kNames[] = {" dense teacher", " teacher of a dense one", " teacher with experts"};
   RunConfig& config = cell.config;
@@ -444,7 +444,7 @@ std::vector<ProductCell> product_cells(int ranks, bool covering) {
               row[kDropout] =
                   (row[kLayout] + row[kSchedule] + row[kSequence] + row[kRecompute] + row[kZero]) %
                   std::size(kDropouts);
-              // Every third cell works in FP8, by one recipe and the other in turn.
+              // Every third cell is in FP8, with alternating recipes.
               row[kLinear] = rows.size() % 3 == 2 ? 1 + rows.size() / 3 % 2 : 0;
               row[kModel] = rows.size() / 2 % std::size(kSwitches);
               if (!may_be(layouts[row[kLayout]], row)) row[kModel] = rows.size() % 2;

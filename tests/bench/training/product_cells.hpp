@@ -1,4 +1,4 @@
-// The product of everything a training step can be split and saved by, as configurations of a small model.
+// All combinations of splits and memory savings of a training step, as configurations of a small model.
 #pragma once
 
 #include <string>
@@ -16,20 +16,21 @@ struct ProductCell {
   std::string illegal;   // why the sizes do not allow it; empty when they do
 };
 
-/// {sequence parallelism} × {recomputation} × {ZeRO 0–3} × {all schedules of F, B, I and W, and those with a
-/// split vocabulary} × {every split of `ranks` into tensor, pipeline and data sizes of at most 4};
-/// every other cell with dropout, every third with linear layers in FP8, in four models with other switches; what runs alongside
-/// what, offloading, secondary shards, instances of the optimizer and the type of partial sums vary with the choices, where they may, and
-/// are in the name. With `covering`, a selection
-/// in which every layout meets every schedule, and every two other settings each other.
+/// The product of sequence parallelism, recomputation, ZeRO 0–3, all schedules of F, B, I and W, and those
+/// with a split vocabulary, and every split of `ranks` into tensor, pipeline and data sizes of at most 4.
+/// Every other cell has dropout, every third linear layers in FP8, in four models with other switches.
+/// Overlap, offloading, secondary shards, optimizer instances and the type of partial sums vary with the
+/// choices, if they may, and are in the name. With `covering`, a selection in which every layout meets every
+/// schedule, and every two other settings each other.
 std::vector<ProductCell> product_cells(int ranks, bool covering);
-/// The same selection over layouts whose data ranks share sequences, two, four or eight of them each, by every
+/// The same selection over layouts with context parallelism, over two, four or eight data ranks, by every
 /// cp_comm_type; two of them also in FP8.
 std::vector<ProductCell> context_cells(int ranks);
-/// A selection over layouts of mixtures whose ranks have all experts, or two, four or eight of them the experts between them, with
-/// and without ranks that share sequences, every token at its experts or a capacity of these, padded or not, exchanges of rows awaited or hidden: every layout meets
-/// every schedule, and every two other settings each other. Then the same over the orders of a teacher's forwards, where the
-/// student, the teacher or both have experts.
+/// A selection over MoE layouts: all experts on every rank, or spread over two, four or eight ranks, with and
+/// without context parallelism. Tokens go to all their experts, or experts have a capacity, padded or not;
+/// row exchanges are awaited or hidden. Every layout meets every schedule, and every two other settings each
+/// other. Then the same over the orders of a teacher's forwards, where the student, the teacher or both have
+/// experts.
 std::vector<ProductCell> expert_cells(int ranks);
 
 }  // namespace plumbline::training

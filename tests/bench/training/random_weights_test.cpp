@@ -1,4 +1,4 @@
-// Fresh weights: the same whoever makes them.
+// Fresh weights: the same on every maker.
 #include <gtest/gtest.h>
 
 #include <vector>

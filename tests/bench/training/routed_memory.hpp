@@ -1,4 +1,4 @@
-// Memory of a step against what is predicted for the routing that happened.
+// Memory of a step against the prediction for the actual routing.
 #pragma once
 
 #include <gtest/gtest.h>

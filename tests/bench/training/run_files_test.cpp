@@ -1,5 +1,4 @@
-// The files of a run, looked at before it: nothing of a checkpoint is used for what it is not, or left out in
-// silence.
+// The files of a run, checked before it: no tensor of a checkpoint is misused or silently left out.
 #include "bench/training/trainer/run_files.hpp"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// A vocabulary that is split over all ranks of the model: every method and split gives the loss and the
-// gradients of one rank, twice the same bit for bit, and holds and sends what is predicted.
+// A vocabulary split over all ranks of the model. Every method and split gives the loss and the gradients of
+// one rank, twice the same bit for bit, with the predicted memory and messages.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -53,7 +53,7 @@ int ranks_started() {
   return ranks;
 }
 
-/// A file of token ids, and one that says which of them count.
+/// A file of token ids, and one that marks those that count.
 struct DataFiles {
   static constexpr std::int64_t kTokens = 311;
   std::string tokens = fmt::format("{}/plumbline-vocabulary-{}.bin", testing::TempDir(), ranks_started());
@@ -86,7 +86,7 @@ struct DataFiles {
   }
 };
 
-/// What a single rank computes the same from.
+/// Settings for which a single rank computes the same.
 struct Task {
   std::size_t model, precision, vocabulary, dropout;
   bool operator<(const Task& other) const {
@@ -115,7 +115,7 @@ RunConfig config_of(const Task& task, const DataFiles& files) {
   return config;
 }
 
-/// Number formats of a cell; what the loss works on changes nothing that a single rank is to compute.
+/// Number formats of a cell; the loss's format does not change the single rank's computation.
 struct Numbers {
   const char* name;
   std::size_t precision;
@@ -133,7 +133,7 @@ struct Cell {
   double tolerance = 0;  // of a gradient, relative to its tensor's largest entry
 };
 
-/// Empty where the sizes do not allow the schedule, or where a setting would be without effect.
+/// Empty if the sizes do not allow the schedule, or if a setting would be without effect.
 std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles& files, const Row& row) {
   const Layout& layout = layouts[row[kLayout]];
   if (layout.data == 1 && row[kZero] > 0) return {};

@@ -1,5 +1,5 @@
 // The collectives of vocabulary parallelism as a run records them: each once per micro-batch and rank, in
-// order, and what is waited for them adds up to what the step says was waited.
+// order. Their exposed times add up to the step's.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1

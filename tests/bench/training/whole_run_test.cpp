@@ -1,5 +1,5 @@
-// What a whole run leaves: the loss of every step, the gradients of the last one, and an end with a reason when numbers
-// stop being finite.
+// Results of a whole run: the loss of every step, the gradients of the last one, and an end with a reason
+// when numbers stop being finite.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -116,7 +116,8 @@ TEST(WholeRun, SavesTheGradientsOfTheLastStepAndKeepsTheLossOfEveryStep) {
   EXPECT_GT(largest_error(first.gradients, saved, worst), 1e-2) << worst;
 }
 
-/// AdamW's first step (Loshchilov and Hutter, arXiv:1711.05101, algorithm 2): the corrected moments are g and g².
+/// AdamW's first step (Loshchilov and Hutter, arXiv:1711.05101, algorithm 2): the corrected moments are g and
+/// g².
 float first_update(float weight, float gradient, double rate, double decay) {
   const double g = gradient;
   return static_cast<float>(weight * (1 - rate * decay) - rate * g / (std::abs(g) + 1e-8));

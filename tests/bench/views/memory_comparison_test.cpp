@@ -1,4 +1,4 @@
-// What `compare` says about the memory of a cell: equal to the byte, or the first difference.
+// Verdict of `compare` on the memory of a cell: equal to the byte, or the first difference.
 #include "bench/views/memory_comparison.hpp"
 
 #include <gmock/gmock.h>

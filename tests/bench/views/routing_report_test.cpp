@@ -1,4 +1,4 @@
-// What is refused of random routings: what does not depend on them, and what would not be drawn.
+// Refusals of random routings: memory that does not depend on them, and routings that would not be drawn.
 #include "bench/views/routing_report.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Thread blocks that NCCL's kernels may hold, and what is left for computation.
+// Thread blocks that NCCL's kernels may hold, and multiprocessors left for computation.
 #include "core/backends/nccl/block_budget.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// The message channels of schedules, and how ranks come to devices.
+// The message channels of schedules, and how ranks are assigned to devices.
 #include "core/backends/nccl/channels.hpp"
 
 #include <gmock/gmock.h>

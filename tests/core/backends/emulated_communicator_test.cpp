@@ -34,7 +34,7 @@ EmulatedLinks slow_links() {
 }
 
 constexpr double kEarly = 1.5e-3;  // lateness that a clock may make up for
-constexpr double kLate = 10;       // what would hang; a crowded machine may be late by seconds
+constexpr double kLate = 10;       // limit for hangs; a crowded machine may be late by seconds
 
 /// Rank 0's clock, so that spans between ranks can be measured.
 Seconds common_start(EmulatedCommunicator& communicator) {
@@ -226,7 +226,8 @@ TEST(EmulatedCommunicator, NotesWhenCollectivesRanAndHowLongTheyWereWaitedFor) {
                        {Group::tensor, {70e-3}, {90e-3}, {15e-3}}});
 }
 
-// 2500 elements, 5 ms on the link and 3 ms more, of which the rank computes 6; messages between stages are actions.
+// 2500 elements, 5 ms on the link and 3 ms more, 6 of them behind computation; messages between stages are
+// actions.
 TEST(EmulatedCommunicator, NotesMessagesRoundARing) {
   const int n = world_size();
   if (n < 2) return;

@@ -1,5 +1,5 @@
-// A host that asks for a whole step before the device has done it, over the fake NCCL and CUDA runtime: it waits for nothing, and
-// the watchdog counts what the device does.
+// A host that submits a whole step before the device has done it, over the fake NCCL and CUDA runtime. It
+// waits for nothing, and the watchdog counts the device's work.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Messages with collectives, what is counted, and what is refused by the MPI communicator.
+// Messages with collectives, counters, and refusals of the MPI communicator.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -65,8 +65,8 @@ TEST(MpiCommunicator, ReductionRunsWhileMessagesMove) {
   EXPECT_EQ(large.get(300'000), 0.5 * world_size());
 }
 
-/// The first rank's message leaves when its last reduction is done, so the others, who wait for it, must have
-/// their part in the reductions started meanwhile.
+/// The first rank's message leaves when its last reduction is done. So the others, who wait for it, must have
+/// started their part of the reductions meanwhile.
 TEST_P(Collectives, AReductionFollowsAGatherByItself) {
   Layout layout{1, world_size(), 1};
   layout.vocab_parallel = true;
@@ -127,7 +127,7 @@ TEST_P(Collectives, AStartedBroadcastLeavesTheRootItsBuffer) {
   EXPECT_THROW(communicator.start_broadcast(Group::vocab_hidden, world_size(), buffer.matrix()), Error);
 }
 
-/// A message that nobody has asked for yet must not keep progress() from driving a reduction.
+/// A message without a receive yet must not keep progress() from driving a reduction.
 TEST(MpiCommunicator, ProgressGoesOnBesideAnUnexpectedMessage) {
   if (world_size() < 2) return;
   MpiCommunicator communicator({1, 1, world_size()});
@@ -231,7 +231,7 @@ TEST(MpiCommunicator, SaysWhenAMessageHasAnotherSizeThanExpected) {
 TEST(Clock, IsCommonToAllRanks) {
   MpiCommunicator communicator({1, 1, world_size()});
   EXPECT_EQ(communicator.clock_error().value, 0);  // one host
-  // What would be measured across hosts agrees with the shared clock within the bound it claims.
+  // The offset measured across hosts agrees with the shared clock within its error bound.
   const ClockOffset measured = measure_clock_offset(MPI_COMM_WORLD);
   EXPECT_LE(std::abs(measured.offset.value), measured.error.value + 1e-9);
   EXPECT_EQ(measured.error.value > 0, world_size() > 1);

@@ -1,5 +1,5 @@
-// What the tests of the MPI communicator share: the layouts of the ranks that were started, buffers whose
-// contents any rank can make for any rank, and the modes every collective is tested in.
+// Helpers of the MPI communicator's tests: the layouts of the ranks that were started, buffers whose contents
+// any rank can make for any rank, and the modes every collective is tested in.
 #pragma once
 
 #include <gtest/gtest.h>

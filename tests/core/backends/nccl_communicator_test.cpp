@@ -1,6 +1,5 @@
-// The NCCL communicator over a fake NCCL and CUDA runtime, whose streams are threads and whose messages
-// wait for their receivers: order, matching, traffic and what happens when a rank stops, on machines without
-// a GPU.
+// The NCCL communicator over a fake NCCL and CUDA runtime, for machines without a GPU: order, matching,
+// traffic and a rank that stops. Its streams are threads, and its messages wait for their receivers.
 #include "core/backends/nccl/nccl_communicator.hpp"
 
 #include <fmt/format.h>
@@ -70,7 +69,7 @@ std::vector<Channel> ring(int ranks) {
 
 constexpr int kDevice = 1;  // not the one that threads begin with
 
-/// A communicator whose compute stream is the host: what is asked of it is done at once.
+/// A communicator whose compute stream is the host: every request is done at once.
 struct Rank {
   explicit Rank(const Layout& layout, Seconds timeout = Seconds{300}, cudaStream_t compute = nullptr,
                 int multiprocessors = 0, int context_ring = 1)
@@ -179,7 +178,7 @@ TEST_P(NcclCommunicatorBothWays, AReductionFollowsAGatherByItself) {
       Group::vocab_gradient, reduced.matrix(), ReduceOp::sum);
   OnDevice<int> told(5, me);
   if (me == 0) {
-    // Its messages leave when the reduction is done: those who wait for them start their part meanwhile.
+    // Its messages leave when the reduction is done: the waiting ranks start their part meanwhile.
     rank.nccl.wait(reduction);
     EXPECT_TRUE(prepared);
     for (int to = 1; to < n; ++to) {
@@ -218,7 +217,7 @@ TEST_P(NcclCommunicatorBothWays, MessagesCrossAndKeepTheirOrder) {
     const int next = (me + 1) % world();
     const int previous = (me + world() - 1) % world();
     constexpr int kMessages = 5;
-    // Everybody sends everything first: nobody has come to receive yet.
+    // Everybody sends everything first: no rank has reached its receive yet.
     std::vector<std::unique_ptr<OnDevice<int>>> sent;
     std::vector<Ticket> sends;
     for (int i = 0; i < kMessages; ++i) {
@@ -249,7 +248,7 @@ TEST_P(NcclCommunicatorBothWays, MessagesCrossAndKeepTheirOrder) {
 }
 
 TEST_P(NcclCommunicatorBothWays, RanksOfASequenceExchangeHeadsAndSendRoundARing) {
-  // All ranks share a sequence: heads between as many neighbours, the rest a ring.
+  // All ranks share a sequence: heads between `heads` neighbours, the rest a ring.
   for (int heads = 1; heads <= world(); heads *= 2) {
     SCOPED_TRACE(heads);
     Layout layout = two_by(1, 1);
@@ -353,7 +352,8 @@ TEST(NcclCommunicator, RowsOfExpertsAreCountedOnTheHostAndSentInPiecesOfTheirOwn
   rank.nccl.barrier(Group::world);
 }
 
-/// What the compute stream gets meanwhile runs; the group's next collective, which is awaited, comes after the exchange.
+/// Work given to the compute stream meanwhile runs; the group's next awaited collective comes after the
+/// exchange.
 TEST_P(NcclCommunicatorBothWays, RowsOfExpertsTravelAlongsideWhatIsComputed) {
   Layout layout = two_by(1, 1);
   layout.expert = world();
@@ -362,7 +362,7 @@ TEST_P(NcclCommunicatorBothWays, RowsOfExpertsTravelAlongsideWhatIsComputed) {
   rank.nccl.rehearse(GetParam());
   const int me = rank.nccl.rank();
   const auto n = static_cast<std::size_t>(world());
-  // To rank i come i + 1 pieces' worth from everybody.
+  // Rank i receives i + 1 pieces from every rank.
   std::vector<std::int64_t> out(n), in(n, (me + 1) * std::int64_t{kMany});
   for (std::size_t to = 0; to < n; ++to) out[to] = static_cast<std::int64_t>((to + 1) * kMany);
   OnDevice<float> rows(kMany * n * (n + 1) / 2, static_cast<float>(me));
@@ -455,7 +455,7 @@ TEST_P(NcclCommunicatorBothWays, WhatFollowsWithoutTheHostIsPutInOrderByTheDevic
   rank.nccl.barrier(Group::world);
 }
 
-// Computation of 100 ms hides an all-reduce; a rank that comes 60 ms late is waited for.
+// Computation of 100 ms hides an all-reduce; a rank that comes 60 ms late makes the others wait.
 TEST(NcclCommunicator, NotesWhenCollectivesRanOnTheDeviceAndHowLongItWaited) {
   if (world() < 2) return;
   const Layout layout = two_by(2, 1);
@@ -509,7 +509,7 @@ TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocess
   fake::stream_priorities().clear();
   {
     Rank rank(layout, Seconds{300}, nullptr, 132);
-    // With everybody, both ways; what is waited for needs none of its own.
+    // With every rank, both ways; awaited calls need none of their own.
     EXPECT_EQ(rank.nccl.multiprocessors_for_computation(),
               132 - 2 * (world() - 1) * NcclBlocks().per_message);
     rank.nccl.barrier(Group::world);
@@ -521,7 +521,8 @@ TEST(NcclCommunicator, MessagesHaveStreamsOfHighPriorityAndABudgetOfMultiprocess
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// Though the environment asks for launches in the order of the calls: NCCL would start no receive before the second send.
+/// NCCL would start no receive before the second send, because the environment asks for launches in the order
+/// of the calls.
 TEST(NcclCommunicator, ASendBehindAnotherHoldsUpNothingElse) {
   if (world() < 2) GTEST_SKIP() << "needs two ranks";
   ASSERT_EQ(::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1), 0);
@@ -592,7 +593,7 @@ TEST(NcclCommunicator, ARankThatIsLateAtABarrierIsNamed) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// What waits behind it belongs to communicators that cannot be aborted before its own is.
+// Operations waiting behind it belong to communicators that cannot be aborted before its own is.
 TEST(NcclCommunicator, AMessageThatNeverComesHoldsNothingBackForEver) {
   if (world() < 2) GTEST_SKIP() << "needs two ranks";
   const Layout layout = two_by(1, world());

@@ -1,5 +1,6 @@
-// Memory that NCCL knows, over the fake NCCL: known to every communicator once, forgotten before it is freed and before the
-// communicators end, and not used at all where any rank cannot have it.
+// Memory registered with NCCL, over the fake NCCL. It is registered with every communicator once, and
+// released before it is freed and before the communicators end. It is not used at all if any rank cannot have
+// it.
 #include "core/backends/nccl/registered_memory.hpp"
 
 #include <fmt/format.h>
@@ -110,7 +111,7 @@ TEST_F(RegisteredMemoryTest, WhatIsLeftIsForgottenBeforeTheCommunicatorsEnd) {
   EXPECT_EQ(fake::registration().alive, nccl_->communicators());
 }
 
-/// What the last rank's NCCL cannot do, and what that rank says.
+/// Operation that the last rank's NCCL refuses, and that rank's message.
 struct Refusal {
   const char* name;
   void (*refuse)(fake::Registration&);

@@ -25,7 +25,7 @@ void pause_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// A transport whose operations end when the test says so.
+/// A transport whose operations end when the test ends them.
 struct FakeTransport {
   std::atomic<bool> aborted{false};
   std::atomic<bool> gave_up{false};

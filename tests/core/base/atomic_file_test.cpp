@@ -1,4 +1,4 @@
-// A file is written whole or not at all, and what stands in the way is named in one line.
+// A file is written whole or not at all, and an obstacle is named in one line.
 #include "core/base/atomic_file.hpp"
 
 #include <gmock/gmock.h>
@@ -172,7 +172,7 @@ TEST_F(AtomicFile, AFileThatWouldBeTooLargeLeavesNothing) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   struct rlimit small = before;
   small.rlim_cur = 1000;
-  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);  // what prepare_standard_streams() does
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);  // as in prepare_standard_streams()
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   write_whole_file(at("small"), "text");
   const std::string line = complaint(at("file"), std::string(5000, 'x'), ExitCode::bad_input);

@@ -1,4 +1,4 @@
-// Hashes are part of cell ids, lanes and weights: their values stay what they are.
+// Hashes are part of cell ids, lanes and weights: their values must not change.
 #include "core/base/hash.hpp"
 
 #include <gtest/gtest.h>

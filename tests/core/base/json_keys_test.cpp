@@ -1,4 +1,4 @@
-// One reader of JSON: what it takes, and that every complaint names file, path, what was found and expected.
+// One reader of JSON: accepted values, and complaints that name file, path, what was found and expected.
 #include "core/base/json_keys.hpp"
 
 #include <gmock/gmock.h>
@@ -173,12 +173,13 @@ TEST(JsonKeys, TextThatIsNoObjectIsRefused) {
 }
 
 TEST(JsonKeys, TooManyValuesAreRefusedBeforeTheyAreAllThere) {
-  // An object or a list is counted twice, where it begins and where it ends, and a key once: two values' worth each.
+  // An object or a list is counted twice, at its begin and at its end, and a key once: two values' worth
+  // each.
   const std::string text = R"({"a":[1,2,3,4,5,6]})";
   EXPECT_EQ(parse_json_object(text, "f.json", 4, 6).at("a").size(), 6U);
   EXPECT_EQ(complaint([&] { parse_json_object(text, "f.json", 4, 5); }),
             "f.json: JSON of more than the 5 values that are expected at most");
-  // What is refused need not be whole.
+  // A refused text need not be whole.
   EXPECT_EQ(complaint([&] { parse_json_object(R"({"a":[1,2,3,4,5,6,7,8,)", "f.json", 4, 4); }),
             "f.json: JSON of more than the 4 values that are expected at most");
 }

@@ -1,4 +1,4 @@
-// What somebody else wrote, on one line of a terminal.
+// Foreign text, on one line of a terminal.
 #include "core/base/one_line.hpp"
 
 #include <gtest/gtest.h>

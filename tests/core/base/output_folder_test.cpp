@@ -1,4 +1,4 @@
-// Folders that commands fill, with what somebody else may have put into them.
+// Folders that commands fill, with files that others may have put into them.
 #include "core/base/output_folder.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Streams that are closed, full or gone: nothing ends by a signal, nothing lands in a file, nothing that was
-// printed is lost without a word. Each case in a process of its own, which ends with the number of what failed.
+// Closed, full or broken streams: nothing ends by a signal, nothing lands in a file, no printed text is lost
+// silently. Each case in a process of its own, which ends with the number of failures.
 #include "core/base/standard_streams.hpp"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ int in_a_process(const std::function<int()>& body) {
   return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// 0 when nothing is thrown, 1 for an Error that says `why`, else 2.
+/// 0 when nothing is thrown, 1 for an Error with `why`, else 2.
 int finish(const char* why) {
   try {
     finish_standard_output();

@@ -24,7 +24,8 @@ TEST(ReadTextFile, TakesTheLimitAndNoMore) {
   std::ofstream(path) << "12345";
   EXPECT_EQ(read_text_file(path, 5), "12345");
   EXPECT_THAT([&] { read_text_file(path, 4); }, ThrowsMessage<InputError>(HasSubstr("larger than 4 bytes")));
-  EXPECT_THAT(read_text_file("/proc/self/status", 1 << 16), HasSubstr("Pid:"));  // says that it has 0 bytes
+  // reports 0 bytes as its size
+  EXPECT_THAT(read_text_file("/proc/self/status", 1 << 16), HasSubstr("Pid:"));
   fs::remove(path);
 }
 
@@ -32,7 +33,7 @@ TEST(ReadTextFile, RefusesALargeFileBeforeReadingIt) {
   const std::string path =
       (fs::path(testing::TempDir()) / ("plumbline_text_input_large." + std::to_string(::getpid()))).string();
   { const std::ofstream made(path); }
-  fs::resize_file(path, std::uintmax_t{1} << 36);  // a hole: nothing of it is on the disk
+  fs::resize_file(path, std::uintmax_t{1} << 36);  // a hole: no byte of it is on the disk
   constexpr std::size_t kLimit = std::size_t{1} << 35;
   const auto begun = std::chrono::steady_clock::now();
   EXPECT_THAT([&] { read_text_file(path, kLimit); }, ThrowsMessage<InputError>(HasSubstr("larger than")));

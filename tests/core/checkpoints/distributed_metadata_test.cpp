@@ -1,4 +1,4 @@
-// .metadata of torch.distributed.checkpoint: what PyTorch writes is read, anything else is refused in one line.
+// .metadata of torch.distributed.checkpoint: PyTorch's files are read, anything else is refused in one line.
 #include "core/checkpoints/distributed_metadata.hpp"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ std::string object(const std::string& type, const std::string& state) {
 struct Box {
   std::vector<int> offsets, sizes;
   std::string file = "__0_0.distcp";
-  std::string more = "";  // members of what says where it is
+  std::string more = "";  // members of the place's description
 };
 
 std::string chunk(const Box& box) {
@@ -153,7 +153,7 @@ TEST(DistributedMetadataTest, BoxesCoverATensorOrDoNot) {
       {{4}, {{{0}, {2}}, {{2}, {2}}}, true},
       {{4}, {{{0}, {2}}, {{3}, {1}}}, false},
       {{4}, {{{0}, {3}}, {{2}, {2}}}, false},
-      {{4}, {{{0}, {2}}, {{1}, {2}}}, false},  // as many elements as there are
+      {{4}, {{{0}, {2}}, {{1}, {2}}}, false},  // equally many elements
       {{4}, {}, false},
       {{4, 4}, {{{0, 0}, {2, 4}}, {{2, 0}, {2, 3}}, {{2, 3}, {2, 1}}}, true},
       {{4, 4}, {{{0, 0}, {2, 4}}, {{2, 0}, {2, 3}}}, false},

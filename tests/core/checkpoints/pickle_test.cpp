@@ -1,4 +1,4 @@
-// Pickles: what torch.save writes is read, and whatever else a file may hold is refused in one line, unexecuted.
+// Pickles: files of torch.save are read, and any other content is refused in one line, unexecuted.
 #include "core/checkpoints/pickle.hpp"
 
 #include <gmock/gmock.h>
@@ -121,7 +121,7 @@ TEST(PickleTest, AnythingElseIsRefusedInOneLine) {
 }
 
 TEST(PickleTest, SharedValuesDoNotMultiplyAndCirclesDoNotHang) {
-  // Sixty lists, each twice in the next: 2^60 values where somebody unfolds them.
+  // Sixty lists, each twice in the next: 2^60 values if unfolded.
   std::string folded = "\x80\x02]q";
   folded += '\0';
   for (int i = 0; i < 60; ++i) {
@@ -132,7 +132,7 @@ TEST(PickleTest, SharedValuesDoNotMultiplyAndCirclesDoNotHang) {
     folded += "eq";
     folded += static_cast<char>(i + 1);
   }
-  // What is left below the last list: taken together.
+  // The rest below the last list, as one tuple.
   const Pickle pickle = read("\x80\x02(" + folded.substr(2) + "t.");
   EXPECT_EQ(pickle.values.size(), 62U);
   EXPECT_EQ(complaint("\x80\x02]q\x01h\x01"

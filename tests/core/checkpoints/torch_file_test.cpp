@@ -1,4 +1,4 @@
-// Files of torch.save: what is written reads back, and damaged or hostile archives are refused in one line.
+// Files of torch.save: written files read back, and damaged or hostile archives are refused in one line.
 #include "core/checkpoints/torch_file.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-/// One entry of a zip archive, with what its headers say.
+/// One entry of a zip archive, with its headers' fields.
 struct Entry {
   std::string name;
   std::string bytes;
@@ -43,7 +43,7 @@ void append_header(std::string& to, const Entry& entry, std::uint32_t size) {
   append(to, entry.name.size(), 2);
 }
 
-/// An archive as the entries say, right or wrong.
+/// An archive of these entries, valid or not.
 std::string zip_of(const std::vector<Entry>& entries) {
   std::string file;
   std::string directory;
@@ -253,7 +253,7 @@ TEST_F(TorchFileTest, EveryCutAndEveryFlippedByteIsReadOrRefused) {
     complaint(good.substr(0, i));
     std::string flipped = good;
     flipped[i] = static_cast<char>(flipped[i] ^ 0x41);
-    complaint(flipped);  // what is thrown besides InputError ends the test
+    complaint(flipped);  // exceptions other than InputError end the test
   }
 }
 

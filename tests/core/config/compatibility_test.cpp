@@ -1,4 +1,4 @@
-// The table of what goes together: its rows are whole, and nothing is refused but by one of them.
+// The compatibility table: its rows are complete, and every refusal comes from one of them.
 #include "core/config/compatibility.hpp"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Deferred weight gradients of the output layer: what they do not go together with, one line each.
+// Conflicts of deferred output-layer weight gradients, one line each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
-"""Draws config.json files of every family and writes what transformers makes of them.
+"""Draws config.json files of every family and writes transformers' reading of them.
 
     python draw_model_files.py        needs torch and transformers
 
-model_files.json has, for every family, a small file with the facts that its model shows, and changes of one key
-(missing, null, odd, other) or of the keys that say windows, each with the facts that differ, or with the error. The facts
-come from a built model (shapes, attention weights, activations, rotary frequencies), not from the file.
-core/config/families/defaults.json has what a configuration class assumes where the file is silent.
-drawn_models_test holds plumbline against both. Made again when transformers changes.
+model_files.json has, for every family, a small file with the facts of its model. It also has changes of one
+key (missing, null, odd, other) or of the keys about windows, each with the facts that differ, or with the
+error. The facts come from a built model (shapes, attention weights, activations, rotary frequencies), not
+from the file. core/config/families/defaults.json has the values that a configuration class assumes for
+missing keys. drawn_models_test holds plumbline against both. Made again when transformers changes.
 """
 
 import dataclasses
@@ -63,12 +63,12 @@ BASES = {
     "phi": SMALL,
     "phi3": SMALL,
 }
-# Sizes that a file must say, whatever a class assumes.
+# Sizes that a file must give, regardless of a class's defaults.
 SIZES = (set(GPT) | set(SMALL) | set(EXPERTS)) | {
     "n_routed_experts", "num_experts", "num_local_experts", "shared_expert_intermediate_size", "q_lora_rank", "kv_lora_rank",
     "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "ffn_dim",
 }  # fmt: skip
-# Ids of tokens are no part of the model, but those of a large vocabulary do not fit the small one.
+# Ids of tokens are no part of the model, and those of a large vocabulary do not fit the small one.
 TOKENS = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None)
 NO_KEYS = {
     "architectures", "attention_dropout", "attn_pdrop", "bos_token_id", "chunk_size_feed_forward", "dtype", "embd_pdrop",
@@ -192,7 +192,7 @@ def outcome(family, keys):
         if any(isinstance(value, int) and value > LARGEST for value in vars(config).values()):
             return None, None
         return facts_of(config), None
-    except Exception as error:  # whatever a class or a model throws is a file that transformers does not take
+    except Exception as error:  # any exception of a class or a model marks a file that transformers refuses
         return None, f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
 
 

@@ -1,5 +1,5 @@
-// Drawn config.json files of every family (model_files.json, made by draw_model_files.py): a file is refused, or it means
-// what transformers' model of it shows.
+// Drawn config.json files of every family (model_files.json, made by draw_model_files.py): a file is refused,
+// or it means the same as in transformers' model.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -85,8 +85,9 @@ bool has(const char* part, const std::string& key) {
   return key.find(part) != std::string::npos;
 }
 
-/// Files that transformers 5 does not take and plumbline does, as version 4: a null for none or false, a whole number for
-/// another, a wide initializer_range, keys without a meaning for the family, a deepseek_v3 that leaves its key/value heads out.
+/// Files that transformers 5 refuses and plumbline accepts, like version 4: a null for none or false, a whole
+/// number for another number, a wide initializer_range, keys without a meaning for the family, a deepseek_v3
+/// that leaves its key/value heads out.
 bool is_taken_all_the_same(const std::string& family, const Json& entry) {
   if (entry.contains("drop")) return family == "deepseek_v3";
   bool nulls = true;

@@ -1,4 +1,4 @@
-// What a run with a mixture of experts is refused for: one line each.
+// Refusals of a run with an MoE model: one line each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -199,7 +199,7 @@ TEST(MixtureChecks, GpusExecuteThem) {
   }
 }
 
-// Published runs of mixtures force a balanced routing so: rows are even, and predicted with whatever software they had.
+// Published MoE runs force a balanced routing this way: rows are even, and predicted with any software.
 TEST(MixtureChecks, ExpertsFilledUpToTheMeanAreEvenWithAnySoftware) {
   RunConfig config;
   config.model = *find_preset("mixtral-8x7b");

@@ -174,7 +174,8 @@ TEST(ModelConfig, ReadsTheFirstFourFamilies) {
   // Per layer 2 norms, q, k, v, o, gate, up, down; final norm; embedding and output layer.
   EXPECT_EQ(a.parameters(), 2 * (2 * 64 + 64 * 64 + 2 * 64 * 32 + 64 * 64 + 3 * 64 * 96) + 64 + 2 * 6400);
 
-  // A checkpoint's says the same, and what transformers asks for besides: the class and the type of the weights.
+  // A checkpoint's file says the same, and adds what transformers needs: the class and the type of the
+  // weights.
   const std::pair<const char*, const char*> classes[] = {{"qwen2.5-0.5b", "Qwen2ForCausalLM"},
                                                          {"llama-3.1-8b", "LlamaForCausalLM"},
                                                          {"gpt2-124m", "GPT2LMHeadModel"}};

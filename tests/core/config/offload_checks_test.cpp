@@ -1,4 +1,4 @@
-// Activations on the host: what they do not go together with, one line each.
+// Conflicts of activation offloading, one line each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

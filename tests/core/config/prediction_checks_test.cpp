@@ -1,4 +1,4 @@
-// Modules that predict further tokens: their keys, and what they do not go together with, one line each.
+// MTP modules: their keys, and their conflicts, one line each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

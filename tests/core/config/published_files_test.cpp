@@ -1,5 +1,5 @@
-// config.json files as they are published: positions that are scaled, names of others' types, several models in one file; and
-// what is written with weights that come from them.
+// Published config.json files: scaled positions, other types' names, several models in one file; and the
+// files written with weights that come from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Recomputed modules: what they do not go together with, one line each.
+// Conflicts of recomputed modules, one line each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

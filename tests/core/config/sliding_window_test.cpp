@@ -1,4 +1,4 @@
-// Which layers of a config.json have a sliding window, in transformers' reading of it; what is refused.
+// Layers of a config.json with a sliding window, in transformers' reading of it; refusals.
 #include "core/config/sliding_window.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ struct Case {
   std::vector<std::int64_t> windows;
 };
 
-// Of every row, what transformers 5.23 makes of it; a null use_sliding_window was false before version 5, which
+// Every row: the reading of transformers 5.23; a null use_sliding_window was false before version 5, which
 // refuses it.
 const Case kCases[] = {
     {"mistral", "", {4096, 4096, 4096, 4096}},
@@ -91,7 +91,7 @@ TEST(SlidingWindow, OfEveryLayerAsTransformersReadsIt) {
     SCOPED_TRACE(std::string(c.architecture) + " " + c.keys);
     const ModelConfig model = parse_model_config(text_of(c.architecture, c.keys), "config.json");
     EXPECT_EQ(windows_of(model), c.windows);
-    // What is written says the same by itself, and is written the same again.
+    // The written text alone says the same, and is written the same again.
     const std::string written = to_config_json(model);
     const ModelConfig back = parse_model_config(written, "x");
     EXPECT_EQ(windows_of(back), c.windows);
@@ -173,8 +173,8 @@ TEST(SlidingWindow, RefusesWithFileKeyFoundAndExpected) {
   }
 }
 
-// The diagonal cuts through the cell of a query's own key, the window's other edge through the cell of the
-// last key that it hides: half a cell less, and half a cell more in rows that hide any.
+// The diagonal cuts through the cell of a query's own key, which is half a cell less. The window's other edge
+// cuts through the cell of the last key that it hides: half a cell more in rows that hide any.
 TEST(SlidingWindow, KeysOfAQueryAreCountedAsAnArea) {
   for (const std::int64_t seq : {1, 7, 60, 500}) {
     for (const std::int64_t window : {1, 3, 7, 40, 60, 5000}) {
@@ -191,7 +191,7 @@ TEST(SlidingWindow, KeysOfAQueryAreCountedAsAnArea) {
   }
 }
 
-// Of a prefix the triangle above the diagonal is seen besides.
+// A prefix adds the triangle above the diagonal.
 TEST(SlidingWindow, KeysThatAPrefixAdds) {
   for (const std::int64_t prefix : {0, 1, 30, 60}) {
     double pairs = 0;

@@ -1,4 +1,4 @@
-// What a configuration may be read from besides a file with every key.
+// Sources of a configuration besides a file with every key.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -59,7 +59,7 @@ TEST_F(ConfigSource, APresetAFolderOrNothingIsAConfiguration) {
   EXPECT_EQ(load_run_config((folder_ / "hf").string(), {{"model", "gpt2-124m"}}).model.hidden, 768);
   // A configuration in JSON stays one.
   EXPECT_EQ(load_run_config(write("run.json", R"({"model": "gpt2-124m", "tp": 2})"), {}).parallel.tensor, 2);
-  // What is written for a rank reads back, wherever the model came from.
+  // The file written for a rank reads back, wherever the model came from.
   EXPECT_EQ(load_run_config(write("rank.yaml", to_yaml(preset)), {}).model.hidden, 4096);
 }
 

@@ -1,4 +1,4 @@
-// Tensor files: what is written reads back, and every kind of damaged or hostile file is refused.
+// Tensor files: written files read back, and every kind of damaged or hostile file is refused.
 #include "core/files/safetensors.hpp"
 
 #include <gmock/gmock.h>

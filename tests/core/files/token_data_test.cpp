@@ -40,7 +40,7 @@ std::string write(const std::string& bytes, const char* name) {
 TokenSource from(const std::string& bytes, const char* name = "plumbline_tokens.npy",
                  std::int64_t vocab = 100) {
   const std::string path = write(bytes, name);
-  struct Removal {  // what is mapped stays readable
+  struct Removal {  // mapped data stays readable
     const std::string& path;
     ~Removal() { fs::remove(path); }
   } const removal{path};

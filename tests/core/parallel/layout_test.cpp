@@ -82,7 +82,8 @@ TEST(Layout, CoordinatesAndRanksAreInverse) {
   EXPECT_EQ(l.rank_of({.tensor = 2, .data = 1, .pipeline = 1}), 2 + 3 * 1 + 12 * 1);
 }
 
-/// Groups are ranges of coordinates: as many members as their ranges say, equal where the members are.
+/// Groups are ranges of coordinates: their members are those of their ranges, and equal ranges have equal
+/// members.
 TEST(Layout, ExtentsAreTheMembers) {
   for (const Layout& layout :
        {Layout{2, 3, 4, 1, false}, Layout{4, 2, 1, 2, true}, Layout{1, 4, 2, 1, true},

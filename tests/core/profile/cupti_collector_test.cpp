@@ -1,5 +1,5 @@
-// The collector with a CUPTI that hands out a step's last records only where it is forced to, as the real one does while any
-// record of their buffer is incomplete.
+// The collector with a CUPTI that hands out a step's last records only if forced to. The real one does so
+// while any record of their buffer is incomplete.
 #include "core/profile/cupti_collector.hpp"
 
 #include <cuda_runtime_api.h>

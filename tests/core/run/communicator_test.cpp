@@ -1,4 +1,4 @@
-// What every transport has in common: what is refused, what is counted, what never reaches the transport.
+// Common part of every transport: refusals, counters, and calls that never reach the transport.
 #include "core/run/communicator.hpp"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using testing::IsEmpty;
 using testing::StrEq;
 using testing::ThrowsMessage;
 
-/// Rank 1 of its layout; writes down what reaches it.
+/// Rank 1 of its layout; logs the calls that reach it.
 class LoggingCommunicator final : public Communicator {
  public:
   explicit LoggingCommunicator(const Layout& layout) : Communicator(layout, 1) {}

@@ -1,4 +1,4 @@
-// An emulated rank takes the time it is told, and does not lose time by waking up late.
+// An emulated rank takes its given time, and does not lose time by waking up late.
 #include "core/run/emulated_clock.hpp"
 
 #include <gtest/gtest.h>

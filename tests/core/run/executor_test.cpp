@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 using Log = std::vector<std::string>;
 
-/// Completes everything at once and writes down what was asked.
+/// Completes everything at once and records the requests.
 class RecordingCommunicator final : public Communicator {
  public:
   RecordingCommunicator(const Layout& layout, int rank, Log& log) : Communicator(layout, rank), log_(log) {}

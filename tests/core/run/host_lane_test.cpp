@@ -1,4 +1,4 @@
-// Lanes to the memory of the host: what is copied arrives, and emulated copies take their time one after another.
+// Lanes to the host's memory: copied data arrives, and emulated copies take their time one after another.
 #include "core/run/host_lane.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How many processors a process believes it has.
+// Number of processors that a process believes it has.
 #include "core/run/processors.hpp"
 
 #include <gtest/gtest.h>

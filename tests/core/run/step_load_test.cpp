@@ -1,4 +1,4 @@
-// What else a machine does: readings of this one, and shares from given ones.
+// Other load of a machine: readings of this one, and shares from given ones.
 #include "core/run/step_load.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Two functions in turns: in which order they go on, and how they end where one of them fails.
+// Two alternating functions: their order, and their end where one of them fails.
 #include "core/run/turns.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 TEST(Turns, GoOnWhereTheOtherHandsOverOrEnds) {
   struct Case {
-    int first, second;  // how often they hand over
+    int first, second;  // number of yields
     const char* order;
   };
   for (const auto& [first, second, order] : {Case{2, 2, "aAbBcC"}, Case{0, 2, "aABC"}, Case{3, 1, "aAbBcd"},

@@ -1,4 +1,4 @@
-// The table of who waits for whom, held against hand-made rows and against itself.
+// The table of dependencies, held against hand-made rows and against itself.
 #include "core/schedule/dependency_rules.hpp"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(DependencyRules, Needs) {
   for (const Case& c : cases) EXPECT_EQ(needs_of(c.type, c.setting), c.needs) << name_of(c.type);
 }
 
-/// In every setting what one type needs another one gives, at one moment each.
+/// In every setting each needed signal is given by another type, at one moment each.
 TEST(DependencyRules, WhatIsNeededIsGiven) {
   for (const VocabPasses vocab :
        {VocabPasses::none, VocabPasses::two_barriers, VocabPasses::one_barrier, VocabPasses::interlaced}) {

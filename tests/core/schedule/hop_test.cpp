@@ -1,4 +1,4 @@
-// What SEND and RECV stand for, held against hand-made cases and against every transfer of many schedules.
+// Meaning of SEND and RECV, held against hand-made cases and against every transfer of many schedules.
 #include "core/schedule/hop.hpp"
 
 #include <gtest/gtest.h>
@@ -129,7 +129,7 @@ TEST(Hop, BothHalvesNameOneMessage) {
   }
 }
 
-/// What a schedule without transfers hands on is what it sends once it has them.
+/// A schedule's hand-overs without transfers are its messages with them.
 TEST(Hop, AfterComputingIsWhatIsSent) {
   for (const Sizes& sizes : kSchedules) {
     SCOPED_TRACE(sizes.name);

@@ -1,4 +1,4 @@
-// The text forms: what is written is read back; what is broken gives one line with row and column.
+// The text forms: written text reads back; broken text gives one line with row and column.
 #include "core/schedule_text/schedule_text.hpp"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST(ScheduleText, Golden) {
 }
 
 TEST(ScheduleText, ReadsPyTorchsLoweredForm) {
-  // Cells about sharding and waiting say nothing about order; empty cells are idle time.
+  // Cells about sharding and waiting do not affect the order; empty cells are idle time.
   const Schedule schedule = parse_schedule_csv(
       "0UNSHARD,0F0,0SEND_F0,,0RECV_B0,0B0,0REDUCE_GRAD,0RESHARD\r\n1RECV_F0, 1F0 "
       ",1B0,1SEND_B0,1WAIT_SEND_B0\r\n",

@@ -105,7 +105,7 @@ TEST(Arena, MovedTensorsAreCountedOnce) {
   Arena arena({}, host_memory());
   Tensor a = arena.allocate(Category::workspace, "a", 1, 1, DType::fp32);
   Tensor b = std::move(a);
-  EXPECT_FALSE(a);  // NOLINT: the moved-from state is what is tested
+  EXPECT_FALSE(a);  // NOLINT: tests the moved-from state
   a = std::move(b);
   EXPECT_EQ(arena.allocated_total().value, 4);
   a = arena.allocate(Category::workspace, "c", 1, 2, DType::fp32);

@@ -1,4 +1,4 @@
-// Memory that is reserved stays near the largest demand, whatever sizes come, and steps that repeat take nothing new.
+// Reserved memory stays near the largest demand for any sizes, and repeated steps take nothing new.
 #include "core/tensor/block_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,8 @@ class CountingSource final : public MemorySource {
   std::uintptr_t next_ = std::uintptr_t{1} << 30;
 };
 
-/// Rows of eight experts in four layers, kept from forward to backward, with workspace in between; a tenth more or fewer
-/// rows in every step where they vary.
+/// Rows of eight experts in four layers, kept from forward to backward, with workspace in between; a tenth
+/// more or fewer rows in every step where they vary.
 class Step {
  public:
   Step(Arena& arena, bool varies, std::int64_t row_bytes, bool touches = false)

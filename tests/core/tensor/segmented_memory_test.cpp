@@ -1,5 +1,5 @@
-// Many pieces out of few segments: holes are used again and joined, never across segments, and empty segments go back when the
-// source has nothing left.
+// Many pieces out of few segments. Holes are used again and joined, never across segments; empty segments go
+// back when the source has nothing left.
 #include "core/tensor/segmented_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(SegmentedMemory, TakesLessOrGivesBackWhatIsEmptyBeforeItRefuses) {
   source.left = kMiB * 100;
   SegmentedMemory memory(std::make_unique<CountedMemory>(source));
   void* first = memory.allocate(kMiB * 60);
-  void* second = memory.allocate(kMiB * 10);  // 64 MiB are not there: exactly what is needed
+  void* second = memory.allocate(kMiB * 10);  // the source does not have 64 MiB: exactly the needed bytes
   EXPECT_EQ(source.asked.back().value, (kMiB * 10).value);
   memory.release(first, kMiB * 60);
   // The hole of 64 MiB is next to the source's last 26 MiB, but a piece is within one segment.

@@ -1,4 +1,4 @@
-// Trace files: what viewers need holds for every slice, counter and arrow, in the protobuf and in the JSON.
+// Trace files: viewers' requirements on every slice, counter and arrow, in the protobuf and in the JSON.
 #include "core/trace/trace_files.hpp"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ struct Slice {
   std::uint64_t end = 0;
 };
 
-/// What a trace viewer would see of a protobuf; checks its rules while reading.
+/// A protobuf as a trace viewer sees it; checks its rules while reading.
 struct Perfetto {
   std::map<std::uint64_t, std::string> tracks;
   std::map<std::uint64_t, std::uint64_t> parents;
@@ -235,7 +235,7 @@ TEST(Perfetto, TimesAreNanoseconds) {
   }
 }
 
-/// Two C0 in progress together, a C1 that is waited for at its end, a C2 that nobody waits for.
+/// Two C0 in progress together, a C1 that is exposed at its end, a C2 that is hidden.
 Sample with_collectives() {
   Sample sample;
   using enum VocabularyCall;
@@ -301,7 +301,8 @@ TEST(TraceJson, CollectivesHaveTracksOfTheirOwn) {
   EXPECT_EQ(categories.at("exposed"), 2);
 }
 
-/// A gather that is waited for in its last half and one that is hidden, of the tensor group; the other rank has another group.
+/// A gather that is exposed in its last half and one that is hidden, of the tensor group; the other rank has
+/// another group.
 const std::vector<std::vector<LaneSpan>> kLanes = {
     {{Group::tensor, {0}, {1}, {0.5}}, {Group::data, {0.5}, {2}, {0}}, {Group::tensor, {1}, {2}, {0}}},
     {{Group::expert, {3}, {4}, {9}}, {std::nullopt, {3}, {3.5}, {0.25}}}};

@@ -24,7 +24,7 @@ Schedule part(const std::string& csv, int stages, int microbatches) {
   while (begin < csv.size()) {
     const std::size_t end = csv.find('\n', begin);
     auto& actions = schedule.actions.emplace_back();
-    // Parsed row by row, since a part does not hold what a whole schedule must.
+    // Parsed row by row, since a part does not satisfy the rules of a whole schedule.
     for (std::size_t at = begin; at < end;) {
       const std::size_t comma = std::min(csv.find(',', at), end);
       Action parsed[2];
@@ -54,7 +54,7 @@ TEST(Deadlock, OneForwardOneBackwardWithPlainBlockingSends) {
 }
 
 TEST(Deadlock, FixedOrderOfShapeExchange) {
-  // Megatron-LM issue 5100, four ranks: every rank exchanges with the previous rank first, then with the
+  // Megatron-LM issue 5100, four ranks. Every rank exchanges with the previous rank first, then with the
   // next, in the same order everywhere and one call at a time.
   const Schedule hang = part(
       "0SEND_F1,0RECV_B0\n1SEND_B0,1RECV_F1,1SEND_F1,1RECV_B0\n2SEND_B0,2RECV_F1,2SEND_F1,2RECV_B0\n"
@@ -73,8 +73,8 @@ TEST(Deadlock, FixedOrderOfShapeExchange) {
 }
 
 TEST(Deadlock, LazyCommunicatorsWithInterleaving) {
-  // Megatron-LM pull request 5240, P=4 V=2: receives are posted ahead of what a rank sends, and the first
-  // call between two ranks builds their communicator together. Each rank first turns to the one before it: a
+  // Megatron-LM pull request 5240, P=4 V=2: receives are posted ahead of a rank's sends, and the first call
+  // between two ranks builds their communicator together. Each rank first turns to the one before it: a
   // cycle.
   const Schedule hang = part(
       "4RECV_F0,0F0,0SEND_F0\n1RECV_F0,1F0,1SEND_F0\n2RECV_F0,2F0,2SEND_F0\n3RECV_F0,3F0,3SEND_F0\n", 8, 1);
@@ -89,7 +89,7 @@ TEST(Deadlock, LazyCommunicatorsWithInterleaving) {
 }
 
 TEST(Deadlock, PreviousAndNextPeerAreTheSameRank) {
-  // Megatron-LM pull request 1495, P=2 V=2: rank 1 sends a gradient to the previous and an activation to the
+  // Megatron-LM pull request 1495, P=2 V=2. Rank 1 sends a gradient to the previous and an activation to the
   // next rank, both rank 0, which takes them in the other order. Without tags each gets the other's message.
   const Schedule hang = part("2RECV_F1,0RECV_B0\n1SEND_B0,1SEND_F1\n", 4, 2);
   const Deadlock deadlock = find_deadlock(hang, Ordering::grouped);
@@ -121,8 +121,8 @@ TEST(Deadlock, SendsThatASimulatorTakesForFree) {
 }
 
 TEST(Deadlock, ReceivesPostedAheadMustNotWaitThere) {
-  // GPipe on two ranks. Posting a receive ahead changes nothing of who waits; an executor that waited where it posts would
-  // need rank 1's backward before the last forward that this needs.
+  // GPipe on two ranks. Posting a receive ahead does not change who waits. An executor that waited where it
+  // posts would need rank 1's backward before the last forward that this needs.
   EXPECT_EQ(find_deadlock(part("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B1,0B1,0RECV_B0,0B0\n"
                                "1RECV_F0,1F0,1RECV_F1,1F1,1B1,1SEND_B1,1B0,1SEND_B0\n",
                                2, 2),

@@ -1,4 +1,4 @@
-// A program of somebody else: predicts one configuration with the installed library.
+// A third party's program: predicts one configuration with the installed library.
 #include <cstdio>
 
 #include "analysis/predict/predict.hpp"

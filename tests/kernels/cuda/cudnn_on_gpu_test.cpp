@@ -1,4 +1,5 @@
-// On a GPU: attention by cuDNN against the own kernels and the CPU; with a deterministic backward the same bits every time.
+// On a GPU: attention by cuDNN against the own kernels and the CPU; with a deterministic backward the same
+// bits every time.
 #include <fmt/format.h>
 
 #include <tuple>
@@ -48,7 +49,7 @@ constexpr AttentionShape kShapes[] = {
     {2, 333, 6, 2, 64, 1}, {1, 1024, 4, 2, 128, 300}, {1, 97, 3, 1, 72, 3},  {2, 2048, 24, 24, 64, 1000},
 };
 
-/// A test per shape and type: cuDNN compiles its plans in seconds, and shards of the program share them out.
+/// A test per shape and type: cuDNN compiles its plans in seconds, and shards of the program share them.
 class CudnnOnGpu : public ::testing::TestWithParam<std::tuple<DType, AttentionShape>> {};
 
 TEST_P(CudnnOnGpu, AgreesWithTheOwnKernelsAndTheCpu) {

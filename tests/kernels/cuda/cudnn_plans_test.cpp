@@ -1,5 +1,5 @@
-// cuDNN's own word on the attention graphs, without a GPU: every graph is checked, compiled and measured by
-// the real library for devices that are only described, with a fake driver.
+// cuDNN's own verdict on the attention graphs, without a GPU. Every graph is checked, compiled and measured
+// by the real library for devices that are only described, with a fake driver.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ std::string json_of(const Device& d) {
       10 * d.compute_capability);
 }
 
-constexpr const char* kKnown = "cuDNN 9.19.0";  // what it wants of a driver is pretended
+constexpr const char* kKnown = "cuDNN 9.19.0";  // its requirements on a driver are pretended
 
-/// Of the slice's graph in one (T, q + 2k) matrix, and outputs in one like it.
+/// The slice's graph in one (T, q + 2k) matrix, with outputs in one like it.
 CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, DType type, bool backward,
                     bool deterministic = false) {
   CudnnGraph graph;
@@ -113,8 +113,8 @@ TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
         const std::int64_t parts = 2 * parts_of_key_gradients(shape, slice);
         const std::int64_t needed = (parts > 0 ? parts + 256 : 0) + 256 + backward->workspace();
         EXPECT_LE(needed, whole) << backwards;
-        // And the formula is no guess: at least nine tenths of what does not depend on rounding is used, by the device
-        // that wants most.
+        // The formula is no guess: the most demanding device uses at least nine tenths of the part that does
+        // not depend on rounding.
         const int largest = deterministic || shape.head_dim > 128 ? 90 : 80;
         if (device.compute_capability != largest) continue;
         const bool twice =

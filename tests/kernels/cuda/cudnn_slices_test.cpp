@@ -1,5 +1,5 @@
-// What is asked of cuDNN, piece by piece, with a fake library: its plans here compute sums that only
-// come out right when every operand of every slice begins where it should.
+// Calls of cuDNN, piece by piece, with a fake library: its plans here compute sums that are only correct when
+// every operand of every slice begins where it should.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -323,7 +323,8 @@ TEST(CudnnSlices, ScratchIsTheFormula) {
   const Row rows[] = {
       {{2, 100, 4, 2, 64}, DType::fp32, 2 * 4 * 100, 2 * 4 * 100},
       {{2, 100, 4, 2, 12}, DType::bf16, 2 * 4 * 100, 2 * 4 * 100},
-      // Eight heads: gradients of 100 and 104 queries, sums, keys and values; of 128·128 scores, sums, keys and values.
+      // Eight heads: gradients of 100 and 104 queries, sums, keys and values; of 128·128 scores, sums, keys
+      // and values.
       {{2, 100, 4, 2, 64},
        DType::bf16,
        (4 * 8 * 204 * 64 + 4 * 8 * 100 + 4 * 8 * 100 * 64 + 2048) / 4,
@@ -389,7 +390,7 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
     EXPECT_EQ(attention_scratch_elements(shape, predicted.type, predicted.deterministic),
               attention_scratch_elements(predicted))
         << shape.batch << " x " << shape.seq << ", heads " << shape.heads << "/" << shape.kv_heads;
-    // Where ranks share sequences: a block of a ring, a chunk against gathered keys, whole sequences of some heads.
+    // Context parallelism: a block of a ring, a chunk against gathered keys, whole sequences of some heads.
     for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
       StageShape cut = predicted;
       cut.seq *= 4;
@@ -416,7 +417,7 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
 
 }  // namespace
 
-// Of the same integers.
+// The sum over the same integers.
 void sum_key_gradients(const Queue& /*queue*/, const Matrix& parts, const Matrix& sum) {
   ++sums;
   for (std::int64_t row = 0; row < sum.rows; ++row) {

@@ -27,7 +27,7 @@ namespace {
 using plumbline::test::FakeCublas;
 FakeCublas& state = FakeCublas::instance();
 
-/// What the fake library keeps in cublasLtMatmulAlgo_t.
+/// Content of cublasLtMatmulAlgo_t in the fake library.
 struct Config {
   std::int32_t id = 0;
   std::uint32_t tile = 0, stages = 0, split = 1, scheme = 0, swizzle = 0, custom = 0;

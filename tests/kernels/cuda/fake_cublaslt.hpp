@@ -12,7 +12,7 @@
 
 namespace plumbline::test {
 
-/// What it was asked.
+/// Requests that it received.
 struct FakeCublas {
   using Attributes = std::map<cublasLtMatmulDescAttributes_t, std::vector<unsigned char>>;
 
@@ -27,7 +27,7 @@ struct FakeCublas {
   Attributes attributes_of_product;                         // as they were at the last product
   cudaDataType_t a_type = CUDA_R_32F, b_type = CUDA_R_32F;  // the list of algorithms was asked for
 
-  /// Of the last product; zero where nobody set it.
+  /// Attribute of the last product; zero where nobody set it.
   template <class V>
   V attribute(cublasLtMatmulDescAttributes_t which) {
     V value{};

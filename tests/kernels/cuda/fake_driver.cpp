@@ -1,5 +1,5 @@
-// A libcuda.so.1 without a GPU: says that there is no device, and takes kernels without loading them. With it
-// cuDNN makes whole plans for a device that is only described.
+// A libcuda.so.1 without a GPU: reports no device, and accepts kernels without loading them. With it cuDNN
+// makes whole plans for a device that is only described.
 extern "C" {
 
 enum { kSuccess = 0, kNoDevice = 100 };

@@ -28,7 +28,7 @@ GemmSearchResult search(const GemmSearchLimits& limits, const GemmSearchProgress
   cuda::MatmulCache cache(nullptr, 0, GemmChoice::timed);
   const GemmSearchResult result = cache.search(product.gemm(), limits, progress);
   EXPECT_NE(test::FakeCublas::instance().product_target,
-            static_cast<void*>(product.c.data()));  // C stays as it was
+            static_cast<void*>(product.c.data()));  // C is unchanged
   return result;
 }
 

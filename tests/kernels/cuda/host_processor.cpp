@@ -53,7 +53,7 @@ Fiber& current() {
 }
 
 // A context is made to get onto a fiber's stack; from then on it is entered and left by jumps, which, unlike
-// swapcontext, ask nothing of the kernel.
+// swapcontext, need no system calls.
 void start() {
   (*processor().kernel)();
   current().state = State::done;

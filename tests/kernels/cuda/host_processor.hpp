@@ -1,9 +1,9 @@
-// A CPU in the place of a GPU for kernels/cuda: what intrinsics.cuh promises, with every thread of a block as
-// a fiber. Blocks run one after the other, every second one with its threads in reverse order, so that a
-// missing barrier shows as a wrong number. A shuffle or barrier that not all threads reach, and a write past
-// a block's dynamic shared memory, end the process with a message. Speed, and the order of memory accesses
-// between blocks, are not those of a GPU. With PLUMBLINE_HOST_THREADS (races.sh) every thread of a block is a thread and two
-// blocks run at once, for ThreadSanitizer to see what nothing orders.
+// A CPU in place of a GPU for kernels/cuda: the definitions that intrinsics.cuh needs, with every thread of a
+// block as a fiber. Blocks run one after the other, every second one with its threads in reverse order, so
+// that a missing barrier shows as a wrong number. A shuffle or barrier that not all threads reach, and a
+// write past a block's dynamic shared memory, end the process with a message. Speed, and the order of memory
+// accesses between blocks, are not those of a GPU. With PLUMBLINE_HOST_THREADS (races.sh) every CUDA thread
+// is a thread of the host and two blocks run at once, so that ThreadSanitizer sees accesses without an order.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 #undef __shared__
 #ifdef PLUMBLINE_HOST_THREADS
-// Shared by all threads of a block: host_shared_memory.cpp says where a thread's variables lie.
+// Shared by all threads of a block; host_shared_memory.cpp decides where a thread's variables lie.
 #define __shared__ static thread_local
 #else
 // Shared by all fibers of a block, and blocks follow each other.
@@ -32,12 +32,12 @@ void run(const Grid& grid, const std::function<void()>& kernel);
 struct Position {
   unsigned thread = 0, threads = 0, block_x = 0, block_y = 0, grid_x = 0, grid_y = 0;
 };
-/// Of the fiber that runs now.
+/// Position of the fiber that runs now.
 const Position& position();
 void wait_for_block();
 /// Shows `bytes` bytes (32 at most) to all lanes of the warp, which all call it.
 void show(const void* value, std::size_t bytes);
-/// What the lane whose number differs in the bits of `mask`, or lane `lane` of the warp, showed last.
+/// Value last shown by the lane whose number differs in the bits of `mask`, or by lane `lane` of the warp.
 const void* shown_across(int mask);
 const void* shown_by(unsigned lane);
 unsigned char* dynamic_shared();
@@ -106,7 +106,7 @@ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2])
   host::show(&operands, sizeof operands);
   const unsigned group = thread_x() % 32 / 4;
   const unsigned pair = thread_x() % 4 * 2;
-  // Who holds row `line` of a, or column `line` of b, at position k of the sum.
+  // Lane that holds row `line` of a, or column `line` of b, at position k of the sum.
   const auto of = [](unsigned line, unsigned k) {
     return static_cast<const Operands*>(host::shown_by(4 * (line % 8) + k % 8 / 2));
   };

@@ -1,5 +1,5 @@
-// The few calls of the CUDA runtime and of cuBLASLt that CudaOperators makes, on host memory: so that all of
-// it but the matrix products themselves runs, and is compared with references, where there is no GPU.
+// The few calls of the CUDA runtime and of cuBLASLt that CudaOperators makes, on host memory. All of it but
+// the matrix products themselves runs, and is compared with references, if there is no GPU.
 #include <cuda_fp8.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace {
 
 int waits = 0;
-std::vector<std::pair<double*, double>> under_way;  // where to, what
+std::vector<std::pair<double*, double>> under_way;  // destination, value
 
 }  // namespace
 
@@ -58,7 +58,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {
   *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(*data, 0xFF, bytes);  // NaN: whoever reads what nobody wrote is found out
+  std::memset(*data, 0xFF, bytes);  // NaN: reads of unwritten memory are found out
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) {

@@ -1,9 +1,9 @@
-// What the runtime that stands in for CUDA's has been asked for.
+// Requests to the runtime that stands in for CUDA's.
 #pragma once
 
 namespace plumbline::test {
 
-/// How often this process has waited for its stream.
+/// Number of times that this process has waited for its stream.
 int waits_for_the_device();
 
 }  // namespace plumbline::test

@@ -1,5 +1,6 @@
-// Where the shared memory of a block lies when its threads are threads: `thread_local` variables of kernels, which -femulated-tls
-// looks up by a call, are the block's here. Compiled without ThreadSanitizer, so that looking up orders nothing.
+// Shared memory of a block when CUDA threads are threads of the host. `thread_local` variables of kernels,
+// which -femulated-tls looks up by a call, are the block's here. Compiled without ThreadSanitizer, so that a
+// lookup orders nothing.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -44,7 +45,7 @@ void poison_dynamic_shared() {
 
 }  // namespace plumbline::cuda::host
 
-/// The first fields of what a compiler emits for a variable (compiler-rt, emutls.c).
+/// The first fields of the object that a compiler emits for a variable (compiler-rt, emutls.c).
 struct EmulatedVariable {
   std::size_t size, alignment;
 };

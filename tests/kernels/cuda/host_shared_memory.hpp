@@ -1,4 +1,4 @@
-// The shared memory of blocks whose threads are threads.
+// The shared memory of blocks whose CUDA threads are threads of the host.
 #pragma once
 
 namespace plumbline::cuda::host {

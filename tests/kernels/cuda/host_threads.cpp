@@ -1,5 +1,6 @@
-// Kernels with a thread for every CUDA thread and two blocks at once, under ThreadSanitizer: a missing barrier, or two blocks that
-// write one place, is a race that it reports. PLUMBLINE_WITHOUT_BARRIERS leaves block barriers out, to see that it does.
+// Kernels with a host thread for every CUDA thread and two blocks at once, under ThreadSanitizer. It reports
+// a race for a missing barrier, or two blocks that write one place. PLUMBLINE_WITHOUT_BARRIERS leaves block
+// barriers out, to check that it does.
 #include <array>
 #include <condition_variable>
 #include <cstdio>

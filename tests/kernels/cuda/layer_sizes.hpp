@@ -1,4 +1,4 @@
-// What the tests at sizes of a real layer share: a call, and its comparison with the CPU.
+// Helpers of the tests at sizes of a real layer: a call, and its comparison with the CPU.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace plumbline::test {
 
 using Operands = std::vector<Matrix>;
 
-/// One call over operands in a fixed order; what it returns is compared, too.
+/// One call over operands in a fixed order; its returned value is compared, too.
 struct Call {
   const char* name;
   std::vector<Guarded> operands;

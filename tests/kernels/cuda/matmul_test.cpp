@@ -1,4 +1,4 @@
-// What cuBLASLt is told of products of FP8 operands and of experts, on a fake cuBLASLt: no GPU.
+// cuBLASLt's settings for products of FP8 operands and of experts, on a fake cuBLASLt: no GPU.
 #include "kernels/cuda/gemm/matmul.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 
 test::FakeCublas& cublas = test::FakeCublas::instance();
 
-/// A product of FP8 operands, of which only addresses and types matter here.
+/// A product of FP8 operands, whose addresses and types alone matter here.
 struct Fp8Product {
   std::vector<unsigned char> a = std::vector<unsigned char>(256), b = std::vector<unsigned char>(256);
   std::vector<float> c = std::vector<float>(256);
@@ -93,8 +93,8 @@ TEST(Products, CountOnTheMultiprocessorsThatAreLeft) {
                         testing::EndsWith(", for 100 multiprocessors")));
 }
 
-/// Rows of experts are other numbers in every step: nothing is timed for them, and the heuristic is asked once for all that are
-/// about as many.
+/// Numbers of expert rows change in every step: nothing is timed for them, and the heuristic is asked once
+/// per similar number.
 TEST(Products, OfRowsThatVaryKeepWhatIsChosenForAboutAsMany) {
   std::vector<float> data(3 * 1024 * 8);
   const auto matrix = [&](int i, std::int64_t rows) {
@@ -130,7 +130,7 @@ TEST(Products, OfRowsThatVaryKeepWhatIsChosenForAboutAsMany) {
   weight_gradient(700);
   weight_gradient(690);
   EXPECT_EQ(cublas.questions - questions, 6);
-  // What is refused for fewer rows is asked for exactly these, once.
+  // A refusal for fewer rows leads to one query for exactly these.
   cublas.refusals = 1;
   weight_gradient(680);
   EXPECT_EQ(cublas.questions - questions, 7);
@@ -168,7 +168,7 @@ TEST(Products, SumTheColumnsOfAInTheEpilogue) {
   for (int call = 1; call <= 2; ++call) {  // the second finds its plan and writes elsewhere
     EXPECT_TRUE(cache.run_with_column_sums(gemm, [&] { ++apart; }));
     EXPECT_EQ(cublas.products - products, call);
-    // Of its second operand, our first, into numbers of the result's type.
+    // The column sums of its second operand, our first, into numbers of the result's type.
     EXPECT_EQ(cublas.attribute<cublasLtEpilogue_t>(CUBLASLT_MATMUL_DESC_EPILOGUE), CUBLASLT_EPILOGUE_BGRADB);
     EXPECT_EQ(cublas.attribute<std::int32_t>(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE), CUDA_R_32F);
     EXPECT_EQ(cublas.attribute<void*>(CUBLASLT_MATMUL_DESC_BIAS_POINTER), gemm.bias_gradient.data);
@@ -223,7 +223,7 @@ TEST(Products, SumColumnsInTheFasterOfBothWays) {
       cublas.product_target = nullptr;
       for (int call = 0; call < 2; ++call) {
         EXPECT_EQ(cache.run_with_column_sums(gemm, sums), c.at_once) << c.tokens;
-        // What was tried was written elsewhere.
+        // The trial wrote elsewhere.
         EXPECT_EQ(cublas.product_target == gemm.c.data, c.at_once) << c.tokens;
       }
       EXPECT_EQ(apart > 0, object == 0) << c.tokens;

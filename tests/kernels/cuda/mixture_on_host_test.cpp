@@ -1,5 +1,6 @@
-// A training step of mixtures on two ranks, with the CUDA operators run on the host: experts have the tokens, loss and gradients
-// are those of one rank with the CPU's operators, memory is as predicted for backend cuda.
+// A training step of MoE models on two ranks, with the CUDA operators run on the host. Experts have the same
+// tokens; loss and gradients equal those of one rank with the CPU's operators. Memory is as predicted for
+// backend cuda.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -121,7 +122,7 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   config.mixture.z_loss_coeff = 0.003;
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
-  if (alone && c.global) config.batch.micro_batch_size *= c.layout.data;  // as many at a time
+  if (alone && c.global) config.batch.micro_batch_size *= c.layout.data;  // equally many at a time
   if (alone) return config;
   set_layout(config, c.layout);
   config.parallel.schedule = c.schedule;

@@ -1,4 +1,5 @@
-// Matrices of more elements than one launch can count: in pieces that it can. No test has the memory to fill one.
+// Matrices with more elements than one launch can count, in pieces that it can. No test has the memory to
+// fill one.
 #include <gtest/gtest.h>
 
 #include "core/base/error.hpp"

@@ -1,5 +1,5 @@
-// Every CUDA operator once or twice with a thread per CUDA thread (host_threads.cpp), for ThreadSanitizer to look on: races.sh.
-// Says each operator's name before it runs.
+// Every CUDA operator once or twice with a host thread per CUDA thread (host_threads.cpp), for
+// ThreadSanitizer: races.sh. Prints each operator's name before it runs.
 #include <fmt/format.h>
 
 #include <cstdio>

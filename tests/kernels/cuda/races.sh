@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Races between threads and blocks of the CUDA kernels, without a GPU: every CUDA thread is a thread, two blocks run at once, and
-# ThreadSanitizer looks on (host_threads.cpp). Runs every operator; then without block barriers, which must be reported.
+# Finds races between threads and blocks of the CUDA kernels, without a GPU: every CUDA thread is a thread of
+#   the
+# host, two blocks run at once, under ThreadSanitizer (host_threads.cpp). Runs every operator; then again
+#   without
+# block barriers, which must be reported.
 #   tests/kernels/cuda/races.sh [BUILD]     BUILD (build/release) has the libraries; objects go to BUILD/races
-# Ends with 1 where a race is found, 77 where there is no clang++ or no CUDA toolkit.
+# Ends with 1 if a race is found, 77 if there is no clang++ or no CUDA toolkit.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 build=${1:-build/release}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Registers and stack of every kernel of an archive, as ptxas -v says them, against the table beside this file.
+"""Compares registers and stack of every kernel of an archive (ptxas -v) with the table beside this file.
 
     registers.py ARCHIVE [--update] [--toolkit 13.0]
 
-Reads the machine code of compute capability 9.0 in ARCHIVE. Ends with 1 where a kernel has a stack (spills need one), is in the
-table only or not in it, or has other registers than there. Registers are compared where the toolkit is that of the table.
---update writes the table anew.
+Reads the machine code of compute capability 9.0 in ARCHIVE. Ends with 1 if a kernel has a stack (spills need
+one), is missing in the archive or the table, or has other registers than in the table. Registers are compared
+only with the table's own toolkit. --update writes the table anew.
 """
 import argparse
 import os
@@ -21,7 +21,7 @@ REGISTERS, FRAME = 0x2F, 0x11
 
 
 def cubins(data):
-    """Where 64-bit ELF files of device code begin."""
+    """Offsets at which 64-bit ELF files of device code begin."""
     at = data.find(b"\x7fELF\x02\x01")
     while at >= 0:
         if struct.unpack_from("<H", data, at + 18)[0] == CUDA_MACHINE:

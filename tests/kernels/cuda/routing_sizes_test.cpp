@@ -1,5 +1,5 @@
-// Routing at sizes of a real layer, where choices fill many blocks and experts more than a warp: to the number what the CPU
-// makes of it. On a GPU and on the host.
+// Routing at sizes of a real layer, where choices fill many blocks and experts more than a warp: the same
+// numbers as the CPU's. On a GPU and on the host.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ constexpr Case kCases[] = {
     {1, 3, 1},
 };
 
-/// What the operators make of the same logits.
+/// Results of the operators for the same logits.
 struct Outcome {
   Outcome(Operators& op, Router router, const Guarded& logits, const Guarded& bias)
       : chosen(1, logits.matrix().rows * router.top_k, DType::int32),

@@ -1,5 +1,5 @@
-// A training step of ranks that share sequences, with the CUDA operators run on the host: loss and gradients are those of one
-// rank with the CPU's operators, memory is as predicted for backend cuda.
+// A training step with context parallelism, with the CUDA operators run on the host. Loss and gradients equal
+// those of one rank with the CPU's operators; memory is as predicted for backend cuda.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -27,7 +27,7 @@ struct Case {
   bool unfused = false;  // memory alone: backends that compute have fused attention
   bool deterministic = false;
 };
-// Of attention on tensor cores and without them; chunks of 10 tokens begin between multiples of four.
+// Attention on tensor cores and without them; chunks of 10 tokens begin between multiples of four.
 constexpr Case kCases[] = {
     {CpCommType::p2p, DType::bf16, false, 0, 0},
     {CpCommType::p2p, DType::fp32, true, 13, 0.2, true},
@@ -77,7 +77,7 @@ TEST(SharedSequencesOnCuda, GiveTheSingleRanksGradientsInThePredictedMemory) {
     EXPECT_NEAR(found.loss / reference.loss, 1, tolerance);
     EXPECT_NEAR(found.gradient_norm / reference.gradient_norm, 1, tolerance);
     std::string worst;
-    // Other operators, and gradients of a ring's blocks that are rounded each, put 16-bit numbers off elsewhere.
+    // Other operators, and separately rounded gradients of a ring's blocks, put 16-bit numbers off elsewhere.
     EXPECT_LE(largest_share(reference.gradients, found.gradients, tolerance, rounding, worst),
               c.precision == DType::fp32 ? 1 : 2)
         << worst;

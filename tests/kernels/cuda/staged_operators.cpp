@@ -70,7 +70,7 @@ class Call {
     return no_operand;
   }
 
-  /// Checks what surrounds the rows and brings the rows back.
+  /// Checks the bytes around the rows and copies the rows back.
   void finish() {
     for (const Operand& operand : operands_) {
       std::vector<std::uint8_t> after(operand.before.size());

@@ -1,6 +1,6 @@
-// Operators over host memory that hand every call to operators over device memory: so that the cases written
+// Operators over host memory that pass every call to operators over device memory, so that the cases written
 // for the CPU run on a GPU unchanged. Each operand is copied to the device with guard bytes around it and its
-// gaps between rows filled; afterwards guard bytes and gaps must be as they were, and the rows are copied
+// gaps between rows filled. Afterwards guard bytes and gaps must be as they were, and the rows are copied
 // back.
 #pragma once
 

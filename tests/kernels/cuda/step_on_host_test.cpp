@@ -1,6 +1,6 @@
-// A training step of two ranks with the CUDA operators run on the host: dense models, modules that predict further tokens,
-// distillation, a split vocabulary, offloaded layers. Loss and gradients are those of one rank with the CPU's operators, memory is
-// as predicted for backend cuda.
+// A training step of two ranks with the CUDA operators run on the host: dense models, MTP, distillation, a
+// split vocabulary, offloaded layers. Loss and gradients equal those of one rank with the CPU's operators.
+// Memory is as predicted for backend cuda.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -149,7 +149,7 @@ TEST(StepOnHost, GivesTheSingleRanksGradientsInThePredictedMemory) {
     EXPECT_NEAR(found.loss / reference.loss, 1, tolerance);
     EXPECT_NEAR(found.gradient_norm / reference.gradient_norm, 1, tolerance);
     std::string worst;
-    // Other operators put 16-bit numbers off elsewhere.
+    // Other operators round 16-bit numbers differently elsewhere.
     EXPECT_LE(largest_share(reference.gradients, found.gradients, tolerance, rounding, worst), rounds ? 2 : 1)
         << worst;
   }

@@ -1,5 +1,5 @@
-// How often the host waits for the device in a training step, with the CUDA operators run on the host: however many micro-batches
-// a step has, no more often.
+// Number of times that the host waits for the device in a training step, with the CUDA operators run on the
+// host: independent of the number of micro-batches.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""results/published/import.py: every row of a source is in a table or named with a reason, whatever its order and values.
+"""results/published/import.py: every row of a source is in a table or named with a reason, in any order.
 
     import_test.py IMPORTER SHIPPED_DIR PLUMBLINE SOURCE_DIR
 
-A part that needs the sources is left out where SOURCE_DIR is absent.
+Rows have any values. A part that needs the sources is left out if SOURCE_DIR is absent.
 """
 
 import collections
@@ -93,7 +93,7 @@ class Import(unittest.TestCase):
             self.assertEqual(report["not_modelled"].get(feature), 1, feature)
 
     def test_recipes_of_mlperf(self):
-        """What NVIDIA's implementation sets for all who submit it, and nobody else's."""
+        """Settings of NVIDIA's implementation for all who submit it, and nobody else's."""
         def run(**cells):
             row = {"round": "v5.0", "submitter": "S", "system": "s", "benchmark": "llama2_70b_lora",
                    "accelerator": "NVIDIA H200-SXM-141GB", "gpus": "8", "tp": "1", "pp": "1", "cp": "2", "vp": "", "dp": "4", "mbs": "",

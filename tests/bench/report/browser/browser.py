@@ -1,4 +1,4 @@
-"""Drives a headless Chromium over the DevTools protocol, through pipes and with the standard library alone."""
+"""Drives a headless Chromium over the DevTools protocol, through pipes, with the standard library alone."""
 
 import base64
 import collections
@@ -31,7 +31,8 @@ class Page:
         self._profile = tempfile.mkdtemp(prefix="plumbline-browser-")
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
-        # The browser reads commands from descriptor 3 and writes to 4; ours must not be those numbers meanwhile.
+        # The browser reads commands from descriptor 3 and writes to 4; ours must not be those numbers
+        # meanwhile.
         high_read, high_write = os.dup(to_read), os.dup(to_write)
         for _ in range(4):
             high_read, high_write = os.dup(high_read), os.dup(high_write)

@@ -95,7 +95,7 @@ def check_numbers(page, path, records):
     """The table and the details of cells picked at random against the records themselves."""
     page.view(*DESKTOP)
     page.open(path)
-    # Of every column of figures: where it stands, its path in a record, and its unit.
+    # Every column of figures: its position, its path in a record, and its unit.
     columns = page.evaluate("""(() => {
       const units = Array.from(document.querySelectorAll('#table .group')).flatMap(g => Array(g.colSpan).fill(g.textContent.split(', ').pop()));
       const titles = Array.from(document.querySelectorAll('#table thead tr:last-child th'));
@@ -247,7 +247,7 @@ def check_large(page, path):
         if name == "wait":  # for the large cell's timelines
             page.evaluate(work)
             continue
-        # What else runs can only make the page look slower: the best of three rounds counts.
+        # Other processes can only make the page look slower: the best of three rounds counts.
         for _ in range(3):
             times = []
             for _ in range(5):

@@ -93,7 +93,7 @@ CellTimelines timelines_of(const std::string& id, const std::string& name, int r
   const Schedule schedule = schedule_of(name, ranks, microbatches);
   CellTimelines timelines{id, Timeline{trace_of(schedule, 0.02, noise), {}},
                           Timeline{trace_of(schedule, 0.35, noise), {}}};
-  // Two groups' collectives in every forward and backward: half of one is waited for, the other hidden.
+  // Two groups' collectives in every forward and backward: one half exposed, the other hidden.
   for (Timeline* timeline : {&*timelines.predicted, &*timelines.measured}) {
     if (ranks > 8) break;
     for (const auto& events : timeline->trace.ranks) {
@@ -152,7 +152,7 @@ RecoveryReport made_up_failures() {
 /// The recorded cells with timelines of the same shape.
 ReportInput demo(const std::vector<Record>& records) {
   ReportInput input{"demo", records, nullptr};
-  // What newer records also have.
+  // Fields that only newer records have.
   for (Record& record : input.records) {
     if (!record.measurement || !record.prediction) continue;
     Traffic traffic;
@@ -194,8 +194,7 @@ ReportInput shapes(const std::vector<Record>& records) {
   return input;
 }
 
-/// 1,000 cells, one of which has 200,000 actions in its predicted and its measured timeline together, or
-/// each.
+/// 1,000 cells, one with 200,000 actions in its predicted and its measured timeline together, or each.
 ReportInput large(const std::vector<Record>& records) {
   ReportInput input{"large", {}, nullptr};
   Noise noise;
@@ -244,7 +243,7 @@ ReportInput hostile(const std::vector<Record>& records) {
   return input;
 }
 
-/// What fits over the batch size, as in a search for the largest batch.
+/// Fit over the batch size, as in a search for the largest batch.
 ReportInput budgets(const std::vector<Record>& records) {
   ReportInput input{"budgets", {}, nullptr};
   for (const std::string& schedule : std::vector<std::string>{"1f1b", "gpipe"}) {

@@ -1,4 +1,4 @@
-// Run inside the page by check_report.py; every function returns a list of what is wrong.
+// Run inside the page by check_report.py; every function returns a list of errors.
 
 (() => {
   const visible = (element) => element.checkVisibility({checkOpacity: true, checkVisibilityCSS: true});
@@ -68,7 +68,7 @@
         if (other.node === box.node) continue;
         const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
         const down = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
-        // Line boxes are taller than letters: what touches by a few pixels does not cover anything.
+        // Line boxes are taller than letters: an overlap of a few pixels does not cover anything.
         if (across > 2 && down > 0.35 * Math.min(box.bottom - box.top, other.bottom - other.top)) {
           wrong.push(`${name(box.parent)} lies on ${name(other.parent)}`);
         }

@@ -1,5 +1,5 @@
-// A run that goes on from a checkpoint is the run that was never interrupted: to the bit in the same split, and to
-// rounding in another.
+// A run resumed from a checkpoint equals the uninterrupted run: to the bit in the same split, and to rounding
+// in another.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -257,7 +257,7 @@ TEST_F(CheckpointRun, GoesOnInAnotherSplit) {
     }
     clear();
     if (world_ == 1) continue;
-    // From one rank to this split; the shards are not as many as the ranks.
+    // From one rank to this split; the numbers of shards and ranks differ.
     CheckpointOptions single = options("single");
     if (rank_ == 0) {
       SoloCommunicator solo;
@@ -270,7 +270,7 @@ TEST_F(CheckpointRun, GoesOnInAnotherSplit) {
   }
 }
 
-/// From one split of two ranks to another, or to one rank alone, of what is rounded to fewer bits.
+/// From one split of two ranks to another, or to one rank alone, with tensors rounded to fewer bits.
 struct Passage {
   const char* name;
   std::function<void(RunConfig&)> numerics;
@@ -288,9 +288,9 @@ void fp8(RunConfig& config) {
   config.numerics.fp8.amax_history_len = 3;
 }
 
-// Where all sums are taken in the same order nothing differs. Where products are cut (tp), or gradients are summed over replicas
-// instead of over micro-batches, a value next to where bf16 or FP8 rounds comes out one step away: of a value 2^-8, of the mean loss of
-// a few steps much less.
+// With all sums in the same order nothing differs. Otherwise (products split by tp, or gradients summed over
+// replicas instead of micro-batches) a value next to a rounding boundary of bf16 or FP8 comes out one step
+// away. That is 2^-8 of the value, and much less of the mean loss of a few steps.
 TEST_F(CheckpointRun, GoesOnInAnotherSplitOfLowPrecision) {
   if (world_ != 2) return;
   const auto plain = [](ParallelConfig&) {};

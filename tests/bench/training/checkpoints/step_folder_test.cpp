@@ -1,5 +1,4 @@
-// Checkpoints on disk: complete or absent, found and kept in the right order, and read as files that anybody may have
-// written.
+// Checkpoints on disk: complete or absent, found and kept in the right order, and read as untrusted files.
 #include "bench/training/checkpoints/step_folder.hpp"
 
 #include <gmock/gmock.h>
@@ -229,7 +228,7 @@ TEST_F(StepFolder, OnlyWhatIsACheckpointOfItsOwnIsTouched) {
   begin_step_folder(folder_, 7);
   fs::create_directory(folder_ + "/iter_0000001.removed");
   fs::create_directory(folder_ + "/x.partial");
-  // A link to somewhere else is no checkpoint, and what it leads to stays.
+  // A link to somewhere else is no checkpoint, and its target stays.
   const std::string elsewhere = folder_ + "/notes/kept";
   std::ofstream(elsewhere) << "kept";
   fs::create_directory_symlink(folder_ + "/notes", folder_ + "/iter_0000009");

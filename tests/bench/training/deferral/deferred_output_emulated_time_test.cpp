@@ -1,5 +1,5 @@
-// Deferred weight gradients of the output layer on emulated accelerators: the real training code takes as long as predicted, and
-// less than without where the last rank is the slowest.
+// Deferred output-layer weight gradients on emulated accelerators. The real training code takes as long as
+// predicted, and less than without where the last rank is the slowest.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1

@@ -1,5 +1,5 @@
-// Weight gradients of the output layer at the end of the last stage's backwards: gradients are those of a step without, bit for bit,
-// memory is what was predicted, on every rank and after every action, and so is traffic.
+// Output-layer weight gradients at the end of the last stage's backwards. Gradients equal those of a step
+// without, bit for bit. Memory, on every rank and after every action, and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -28,7 +28,7 @@ std::vector<ModelConfig> models() {
   return {untied, biased, small_mixture(false), small_deepseek(true)};
 }
 
-/// Every other setting in turn.
+/// Every other setting, one at a time.
 RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t turn) {
   RunConfig config;
   config.model = model;

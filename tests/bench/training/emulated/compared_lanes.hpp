@@ -13,8 +13,7 @@
 
 namespace plumbline::training {
 
-/// Of one lane: how many spans, how long they are together, how much of it is waited for, and the largest difference of a
-/// begin or end.
+/// One lane: number of spans, their total and exposed time, and the largest difference of a begin or end.
 struct ComparedLane {
   LaneGroup group;
   std::size_t predicted = 0, measured = 0;
@@ -32,7 +31,7 @@ inline std::vector<LaneSpan> of_group(const std::vector<LaneSpan>& spans, LaneGr
   return found;
 }
 
-/// Every lane that either has. Expects as many spans on both, in one order.
+/// Every lane of either side. Expects equally many spans on both, in one order.
 inline std::vector<ComparedLane> compare_lanes(const std::vector<LaneSpan>& predicted,
                                                const std::vector<LaneSpan>& measured) {
   std::vector<ComparedLane> lanes;

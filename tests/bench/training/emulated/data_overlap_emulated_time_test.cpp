@@ -1,5 +1,5 @@
-// Data-parallel collectives alongside computation on emulated H100s: the real training code on the emulated lanes takes as
-// long as predicted, action by action, and no longer with overlap than without.
+// Data-parallel collectives alongside computation on emulated H100s. The real training code on the emulated
+// lanes takes as long as predicted, action by action, and no longer with overlap than without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1

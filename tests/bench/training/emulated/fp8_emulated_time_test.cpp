@@ -1,5 +1,5 @@
-// Linear layers in FP8, and the switches of families, on emulated H100s: the operators that the real training code calls in a step
-// take as long together as predicted. No clock is read.
+// FP8 linear layers, and the switches of families, on emulated H100s: the operators of the real training code
+// in a step take as long together as predicted. No clock is read.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -91,7 +91,7 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
-/// Sums up what every call takes, which lets none of them take any time.
+/// Sums up the times of all calls, which themselves take no time.
 class SummedOperators final : public Operators {
  public:
   SummedOperators(EmulatedClock& clock, CallTime time) : clock_(clock), time_(std::move(time)) {}
@@ -189,7 +189,7 @@ TEST(FamiliesOnEmulatedDevices, TakeAsLongAsPredicted) {
     make_free(hardware.constants.network);
     const Seconds predicted = predict(config, schedule_for(config), hardware).time.step;
     const Seconds called = sum_of_steps(config, 2, hardware) - sum_of_steps(config, 1, hardware);
-    // On two ranks, of which only one adds learned positions.
+    // On two ranks, only one of which adds learned positions.
     EXPECT_NEAR(called / predicted, 1, ranks == 1 ? 0.002 : 0.005)
         << fmt::format("{} tp{}: predicted {:.1f} us, called {:.1f} us", c.preset, c.layout.tensor,
                        1e6 * predicted.value, 1e6 * called.value);

@@ -1,5 +1,5 @@
-// What runs alongside computation, drawn: on emulated H100s collectives and copies begin and end where the predicted lanes have them,
-// and are waited for as long.
+// Lanes alongside computation: on emulated H100s collectives and copies begin and end where the predicted
+// lanes have them, and are exposed for as long.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -21,7 +21,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Layers that are wide enough to hide some of what they send.
+/// Layers wide enough to hide some of their messages.
 RunConfig dense(const Layout& layout, const char* schedule = "1f1b") {
   RunConfig config;
   config.model = small_qwen2();

@@ -1,5 +1,6 @@
-// Tensor-parallel collectives alongside products on emulated H100s: the real training code on the emulated lanes takes
-// as long, and waits as long for collectives, as predicted; overlap makes the step of wide layers shorter.
+// Tensor-parallel collectives alongside products on emulated H100s. The real training code on the emulated
+// lanes takes as long, and waits as long for collectives, as predicted. Overlap makes the step of wide layers
+// shorter.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -24,7 +25,8 @@ struct Case {
   bool fp8 = false;
   Recompute recompute = Recompute::none;
 };
-// Wide layers hide their collectives, narrow ones do not, and two broadcasts take longer than a gather of two ranks.
+// Wide layers hide their collectives, narrow ones do not, and two broadcasts take longer than a gather of two
+// ranks.
 constexpr Case kCases[] = {
     {"wide", "1f1b", 4096, 0.97},
     {"narrow", "1f1b", 1024, 1.04},

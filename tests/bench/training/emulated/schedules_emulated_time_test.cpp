@@ -1,5 +1,5 @@
-// Every pipeline schedule on emulated H100s and a virtual clock: the real executor takes, action by action, as long as
-// predicted, waiting for senders and receivers included.
+// Every pipeline schedule on emulated H100s and a virtual clock. The real executor takes, action by action,
+// as long as predicted, waiting for senders and receivers included.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -46,7 +46,7 @@ RunConfig config_of(std::string_view schedule, int ranks, double clip_grad) {
   return config;
 }
 
-/// Where an action begins and ends otherwise, at most.
+/// Largest difference of an action's begin or end.
 Seconds apart(const Trace& predicted, const Trace& emulated) {
   Seconds most;
   for (std::size_t rank = 0; rank < predicted.ranks.size(); ++rank) {

@@ -1,5 +1,5 @@
-// Instances of the optimizer do not hang: the order of all that a step sends, taken from the training code rank by rank, runs to
-// its end; a rank that sums between instances in another order is told.
+// Optimizer instances do not hang. The order of a step's messages, taken from the training code rank by rank,
+// runs to its end; a rank that sums between instances in another order is detected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

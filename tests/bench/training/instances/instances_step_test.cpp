@@ -1,5 +1,5 @@
-// Several instances of the optimizer: losses, gradients and updates are those of one rank, whatever runs alongside the same bit
-// for bit; memory after every action and traffic are what was predicted.
+// Several optimizer instances. Losses, gradients and updates equal those of one rank, with any overlap bit
+// for bit; memory after every action and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -161,7 +161,7 @@ TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
         expect_memory(config, found);
         const auto rank = static_cast<std::size_t>(communicator.rank());
         EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
-        // Its loss shows whether the values of the second update reached everybody.
+        // Its loss shows that the values of the second update reached all ranks.
         const StepResult later = last_step(config, 3, communicator);
         EXPECT_NEAR(later.loss, third->loss, 1e-5 * third->loss);
         if (!first) first = later;

@@ -1,5 +1,5 @@
-// A layer whose experts drop what is over their capacity, or are filled up to it, against Megatron-Core's definition in double
-// precision: every token's probability of every expert, masked column by column.
+// An MoE layer whose experts drop rows beyond their capacity, or are padded to it, against Megatron-Core's
+// definition in double precision. That is every token's probability of every expert, masked column by column.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,8 @@ std::vector<std::int64_t> largest(const Numbers& of, std::int64_t count) {
   return order;
 }
 
-/// (T, E): what a token's result of an expert counts; 0 where it did not choose it or is dropped. Adds to `drops`.
+/// (T, E): weight of an expert's result for a token; 0 where it was not chosen or is dropped. Adds to
+/// `drops`.
 Numbers probabilities(const Sizes& s, const MixtureConfig& keys, bool normalized, const Layer& layer,
                       std::int64_t& drops) {
   Numbers all(static_cast<std::size_t>(s.tokens * s.experts));

@@ -1,5 +1,5 @@
-// Mixtures that learn from a teacher, teachers that are mixtures, and both: loss and gradients are those of a single rank and of
-// PyTorch (tests/golden/distillation), memory and traffic what is predicted for the routing that happened, of both models.
+// MoE students, MoE teachers, and both: loss and gradients equal those of a single rank and of PyTorch
+// (tests/golden/distillation). Memory and traffic are as predicted for the actual routing of both models.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -83,13 +83,13 @@ constexpr Case kCases[] = {
      .teacher = Kind::deepseek,
      .layout = {1, 1, 1},
      .cache = DistillationCache::hidden},
-    // A mixture learns.
+    // An MoE student.
     {Kind::mixtral, Kind::dense, {1, 1, 2}, "abeja", 2, 0, kSent},
     {Kind::shared, Kind::dense, {1, 2, 1}, "bubble-fill"},
     {Kind::deepseek, Kind::dense, {1, 1, 2}, "nemo-2504", 2, 0, kGathered, 2, Recompute::full},
     {Kind::shared, Kind::dense, {2, 1, 1}, "abeja", 2, 1, kSent, 0, Recompute::selective, 1, true},
     {Kind::shared, Kind::dense, {1, 2, 2}, "nemo-13065", 2, 0, kSent, 1},
-    // A mixture teaches.
+    // An MoE teacher.
     {Kind::dense, Kind::mixtral, {1, 1, 2}, "abeja", 2, 0, kSent},
     {Kind::dense, Kind::shared, {1, 1, 2}, "nemo-2504", 2, 0, kGathered, 3},
     {Kind::dense, Kind::deepseek, {2, 1, 1}, "abeja", 2, 1, kSent, 0, Recompute::full, 1, true},
@@ -225,7 +225,7 @@ TEST(DistilledMixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   EXPECT_GT(compared, 1);
 }
 
-/// The student's keys of capacity, balance and biases are about what is trained.
+/// The student's keys of capacity, balance and biases apply to the trained model.
 TEST(DistilledMixtureStep, ATeacherChoosesAsWithoutTheStudentsKeys) {
   if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
   RunConfig config = config_of({.student = Kind::mixtral, .teacher = Kind::deepseek, .layout = {1, 1, 1}});
@@ -244,7 +244,7 @@ TEST(DistilledMixtureStep, ATeacherChoosesAsWithoutTheStudentsKeys) {
   }
 }
 
-/// A teacher's weights, and the numbers that its routers add to their scores, are those of before after a step.
+/// A step leaves a teacher's weights, and its router biases, unchanged.
 TEST(DistilledMixtureStep, LearnsForStepsFromATeacherThatStaysAsItIs) {
   const int ranks = ranks_here();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
@@ -355,7 +355,7 @@ TEST_P(GoldenMixtures, LossAndGradientsEqualPyTorchs) {
     ++compared;
     EXPECT_NEAR(found.loss / loss, 1, 1e-5) << name;
     if (communicator.rank() != 0) continue;
-    // Of the gradients that were kept.
+    // The gradients in the golden file.
     std::map<std::string, std::vector<float>> same_tensors;
     for (const auto& [tensor, values] : gradients) {
       const auto at = found.gradients.find(tensor);

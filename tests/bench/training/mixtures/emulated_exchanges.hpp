@@ -1,4 +1,5 @@
-// Exchanges of experts on emulated H100s: narrow layers as DeepSeek-V3's, and the real training code on the emulated lanes.
+// Expert exchanges on emulated H100s: narrow layers like DeepSeek-V3's, and the real training code on the
+// emulated lanes.
 #pragma once
 
 #include "bench/evaluate/emulation.hpp"

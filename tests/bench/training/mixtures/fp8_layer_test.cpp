@@ -1,5 +1,5 @@
-// A layer of experts in FP8 against bench/training/fp8.md written out once more in double precision: which tensors are
-// quantized, with whose scales, and on which rows.
+// An FP8 layer of experts against bench/training/fp8.md, written out once more in double precision: quantized
+// tensors, owners of their scales, and rows.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ struct Rows {
   }
 };
 
-/// What the definition says, and what it says without quantization.
+/// Result of the definition, with and without quantization.
 struct Definition {
   bool quantizes = true;
   Rows x{kTokens, kHidden}, dy{kTokens, kHidden}, router{kExperts, kHidden};
@@ -187,7 +187,7 @@ double error_of(const std::vector<double>& expected, const float* found) {
   return std::sqrt(differences / squares);
 }
 
-/// Of the definition's numbers; of others, quantization is in them.
+/// Expects the definition's numbers, and not those without quantization.
 void expect_of(const Rows& expected, const Rows& without, const Matrix& found, const char* what) {
   // A number next to where rounding changes may come out a step away.
   EXPECT_LE(error_of(expected.values, found.as<float>()), 2e-3) << what;

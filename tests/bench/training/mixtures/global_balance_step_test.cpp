@@ -1,6 +1,6 @@
-// The loss that keeps the load of experts even over the global batch (bench/training/mixtures.md): gradients are PyTorch's
-// (tests/golden/balance, with those of its kin) and the same in every split that has the same tokens at a time; memory, traffic and
-// time are what was predicted.
+// Global-batch load-balancing loss (bench/training/mixtures.md). Gradients equal PyTorch's
+// (tests/golden/balance, which also has the related losses) and each other's in every split with the same
+// tokens at a time. Memory, traffic and time are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -47,7 +47,7 @@ struct Case {
   bool paired = false;
   Recompute recompute = Recompute::none;
   RecomputeModules recomputed = kCoreAttention;
-  int modules = 0;  // that predict further tokens
+  int modules = 0;  // MTP modules
   double capacity = 0;
   DType precision = DType::fp32;
 };
@@ -165,7 +165,8 @@ TEST(GlobalBalanceStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   EXPECT_GT(compared, 1);
 }
 
-/// What was counted in one step is forgotten in the next: of the same tokens with the same weights it has the same gradients.
+/// Counts of one step are forgotten in the next: the same tokens with the same weights give the same
+/// gradients.
 TEST(GlobalBalanceStep, EveryStepCountsAnew) {
   if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
   RunConfig config = config_of({.layout = {1, 1, 1}});
@@ -181,7 +182,7 @@ TEST(GlobalBalanceStep, EveryStepCountsAnew) {
   EXPECT_EQ(largest_error(first.gradients, third.gradients, worst), 0) << worst;
 }
 
-/// Of one micro-batch on one rank it is the micro-batch's own; of several it is not.
+/// For one micro-batch on one rank it is the micro-batch's own loss; for several it is not.
 TEST(GlobalBalanceStep, OneMicrobatchIsTheWholeBatch) {
   if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
   RunConfig config = config_of({.layout = {1, 1, 1}});

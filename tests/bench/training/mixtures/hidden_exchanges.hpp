@@ -8,8 +8,8 @@
 
 namespace plumbline::training {
 
-/// Losses, gradients and traffic are the same without `overlap`, bit for bit; memory is what was predicted with it, after every
-/// action and at its peak, on every rank.
+/// Losses, gradients and traffic equal those without `overlap`, bit for bit; memory with it is as predicted,
+/// after every action and at its peak, on every rank.
 inline void expect_same_step(RunConfig config, bool ParallelConfig::*overlap) {
   config.parallel.*overlap = true;
   ASSERT_EQ(why_invalid(config).value_or(""), "");

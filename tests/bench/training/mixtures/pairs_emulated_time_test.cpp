@@ -1,5 +1,5 @@
-// Exchanges of experts behind another micro-batch's computation on emulated H100s: the real training code on the emulated
-// lanes takes as long as predicted, and less than the same schedule without.
+// Expert exchanges behind another micro-batch's computation on emulated H100s. The real training code on the
+// emulated lanes takes as long as predicted, and less than the same schedule without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -28,7 +28,7 @@ constexpr Case kCases[] = {
     {"interleaved", {1, 2, 2}, 1, 1.05},
 };
 
-/// What a pair's cost lines (0F+0B) have of an exchange, waited for or alongside, is what those of its actions have.
+/// A pair's cost lines (0F+0B) have the same total and exposed exchange time as those of its actions.
 void expect_whole_exchanges(const std::vector<CostLine>& lines) {
   const auto alone = [&](int stage, char type, const std::string& label) {
     const char* phase = type == 'F' ? "forward" : type == 'B' ? "backward" : "backward input";

@@ -1,5 +1,6 @@
-// Exchanges of experts behind another micro-batch's computation: losses, gradients and traffic are those of the same schedule
-// without, bit for bit; memory is what was predicted, after every action and at its peak, on every rank.
+// Expert exchanges behind another micro-batch's computation: losses, gradients and traffic equal those of the
+// same schedule without, bit for bit. Memory is as predicted, after every action and at its peak, on every
+// rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1

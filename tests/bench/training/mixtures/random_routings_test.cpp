@@ -1,5 +1,5 @@
-// A hundred random routings, ties and experts without tokens among them: in every split loss and gradients are those of one
-// rank, and memory is what was predicted for the routing.
+// A hundred random routings, ties and experts without tokens among them. In every split loss and gradients
+// equal those of one rank, and memory is as predicted for the routing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -31,8 +31,8 @@ struct Split {
 constexpr Split kSplits[] = {{{1, 1, 2}, 2},          {{2, 1, 1}},    {{1, 2, 1}, 1, "zb-h1"}, {{1, 1, 2}},
                              {{2, 1, 2}, 2, "zb-h1"}, {{1, 1, 4}, 4}, {{1, 2, 2}, 2, "zb-v"},  {{2, 2, 1}}};
 
-/// Routers so many times as strong as other weights, so that few experts have most tokens; with ties every fourth one's scores
-/// are those of the next three, of which two at a time have no tokens.
+/// Router weights `strength` times as strong as other weights, so that few experts have most tokens. With
+/// ties every fourth one's scores are those of the next three, of which two at a time have no tokens.
 SliceReader with_routers(std::uint64_t seed, float strength, bool ties) {
   const SliceReader lively = lively_weights(seed);
   return [=](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {

@@ -1,5 +1,5 @@
-// A routing that a run has written is fed back: memory and traffic of every rank are predicted to the byte, and drops to the
-// token.
+// A recorded routing is fed back: memory and traffic of every rank are predicted to the byte, and drops to
+// the token.
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
 #include <mpi.h>

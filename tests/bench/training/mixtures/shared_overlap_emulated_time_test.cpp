@@ -1,5 +1,5 @@
-// A shared expert's products alongside exchanges of rows on emulated H100s: the real training code on the emulated lanes takes as
-// long as predicted, and less than without.
+// A shared expert's products alongside row exchanges on emulated H100s. The real training code on the
+// emulated lanes takes as long as predicted, and less than without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1

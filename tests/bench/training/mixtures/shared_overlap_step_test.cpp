@@ -1,5 +1,5 @@
-// A shared expert's products alongside exchanges of rows: losses, gradients and traffic are those of the step without, bit for
-// bit; memory is what was predicted, after every action and at its peak, on every rank.
+// A shared expert's products alongside row exchanges. Losses, gradients and traffic equal those of the step
+// without, bit for bit; memory is as predicted, after every action and at its peak, on every rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -17,7 +17,7 @@ struct SharedCase {
   bool gated = true;  // qwen2_moe's; else DeepSeek's
   int zero = 0;
   DType precision = DType::fp32;
-  Recompute recomputed = Recompute::none;  // selective: whole mixtures
+  Recompute recomputed = Recompute::none;  // selective: whole MoE layers
   bool sequences = true;                   // with tensor ranks
   int slices = 0;
   int expert = 2;

@@ -1,4 +1,4 @@
-// Activations that go to the host and come back on emulated accelerators: the real training code on the emulated lane takes as long,
+// Offloaded activations on emulated accelerators: the real training code on the emulated lane takes as long,
 // and waits as long for copies, as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

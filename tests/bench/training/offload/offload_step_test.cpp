@@ -1,5 +1,5 @@
-// Activations on the host between forward and backward: gradients are those of a step without, bit for bit, memory of device
-// and host is what was predicted, on every rank and after every action, and so is traffic.
+// Activations on the host between forward and backward: gradients equal those of a step without, bit for bit.
+// Memory of device and host, on every rank and after every action, and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -41,7 +41,7 @@ std::vector<ModelConfig> models() {
           shared_expert(), small_deepseek(true), small_deepseek(false)};
 }
 
-/// Every other setting in turn.
+/// Every other setting, one at a time.
 RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t turn) {
   RunConfig config;
   config.model = model;

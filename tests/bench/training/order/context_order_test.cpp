@@ -1,5 +1,6 @@
-// Ranks that share sequences do not hang: the order of all that a step sends, taken from the training code rank by rank,
-// runs to its end with sends that wait for their receives; orders that would hang, or mix up messages, are told.
+// Context ranks do not hang. The order of a step's messages, taken from the training code rank by rank, runs
+// to its end with sends that wait for their receives. Orders that would hang, or mix up messages, are
+// detected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Ranks that have a layer's experts between them do not hang: the order of all that a step sends, taken from the training code
-// rank by rank, runs to its end; a rank that exchanges in another order is told.
+// Expert-parallel ranks do not hang. The order of a step's messages, taken from the training code rank by
+// rank, runs to its end; a rank that exchanges in another order is detected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ struct Kernel {
   bool started = false;
 };
 
-/// Work that a rank's device has been asked for.
+/// Work submitted to a rank's device.
 struct Device {
   std::size_t next = 0;                              // where the compute stream stands
   std::map<std::int64_t, Kernel> kernels;            // by ticket

@@ -1,5 +1,6 @@
-// Steps do not hang on devices, where messages between two ranks share a stream: the order of all that a step sends, taken from
-// the training code rank by rank. Launches in the order of the calls, which NCCL can be asked for, would hang.
+// Steps do not hang on devices, where messages between two ranks share a stream. The order of a step's
+// messages is taken from the training code rank by rank. Launches in the order of the calls, which NCCL can
+// be configured for, would hang.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -17,7 +17,7 @@
 namespace plumbline::training {
 namespace {
 
-/// Writes down what is asked; everything is done at once.
+/// Records the requests; everything is done at once.
 class WritingCommunicator final : public Communicator {
  public:
   WritingCommunicator(const Layout& layout, int rank) : Communicator(layout, rank) {}
@@ -105,8 +105,8 @@ class Meetings {
   }
 
  private:
-  /// What two ends, or all members, have in common: of a message (from, to, tag), of a collective its members and
-  /// -1; and which of these it is.
+  /// Identity of a meeting: for a message (from, to, tag), for a collective its members and -1; and its
+  /// number among these.
   struct Key {
     std::vector<int> who;
     int tag;

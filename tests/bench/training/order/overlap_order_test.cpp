@@ -1,5 +1,5 @@
-// Collectives and messages that run alongside computation do not hang: the order of all that a step sends, taken from the training
-// code rank by rank, runs to its end; a rank that starts them in another order is told.
+// Collectives and messages alongside computation do not hang. The order of a step's messages, taken from the
+// training code rank by rank, runs to its end; a rank that starts them in another order is detected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(OverlapOrder, NoOverlapHangs) {
   }
 }
 
-/// Calls of a rank whose name says so.
+/// Calls of a rank with this name.
 std::vector<OrderedCall*> named(RankCalls& calls, const std::string& name) {
   std::vector<OrderedCall*> found;
   for (OrderedCall& call : calls) {
@@ -91,7 +91,7 @@ TEST(OverlapOrder, ReceivesAheadInAnotherOrderAreTold) {
   config.parallel.overlap_p2p_comm = true;
   std::vector<RankCalls> ranks = calls_of(config);
   ASSERT_EQ(find_hang(ranks), "");
-  // One that is waited for before the send that its sender waits for is started.
+  // A call that is awaited before the send that its sender waits for is started.
   RankCalls& calls = ranks[0];
   const auto receive = std::find_if(calls.begin(), calls.end(), [](const OrderedCall& call) {
     return call.kind == OrderedCall::Kind::receive;

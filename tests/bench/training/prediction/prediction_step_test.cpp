@@ -1,5 +1,5 @@
-// Modules that predict further tokens (bench/training/mtp.md): losses and gradients are PyTorch's (tests/golden/mtp) and the
-// same in every split, memory after every action and traffic are what was predicted.
+// MTP modules (bench/training/mtp.md): losses and gradients equal PyTorch's (tests/golden/mtp) and those of
+// every split; memory after every action and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -269,7 +269,7 @@ TEST(PredictionStep, WeightsAreWrittenAndReadInAnySplit) {
   std::filesystem::remove_all(folder);
 }
 
-/// Of whole steps on devices that compute nothing: memory, traffic and time are as predicted.
+/// Whole steps on devices that compute nothing: memory, traffic and time are as predicted.
 TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
   const int ranks = world_ranks();
   if (ranks == 1) GTEST_SKIP() << "two ranks show it";

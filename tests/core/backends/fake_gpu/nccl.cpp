@@ -64,7 +64,7 @@ bool on_device(const void* data) {
   return found.type == cudaMemoryTypeDevice;
 }
 
-/// With NCCL_LAUNCH_ORDER_IMPLICIT a kernel waits for the start of the one that was asked for before it.
+/// With NCCL_LAUNCH_ORDER_IMPLICIT a kernel waits for the start of the one launched before it.
 std::function<void()> in_launch_order(std::function<void()> work) {
   static std::shared_ptr<Place> last;
   const char* ordered = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
@@ -90,7 +90,8 @@ ncclResult_t enqueue(const char* name, ncclComm_t comm, cudaStream_t stream, con
   return ncclInProgress;
 }
 
-/// What the thread's open group aborts, and its messages, at most one for and from every member, one of all at least.
+/// Communicators that the thread's open group aborts, and its messages: at most one from and to every member,
+/// at least one in all.
 thread_local bool group_is_open = false;
 thread_local std::vector<ncclComm_t> aborted_in_group;
 template <class Pointer>
@@ -106,8 +107,8 @@ struct GroupedMessages {
 };
 thread_local GroupedMessages grouped;
 
-/// All members call it, with what they have. As on the device, who receives another size than is sent waits for ever; here
-/// the process ends.
+/// All members call it, with their own messages. On the device a receiver of another size than the sent one
+/// waits for ever; here the process ends.
 void exchange_grouped(const GroupedMessages& own, SharedComm& shared) {
   const auto members = static_cast<std::size_t>(shared.members());
   std::vector<std::size_t> mine(members);  // bytes to every member
@@ -147,7 +148,7 @@ void exchange_grouped(const GroupedMessages& own, SharedComm& shared) {
   }
 }
 
-/// Waits for what is still in streams, as NCCL does before it frees a communicator.
+/// Waits for operations still in streams, as NCCL does before it frees a communicator.
 void reclaim(ncclComm_t comm) {
   while (of(comm)->under_way > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -234,8 +235,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int members, ncclUniqueId id, int member,
                                     ncclConfig_t* config) {
-  // Unless told otherwise, NCCL connects at the first call of a kind, where members would wait for each
-  // other.
+  // By default NCCL connects at the first call of a kind, where members would wait for each other.
   if (config->blocking != 0 || std::getenv("NCCL_RUNTIME_CONNECT") == nullptr) return ncclInvalidArgument;
   plumbline::fake::most_blocks()[config->commName] = config->maxCTAs;
   *comm = reinterpret_cast<ncclComm_t>(new SharedComm(id.internal, members, member));

@@ -34,7 +34,7 @@ std::string SharedComm::create() {
 
 SharedComm::SharedComm(const std::string& name, int members, int member)
     : name_(name), members_(members), member_(member), meeting_(map(name, O_RDWR)) {
-  meet();  // everybody has it open: the name can go
+  meet();  // all ranks have it open: the name can go
   ::shm_unlink(name_.c_str());
 }
 

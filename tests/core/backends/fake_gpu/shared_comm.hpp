@@ -1,5 +1,5 @@
-// What NCCL promises, between processes of one host: members of a communicator meet in shared memory. For
-// tests of the code around NCCL on machines without a GPU.
+// NCCL's promises, between processes of one host: members of a communicator meet in shared memory. For tests
+// of the code around NCCL on machines without a GPU.
 #pragma once
 
 #include <atomic>
@@ -14,18 +14,17 @@ namespace plumbline::fake {
 constexpr int kMostMembers = 8;
 constexpr std::size_t kChunk = std::size_t{64} << 10;
 
-/// The most thread blocks of this process's communicators, by name; NCCL_CONFIG_UNDEF_INT: as many as NCCL
-/// likes.
+/// The most thread blocks of this process's communicators, by name; NCCL_CONFIG_UNDEF_INT: NCCL's choice.
 std::map<std::string, int>& most_blocks();
 
 /// Calls that this process has put into streams: "ncclSend" and so on.
 std::map<std::string, int>& calls_made();
 
-/// How this process's NCCL registers memory, and what it has seen of it.
+/// Registration of memory by this process's NCCL, with its counters.
 struct Registration {
   int version = 22809;
   bool has_memory = true;   // ncclMemAlloc gives some
-  bool skips = false;       // ncclCommRegister takes nothing and says so by giving no handle
+  bool skips = false;       // ncclCommRegister registers nothing and returns no handle
   int allowed = 1'000'000;  // calls of it before it fails
   int alive = 0;            // registered now, of all communicators
   int pieces = 0;           // of ncclMemAlloc, not freed
@@ -34,7 +33,7 @@ struct Registration {
 };
 Registration& registration();
 
-/// How often this process has waited for the device: for a stream, an event or all of it.
+/// Number of times that this process has waited for the device: for a stream, an event or all of it.
 int waits_for_the_device();
 
 /// The shared memory of one communicator.
@@ -57,13 +56,13 @@ class SharedComm {
 
   int members() const { return members_; }
   int member() const { return member_; }
-  /// Ends this member's waiting, as ncclCommAbort does: the others go on waiting until they abort too.
+  /// Ends this member's waiting, as ncclCommAbort does: the others keep waiting until they abort too.
   void abort() { aborted_ = true; }
   /// Operations that are in a stream and have not ended.
   std::atomic<int> under_way{0};
 
-  /// In rounds of a chunk: everybody lays down what `fill` gives, then `take` reads what the members have
-  /// laid down. Stops early when aborted.
+  /// In rounds of a chunk: every member puts down the bytes of `fill`, then `take` reads those of all
+  /// members. Stops early when aborted.
   void exchange(std::size_t bytes,
                 const std::function<void(std::byte* mine, std::size_t at, std::size_t count)>& fill,
                 const std::function<void(const Meeting& all, std::size_t at, std::size_t count)>& take);

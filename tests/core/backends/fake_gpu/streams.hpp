@@ -12,7 +12,7 @@
 
 namespace plumbline::fake {
 
-/// One place in a stream. Recorded again, an event is another place; who waits keeps the one that was.
+/// One place in a stream. An event recorded again is another place; waiters keep the earlier one.
 struct Place {
   std::mutex mutex;
   std::condition_variable changed;
@@ -50,7 +50,7 @@ struct Event {
 /// runtime makes a context.
 std::set<int> devices_asked();
 
-/// How many streams of a priority were made.
+/// Number of streams made per priority.
 std::map<int, int>& stream_priorities();
 
 /// Runs `task` in the stream; a null stream is the host itself, which does it now.
