@@ -7,6 +7,7 @@
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weights.hpp"
+#include "core/config/compatibility.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::training {
@@ -39,6 +40,13 @@ void set_layout(RunConfig& config, const Layout& layout) {
   config.parallel.pipeline = layout.pipeline;
 }
 
+bool modules_fit(const RunConfig& config) {
+  const auto rows = compatibility_rows();
+  return std::none_of(rows.begin(), rows.end(), [&](const CompatibilityRow& row) {
+    return row.key == "recompute_modules" && refusal_of(row, config);
+  });
+}
+
 void set_recomputation(RunConfig& config, const Recomputation& recomputation) {
   config.recompute.granularity = recomputation.granularity;
   config.recompute.num_layers = recomputation.layers;
@@ -48,7 +56,7 @@ void set_recomputation(RunConfig& config, const Recomputation& recomputation) {
   for (const RecomputeModuleName& module : kRecomputeModules) {
     config.recompute.modules = RecomputeModules();
     config.recompute.modules.*module.member = recomputation.modules.*module.member;
-    if (!why_modules_do_not_fit(config)) fitting.*module.member = recomputation.modules.*module.member;
+    if (modules_fit(config)) fitting.*module.member = recomputation.modules.*module.member;
   }
   config.recompute.modules = fitting == RecomputeModules() ? kCoreAttention : fitting;
 }

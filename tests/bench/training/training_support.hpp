@@ -1,4 +1,4 @@
-// Small models and one gathered training step: what the tests of the training step share.
+// Small models and one gathered training step: common helpers of the training step's tests.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,11 @@ namespace plumbline::training {
 ModelConfig small_qwen2();
 /// A GPT-2-type model: LayerNorm, GELU, learned positions, biases everywhere, tied embeddings.
 ModelConfig small_gpt2();
-/// A mixture of seven experts, which no number of rows divides evenly; Mixtral's, or Qwen3's where weights are not normalised.
+/// An MoE model of seven experts, which no number of rows divides evenly; Mixtral's, or Qwen3's if weights
+/// are not normalised.
 ModelConfig small_mixture(bool normalized);
-/// DeepSeek's layers: the first three dense, latent attention, groups of experts whose scores have a bias, a shared expert
-/// without a gate. Without latent attention GLM-4's.
+/// DeepSeek's layers: the first three dense, latent attention, groups of experts whose scores have a bias, a
+/// shared expert without a gate. GLM-4's without latent attention.
 ModelConfig small_deepseek(bool latent);
 
 /// Every way of recomputing that the tests go through.
@@ -47,12 +48,14 @@ constexpr Recomputation kRecomputations[] = {
       .mla_up_proj = true,
       .mlp = true,
       .shared_experts = true}}};
-constexpr std::size_t kWithoutModules = 4;  // the first so many of these name none
-/// Of a configuration that is whole otherwise. Modules that it has not, or does not recompute, are left out; where that leaves
-/// none, attention proper is recomputed.
+constexpr std::size_t kWithoutModules = 4;  // the first ones name none
+/// Applies to an otherwise complete configuration. Modules that it lacks, or does not recompute, are left
+/// out; if none are left, core attention is recomputed.
 void set_recomputation(RunConfig& config, const Recomputation& recomputation);
+/// Whether the compatibility table has no refusal that names recompute_modules.
+bool modules_fit(const RunConfig& config);
 
-/// Of the hidden state and of attention.
+/// Dropout of the hidden state and of attention.
 struct Dropouts {
   const char* name;
   double hidden, attention;
@@ -66,17 +69,17 @@ void set_layout(RunConfig& config, const Layout& layout);
 
 struct StepResult {
   double loss = 0;
-  std::vector<double> module_losses;  // of modules that predict further tokens
+  std::vector<double> module_losses;  // of the MTP modules
   double gradient_norm = 0;
   std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
   std::vector<MeasuredMemory> memory;                   // by world rank, at its peak; on all ranks
   std::vector<std::vector<MemorySample>> samples;       // by pipeline rank and action; on all ranks
   Traffic traffic;                                      // of this rank, in the step's actions
-  std::vector<RoutedTokens> routing;                    // of a mixture, in the step; on all ranks
-  std::vector<RoutedTokens> teacher_routing;            // the same of a teacher
+  std::vector<RoutedTokens> routing;                    // of MoE layers, in the step; on all ranks
+  std::vector<RoutedTokens> teacher_routing;            // the same for a teacher
 };
 
-/// How many tokens the experts of a model had in the step just made, of all ranks. Collective.
+/// Tokens of each of a model's experts in the last step, of all ranks. Collective.
 std::vector<RoutedTokens> gather_routing(const std::vector<ExpertLoad>& loads, const ModelConfig& model,
                                          Communicator& communicator);
 
@@ -96,14 +99,14 @@ StepResult one_step(const RunConfig& config, const SliceReader& weights, Communi
 /// One step with these operators in place of the CPU's; they work on memory of the host.
 StepResult one_step(const RunConfig& config, Operators& operators, Communicator& communicator);
 
-/// Of every tensor: the largest difference of any element over the reference's largest entry.
+/// Per tensor: the largest difference of any element over the reference's largest entry.
 std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,
                                         const std::map<std::string, std::vector<float>>& found);
 /// The largest of these; the worst tensor's name in `worst`.
 double largest_error(const std::map<std::string, std::vector<float>>& reference,
                      const std::map<std::string, std::vector<float>>& found, std::string& worst);
 /// The same in shares of a tensor's bound: `tolerance`, or `rounding`, by how much the reference's own 16-bit
-/// numbers put that tensor off its fp32 value, where that is more.
+/// numbers put that tensor off its fp32 value, if that is more.
 double largest_share(const std::map<std::string, std::vector<float>>& reference,
                      const std::map<std::string, std::vector<float>>& found, double tolerance,
                      const std::map<std::string, double>& rounding, std::string& worst);

@@ -1,5 +1,6 @@
-// Selective recomputation by module: every choice of modules gives the gradients of a step without recomputation bit for
-// bit, memory and traffic are what was predicted, on every rank and after every action, and emulated devices take as long.
+// Selective recomputation by module: every choice of modules gives the gradients of a step without
+// recomputation bit for bit. Memory and traffic, on every rank and after every action, are as predicted, and
+// emulated devices take as long.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -85,7 +86,7 @@ std::vector<RecomputeModules> choices() {
 
 constexpr const char* kSchedules[] = {"1f1b", "zb-h1", "zb-v", "gpipe", "v-half", "dualpipe", "interleaved"};
 
-/// Every other setting in turn.
+/// Every other setting, one at a time.
 RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t turn) {
   RunConfig config;
   config.model = model;
@@ -146,7 +147,7 @@ TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
       RunConfig config = config_of(model, layouts[turn % layouts.size()], turn);
       config.recompute.granularity = Recompute::selective;
       config.recompute.modules = modules;
-      if (why_modules_do_not_fit(config)) continue;
+      if (!modules_fit(config)) continue;
       ++turn;
       if (!runs(config)) {
         config.parallel.schedule = "zb-h1";
@@ -176,7 +177,8 @@ TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
   EXPECT_GT(compared, 30);
 }
 
-/// On devices that compute nothing the step takes as long as predicted, and longer than without recomputation.
+/// On devices that compute nothing the step takes as long as predicted, and longer than without
+/// recomputation.
 TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
   const int ranks = ranks_started();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
@@ -211,7 +213,7 @@ TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
       config.machine.hardware = "h100-sxm-80gb";
       config.recompute.granularity = Recompute::selective;
       config.recompute.modules = modules;
-      if (why_modules_do_not_fit(config)) continue;
+      if (!modules_fit(config)) continue;
       ++turn;
       SCOPED_TRACE(fmt::format("{} {} {}: {}", model.architecture, config.parallel.schedule,
                                config.parallel.sequence_parallel, to_string(modules)));
