@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "bench/evaluate/named_hardware.hpp"
 #include "bench/help/config_notes.hpp"
+#include "bench/machine/named_hardware.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
@@ -48,7 +48,7 @@ Overrides ConfigOptions::overrides() const {
 
 RunConfig ConfigOptions::load() const {
   RunConfig config = load_run_config(source, overrides());
-  name_hardware(config);
+  name_hardware(config.machine.hardware);
   return config;
 }
 
@@ -56,7 +56,7 @@ RunConfig ConfigOptions::load_with_notes() const {
   std::string note;
   RunConfig config = load_run_config(source, overrides(), &note);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
-  name_hardware(config);
+  name_hardware(config.machine.hardware);
   return config;
 }
 

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "bench/evaluate/evaluation.hpp"
-#include "bench/evaluate/named_hardware.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/machine/machine_facts.hpp"
+#include "bench/machine/named_hardware.hpp"
 #include "bench/matrix/fit_choice.hpp"
 #include "bench/text/progress.hpp"
 #include "core/base/error.hpp"
@@ -44,7 +44,7 @@ std::vector<MatrixCell> MatrixSource::cells_of(const Settings& size, const Overr
   all.insert(all.end(), overrides_.begin(), overrides_.end());
   std::vector<MatrixCell> cells = load_matrix(source_, all, size);
   for (MatrixCell& cell : cells) {
-    if (cell.invalid.empty()) name_hardware(cell.config);
+    if (cell.invalid.empty()) name_hardware(cell.config.machine.hardware);
     set_budget(cell);
   }
   return cells;

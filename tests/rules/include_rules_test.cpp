@@ -78,7 +78,7 @@ constexpr Room kRooms[] = {
     {"bench/commands/listing",
      "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
     {"bench/commands/operators",
-     "analysis/hardware analysis/operators analysis/silicon bench/commands bench/text core/base"},
+     "analysis/hardware analysis/operators bench/commands bench/text core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/commands bench/report bench/text core/base core/schedule core/schedule_text "
      "core/trace core/validate schedules"},

@@ -1,4 +1,4 @@
-#include "bench/evaluate/named_hardware.hpp"
+#include "bench/machine/named_hardware.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,9 +12,8 @@
 
 namespace plumbline {
 
-void name_hardware(RunConfig& config) {
+void name_hardware(std::string& hardware) {
   static std::set<std::string> told;
-  std::string& hardware = config.machine.hardware;
   if (hardware.empty()) return;
   const HardwareNickname nickname = hardware_nickname(hardware);
   if (nickname.preset.empty()) return;
