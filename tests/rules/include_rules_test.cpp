@@ -77,8 +77,7 @@ constexpr Room kRooms[] = {
      "core/base core/config core/config_text core/run schedules <onednn>"},
     {"bench/commands/listing",
      "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
-    {"bench/commands/operators",
-     "analysis/hardware analysis/operators bench/commands bench/text core/base"},
+    {"bench/commands/operators", "analysis/hardware analysis/operators bench/commands bench/text core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/commands bench/report bench/text core/base core/schedule core/schedule_text "
      "core/trace core/validate schedules"},
