@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "analysis/hardware/software.hpp"
+#include "analysis/predict/prediction_rows.hpp"
 #include "analysis/work/shapes.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config/layer_distribution.hpp"

@@ -105,8 +105,10 @@ std::map<std::string, MeasuredTable, std::less<>> parse_measured_tables(std::str
 std::optional<TimeGrid> grid_of(const MeasuredTable& table, const Keys& keys,
                                 const std::vector<KeyAxis>& along, Spacing last) {
   std::vector<std::pair<std::size_t, std::string_view>> equal;
+  equal.reserve(keys.size());
   for (const auto& [name, value] : keys) equal.emplace_back(column(table, name), value);
   std::vector<std::size_t> columns;
+  columns.reserve(along.size());
   for (const auto& [name, spacing] : along) columns.push_back(column(table, name));
 
   std::vector<const MeasuredTable::Line*> lines;
@@ -120,6 +122,7 @@ std::optional<TimeGrid> grid_of(const MeasuredTable& table, const Keys& keys,
   }
   if (lines.empty()) return std::nullopt;
   std::vector<Axis> axes;
+  axes.reserve(along.size() + 1);
   for (std::size_t d = 0; d < along.size(); ++d) {
     axes.push_back({{values[d].begin(), values[d].end()}, along[d].second});
   }

@@ -83,7 +83,7 @@ bool only_run(std::string_view key) {
 }
 
 std::string because(std::string_view software, const IgnoredKey& rule) {
-  const std::string where = fmt::format("with software {}{}", software, rule.only);
+  std::string where = fmt::format("with software {}{}", software, rule.only);
   if (rule.trait.empty()) return where;
   return fmt::format("{} ({}: {})", where, rule.trait,
                      cluster::source_of_software_constant(software, rule.trait));

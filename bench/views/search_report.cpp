@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/escaped_controls.hpp"
 #include "core/base/output_json.hpp"
 
 namespace plumbline {
@@ -122,7 +123,8 @@ std::string table_of(const std::vector<Candidate>& list) {
 std::string commands_of(const std::vector<Candidate>& list, const SearchContext& context) {
   std::string text;
   int number = 0;
-  for (const Candidate& c : list) text += fmt::format("{:>3} {}\n", ++number, context.command(c));
+  for (const Candidate& c : list)
+    text += fmt::format("{:>3} {}\n", ++number, escaped_controls(context.command(c)));
   return text;
 }
 

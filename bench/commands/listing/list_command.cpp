@@ -137,8 +137,8 @@ std::vector<std::string> recipes_of(const cluster::Software& software) {
 OrderedJson software_json() {
   OrderedJson all = OrderedJson::array();
   for (const auto& [name, software] : cluster::built_in_profiles().software) {
-    const auto rows = [&](bool mixture) {
-      const auto known = cluster::known_errors(name, mixture);
+    const auto rows = [&of = name](bool mixture) {
+      const auto known = cluster::known_errors(of, mixture);
       return std::max(known.step ? known.step->rows : 0, known.peak ? known.peak->rows : 0);
     };
     all.push_back({{"name", name},

@@ -20,7 +20,7 @@ using silicon::OperatorLookup;
 using silicon::OperatorTime;
 
 std::string type_of(const OperatorShape& shape, std::initializer_list<std::string_view> types) {
-  const std::string type = shape.word("type", "bf16");
+  std::string type = shape.word("type", "bf16");
   if (std::find(types.begin(), types.end(), type) == types.end()) {
     shape.refuse("type", type, fmt::format("{}", fmt::join(types, ", ")));
   }

@@ -7,6 +7,7 @@
 #include "analysis/simulate/simulator.hpp"
 #include "bench/text/csv.hpp"
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
 
 namespace plumbline {

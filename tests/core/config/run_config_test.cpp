@@ -259,7 +259,7 @@ TEST_F(ConfigFolder, WhyInvalidNamesTheKey) {
       {"pp: 5\n", "pipeline_model_parallel_size: 5 stages"},
       {"pp: 2\nvirtual_pipeline_chunks: 3\n", "6 stages"},
       {"dp: 2\ngbs: 3\n", "global_batch_size: found 3, expected a multiple of micro_batch_size x data"},
-      {"mbs: 2\n", "global_batch_size: found 1"},
+      {"mbs: 2\ngbs: 1\n", "global_batch_size: found 1"},
       {"world_size: 3\ntp: 2\n", "world_size: found 3, expected a multiple of"},
       {"tp: 2\nworld_size: 1\n", "world_size: found 1"},
       {"seq_length: 100000\n", ""},  // rotary positions have no end
