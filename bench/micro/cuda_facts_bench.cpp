@@ -85,7 +85,7 @@ std::string ask_cudnn(bool backward, bool deterministic) {
   if (library == nullptr) throw Error(why);
   cuda::CudnnGraph graph{.backward = backward, .seq = 1024, .heads = 16, .kv_heads = 16, .head_dim = 64};
   graph.deterministic = deterministic;
-  graph.strides.fill(3 * 16 * 64);
+  graph.strides.fill(std::int64_t{3} * 16 * 64);
   graph.strides[cuda::kOut] = graph.strides[cuda::kDout] = std::int64_t{16} * 64;
   if (library->plan(graph, &why) == nullptr) throw Error(why);
   return library->version();
