@@ -240,10 +240,11 @@ void set_baselines(const Settings& baseline, const std::vector<Settings>& varied
                    std::vector<MatrixCell>& cells) {
   if (baseline.empty()) return;
   for (const auto& [key, value] : baseline) {
-    const bool known = std::any_of(varied.begin(), varied.end(), [&](const Settings& cell) {
-      const auto found = cell.find(key);
-      return found != cell.end() && found->second.text == value.text;
-    });
+    const bool known =
+        std::any_of(varied.begin(), varied.end(), [&key = key, &value = value](const Settings& cell) {
+          const auto found = cell.find(key);
+          return found != cell.end() && found->second.text == value.text;
+        });
     if (known) continue;
     throw InputError(
         fmt::format("{}: baseline: {}: found \"{}\", expected a value that a cell of the matrix has",
