@@ -100,7 +100,7 @@ def fill(bench, chance, made, way, source, options):
 
     arguments = ["convert", source, "out", *options, "--quiet"]
     ended = bench.run(arguments, preexec_fn=limit)
-    findings = bench.check_end(ended, (2,)) + one_line_only(ended)
+    findings = bench.check_end(ended, (4,)) + one_line_only(ended)
     findings += check_target(bench, made, way, {})
     return findings + goes_on(bench, made, way, arguments)
 
@@ -128,6 +128,6 @@ def break_file(bench, chance, made, way, source, options):
 
 def one_line_only(ended):
     lines = refusal_lines(ended.stderr)
-    if ended.returncode == 2 and (len(lines) != 1 or len(lines[0]) > 2000):
+    if ended.returncode in (2, 4) and (len(lines) != 1 or len(lines[0]) > 2000):
         return [f"refused with {len(lines)} lines: {one_line(ended.stderr)}"]
     return []
