@@ -86,6 +86,16 @@ OperatorResult experts(OperatorLookup& lookup, const OperatorShape& shape, Clock
   return {lookup.experts(e), 6 * e.tokens * e.choices / e.ep * e.hidden * e.ffn / e.tp, {}};
 }
 
+/// Beyond any machine: a rank is a whole number of GPUs.
+double ranks_of(const OperatorShape& shape, double least) {
+  constexpr double kMostRanks = 1 << 20;
+  const double ranks = shape.number("ranks", "", least);
+  if (ranks > kMostRanks || std::floor(ranks) != ranks) {
+    shape.refuse("ranks", fmt::format("{}", ranks), fmt::format("a whole number up to {:.0f}", kMostRanks));
+  }
+  return ranks;
+}
+
 OperatorResult quantize(OperatorLookup& lookup, const OperatorShape& shape, Clock) {
   const double m = shape.number("m"), k = shape.number("k");
   const OperatorTime amax = lookup.cast({"amax", m, k}), cast = lookup.cast({"cast", m, k});
@@ -96,7 +106,7 @@ OperatorResult token_exchange(OperatorLookup& lookup, const OperatorShape& shape
   silicon::ExchangeShape e{"dispatch",
                            shape.word("table", "newest"),
                            shape.number("nodes", "1"),
-                           shape.number("ranks"),
+                           ranks_of(shape, 1),
                            shape.number("hidden"),
                            shape.number("tokens"),
                            shape.number("choices"),
@@ -112,8 +122,7 @@ OperatorResult token_exchange(OperatorLookup& lookup, const OperatorShape& shape
 }
 
 OperatorResult collective_of(OperatorLookup& lookup, const OperatorShape& shape, std::string operation) {
-  return {
-      lookup.collective({std::move(operation), shape.number("ranks", "", 2), shape.number("bytes")}), 0, {}};
+  return {lookup.collective({std::move(operation), ranks_of(shape, 2), shape.number("bytes")}), 0, {}};
 }
 
 /// A line of a table may name the operation itself; the command need not then.

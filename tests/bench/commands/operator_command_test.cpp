@@ -68,6 +68,8 @@ TEST_F(OperatorCommand, SaysWhatToChange) {
        "kv_heads: found 4, expected a divisor of the 6"},
       {"experts --tokens 8 --hidden 8 --ffn 8 --choices 9 --experts 8 --hardware h100-sxm-80gb",
        "choices: found 9"},
+      {"all-reduce --ranks 1e11 --bytes 8 --hardware h100-sxm-80gb",
+       "ranks: found 100000000000, expected a whole number up to 1048576"},
       {"gemm --csv short.csv --hardware h100-sxm-80gb", "short.csv:2: found 2 cells, expected 3"},
       {"gemm --csv packed.csv --hardware h100-sxm-80gb",
        "packed.csv: found a gzip file, expected CSV; unpack it"},
