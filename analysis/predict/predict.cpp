@@ -139,6 +139,21 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
 
 namespace {
 
+/// Keeps for every rank the step with the highest peak.
+void take_larger(MemoryPrediction step, MemoryPrediction& all) {
+  if (all.ranks.empty()) {
+    all = std::move(step);
+    return;
+  }
+  for (std::size_t i = 0; i < all.ranks.size(); ++i) {
+    if (step.ranks[i].peak.total() > all.ranks[i].peak.total()) all.ranks[i] = std::move(step.ranks[i]);
+  }
+  if (step.peak > all.peak) {
+    all.peak = step.peak;
+    all.peak_rank = step.peak_rank;
+  }
+}
+
 /// `longer`: empty, or as in predict().
 Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
                         const HardwareProfile& hardware, const cluster::Software* framework,
@@ -151,9 +166,10 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
   if (config.mixture.routing == MixtureConfig().routing) {
     prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
   } else {
-    const std::vector<RoutedTokens> routing = given_routing(config);
-    prediction.memory = RoutedMemory(config, schedule).of(routing);
-    rows = mean_rows(config, routing);
+    const std::vector<std::vector<RoutedTokens>> steps = given_steps(config);
+    const RoutedMemory memory(config, schedule);
+    for (const std::vector<RoutedTokens>& routing : steps) take_larger(memory.of(routing), prediction.memory);
+    rows = mean_rows(config, steps);
   }
   prediction.device =
       device_memory_of(config, channel_ends(schedule), hardware, prediction.memory, framework);

@@ -508,7 +508,7 @@ class StageCoster {
 std::vector<ActionLanes> action_lanes(const RunConfig& config, const RepeatedSchedule& step,
                                       const HardwareProfile& hardware) {
   const bool balanced = config.mixture.routing == MixtureConfig().routing;
-  const MeanRows rows = balanced ? MeanRows() : mean_rows(config, given_routing(config));
+  const MeanRows rows = balanced ? MeanRows() : mean_rows(config, given_steps(config));
   std::vector<ActionLanes> lanes;
   StepSimulation simulation(step);
   StageCoster(config, simulation, hardware, framework_of(config), rows, &lanes).run();

@@ -177,7 +177,6 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kModules, kRecomputedOthers, "", "0, or core_attn", kOwnStep),
     limits("mtp_num_layers", "a tensor size that divides the hidden size, at most the key/value heads",
            module_tensor_limit, kOwnStep),
-    excludes(kModules, kRouting, "", "0, or balanced", kOwnStep),
     // Adapters, and the rest.
     excludes(kLora, kTeacher, "", "none"),
     excludes(kLora, kVocabulary, "", "none"),

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -15,13 +17,16 @@ namespace {
 
 constexpr std::int64_t kBytesOfNumber = 12;  // a number of 32 bits at most, its sign and its separator
 constexpr std::int64_t kBytesOfName = 24;    // "expert 123456,"
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;  // of a file with many steps
+constexpr std::string_view kNames = "copy,layer,microbatch,expert 0";
+constexpr std::string_view kStep = "step,";
 
 /// Size of a routing in every dimension.
 struct Extent {
   explicit Extent(const RunConfig& config)
       : copies(config.layout().senders()),
         first_layer(config.model.mixture.first_dense),
-        layers(config.model.layers - first_layer),
+        layers(config.model.layers + config.model.prediction_modules - first_layer),
         microbatches(config.microbatches()),
         experts(config.model.mixture.experts),
         tokens(config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context /
@@ -97,18 +102,18 @@ class TextLines {
   [[noreturn]] void refuse(const std::string& what) const {
     throw InputError(fmt::format("{}:{}: {}", origin_, number_, what));
   }
-  /// So many numbers, all of them from 0 on.
-  void read(std::vector<std::int32_t>& numbers) const {
+  /// So many numbers from 0 on, those from `first` on; the others stay.
+  void read(std::vector<std::int32_t>& numbers, std::size_t first) const {
     const char* at = line_.data();
     const char* const stop = at + line_.size();
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
+    for (std::size_t i = first; i < numbers.size(); ++i) {
       const auto [end, error] = std::from_chars(at, stop, numbers[i]);
       const bool last = i + 1 == numbers.size();
       const bool goes_on = last ? end == stop : end != stop && *end == ',';
       if (error != std::errc() || !goes_on || numbers[i] < 0) {
         refuse(fmt::format(
             "found no number from 0 to 2147483647 in column {} of {}, expected one, and no more columns",
-            i + 1, numbers.size()));
+            i + 1 - first, numbers.size() - first));
       }
       at = end + (last ? 0 : 1);
     }
@@ -123,30 +128,40 @@ class TextLines {
 
 }  // namespace
 
-std::vector<RoutedTokens> parse_routing(std::string_view text, const std::string& origin,
-                                        const RunConfig& config) {
+std::vector<std::vector<RoutedTokens>> parse_routing_steps(std::string_view text, const std::string& origin,
+                                                           const RunConfig& config) {
   const Extent extent(config);
   TextLines lines(text, origin);
-  if (!lines.next() || !lines.line().starts_with("copy,layer,microbatch,expert 0"))
+  const bool first = lines.next();
+  const bool has_steps = first && lines.line().starts_with(kStep);
+  if (!first || !lines.line().substr(has_steps ? kStep.size() : 0).starts_with(kNames)) {
     lines.refuse(
-        "found another first line, expected copy,layer,microbatch,expert 0, … as save_routing writes it");
-  std::vector<RoutedTokens> routing;
-  std::vector<bool> seen(static_cast<std::size_t>(extent.lines()));
-  std::vector<std::int32_t> numbers(static_cast<std::size_t>(3 + extent.experts));
+        "found another first line, expected step,copy,layer,microbatch,expert 0, … as save_routing writes "
+        "it");
+  }
+  std::map<std::int32_t, std::pair<std::vector<RoutedTokens>, std::vector<bool>>> steps;
+  if (!has_steps) steps[0].second.resize(static_cast<std::size_t>(extent.lines()));
+  std::vector<std::int32_t> numbers(static_cast<std::size_t>(4 + extent.experts));
   while (lines.next()) {
-    lines.read(numbers);
-    const auto within = [&](std::size_t i, const char* what, std::int64_t first, std::int64_t count) {
-      if (numbers[i] >= first && numbers[i] < first + count) return numbers[i] - first;
-      lines.refuse(fmt::format("found {} {}, expected {} to {}", what, numbers[i], first, first + count - 1));
+    lines.read(numbers, has_steps ? 0 : 1);
+    auto& [routing, seen] = steps[numbers[0]];
+    // Every line has more than a byte: so many steps cannot be whole.
+    if (std::ssize(steps) * extent.lines() > std::ssize(text))
+      lines.refuse(
+          fmt::format("found {} steps, expected fewer in a file of {} bytes", steps.size(), text.size()));
+    seen.resize(static_cast<std::size_t>(extent.lines()));
+    const auto within = [&](std::size_t i, const char* what, std::int64_t from, std::int64_t count) {
+      if (numbers[i] >= from && numbers[i] < from + count) return numbers[i] - from;
+      lines.refuse(fmt::format("found {} {}, expected {} to {}", what, numbers[i], from, from + count - 1));
     };
-    const std::int64_t copy = within(0, "copy", 0, extent.copies);
-    const std::int64_t layer = within(1, "layer", extent.first_layer, extent.layers);
-    const std::int64_t microbatch = within(2, "micro-batch", 0, extent.microbatches);
+    const std::int64_t copy = within(1, "copy", 0, extent.copies);
+    const std::int64_t layer = within(2, "layer", extent.first_layer, extent.layers);
+    const std::int64_t microbatch = within(3, "micro-batch", 0, extent.microbatches);
     const auto place =
         static_cast<std::size_t>((copy * extent.layers + layer) * extent.microbatches + microbatch);
     if (seen[place]) lines.refuse("found this copy, layer and micro-batch again, expected each once");
     seen[place] = true;
-    const auto experts = numbers.begin() + 3;
+    const auto experts = numbers.begin() + 4;
     const std::int64_t sum = std::accumulate(experts, numbers.end(), std::int64_t{0});
     if (sum != extent.choices) {
       lines.refuse(fmt::format("found {} tokens of all experts, expected tokens x top-k = {} x {}", sum,
@@ -156,24 +171,41 @@ std::vector<RoutedTokens> parse_routing(std::string_view text, const std::string
     if (most > extent.tokens)
       lines.refuse(fmt::format("found {} tokens of one expert, expected at most {}", most, extent.tokens));
     routing.push_back(
-        {numbers[0], numbers[1], static_cast<std::uint32_t>(numbers[2]), {experts, numbers.end()}});
+        {numbers[1], numbers[2], static_cast<std::uint32_t>(numbers[3]), {experts, numbers.end()}});
   }
-  if (std::ssize(routing) != extent.lines()) {
-    throw InputError(
-        fmt::format("{}: found {} lines with tokens, expected {} copies x {} layers x {} micro-batches",
-                    origin, routing.size(), extent.copies, extent.layers, extent.microbatches));
+  std::vector<std::vector<RoutedTokens>> all;
+  for (auto& [step, known] : steps) {
+    if (std::ssize(known.first) != extent.lines()) {
+      throw InputError(
+          fmt::format("{}: found {} lines with tokens{}, expected {} copies x {} layers x {} micro-batches",
+                      origin, known.first.size(), has_steps ? fmt::format(" of step {}", step) : "",
+                      extent.copies, extent.layers, extent.microbatches));
+    }
+    all.push_back(std::move(known.first));
   }
-  return routing;
+  if (all.empty()) throw InputError(fmt::format("{}: found no lines with tokens, expected a step", origin));
+  return all;
+}
+
+std::vector<RoutedTokens> parse_routing(std::string_view text, const std::string& origin,
+                                        const RunConfig& config) {
+  return std::move(parse_routing_steps(text, origin, config).back());
+}
+
+std::vector<std::vector<RoutedTokens>> given_steps(const RunConfig& config) {
+  if (!config.mixture.routing_file()) return {given_routing(config)};
+  const Extent extent(config);
+  const std::int64_t most = std::max(
+      (extent.lines() + 1) * (4 + extent.experts) * kBytesOfNumber + (4 + extent.experts) * kBytesOfName,
+      kMostBytes);
+  const std::string& path = config.mixture.routing;
+  return parse_routing_steps(read_text_file(path, static_cast<std::size_t>(most)), path, config);
 }
 
 std::vector<RoutedTokens> given_routing(const RunConfig& config) {
   const Extent extent(config);
   const MixtureConfig& keys = config.mixture;
-  if (keys.routing_file()) {
-    const std::int64_t most =
-        (extent.lines() + 1) * (3 + extent.experts) * kBytesOfNumber + (3 + extent.experts) * kBytesOfName;
-    return parse_routing(read_text_file(keys.routing, static_cast<std::size_t>(most)), keys.routing, config);
-  }
+  if (keys.routing_file()) return std::move(given_steps(config).back());
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(extent.experts));
   if (const auto exponent = keys.zipf_exponent()) {
     tokens = rounded(zipf_shares(*exponent, extent.experts), extent.choices);
@@ -189,8 +221,8 @@ std::vector<RoutedTokens> given_routing(const RunConfig& config) {
 
 MeanLoad mean_load(const RunConfig& config, const std::vector<RoutedTokens>& given) {
   const Extent extent(config);
-  MeanLoad load(static_cast<std::size_t>(config.model.layers));
-  for (std::int64_t layer = extent.first_layer; layer < config.model.layers; ++layer) {
+  MeanLoad load(static_cast<std::size_t>(extent.first_layer + extent.layers));
+  for (std::int64_t layer = extent.first_layer; layer < extent.first_layer + extent.layers; ++layer) {
     const auto exponent = config.mixture.zipf_exponent();
     load[static_cast<std::size_t>(layer)] =
         config.mixture.routing_file() ? std::vector<double>(static_cast<std::size_t>(extent.experts))

@@ -10,15 +10,22 @@
 
 namespace plumbline {
 
-/// Routing of every copy of the model, MoE layer and micro-batch, in this order. Balanced: as even as
-/// possible, the first experts take the remainder. Worst: as many choices as possible fall on the experts of
-/// a group's first rank. Both these and the others are spread evenly over their experts. zipf:S: the mean
-/// load, rounded. Throws InputError for a file that cannot be read or that parse_routing() refuses.
+/// Routing of every copy of the model, MoE layer (MTP modules behind the model's layers) and micro-batch, in
+/// this order. Balanced: as even as possible, the first experts take the remainder. Worst: as many choices as
+/// possible fall on the experts of a group's first rank. Both these and the others are spread evenly over
+/// their experts. zipf:S: the mean load, rounded. A file: its last step. Throws InputError for a file that
+/// cannot be read or that parse_routing_steps() refuses.
 std::vector<RoutedTokens> given_routing(const RunConfig& config);
+/// All steps of a file in order; one step without a file.
+std::vector<std::vector<RoutedTokens>> given_steps(const RunConfig& config);
 
-/// Parses the output of save_routing: a line of names, then one for every copy, MoE layer and micro-batch, in
-/// any order. Throws InputError, "`origin`:line: found, expected", for other lines, for missing or repeated
-/// ones, and for experts whose tokens do not add up to tokens × top-k or exceed the tokens.
+/// Parses the output of save_routing: a line of names, then one for every step, copy, MoE layer and
+/// micro-batch, in any order. A file without the column `step` has one step. Throws InputError,
+/// "`origin`:line: found, expected", for other lines, for missing or repeated ones, and for experts whose
+/// tokens do not add up to tokens × top-k or exceed the tokens.
+std::vector<std::vector<RoutedTokens>> parse_routing_steps(std::string_view text, const std::string& origin,
+                                                           const RunConfig& config);
+/// The last step of parse_routing_steps().
 std::vector<RoutedTokens> parse_routing(std::string_view text, const std::string& origin,
                                         const RunConfig& config);
 

@@ -77,6 +77,17 @@ MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routin
   return {sent / std::ssize(routing), busiest / std::ssize(of_groups)};
 }
 
+MeanRows mean_rows(const RunConfig& config, const std::vector<std::vector<RoutedTokens>>& steps) {
+  MeanRows mean;
+  for (const std::vector<RoutedTokens>& step : steps) {
+    const MeanRows rows = mean_rows(config, std::span<const RoutedTokens>(step));
+    mean.sent += rows.sent;
+    mean.here += rows.here;
+  }
+  const auto count = std::max<std::int64_t>(1, std::ssize(steps));
+  return {mean.sent / count, mean.here / count};
+}
+
 StageShape RoutedRows::in_microbatch(const StageShape& shape, std::uint32_t microbatch) const {
   StageShape routed = shape;
   if (!shape.depends_on_routing()) return routed;

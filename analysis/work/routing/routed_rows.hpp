@@ -32,6 +32,8 @@ struct MeanRows {
 /// Means over all layers and micro-batches: a sender's rows, and the rows of the busiest rank of every expert
 /// group, for which the others wait.
 MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing);
+/// Mean over steps.
+MeanRows mean_rows(const RunConfig& config, const std::vector<std::vector<RoutedTokens>>& steps);
 /// Sets the rows of every layer's experts; nothing if they are 0.
 void set_mean_rows(const MeanRows& rows, std::span<StageShape> stages);
 

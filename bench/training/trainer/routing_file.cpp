@@ -85,7 +85,8 @@ std::vector<LayerLoad> gather_layer_loads(const RankStages& stages, Communicator
   return loads;
 }
 
-void save_routing(const RankStages& stages, Communicator& control, const std::string& path) {
+void RoutingFile::step_ended(const RankStages& stages, int step, Communicator& control) {
+  if (path_.empty()) return;
   const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
   std::vector<std::vector<std::int64_t>> rows;
   from_every_sender(as_numbers(stages.expert_load()), control, [&](const std::vector<std::int64_t>& numbers) {
@@ -94,10 +95,17 @@ void save_routing(const RankStages& stages, Communicator& control, const std::st
   });
   if (control.rank() != 0) return;
   std::sort(rows.begin(), rows.end());
-  std::string text = "copy,layer,microbatch";
-  for (std::ptrdiff_t expert = 0; expert < experts; ++expert) text += fmt::format(",expert {}", expert);
-  for (const std::vector<std::int64_t>& row : rows) text += fmt::format("\n{}", fmt::join(row, ","));
-  write_whole_file(path, text + "\n");
+  if (text_.empty()) {
+    text_ = "step,copy,layer,microbatch";
+    for (std::ptrdiff_t expert = 0; expert < experts; ++expert) text_ += fmt::format(",expert {}", expert);
+    text_ += '\n';
+  }
+  for (const std::vector<std::int64_t>& row : rows)
+    text_ += fmt::format("{},{}\n", step, fmt::join(row, ","));
+}
+
+void RoutingFile::write() const {
+  if (!text_.empty()) write_whole_file(path_, text_);
 }
 
 }  // namespace plumbline::training

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/training/stage/rank_stages.hpp"
@@ -16,10 +17,21 @@ struct LayerLoad {
   std::vector<std::int64_t> dropped;  // by expert: of those
 };
 
-/// Writes the load of the experts in the last step as CSV. A line for every replica, layer and micro-batch,
-/// in this order: copy,layer,microbatch,expert 0,expert 1,… World rank 0 writes. Collective. Throws
-/// InputError when the file cannot be written.
-void save_routing(const RankStages& stages, Communicator& control, const std::string& path);
+/// Load of the experts in every step as CSV: a line for every step (from 0), replica, layer and micro-batch,
+/// in this order: step,copy,layer,microbatch,expert 0,expert 1,… MTP modules follow the model's layers.
+class RoutingFile {
+ public:
+  /// Writes nothing if the path is empty.
+  explicit RoutingFile(std::string path) : path_(std::move(path)) {}
+  /// Adds the finished step. Collective.
+  void step_ended(const RankStages& stages, int step, Communicator& control);
+  /// World rank 0 writes the file. Throws InputError when the file cannot be written.
+  void write() const;
+
+ private:
+  std::string path_;
+  std::string text_;  // on world rank 0
+};
 
 /// Tokens that chose, and were dropped by, the experts of every layer in the last step, by layer; on all
 /// ranks. Collective.

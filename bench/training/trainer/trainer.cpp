@@ -285,6 +285,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     writer.emplace(checkpoints, stages, control, [](const std::string& line) { say(line); });
   if (checkpoints.on() && control.rank() == 0)
     say(fmt::format("next is step {} of {}\n", done + 1, all_steps));
+  RoutingFile routing(config.files.save_routing);
   std::vector<StepMeasurement> timed;
   for (int step = done; step < all_steps; ++step) {
     const bool saves_gradients = step + 1 == all_steps && !config.files.save_gradients.empty();
@@ -299,6 +300,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
       result.lost.push_back(std::move(measured.lost));
       timed.push_back(std::move(measured));
     }
+    routing.step_ended(stages, step, control);
     if (saves_gradients) save_gradients(stages, config.files.save_gradients);
     if (control.rank() == 0 && progress) progress(step + 1, all_steps, result.losses.back());
     if (writer) writer->step_ended(result.losses, all_steps);
@@ -310,7 +312,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     if (checkpoint) result.checkpoints->restore = restored;
   }
   if (config.model.mixture) result.expert_load = gather_layer_loads(stages, control);
-  if (!config.files.save_routing.empty()) save_routing(stages, control, config.files.save_routing);
+  routing.write();
   if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);
 
   for (const double share : stages.module_losses()) result.module_losses.push_back(mean_loss(control, share));

@@ -52,6 +52,21 @@ TEST(GivenRouting, AFileIsReadWhole) {
   EXPECT_EQ(routing[0].tokens, (std::vector<std::int32_t>{10, 0, 4, 6}));
 }
 
+/// Of several steps the largest peak counts; a step is whole.
+TEST(GivenRouting, AFileMayHaveSeveralSteps) {
+  const std::string names = std::string("step,") + kNames;
+  const auto steps = parse_routing_steps(
+      names + "4,1,1,0,10,0,4,6\n3,0,1,0,5,5,5,5\n4,0,1,0,5,5,5,5\n3,1,1,0,6,4,5,5\n", "x", tiny());
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0][1].tokens, (std::vector<std::int32_t>{6, 4, 5, 5}));
+  EXPECT_EQ(parse_routing(names + "0,1,1,0,10,0,4,6\n0,0,1,0,5,5,5,5\n", "x", tiny()).size(), 2U);
+  EXPECT_THAT(complaint(names), HasSubstr("found no lines with tokens"));
+  EXPECT_THAT(complaint(names + "0,0,1,0,5,5,5,5\n0,1,1,0,5,5,5,5\n1,1,1,0,5,5,5,5\n"),
+              HasSubstr("found 1 lines with tokens of step 1, expected 2 copies"));
+  EXPECT_THAT(complaint(names + "0,0,1,0,5,5,5,4\n"), HasSubstr("routing.csv:2: found 19 tokens"));
+  EXPECT_THAT(complaint(names + "0,0,1,0,5,5,5\n"), HasSubstr("in column 7 of 8"));
+}
+
 TEST(GivenRouting, OtherFilesAreRefusedInOneLine) {
   struct Case {
     std::string text;

@@ -266,18 +266,22 @@ TEST(MixtureStep, LoadOfExpertsIsWritten) {
     std::ifstream file(config.files.save_routing);
     std::string line;
     std::getline(file, line);
-    EXPECT_EQ(line, "copy,layer,microbatch,expert 0,expert 1,expert 2,expert 3,expert 4,expert 5,expert 6");
+    EXPECT_EQ(line,
+              "step,copy,layer,microbatch,expert 0,expert 1,expert 2,expert 3,expert 4,expert 5,expert 6");
     const std::int64_t microbatches = 4 / layout.data;
-    for (std::int64_t row = 0; row < 4 * config.model.layers; ++row) {
+    const std::int64_t of_step = 4 * config.model.layers;
+    const std::int64_t steps = config.measure.warmup_steps + config.measure.steps;
+    for (std::int64_t row = 0; row < steps * of_step; ++row) {
       ASSERT_TRUE(std::getline(file, line)) << row;
       std::istringstream numbers(line);
       std::vector<std::int64_t> values;
       for (std::string number; std::getline(numbers, number, ',');) values.push_back(std::stoll(number));
-      ASSERT_EQ(values.size(), 10U);
-      EXPECT_EQ(values[0], row / microbatches / config.model.layers);
-      EXPECT_EQ(values[1], row / microbatches % config.model.layers);
-      EXPECT_EQ(values[2], row % microbatches);
-      EXPECT_EQ(std::accumulate(values.begin() + 3, values.end(), std::int64_t{0}), 2 * 12);
+      ASSERT_EQ(values.size(), 11U);
+      EXPECT_EQ(values[0], row / of_step);
+      EXPECT_EQ(values[1], row % of_step / microbatches / config.model.layers);
+      EXPECT_EQ(values[2], row / microbatches % config.model.layers);
+      EXPECT_EQ(values[3], row % microbatches);
+      EXPECT_EQ(std::accumulate(values.begin() + 4, values.end(), std::int64_t{0}), 2 * 12);
     }
     EXPECT_FALSE(std::getline(file, line));
     file.close();

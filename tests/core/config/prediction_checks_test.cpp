@@ -62,7 +62,6 @@ TEST(PredictionChecks, WhatModulesDoNotGoTogetherWith) {
          c.recompute.modules.mlp = true;
        },
        "with recompute_modules core_attn,mlp"},
-      {"mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "worst"; }, "with moe_routing worst"},
   };
   for (const Case& c : cases) {
     RunConfig config = run_of(c.model);

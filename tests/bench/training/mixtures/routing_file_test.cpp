@@ -27,12 +27,13 @@ struct Case {
   bool padded;
   const char* schedule;
   int tensor = 1;
-  int slices = 0;  // of an expert; 0: as tensor ranks
+  int slices = 0;   // of an expert; 0: as tensor ranks
+  int modules = 0;  // that predict further tokens
 };
-constexpr Case kCases[] = {{1, 0.7, false, "1f1b"},     {1, 1, true, "gpipe"},
-                           {2, 0, false, "1f1b"},       {2, 0.7, false, "zb-h1"},
-                           {2, 1, true, "1f1b"},        {1, 0.7, false, "1f1b", 2},
-                           {1, 0, false, "1f1b", 1, 2}, {2, 0, false, "zb-h1", 2, 1}};
+constexpr Case kCases[] = {
+    {1, 0.7, false, "1f1b"},     {1, 1, true, "gpipe"},        {2, 0, false, "1f1b"},
+    {2, 0.7, false, "zb-h1"},    {2, 1, true, "1f1b"},         {1, 0.7, false, "1f1b", 2},
+    {1, 0, false, "1f1b", 1, 2}, {2, 0, false, "zb-h1", 2, 1}, {2, 0, false, "1f1b", 1, 0, 2}};
 
 TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
   int ranks = 1;
@@ -44,10 +45,12 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
     RunConfig config;
     config.model = small_mixture(true);
     config.model.mixture.experts = 8;
+    config.model.prediction_modules = c.modules;
     config.batch.seq_length = 12;
     config.batch.global_batch_size = 8;
-    config.measure.warmup_steps = 0;  // its routing is that of the step that is measured
-    config.measure.steps = 1;
+    config.measure.warmup_steps = 1;
+    config.measure.steps = 3;
+    config.optimizer.learning_rate = 0.05;  // routings differ from step to step
     config.mixture.capacity_factor = c.factor;
     config.mixture.pad_to_capacity = c.padded;
     config.parallel.schedule = c.schedule;
