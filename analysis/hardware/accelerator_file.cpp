@@ -16,9 +16,6 @@
 namespace plumbline {
 namespace {
 
-using cluster::Machine;
-using cluster::MachineConstant;
-
 constexpr std::string_view kModel = "h100-sxm-80gb";  // for constants that the file leaves out
 constexpr std::array<std::string_view, 3> kNeeded = {"memory_bytes", "bandwidth", "peak_16bit"};
 constexpr std::array<std::string_view, 4> kNarrow = {"peak_8bit", "peak_mx8", "peak_4bit", "gemm_share_4bit"};
@@ -60,7 +57,7 @@ double& value_of(Machine& machine, const MachineConstant& constant) {
 }
 
 const MachineConstant* find_constant(std::string_view name) {
-  for (const MachineConstant& constant : cluster::machine_constants()) {
+  for (const MachineConstant& constant : machine_constants()) {
     if (constant.name == name) return &constant;
   }
   return nullptr;
@@ -70,7 +67,7 @@ const MachineConstant* find_constant(std::string_view name) {
 /// peak as well.
 void refuse_sparse(const Source& source, const MachineConstant& constant, double value) {
   const auto near = [](double a, double b) { return std::abs(a / b - 1) < 0.01; };
-  const auto& machines = cluster::built_in_profiles().machines;
+  const auto& machines = built_in_profiles().machines;
   for (const auto& [name, machine] : machines) {
     if (near(value, machine.device.*constant.device)) return;
   }
@@ -115,14 +112,13 @@ double checked(const Source& source, const MachineConstant& constant, const Json
 
 std::string joined_names() {
   std::string names = "gpus_per_node";
-  for (const MachineConstant& constant : cluster::machine_constants())
-    names += ", " + std::string(constant.name);
+  for (const MachineConstant& constant : machine_constants()) names += ", " + std::string(constant.name);
   return names;
 }
 
 /// The accelerator that the file is based on, and whether it names one.
 Machine base_of(const JsonKeys& file) {
-  const auto& machines = cluster::built_in_profiles().machines;
+  const auto& machines = built_in_profiles().machines;
   if (file.find("like") != nullptr) {
     const auto found = machines.find(file.string("like"));
     if (found == machines.end()) {
@@ -138,8 +134,8 @@ Machine base_of(const JsonKeys& file) {
 std::vector<std::string> defaults_of(Machine& machine, const std::vector<std::string_view>& given,
                                      const std::string& like, const std::string& network) {
   std::vector<std::string> lines;
-  lines.reserve(cluster::machine_constants().size());
-  for (const MachineConstant& constant : cluster::machine_constants()) {
+  lines.reserve(machine_constants().size());
+  for (const MachineConstant& constant : machine_constants()) {
     if (std::find(given.begin(), given.end(), constant.name) != given.end()) continue;
     if (constant.network != nullptr && !network.empty()) continue;
     lines.push_back(fmt::format("{} {:.4g}", constant.name, value_of(machine, constant)));
@@ -165,7 +161,7 @@ HardwareProfile parse_accelerator(std::string_view text, const std::string& orig
   const std::string like = file.string_or("like", std::string(kModel));
   const std::string network = file.string_or("network", "");
   if (!network.empty()) {
-    const auto& networks = cluster::built_in_profiles().networks;
+    const auto& networks = built_in_profiles().networks;
     const auto found = networks.find(network);
     if (found == networks.end()) {
       std::string names;
@@ -206,7 +202,7 @@ HardwareProfile parse_accelerator(std::string_view text, const std::string& orig
   check_ratios(source, machine, given);
   machine.device.rates = nullptr;  // of single shapes nothing is known
   machine.device.products = nullptr;
-  cluster::check_machine(machine, origin);
+  check_machine(machine, origin);
   HardwareProfile profile = accelerator_profile(name, machine);
   profile.machine = "constants of " + printable(origin, 200);
   profile.defaults = defaults_of(machine, given, like, network);

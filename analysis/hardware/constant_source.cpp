@@ -3,16 +3,12 @@
 #include "analysis/hardware/embedded.hpp"
 #include "core/base/json_keys.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 const Json& described_software() {
-  static const Json kSoftware = [] {
-    Json all = Json::object();
-    for (const char* name : {"clusters.json", "software.json"})
-      all.update(parse_json_object(embedded_text(analysis_files(), name), name).at("software"));
-    return all;
-  }();
+  static const Json kSoftware =
+      parse_json_object(embedded_text(analysis_files(), "software.json"), "software.json").at("software");
   return kSoftware;
 }
 
@@ -31,4 +27,4 @@ std::string source_of_software_constant(std::string_view software, std::string_v
   return "";
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -4,10 +4,10 @@
 #include <string>
 #include <string_view>
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Source of a constant of a software generation, its own or that of the generation it is based on; empty:
 /// none given.
 std::string source_of_software_constant(std::string_view software, std::string_view constant);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

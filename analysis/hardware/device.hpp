@@ -9,7 +9,7 @@
 #include "analysis/hardware/kernel_rates.hpp"
 #include "analysis/silicon/measured_products.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// SI units throughout; every constant's source is in analysis/hardware/*.json.
 struct Device {
@@ -110,4 +110,4 @@ inline double flash_seconds(const Device& d, double batch, double sequence, doub
   return d.kernel_s + flops / (d.peak_16bit * share) + random;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

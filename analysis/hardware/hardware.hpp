@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "analysis/hardware/machine.hpp"
@@ -68,7 +69,7 @@ struct MessageTime {
 };
 
 /// Device memory that a CUDA process uses besides tensors. `calibrate --backend cuda` measures it; the
-/// accelerators of clusters.json have estimates. device_memory.hpp defines how often each counts.
+/// accelerators of analysis/hardware have estimates. device_memory.hpp defines how often each counts.
 struct DeviceOverhead {
   Bytes device;        // memory of the device, all of it; 0: nothing is known
   Bytes context;       // an empty CUDA context
@@ -82,23 +83,30 @@ struct DeviceOverhead {
   friend bool operator==(const DeviceOverhead&, const DeviceOverhead&) = default;
 };
 
+/// A machine without an accelerator's constants: times are measured, or those of a roofline.
+struct Calibrated {
+  int processors = 0;  // shared by the ranks; 0: each has its own
+};
+
+/// An accelerator of analysis/hardware/ or of a user's file. Measured times of the profile go before its
+/// constants.
+struct Accelerator {
+  std::string name;
+  Machine constants;
+};
+
 struct HardwareProfile {
   std::string name;
   std::string machine;  // the calibrated machine, for people
   Calibration calibration;
-  /// Processors that the ranks share; 0: every rank has its own (GPUs).
-  int processors = 0;
+  std::variant<Calibrated, Accelerator> kind;
   Bytes memory;  // of one device, for tensors; 0: unknown
   DeviceOverhead overhead;
   FlopsPerSecond peak_fp32;
   FlopsPerSecond peak_16bit;
   BytesPerSecond memory_bandwidth;
 
-  /// Machine of analysis/hardware/, or of a file of one's own, whose constants these are; empty: none, and
-  /// they mean nothing.
-  std::string accelerator;
-  cluster::Machine constants;
-  /// Constants that such a file leaves out, with their assumed values: lines for people.
+  /// Constants that a user's file leaves out, with their assumed values: lines for people.
   std::vector<std::string> defaults;
 
   // Roofline, used where a table has no entry and there is no accelerator.
@@ -124,17 +132,28 @@ struct HardwareProfile {
   Seconds action_overhead;  // host, per action
   Seconds step_overhead;    // host, per step
 
-  /// Constants of no accelerator, and no measured operator: every time is a guess.
-  bool guessed() const { return accelerator.empty() && alone.empty(); }
+  /// nullptr: calibrated.
+  const Accelerator* accelerator() const { return std::get_if<Accelerator>(&kind); }
+  Accelerator* accelerator() { return std::get_if<Accelerator>(&kind); }
+  /// Processors that the ranks share; 0: every rank has its own, as on GPUs.
+  int processors() const { return accelerator() != nullptr ? 0 : std::get<Calibrated>(kind).processors; }
+  /// Gives every rank a processor of its own, as the emulated backend does.
+  void unshare_processors() {
+    if (accelerator() == nullptr) kind = Calibrated{};
+  }
+  /// Neither constants of an accelerator nor measured operators: every time is a guess.
+  bool guessed() const { return accelerator() == nullptr && alone.empty(); }
   FlopsPerSecond peak(DType type) const { return type == DType::fp32 ? peak_fp32 : peak_16bit; }
   /// False: an accelerator whose matrix units have no FP8 types. Everything else can compute with them.
-  bool multiplies_fp8() const { return accelerator.empty() || constants.device.peak_8bit > 0; }
+  bool multiplies_fp8() const {
+    return accelerator() == nullptr || accelerator()->constants.device.peak_8bit > 0;
+  }
   /// False: measured, but without FP8 products; those of the storage type are taken for them.
   bool measured_fp8() const;
 };
 
 /// A machine's constants as a profile.
-HardwareProfile accelerator_profile(const std::string& name, const cluster::Machine& machine);
+HardwareProfile accelerator_profile(const std::string& name, const Machine& machine);
 /// The machines of analysis/hardware/ by name; nullptr when there is none.
 const HardwareProfile* find_hardware_preset(std::string_view name);
 std::vector<std::string> hardware_preset_names();

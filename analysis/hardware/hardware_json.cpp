@@ -215,12 +215,13 @@ int small(const JsonKeys& keys, const char* key, int min, int otherwise) {
 }
 
 void read_accelerator(const JsonKeys& keys, HardwareProfile& p) {
-  p.accelerator = text_or(keys, "accelerator", "");
-  if (p.accelerator.empty()) return;
-  const HardwareProfile* preset = find_hardware_preset(p.accelerator);
+  const std::string name = text_or(keys, "accelerator", "");
+  if (name.empty()) return;
+  const HardwareProfile* preset = find_hardware_preset(name);
   if (preset == nullptr)
     keys.refuse("accelerator", fmt::format("one of {}", fmt::join(hardware_preset_names(), ", ")));
-  p.constants = preset->constants;
+  if (p.processors() > 0) keys.refuse("processors", "0 with an accelerator, whose ranks share none");
+  p.kind = preset->kind;
 }
 
 HardwareProfile profile_of(const JsonKeys& keys) {
@@ -228,7 +229,7 @@ HardwareProfile profile_of(const JsonKeys& keys) {
   HardwareProfile p;
   p.name = text_or(keys, "name", keys.origin());
   p.machine = text_or(keys, "machine", "");
-  p.processors = small(keys, "processors", 0, 0);
+  p.kind = Calibrated{small(keys, "processors", 0, 0)};
   p.memory.value = static_cast<std::int64_t>(keys.number_or("memory_bytes", 0, 1e18, 0));
   p.peak_fp32.value = keys.number("peak_fp32_flops", 1, kHuge);
   p.peak_16bit.value = keys.number("peak_16bit_flops", 1, kHuge);
@@ -268,7 +269,7 @@ std::string to_json(const HardwareProfile& p) {
   Json json = {{"schema", kSchema},
                {"name", p.name},
                {"machine", p.machine},
-               {"processors", p.processors},
+               {"processors", p.processors()},
                {"memory_bytes", p.memory.value},
                {"peak_fp32_flops", p.peak_fp32.value},
                {"peak_16bit_flops", p.peak_16bit.value},
@@ -282,7 +283,7 @@ std::string to_json(const HardwareProfile& p) {
                {"allocation_s", p.allocation.value},
                {"action_overhead_s", p.action_overhead.value},
                {"step_overhead_s", p.step_overhead.value},
-               {"accelerator", p.accelerator},
+               {"accelerator", p.accelerator() != nullptr ? p.accelerator()->name : ""},
                {"alone", to_json(p.alone)},
                {"busy", to_json(p.busy)},
                {"messages", Json::array()}};

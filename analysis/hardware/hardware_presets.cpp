@@ -11,12 +11,12 @@
 
 namespace plumbline {
 
-HardwareProfile accelerator_profile(const std::string& name, const cluster::Machine& machine) {
-  const cluster::Device& device = machine.device;
+HardwareProfile accelerator_profile(const std::string& name, const Machine& machine) {
+  const Device& device = machine.device;
   HardwareProfile p;
-  p.name = p.accelerator = name;
+  p.name = name;
   p.machine = "constants of analysis/hardware";
-  p.constants = machine;
+  p.kind = Accelerator{name, machine};
   p.memory.value = static_cast<std::int64_t>(device.memory_bytes - device.reserved_bytes);
   const auto bytes = [](double count) { return Bytes{static_cast<std::int64_t>(count)}; };
   p.overhead = {bytes(device.memory_bytes),
@@ -39,7 +39,7 @@ namespace {
 
 std::vector<HardwareProfile> make_presets() {
   std::vector<HardwareProfile> presets;
-  for (const auto& [name, machine] : cluster::built_in_profiles().machines) {
+  for (const auto& [name, machine] : built_in_profiles().machines) {
     presets.push_back(accelerator_profile(name, machine));
   }
   return presets;

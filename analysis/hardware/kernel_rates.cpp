@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr std::array<std::string_view, 9> kKernels = {
@@ -112,4 +112,4 @@ std::map<std::string, KernelRates> parse_kernel_rates(std::string_view csv, cons
   return tables;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Kernel that a row of analysis/hardware/kernel_rates.csv was measured with. Products have the sizes m, n
 /// and k of an m×n result; attention the number of heads of all sequences, the sequence length and the head
@@ -45,4 +45,4 @@ class KernelRates {
 /// or a share that is not between 0 and 2 (attention that skips half of the pairs may exceed 1).
 std::map<std::string, KernelRates> parse_kernel_rates(std::string_view csv, const std::string& origin);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

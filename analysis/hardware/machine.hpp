@@ -4,11 +4,11 @@
 #include "analysis/hardware/device.hpp"
 #include "analysis/hardware/network.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct Machine {
   Device device;
   Network network;
 };
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

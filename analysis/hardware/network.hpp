@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Nodes of `gpus_per_node`, a fast link within a node and NICs between nodes. A node is the reach of the
 /// fast link: the 8 GPUs of a host, or the 72 of a rack of 18 hosts. Every GPU has a rail of its own, the
@@ -128,4 +128,4 @@ inline double message_seconds(const Network& net, int stride, int ranks, double 
   return slowest ? outside : leaving * outside + (1 - leaving) * inside;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

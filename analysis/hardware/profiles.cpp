@@ -8,7 +8,7 @@
 #include "core/base/text_input.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 template <class T, class Member>
@@ -254,7 +254,7 @@ const Profiles& built_in_profiles() {
   static const Profiles kProfiles = [] {
     Json together = {
         {"networks", Json::object()}, {"machines", Json::object()}, {"software", Json::object()}};
-    for (const char* name : {"networks.json", "clusters.json", "nvidia.json", "amd.json", "software.json"}) {
+    for (const char* name : {"networks.json", "nvidia.json", "amd.json", "software.json"}) {
       const Json file = parse_json_object(embedded_text(analysis_files(), name), name);
       for (const auto& [kind, entries] : file.items()) {
         for (const auto& [key, entry] : entries.items()) {
@@ -276,4 +276,4 @@ const Profiles& built_in_profiles() {
   return kProfiles;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -9,7 +9,7 @@
 #include "analysis/hardware/machine.hpp"
 #include "analysis/hardware/software.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct Profiles {
   std::map<std::string, Network, std::less<>> networks;
@@ -37,4 +37,4 @@ const std::vector<MachineConstant>& machine_constants();
 /// Throws InputError when the machine lacks a rate, a share or a bandwidth that times are computed from.
 void check_machine(const Machine& machine, const std::string& place);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

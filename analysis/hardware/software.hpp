@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-namespace plumbline::cluster {
+namespace plumbline {
 
-/// Described in analysis/hardware/clusters.json and software.json, with the source of every number.
+/// Described in analysis/hardware/software.json, with the source of every number.
 struct Software {
   bool flash_attention = false;
   bool dropout = true;        // hidden and attention dropout are on, regardless of the job
@@ -87,4 +87,4 @@ struct Software {
   }
 };
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

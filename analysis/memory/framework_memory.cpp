@@ -16,7 +16,7 @@ constexpr std::int64_t kHeldForWeights = 32;
 /// Recomputed from its input, except for results kept by name: query, key and value, and results of the
 /// others.
 std::int64_t kept_by_name(const StageShape& s) {
-  const cluster::Software& sw = *s.framework;
+  const Software& sw = *s.framework;
   std::int64_t bytes = 2 * s.rows * s.hidden + 2 * s.tokens * (s.q + 2 * s.k);
   if (!sw.recomputes_projection) bytes += 2 * s.rows * s.hidden;
   if (!sw.recomputes_fc1) bytes += 2 * s.tokens * s.fc1;
@@ -217,7 +217,7 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
   return replay.profile();
 }
 
-double framework_state_bytes(const cluster::Software& sw, double parameters, int replicas, int zero) {
+double framework_state_bytes(const Software& sw, double parameters, int replicas, int zero) {
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
   return parameters * (weights / (zero >= 3 ? replicas : 1) + sw.gradient_bytes / (zero >= 2 ? replicas : 1) +
                        sw.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
@@ -239,7 +239,7 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   const auto bytes = [&](double count, double each, bool sharded) {
     return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.state_shards : 1))};
   };
-  const cluster::Software& sw = *any.framework;
+  const Software& sw = *any.framework;
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
   held[Category::parameters] = bytes(elements, weights, any.zero >= 3);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16

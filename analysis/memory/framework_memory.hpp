@@ -22,7 +22,7 @@ ActionProfile framework_action_profile(const StageShape& shape, ActionType type)
 
 /// Bytes of a parameter's weight, gradient, master copy and moments on one of `replicas` ranks, for
 /// `parameters` parameters (arXiv:1910.02054 figure 1).
-double framework_state_bytes(const cluster::Software& software, double parameters, int replicas, int zero);
+double framework_state_bytes(const Software& software, double parameters, int replicas, int zero);
 
 /// Memory that a rank with these stages holds for the whole run.
 MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages);

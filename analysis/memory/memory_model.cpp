@@ -283,7 +283,7 @@ bool receives_ahead(const StageKinds& kinds) {
 }
 
 MemoryPrediction predicted(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
-                           const cluster::Software* framework, const Routed& rows) {
+                           const Software* framework, const Routed& rows) {
   const bool timeline = detail == MemoryDetail::timeline;
   if (timeline && step.repeats())
     throw std::logic_error("a timeline of memory needs every action of the step");
@@ -311,7 +311,7 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
 }
 
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
-                                const cluster::Software* framework) {
+                                const Software* framework) {
   return predicted(config, step, detail, framework, {});
 }
 

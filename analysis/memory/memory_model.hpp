@@ -68,7 +68,7 @@ class RoutedMemory {
 };
 /// The same with a framework's traits instead of those that `software` names.
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
-                                const cluster::Software* framework);
+                                const Software* framework);
 /// Peak memory of a configuration without a teacher, one of many that share this step. `plan`:
 /// memory_plan(step, false); `kinds`: those of the configuration's stages; `profiles`: known profiles by kind
 /// of stage.

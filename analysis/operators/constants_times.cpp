@@ -9,8 +9,6 @@
 namespace plumbline::silicon {
 namespace {
 
-using cluster::Device;
-
 struct TypeRate {
   double flops_per_s;
   double operand_bytes;
@@ -44,14 +42,14 @@ double quantized_bytes(const std::string& type) {
 double product_by_constants(const Device& device, const ProductShape& shape) {
   const TypeRate rate = rate_of(device, shape.type);
   const double product =
-      cluster::product_seconds(device, rate.flops_per_s, rate.operand_bytes, shape.m, shape.n, shape.k, 1, 2);
+      product_seconds(device, rate.flops_per_s, rate.operand_bytes, shape.m, shape.n, shape.k, 1, 2);
   const double bytes = quantized_bytes(shape.type) * shape.m * shape.k;
-  return bytes > 0 ? product + cluster::stream_seconds(device, bytes) : product;
+  return bytes > 0 ? product + stream_seconds(device, bytes) : product;
 }
 
 double attention_by_constants(const Device& device, const AttentionShape& shape) {
-  return cluster::flash_seconds(device, shape.batch * shape.heads, shape.sequence, shape.head, false, false,
-                                shape.window) /
+  return flash_seconds(device, shape.batch * shape.heads, shape.sequence, shape.head, false, false,
+                       shape.window) /
          device.cudnn_forward_speedup;
 }
 
@@ -62,21 +60,20 @@ double experts_by_constants(const Device& device, const ExpertsShape& shape) {
   const double each = std::max(1.0, rows / here);
   const double width = shape.ffn / shape.tp;
   const auto product = [&](double n, double k) {
-    return cluster::product_seconds(device, rate.flops_per_s, rate.operand_bytes, each, n, k, here, 2);
+    return product_seconds(device, rate.flops_per_s, rate.operand_bytes, each, n, k, here, 2);
   };
   // Rows are gathered, activated and added up in 16 bit.
   const double bytes = 2 * rows * (2 * shape.hidden + 3 * width + 2 * shape.hidden);
-  return product(2 * width, shape.hidden) + product(shape.hidden, width) +
-         cluster::stream_seconds(device, bytes);
+  return product(2 * width, shape.hidden) + product(shape.hidden, width) + stream_seconds(device, bytes);
 }
 
-double collective_by_constants(const cluster::Network& network, const CollectiveShape& shape) {
-  const cluster::Span span{static_cast<int>(shape.ranks), 1};
-  if (shape.operation == "all_reduce") return cluster::all_reduce_seconds(network, span, shape.bytes);
+double collective_by_constants(const Network& network, const CollectiveShape& shape) {
+  const Span span{static_cast<int>(shape.ranks), 1};
+  if (shape.operation == "all_reduce") return all_reduce_seconds(network, span, shape.bytes);
   if (shape.operation == "all_gather" || shape.operation == "reduce_scatter") {
-    return cluster::scatter_seconds(network, span, shape.bytes);
+    return scatter_seconds(network, span, shape.bytes);
   }
-  if (shape.operation == "alltoall") return cluster::all_to_all_seconds(network, span, shape.bytes);
+  if (shape.operation == "alltoall") return all_to_all_seconds(network, span, shape.bytes);
   throw InputError(fmt::format(
       "operation: found {}, expected all_reduce, all_gather, reduce_scatter or alltoall", shape.operation));
 }
@@ -85,18 +82,18 @@ double cast_by_constants(const Device& device, const CastShape& shape) {
   if (shape.part != "amax" && shape.part != "cast") {
     throw InputError(fmt::format("part: found {}, expected amax or cast", shape.part));
   }
-  return cluster::stream_seconds(device, (shape.part == "amax" ? 2 : 3) * shape.m * shape.k);
+  return stream_seconds(device, (shape.part == "amax" ? 2 : 3) * shape.m * shape.k);
 }
 
-double exchange_by_constants(const cluster::Network& network, const ExchangeShape& shape) {
+double exchange_by_constants(const Network& network, const ExchangeShape& shape) {
   if (shape.part != "dispatch" && shape.part != "combine") {
     throw InputError(fmt::format("part: found {}, expected dispatch or combine", shape.part));
   }
   const double element = shape.part == "dispatch" ? 1 + 4.0 / 128 : 2;
-  cluster::Network placed = network;
+  Network placed = network;
   placed.gpus_per_node = static_cast<int>(std::max(1.0, shape.ranks / shape.nodes));
-  return cluster::dispatch_seconds(placed, {static_cast<int>(shape.ranks), 1},
-                                   shape.tokens * shape.hidden * element, shape.choices, 0);
+  return dispatch_seconds(placed, {static_cast<int>(shape.ranks), 1}, shape.tokens * shape.hidden * element,
+                          shape.choices, 0);
 }
 
 double product_roofline(const Device& device, const ProductShape& shape) {

@@ -7,15 +7,15 @@
 
 namespace plumbline::silicon {
 
-double product_by_constants(const cluster::Device& device, const ProductShape& shape);
-double attention_by_constants(const cluster::Device& device, const AttentionShape& shape);
-double experts_by_constants(const cluster::Device& device, const ExpertsShape& shape);
-double collective_by_constants(const cluster::Network& network, const CollectiveShape& shape);
-double cast_by_constants(const cluster::Device& device, const CastShape& shape);
-double exchange_by_constants(const cluster::Network& network, const ExchangeShape& shape);
+double product_by_constants(const Device& device, const ProductShape& shape);
+double attention_by_constants(const Device& device, const AttentionShape& shape);
+double experts_by_constants(const Device& device, const ExpertsShape& shape);
+double collective_by_constants(const Network& network, const CollectiveShape& shape);
+double cast_by_constants(const Device& device, const CastShape& shape);
+double exchange_by_constants(const Network& network, const ExchangeShape& shape);
 
 /// The slower of arithmetic and memory, both at the rates of large operators.
-double product_roofline(const cluster::Device& device, const ProductShape& shape);
-double experts_roofline(const cluster::Device& device, const ExpertsShape& shape);
+double product_roofline(const Device& device, const ProductShape& shape);
+double experts_roofline(const Device& device, const ExpertsShape& shape);
 
 }  // namespace plumbline::silicon

@@ -31,7 +31,7 @@ struct OperatorTime {
 class OperatorLookup {
  public:
   /// `accelerator`: name of the tables. `machine`: constants for sizes outside the tables, or without any.
-  OperatorLookup(std::string accelerator, cluster::Machine machine)
+  OperatorLookup(std::string accelerator, Machine machine)
       : accelerator_(std::move(accelerator)), machine_(std::move(machine)) {}
 
   /// Throws InputError if the accelerator lacks the type, or sustained clocks are asked for but not measured.
@@ -55,7 +55,7 @@ class OperatorLookup {
                        const std::vector<KeyAxis>& along, Spacing last);
 
   std::string accelerator_;
-  cluster::Machine machine_;
+  Machine machine_;
   std::map<std::string, Tables> tables_;
   std::map<std::string, std::optional<TimeGrid>> grids_;
 };

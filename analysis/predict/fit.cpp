@@ -13,15 +13,15 @@ Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware)
 
 }  // namespace
 
-double allocator_share(const cluster::Software* framework) {
-  static const double kOwn = cluster::built_in_profiles().generation("plumbline").allocator_share;
+double allocator_share(const Software* framework) {
+  static const double kOwn = built_in_profiles().generation("plumbline").allocator_share;
   return framework != nullptr ? framework->allocator_share : kOwn;
 }
 
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
                                                        const HardwareProfile& hardware,
                                                        const MemoryPrediction& memory,
-                                                       const cluster::Software* framework) {
+                                                       const Software* framework) {
   return predict_device_memory(config.layout(), ends, hardware.overhead, memory, allocator_share(framework),
                                context_ring(config.parallel));
 }

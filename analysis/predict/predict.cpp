@@ -156,7 +156,7 @@ void take_larger(MemoryPrediction step, MemoryPrediction& all) {
 
 /// `longer`: empty, or as in predict().
 Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
-                        const HardwareProfile& hardware, const cluster::Software* framework,
+                        const HardwareProfile& hardware, const Software* framework,
                         const std::vector<double>& longer) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
@@ -199,7 +199,7 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
 }
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-                   const cluster::Software* framework) {
+                   const Software* framework) {
   return predict_with(config, step, hardware, framework, {});
 }
 

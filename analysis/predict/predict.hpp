@@ -42,7 +42,7 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
                    const std::vector<double>& longer);
 /// The same with a framework's traits instead of those that `software` names.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-                   const cluster::Software* framework);
+                   const Software* framework);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: number
 /// of stages of the model, which decides how many layers are recomputed together; 0: pipeline ranks ×

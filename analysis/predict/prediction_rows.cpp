@@ -15,7 +15,7 @@ namespace plumbline {
 namespace {
 
 using C = RunConfig;
-using S = cluster::Software;
+using S = Software;
 using H = HardwareProfile;
 using Refusal = std::optional<std::string>;
 
@@ -43,7 +43,7 @@ Refusal optimizer_of_software(const C& c, const S* software, const H* /*hardware
 }
 
 Refusal host_copies(const C& c, const S* /*software*/, const H* h) {
-  if (!c.offload.on() || h->processors > 0 || !h->accelerator.empty()) return std::nullopt;
+  if (!c.offload.on() || h->processors() > 0 || h->accelerator() != nullptr) return std::nullopt;
   return fmt::format(
       "cpu_offloading_num_layers: found {} with {}, which has no measured copies to the host; expected 0, or "
       "an "
@@ -52,7 +52,7 @@ Refusal host_copies(const C& c, const S* /*software*/, const H* h) {
 }
 
 /// The recipe of a job that a framework does not have, and what to ask it for.
-std::string why_recipe_missing(const RunConfig& config, const cluster::Software& framework) {
+std::string why_recipe_missing(const RunConfig& config, const Software& framework) {
   const std::string& software = config.machine.software;
   constexpr std::pair<Fp8Recipe, const char*> kRecipes[] = {{Fp8Recipe::delayed, "delayed"},
                                                             {Fp8Recipe::tensorwise, "tensorwise"},
@@ -64,7 +64,7 @@ std::string why_recipe_missing(const RunConfig& config, const cluster::Software&
     if (takes_recipe(framework, recipe)) known += (known.empty() ? "" : " or ") + std::string(name);
   }
   if (!known.empty()) return fmt::format("fp8_recipe: found {} with {}, expected {}", found, software, known);
-  const bool sibling = cluster::built_in_profiles().software.contains(software + "-float8");
+  const bool sibling = built_in_profiles().software.contains(software + "-float8");
   return fmt::format(
       "fp8_format: found a format (precision fp8 sets one) with {}, which has no recipe; expected none, or "
       "software: {}",
@@ -96,7 +96,7 @@ Refusal four_bit_software(const C& c, const S* software, const H* /*hardware*/) 
 
 Refusal four_bit_hardware(const C& c, const S* /*software*/, const H* h) {
   if (c.numerics.fp4_format == Fp4Format::none ||
-      (!h->accelerator.empty() && h->constants.device.peak_4bit > 0))
+      (h->accelerator() != nullptr && h->accelerator()->constants.device.peak_4bit > 0))
     return std::nullopt;
   return fmt::format(
       "fp4_format: found e2m1 on {}, which has no products of 4 bits; expected none, or hardware: "
@@ -106,12 +106,13 @@ Refusal four_bit_hardware(const C& c, const S* /*software*/, const H* h) {
 
 Refusal block_scales(const C& c, const S* /*software*/, const H* h) {
   const bool blocks = c.numerics.fp8.on() && c.numerics.fp8.recipe == Fp8Recipe::mxfp8;
-  if (!blocks || h->accelerator.empty() || h->constants.device.peak_mx8 > 0) return std::nullopt;
+  if (!blocks || h->accelerator() == nullptr || h->accelerator()->constants.device.peak_mx8 > 0)
+    return std::nullopt;
   return fmt::format(
       "fp8_recipe: found mxfp8 on {}, whose products have no block scales; expected delayed or tensorwise, "
       "or "
       "hardware: b200-sxm-180gb",
-      h->accelerator);
+      h->accelerator()->name);
 }
 
 /// "h100-sxm-80gb, h200-…": accelerators with FP8 products.
@@ -126,14 +127,14 @@ std::string with_fp8() {
 Refusal fp8_format(const C& c, const S* /*software*/, const H* h) {
   if (!c.numerics.fp8.on() || h->multiplies_fp8()) return std::nullopt;
   return fmt::format("fp8_format: found {} on {}, which has no FP8 products; expected none, or hardware: {}",
-                     c.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", h->accelerator,
+                     c.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", h->accelerator()->name,
                      with_fp8());
 }
 
 Refusal fp8_software(const C& c, const S* software, const H* h) {
   if (software == nullptr || !software->fp8 || h->multiplies_fp8()) return std::nullopt;
   return fmt::format("software: found {} on {}, which has no FP8 products; expected another, or hardware: {}",
-                     c.machine.software, h->accelerator, with_fp8());
+                     c.machine.software, h->accelerator()->name, with_fp8());
 }
 
 Refusal schedule_of_software(const C& c, const S* software, const H* /*hardware*/) {

@@ -20,7 +20,7 @@ struct PredictionRow {
   bool searches = false;  // refused by searches alone
   /// "KEY: found X with Y, expected Z", or nothing. `software`: null for plumbline's own step. `hardware` is
   /// given unless `searches`.
-  std::optional<std::string> (*refusal)(const RunConfig& config, const cluster::Software* software,
+  std::optional<std::string> (*refusal)(const RunConfig& config, const Software* software,
                                         const HardwareProfile* hardware) = nullptr;
 };
 

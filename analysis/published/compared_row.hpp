@@ -5,7 +5,7 @@
 
 #include "analysis/published/dialect/table_header.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Traits that rows are grouped by.
 struct RunTraits {
@@ -29,4 +29,4 @@ struct ComparedRow {
   double error() const { return predicted / published - 1; }
 };
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

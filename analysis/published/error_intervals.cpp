@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr double kOutsideEachEnd = 0.1;  // of an 80 % interval
@@ -86,4 +86,4 @@ std::vector<HeldOutTable> hold_out_tables(const std::vector<ComparedTable>& tabl
   return result;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

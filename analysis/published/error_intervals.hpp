@@ -7,7 +7,7 @@
 
 #include "analysis/published/published.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Interval that eight of ten similar runs fall into, as multiples `low` to `high` of the predicted value.
 struct ErrorInterval {
@@ -35,4 +35,4 @@ struct HeldOutTable {
 std::vector<HeldOutTable> hold_out_tables(const std::vector<ComparedTable>& tables,
                                           const std::string& quantity);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

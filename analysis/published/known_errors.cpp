@@ -6,7 +6,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr const char* kFile = "errors_by_software.json";
@@ -22,16 +22,12 @@ std::optional<KnownError> error_in(const JsonKeys& runs, const char* quantity) {
 
 /// The software that an entry without constants of its own is based on; empty: it has some.
 std::string stands_for(const std::string& software) {
-  for (const char* name : {"clusters.json", "software.json"}) {
-    const Json root = parse_json_object(embedded_text(analysis_files(), name), name);
-    const JsonKeys file(root, name, JsonNull::refused);
-    if (file.find("software") == nullptr) continue;
-    const JsonKeys all = file.object("software");
-    if (all.find(software) == nullptr) continue;
-    const JsonKeys entry = all.object(software);
-    return entry.find("like") != nullptr && entry.members("constants").empty() ? entry.string("like") : "";
-  }
-  return "";
+  constexpr const char* kSoftware = "software.json";
+  const Json root = parse_json_object(embedded_text(analysis_files(), kSoftware), kSoftware);
+  const JsonKeys all = JsonKeys(root, kSoftware, JsonNull::refused).object("software");
+  if (all.find(software) == nullptr) return "";
+  const JsonKeys entry = all.object(software);
+  return entry.find("like") != nullptr && entry.members("constants").empty() ? entry.string("like") : "";
 }
 
 }  // namespace
@@ -50,4 +46,4 @@ KnownErrors known_errors(const std::string& software, bool mixture) {
   return {software, error_in(runs, "step_s"), error_in(runs, "peak_bytes")};
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

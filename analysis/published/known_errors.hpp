@@ -6,7 +6,7 @@
 
 #include "analysis/published/error_intervals.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct KnownError {
   int rows = 0;
@@ -25,4 +25,4 @@ struct KnownErrors {
 /// the runs of that one.
 KnownErrors known_errors(const std::string& software, bool mixture);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -9,7 +9,7 @@
 #include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr std::array<double, 5> kFactors = {0.90, 0.95, 1.0, 1.05, 1.10};
@@ -120,4 +120,4 @@ std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, co
   return result;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

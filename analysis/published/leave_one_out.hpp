@@ -7,7 +7,7 @@
 
 #include "analysis/published/published.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct LeftOut {
   std::string table;
@@ -27,4 +27,4 @@ std::vector<LeftOut> leave_one_out(const std::vector<PublishedTable>& tables, co
                                    const ScheduleMakers& make,
                                    const std::function<void(int done, int all)>& progress = {});
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -9,7 +9,7 @@
 #include "core/base/text_input.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 std::string name_of(Fp8Recipe recipe) {
@@ -94,7 +94,7 @@ PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, cons
   }
   if (!predicted.unmodelled.empty()) return predicted;
   HardwareProfile hardware = *find_hardware_preset(run.config.machine.hardware);
-  hardware.constants = profiles.machine(run.config.machine.hardware);
+  hardware.accelerator()->constants = profiles.machine(run.config.machine.hardware);
   const Software* framework = run.config.machine.software == "plumbline"
                                   ? nullptr
                                   : &profiles.generation(run.config.machine.software);
@@ -105,4 +105,4 @@ PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, cons
   return predicted;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

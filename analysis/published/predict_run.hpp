@@ -9,7 +9,7 @@
 #include "analysis/published/dialect/published_runs.hpp"
 #include "analysis/published/schedule_need.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct PredictedRun {
   double step_s = 0;
@@ -21,4 +21,4 @@ struct PredictedRun {
 /// The prediction with the constants of `profiles`. Throws InputError when the schedule cannot be made.
 PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -14,7 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 std::string precision_of(const RunConfig& config) {
@@ -201,4 +201,4 @@ std::map<std::string, int> unmodelled_features(const std::vector<ComparedTable>&
   return counts;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

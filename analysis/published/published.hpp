@@ -12,7 +12,7 @@
 #include "analysis/published/dialect/published_tables.hpp"
 #include "analysis/published/schedule_need.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct Errors {
   int rows = 0;
@@ -52,4 +52,4 @@ std::vector<ComparedGroup> compare_groups(const std::vector<ComparedTable>& tabl
 /// Rows that were skipped per feature that is not modelled yet; a row counts for each of its features.
 std::map<std::string, int> unmodelled_features(const std::vector<ComparedTable>& tables);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -14,7 +14,7 @@
 #include "analysis/time/time_model.hpp"
 #include "analysis/work/framework_list.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 using Rows = std::vector<ComparedRow>;
@@ -107,7 +107,7 @@ void memory_gib(const PublishedRow& row, const Profiles& profiles, const Schedul
 
 HardwareProfile a100(const Profiles& profiles) {
   HardwareProfile hardware = *find_hardware_preset("a100-sxm-80gb");
-  hardware.constants = profiles.machine("a100-sxm-80gb");
+  hardware.accelerator()->constants = profiles.machine("a100-sxm-80gb");
   return hardware;
 }
 
@@ -266,4 +266,4 @@ FormulaReader formula_reader(std::string_view table) {
   return nullptr;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

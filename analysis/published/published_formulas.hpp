@@ -9,11 +9,11 @@
 #include "analysis/published/published_row.hpp"
 #include "analysis/published/schedule_need.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 using FormulaReader = void (*)(const PublishedRow&, const Profiles&, const ScheduleMakers&,
                                std::vector<ComparedRow>&);
 /// nullptr when the table is not one of them.
 FormulaReader formula_reader(std::string_view table);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

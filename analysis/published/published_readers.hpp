@@ -9,7 +9,7 @@
 #include "analysis/published/published_row.hpp"
 #include "analysis/published/schedule_need.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// DualPipe's, zero-bubble's and VocabularyParallelism's formulas of bubble and activations, at one size.
 void schedule_formulas(const PublishedRow& row, const Profiles& profiles, const ScheduleMakers& make,
@@ -25,4 +25,4 @@ void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const
 RunConfig gpt_run(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab,
                   std::int64_t sequence, const char* software);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

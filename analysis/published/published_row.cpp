@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 const std::string kNothing;
@@ -59,4 +59,4 @@ VocabPasses passes_named(std::string method) {
   return find_vocab_parallel(method).value_or(VocabPasses::none);
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

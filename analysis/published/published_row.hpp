@@ -7,7 +7,7 @@
 #include "analysis/published/dialect/published_tables.hpp"
 #include "core/schedule/vocab_passes.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 class PublishedRow {
  public:
@@ -32,4 +32,4 @@ class PublishedRow {
 /// others.
 VocabPasses passes_named(std::string method);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

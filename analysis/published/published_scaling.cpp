@@ -8,7 +8,7 @@
 #include "analysis/published/published_readers.hpp"
 #include "analysis/time/action_time.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 /// A stage without layers: the embedding (`first`) or the output layer, whole or as a shard.
@@ -37,7 +37,7 @@ void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const
                         std::vector<ComparedRow>& rows) {
   using enum ActionType;
   HardwareProfile hardware = *find_hardware_preset("a100-sxm-80gb");
-  hardware.constants = profiles.machine("a100-sxm-80gb");
+  hardware.accelerator()->constants = profiles.machine("a100-sxm-80gb");
   const Software& software = profiles.generation("megatron-vocabulary");
   const std::string& layer = row.repeated("layer");
   const bool input = layer == "input";
@@ -63,4 +63,4 @@ void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const
   }
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -8,7 +8,7 @@
 #include "analysis/published/published_readers.hpp"
 #include "analysis/simulate/simulator.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 using Rows = std::vector<ComparedRow>;
@@ -171,4 +171,4 @@ void handcrafted_bubbles(const PublishedRow& row, const Profiles&, const Schedul
   }
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -10,7 +10,7 @@
 #include "analysis/published/run_respects.hpp"
 #include "core/base/statistics.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 /// Settings of a run in one respect, as text.
@@ -84,4 +84,4 @@ std::vector<ChangeErrors> errors_of_changes(const std::vector<RunChange>& change
   return result;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

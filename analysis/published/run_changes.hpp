@@ -6,7 +6,7 @@
 
 #include "analysis/published/published.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Two rows of one source whose runs differ in one respect and in nothing else.
 struct RunChange {
@@ -36,4 +36,4 @@ struct ChangeErrors {
 constexpr double kNoChange = 0.02;  // spread between published times of the same run
 std::vector<ChangeErrors> errors_of_changes(const std::vector<RunChange>& changes);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

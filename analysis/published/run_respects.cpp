@@ -5,7 +5,7 @@
 
 #include "analysis/published/dialect/dialect_columns.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 struct KeyOfRespect {
@@ -88,4 +88,4 @@ std::string same_training(const Cells& settings) {
   return settings_text(settings, [](std::string_view respect) { return !has(kFree, respect); });
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

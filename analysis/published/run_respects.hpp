@@ -7,7 +7,7 @@
 
 #include "analysis/published/compared_row.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// The respect that a key belongs to: precision, recomputation, overlap, split (the ranks of each parallelism
 /// and the chunks of a pipeline), micro-batch, optimizer sharding; every other key is a respect of its own.
@@ -23,4 +23,4 @@ std::string settings_text(const Cells& settings, const std::function<bool(std::s
 /// sharding and vocab_parallel.
 std::string same_training(const Cells& settings);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

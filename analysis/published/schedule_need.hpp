@@ -9,7 +9,7 @@
 #include "core/schedule/repeated_schedule.hpp"
 #include "core/schedule/vocab_passes.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct ScheduleNeed {
   std::string name;  // as in schedules/make_schedule.hpp
@@ -27,4 +27,4 @@ struct ScheduleMakers {
   std::function<Schedule(const ScheduleNeed& need, const Costs& costs)> alone;
 };
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

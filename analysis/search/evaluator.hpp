@@ -89,7 +89,7 @@ class Evaluator {
 
   RunConfig config_;
   const HardwareProfile& hardware_;
-  const cluster::Software* framework_;
+  const Software* framework_;
   SearchSchedules& schedules_;
   StageMemo memo_;
   SearchKeys last_keys_;

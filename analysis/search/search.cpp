@@ -135,7 +135,7 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   evaluators.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, schedules);
   // Fused attention recomputes the scores itself: nothing is selected unless the request names other modules.
-  const cluster::Software* framework = framework_of(request.config);
+  const Software* framework = framework_of(request.config);
   const bool selective = framework != nullptr
                              ? !framework->flash_attention || framework->selective_operators
                              : request.config.numerics.attention_backend == AttentionBackend::unfused ||

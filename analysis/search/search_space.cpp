@@ -148,7 +148,7 @@ class RegionVisit {
   }
 
   RunConfig config_;
-  const cluster::Software* framework_;
+  const Software* framework_;
   bool selective_;
   RecomputeModules modules_;  // of selective recomputation
   const std::function<void(const SearchKeys&)>& visit_;
@@ -160,7 +160,7 @@ std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
   if (config.parallel.token_dispatcher != TokenDispatcher::automatic)
     return {config.parallel.token_dispatcher};
   std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall, TokenDispatcher::allgather};
-  const cluster::Software* framework = framework_of(config);
+  const Software* framework = framework_of(config);
   if (framework != nullptr && framework->flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
   return list;
 }

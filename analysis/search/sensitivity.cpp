@@ -20,31 +20,31 @@ namespace {
 /// A constant that is varied.
 struct Constant {
   const char* name;
-  double cluster::Device::*device = nullptr;
-  double cluster::Network::*network = nullptr;
+  double Device::*device = nullptr;
+  double Network::*network = nullptr;
 };
 
 constexpr Constant kSensitivities[] = {
-    {"peak_16bit", &cluster::Device::peak_16bit, nullptr},
-    {"bandwidth", &cluster::Device::bandwidth, nullptr},
-    {"wave_share", &cluster::Device::wave_share, nullptr},
-    {"tile_s", &cluster::Device::tile_s, nullptr},
-    {"cache_bandwidth", &cluster::Device::cache_bandwidth, nullptr},
-    {"stream_share", &cluster::Device::stream_share, nullptr},
-    {"gemm_share", &cluster::Device::gemm_share, nullptr},
-    {"kernel_s", &cluster::Device::kernel_s, nullptr},
-    {"flash_forward", &cluster::Device::flash_forward, nullptr},
-    {"flash_backward", &cluster::Device::flash_backward, nullptr},
-    {"node_bandwidth", nullptr, &cluster::Network::node_bandwidth},
-    {"message_bandwidth", nullptr, &cluster::Network::message_bandwidth},
-    {"node_base_s", nullptr, &cluster::Network::node_base_s},
-    {"node_step_s", nullptr, &cluster::Network::node_step_s},
-    {"nic_bandwidth", nullptr, &cluster::Network::nic_bandwidth},
-    {"nic_base_s", nullptr, &cluster::Network::nic_base_s},
-    {"nic_step_s", nullptr, &cluster::Network::nic_step_s},
+    {"peak_16bit", &Device::peak_16bit, nullptr},
+    {"bandwidth", &Device::bandwidth, nullptr},
+    {"wave_share", &Device::wave_share, nullptr},
+    {"tile_s", &Device::tile_s, nullptr},
+    {"cache_bandwidth", &Device::cache_bandwidth, nullptr},
+    {"stream_share", &Device::stream_share, nullptr},
+    {"gemm_share", &Device::gemm_share, nullptr},
+    {"kernel_s", &Device::kernel_s, nullptr},
+    {"flash_forward", &Device::flash_forward, nullptr},
+    {"flash_backward", &Device::flash_backward, nullptr},
+    {"node_bandwidth", nullptr, &Network::node_bandwidth},
+    {"message_bandwidth", nullptr, &Network::message_bandwidth},
+    {"node_base_s", nullptr, &Network::node_base_s},
+    {"node_step_s", nullptr, &Network::node_step_s},
+    {"nic_bandwidth", nullptr, &Network::nic_bandwidth},
+    {"nic_base_s", nullptr, &Network::nic_base_s},
+    {"nic_step_s", nullptr, &Network::nic_step_s},
 };
 
-double& value_in(cluster::Machine& machine, const Constant& constant) {
+double& value_in(Machine& machine, const Constant& constant) {
   return constant.device != nullptr ? machine.device.*constant.device : machine.network.*constant.network;
 }
 
@@ -168,7 +168,7 @@ std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProf
   std::vector<Elasticity> list;
   for (const Constant& constant : kSensitivities) {
     HardwareProfile changed = hardware;
-    double& value = value_in(changed.constants, constant);
+    double& value = value_in(changed.accelerator()->constants, constant);
     const double before = value;
     if (before <= 0) continue;
     std::array<double, 2> seconds{};
@@ -198,7 +198,7 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
         "context_parallel_size: found {}; expected 1, it is not varied; remove the key or --what-limits",
         config.parallel.context));
   }
-  if (hardware.accelerator.empty()) {
+  if (hardware.accelerator() == nullptr) {
     throw InputError(
         "hardware: found a measured profile, expected an accelerator whose constants can be "
         "varied; name one or remove --what-limits");

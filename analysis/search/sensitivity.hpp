@@ -10,7 +10,7 @@
 namespace plumbline {
 
 struct Elasticity {
-  std::string constant;  // as in analysis/hardware/clusters.json
+  std::string constant;  // as in analysis/hardware/*.json
   double value = 0;
   /// Relative change of the step time per relative change of the constant: -0.5 means that one percent more
   /// takes half a percent off. Central difference of two percent.
@@ -33,9 +33,9 @@ struct Limits {
       changes;  // those that fit, then the others, fastest first; only what why_invalid does not refuse
 };
 
-/// Every figure is a prediction of its own. `hardware` is an accelerator of clusters.json. Throws InputError
-/// for a configuration that is not valid, or has a teacher, a schedule or a distribution of layers that no
-/// search tries.
+/// Every figure is a prediction of its own. `hardware` is an accelerator of analysis/hardware. Throws
+/// InputError for a configuration that is not valid, or has a teacher, a schedule or a distribution of layers
+/// that no search tries.
 Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const StepFor& make);
 
 }  // namespace plumbline

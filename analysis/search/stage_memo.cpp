@@ -70,7 +70,7 @@ const StageCosts& StageMemo::step_end(std::vector<const Stage*> known, int route
   StageCosts& costs = found->second;
   if (!fresh) return costs;
   const HeldStages rank = held();
-  const cluster::Software* framework = rank.held.front().framework;
+  const Software* framework = rank.held.front().framework;
   const bool overlaps = rank.held.front().overlap_grad_reduce;
   costs.reduce_gradients = total_of(overlaps && rank.held.front().zero <= 1 ? std::vector<OperatorCall>{}
                                     : framework != nullptr                  ? framework_reduction_calls(rank)

@@ -7,10 +7,8 @@
 namespace plumbline {
 namespace {
 
-using cluster::RatedKernel;
-
 /// A single bf16 product by the accelerator's measured times.
-std::optional<double> measured_product(const OperatorCall& call, const cluster::Device& device) {
+std::optional<double> measured_product(const OperatorCall& call, const Device& device) {
   if (device.products == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
   if (call.batch != 1 || call.grouped) return std::nullopt;
   const auto rows = static_cast<double>(call.tokens), out = static_cast<double>(call.out),
@@ -22,7 +20,7 @@ std::optional<double> measured_product(const OperatorCall& call, const cluster::
 }
 
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing if it has none that is near.
-std::optional<double> tabled_product(const OperatorCall& call, const cluster::Device& device) {
+std::optional<double> tabled_product(const OperatorCall& call, const Device& device) {
   if (device.rates == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
   if (call.batch != 1 && !call.grouped) return std::nullopt;
   const auto rows = static_cast<double>(call.tokens);
@@ -46,7 +44,7 @@ std::optional<double> tabled_product(const OperatorCall& call, const cluster::De
 }
 
 /// Causal attention over whole sequences by the same table, whose rates count all pairs.
-std::optional<double> tabled_attention(const OperatorCall& call, const cluster::Device& device) {
+std::optional<double> tabled_attention(const OperatorCall& call, const Device& device) {
   if (device.rates == nullptr || call.dropout || call.window > 0 || call.prefix > 0 ||
       call.type == DType::fp32)
     return std::nullopt;
@@ -59,7 +57,7 @@ std::optional<double> tabled_attention(const OperatorCall& call, const cluster::
   return (call.backward ? 10 : 4) * heads * seq * seq * head / (device.peak_16bit * *share);
 }
 
-double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
+double gemm_seconds(const OperatorCall& call, const Device& device) {
   const auto tokens = static_cast<double>(call.tokens);
   const auto out = static_cast<double>(call.out);
   const auto in = static_cast<double>(call.in);
@@ -72,8 +70,8 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
   if (const auto measured = measured_product(call, device)) return *measured;
   if (const auto measured = tabled_product(call, device)) return *measured;
   const auto product = [&](double m, double n, double k, double output_bytes) {
-    return cluster::product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
-                                    call.result_bytes > 0 ? call.result_bytes : output_bytes);
+    return product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
+                           call.result_bytes > 0 ? call.result_bytes : output_bytes);
   };
   switch (call.pass) {
     case GemmPass::forward:
@@ -87,7 +85,7 @@ double gemm_seconds(const OperatorCall& call, const cluster::Device& device) {
   return product(out, in, tokens, 8);
 }
 
-double attention_seconds(const OperatorCall& call, const cluster::Device& device) {
+double attention_seconds(const OperatorCall& call, const Device& device) {
   if (call.past > 0) {  // the last queries of a sequence, or later ones: their part of its pairs
     OperatorCall whole = call;
     whole.past = whole.keys = 0;
@@ -96,33 +94,33 @@ double attention_seconds(const OperatorCall& call, const cluster::Device& device
   }
   if (const auto measured = tabled_attention(call, device)) return *measured;
   if (call.type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
-    cluster::Device plain = device;
+    Device plain = device;
     plain.peak_16bit = device.peak_fp32;
     return attention_seconds(call, plain);
   }
   const double speedup = !call.cudnn     ? 1
                          : call.backward ? device.cudnn_backward_speedup
                                          : device.cudnn_forward_speedup;
-  return cluster::flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
-                                static_cast<double>(call.out), call.backward, call.dropout,
-                                static_cast<double>(call.window), static_cast<double>(call.prefix)) /
+  return flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
+                       static_cast<double>(call.out), call.backward, call.dropout,
+                       static_cast<double>(call.window), static_cast<double>(call.prefix)) /
          speedup;
 }
 
 }  // namespace
 
-Seconds accelerator_time(const OperatorCall& call, const cluster::Device& device) {
+Seconds accelerator_time(const OperatorCall& call, const Device& device) {
   if (call.kind == CallKind::gemm) return {gemm_seconds(call, device)};
   if (call.kind == CallKind::attention) return {attention_seconds(call, device)};
   if (call.kind != CallKind::memory_bound) return {0};
   const auto elements = static_cast<double>(call.elements);
-  const double streaming = cluster::stream_seconds(device, elements * call.bytes_per_element);
+  const double streaming = stream_seconds(device, elements * call.bytes_per_element);
   // A mask is one byte per number that is drawn: as a rule drawing takes longer than writing.
   const bool draws = call.random || std::string_view(call.name) == "dropout_mask";
   return {draws ? std::max(streaming, elements * device.random_s) : streaming};
 }
 
-cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {
+Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {
   const auto up = [](int a, int b) { return (a + b - 1) / b; };
   // Ranks far from the first node change nothing: a world that is hardly larger has the same first node.
   Layout near = layout;
@@ -135,15 +133,14 @@ cluster::Span span_of(Group group, int ranks, const Layout& layout, int gpus_per
 }
 
 bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node) {
-  cluster::Network node;
+  Network node;
   node.gpus_per_node = gpus_per_node;
   return ranks_per_node(node, span_of(group, ranks, layout, gpus_per_node)) < ranks;
 }
 
-Seconds accelerator_collective_time(const OperatorCall& call, const cluster::Network& network,
-                                    const Layout& layout) {
-  const cluster::Span span = call.stride > 0 ? cluster::Span{call.ranks, call.stride}
-                                             : span_of(call.group, call.ranks, layout, network.gpus_per_node);
+Seconds accelerator_collective_time(const OperatorCall& call, const Network& network, const Layout& layout) {
+  const Span span = call.stride > 0 ? Span{call.ranks, call.stride}
+                                    : span_of(call.group, call.ranks, layout, network.gpus_per_node);
   const auto bytes = static_cast<double>(call.bytes().value);
   if (call.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
   if (call.kind == CallKind::ring_shift &&

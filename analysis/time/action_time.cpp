@@ -219,7 +219,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     parts.push_back(std::move(part));
   }
   add_host(work, parts);
-  return Timeline(std::move(parts), hardware.processors == 0, copies, lanes).run(work);
+  return Timeline(std::move(parts), hardware.processors() == 0, copies, lanes).run(work);
 }
 
 }  // namespace plumbline

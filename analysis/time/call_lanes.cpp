@@ -43,7 +43,7 @@ class CallLanes {
     started_.resize(std::max<std::size_t>(started_.size(), static_cast<std::size_t>(call.ticket)));
     Started& slot = started_[static_cast<std::size_t>(call.ticket) - 1];
     under(call.label).all.value += seconds;
-    if (hardware_.processors > 0) {  // the processor that it needs computes
+    if (hardware_.processors() > 0) {  // the processor that it needs computes
       time_.lanes.push_back({call.group, {time_.all}, {time_.all + seconds}, {seconds}});
       time_.all += seconds;
       time_.tensor += seconds;
@@ -100,8 +100,8 @@ void add_awaited(const OperatorCall& call, Seconds start, Seconds seconds, std::
 
 double slowdown_alongside(const OperatorCall& collective, const HardwareProfile& hardware) {
   const bool held = collective.group == Group::tensor || collective.group == Group::expert;
-  if (hardware.accelerator.empty() || !held) return 1;
-  const cluster::Device& device = hardware.constants.device;
+  if (hardware.accelerator() == nullptr || !held) return 1;
+  const Device& device = hardware.accelerator()->constants.device;
   const double taken = collective.processors > 0 ? collective.processors : device.collective_processors;
   return device.processors / std::max(device.processors - taken, 1.0);
 }

@@ -29,7 +29,7 @@ struct PartTime {
 /// Runs the calls. A collective with a ticket begins when its lane is free, and the rank continues; a `wait`
 /// ends no earlier than it. Computation alongside slows down by slowdown_alongside, since the collective
 /// holds processors; the slowdown is paid where the collective is waited for. Every ticket must be waited
-/// for. On shared processors (`hardware.processors` > 0) a started collective takes its time where it is
+/// for. On shared processors (`hardware.processors()` > 0) a started collective takes its time where it is
 /// started.
 PartTime time_calls(const std::vector<OperatorCall>& calls, const HardwareProfile& hardware,
                     const Load& load);

@@ -6,7 +6,8 @@
 namespace plumbline {
 
 Seconds host_copy_time(Bytes bytes, const HardwareProfile& hardware, const Load& load) {
-  if (!hardware.accelerator.empty()) return bytes / BytesPerSecond{hardware.constants.device.host_bandwidth};
+  if (hardware.accelerator() != nullptr)
+    return bytes / BytesPerSecond{hardware.accelerator()->constants.device.host_bandwidth};
   return time_of(CallList::memory_call("copy", bytes.value / 4, 8, DType::fp32), hardware, load);
 }
 

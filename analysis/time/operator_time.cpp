@@ -306,15 +306,16 @@ double joined_time(const OperatorCall& call, const HardwareProfile& hardware, co
 /// One call of an operator.
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   const bool has_tables = !hardware.alone.empty() || !hardware.busy.empty();
-  const bool at_once = !has_tables && !hardware.accelerator.empty();
+  const bool at_once = !has_tables && hardware.accelerator() != nullptr;
   if (call.bias_gradient) return joined_time(call, hardware, load, at_once);
   if (has_tables) {
     const double measured = measured_time(call, hardware, load);
     if (measured >= 0) return measured + hardware.launch_overhead.value;
   }
   if (adds_and_norms(call) && !at_once) return joined_time(call, hardware, load, false);
-  if (!hardware.accelerator.empty()) {
-    return accelerator_time(call, hardware.constants.device).value * load.collective_contention;
+  if (hardware.accelerator() != nullptr) {
+    return accelerator_time(call, hardware.accelerator()->constants.device).value *
+           load.collective_contention;
   }
   return roofline(call, hardware);
 }
@@ -333,15 +334,15 @@ Seconds message_time(const HardwareProfile& hardware, int world, Bytes bytes, bo
   }
   const auto size = static_cast<double>(bytes.value);
   if (nearest != nullptr) return nearest->seconds.at(size);
-  if (!hardware.accelerator.empty()) {
-    return {cluster::hop_seconds(hardware.constants.network, between_nodes, size)};
+  if (hardware.accelerator() != nullptr) {
+    return {hop_seconds(hardware.accelerator()->constants.network, between_nodes, size)};
   }
   return hardware.link_latency + bytes / hardware.link_bandwidth;
 }
 
 int pipeline_ranks_per_node(const HardwareProfile& hardware, const Layout& layout) {
-  if (hardware.accelerator.empty()) return 0;
-  const int node = hardware.constants.network.gpus_per_node;
+  if (hardware.accelerator() == nullptr) return 0;
+  const int node = hardware.accelerator()->constants.network.gpus_per_node;
   return layout.world() <= node ? 0 : std::max(node / (layout.tensor * layout.data), 1);
 }
 
@@ -373,7 +374,7 @@ const CollectiveTime* nearest_collective(const HardwareProfile& hardware, Collec
 Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardware, const Layout& layout,
                         bool started) {
   if (call.ranks < 2) return {0};
-  if (call.kind == CallKind::ring_shift && hardware.accelerator.empty()) {
+  if (call.kind == CallKind::ring_shift && hardware.accelerator() == nullptr) {
     return message_time(hardware, layout.world(), call.bytes());
   }
   // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
@@ -391,8 +392,8 @@ Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardwar
   // Older profiles have all-reduces only.
   const CollectiveTime* nearest = measured(CollectiveKind::all_reduce);
   if (nearest != nullptr) return nearest->seconds.at(bytes) * (halves / 2);
-  if (!hardware.accelerator.empty()) {
-    return accelerator_collective_time(call, hardware.constants.network, layout);
+  if (hardware.accelerator() != nullptr) {
+    return accelerator_collective_time(call, hardware.accelerator()->constants.network, layout);
   }
   const double n = call.ranks;
   const Seconds wire = call.bytes() / hardware.link_bandwidth;

@@ -93,7 +93,7 @@ class Member {
 class PairTimeline {
  public:
   PairTimeline(const PairWork& first, const PairWork& second, const HardwareProfile& hardware)
-      : members_{{Member(first, hardware), Member(second, hardware)}}, shared_(hardware.processors > 0) {}
+      : members_{{Member(first, hardware), Member(second, hardware)}}, shared_(hardware.processors() > 0) {}
 
   PairTime run() {
     std::array<UnderWay, 2> exchanges;

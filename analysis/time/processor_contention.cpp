@@ -9,20 +9,19 @@
 namespace plumbline {
 
 double collective_contention(const RunConfig& config, const HardwareProfile& hardware,
-                             const cluster::Software* framework) {
-  if (hardware.accelerator.empty() || !config.parallel.splits_vocabulary()) return 1;
-  const cluster::Software& stack =
-      framework != nullptr ? *framework : cluster::built_in_profiles().generation("plumbline");
+                             const Software* framework) {
+  if (hardware.accelerator() == nullptr || !config.parallel.splits_vocabulary()) return 1;
+  const Software& stack = framework != nullptr ? *framework : built_in_profiles().generation("plumbline");
   return config.parallel.vocab_parallel == VocabPasses::interlaced ? stack.interlaced_slowdown
                                                                    : stack.collective_slowdown;
 }
 
 Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-             const cluster::Software* framework) {
+             const Software* framework) {
   Load load;
   const Layout& layout = load.layout = config.layout();
   load.collective_contention = collective_contention(config, hardware, framework);
-  const int processors = hardware.processors;
+  const int processors = hardware.processors();
   if (processors == 0) return load;
   const int peers = layout.tensor * layout.data;  // ranks of one pipeline coordinate
   StageCosts equal;

@@ -48,7 +48,7 @@ class Lines {
 
 /// Slowdown of every rank, relative to running alone, while all ranks work.
 double crowd(const HardwareProfile& hardware, int world) {
-  return hardware.processors > 0 ? std::max(1.0, static_cast<double>(world) / hardware.processors) : 1;
+  return hardware.processors() > 0 ? std::max(1.0, static_cast<double>(world) / hardware.processors()) : 1;
 }
 
 constexpr int kRounds = 6;         // of simulations that tell when gradients are final
@@ -58,8 +58,7 @@ constexpr double kSettled = 1e-7;  // seconds
 class StageCoster {
  public:
   StageCoster(const RunConfig& config, StepSimulation& simulation, const HardwareProfile& hardware,
-              const cluster::Software* framework, const MeanRows& rows,
-              std::vector<ActionLanes>* lanes = nullptr)
+              const Software* framework, const MeanRows& rows, std::vector<ActionLanes>* lanes = nullptr)
       : config_(config),
         simulation_(simulation),
         schedule_(simulation.step().once),
@@ -84,7 +83,7 @@ class StageCoster {
     collectives();
     costs.one_send_buffer = framework_ == nullptr;
     costs.step_overhead = framework_ == nullptr ? hardware_.step_overhead : Seconds{framework_->step_s};
-    costs.processors = hardware_.processors;
+    costs.processors = hardware_.processors();
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
     for (int rank = 0; rank < schedule_.ranks; ++rank) step_end(rank);
@@ -220,7 +219,7 @@ class StageCoster {
 
   /// Gradients are reduced alongside the last backwards: on ranks with a processor each.
   bool overlaps_reductions() const {
-    return hardware_.processors == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
+    return hardware_.processors() == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
   }
 
   /// True if it hides reductions that ARG waits for.
@@ -247,7 +246,8 @@ class StageCoster {
   /// Nothing hides the collectives of vocabulary parallelism: ranks share processors, or a framework's
   /// interlaced passes are in step on all ranks.
   bool waits_for_vocabulary() const {
-    return hardware_.processors > 0 || (framework_ != nullptr && schedule_.vocab == VocabPasses::interlaced);
+    return hardware_.processors() > 0 ||
+           (framework_ != nullptr && schedule_.vocab == VocabPasses::interlaced);
   }
 
   /// Returns the pass's wait for collectives of vocabulary parallelism on shared processors. Nothing overlaps
@@ -447,7 +447,7 @@ class StageCoster {
     Costs& costs = prediction_.costs;
     if (framework_ != nullptr) return framework_transfers();
     static_cast<LinkCosts&>(costs) = hop(false);
-    costs.receive_busy = hardware_.processors > 0 ? costs.transfer : Seconds{0};
+    costs.receive_busy = hardware_.processors() > 0 ? costs.transfer : Seconds{0};
     costs.ranks_per_node = pipeline_ranks_per_node(hardware_, load_.layout);
     if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);
   }
@@ -491,7 +491,7 @@ class StageCoster {
   StepSimulation& simulation_;
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
-  const cluster::Software* framework_;
+  const Software* framework_;
   std::vector<StageShape> shapes_;
   std::vector<StageShape> teachers_;
   ActionTypes present_;
@@ -521,13 +521,13 @@ StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simula
 }
 
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware, const cluster::Software* framework,
+                                 const HardwareProfile& hardware, const Software* framework,
                                  const MeanRows& rows) {
   return StageCoster(config, simulation, hardware, framework, rows).run();
 }
 
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
-                                 const HardwareProfile& hardware, const cluster::Software* framework) {
+                                 const HardwareProfile& hardware, const Software* framework) {
   StepSimulation simulation(step);
   return stage_costs(config, simulation, hardware, framework);
 }

@@ -55,9 +55,9 @@ StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simula
 /// The same with a framework's traits instead of those that `software` names; `rows`: of experts, if
 /// unbalanced.
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
-                                 const HardwareProfile& hardware, const cluster::Software* framework);
+                                 const HardwareProfile& hardware, const Software* framework);
 StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware, const cluster::Software* framework,
+                                 const HardwareProfile& hardware, const Software* framework,
                                  const MeanRows& rows = {});
 
 }  // namespace plumbline

@@ -263,7 +263,7 @@ class FrameworkCalls {
   }
 
   const StageShape& s_;
-  const cluster::Software& sw_;
+  const Software& sw_;
   CallList list_;
   UnitWork& work_;
 };

@@ -8,8 +8,6 @@
 namespace plumbline {
 namespace {
 
-using cluster::Software;
-
 /// Asynchronous tensor parallelism hides a collective behind pieces of the adjacent product. Only one of the
 /// two at a layer's edge has such a product, and its first and last piece are exposed.
 constexpr double kAsyncExposed = 0.65;

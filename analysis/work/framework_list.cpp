@@ -20,8 +20,6 @@ OperatorCall between_instances(const StageShape& s, std::int64_t elements, DType
   return call;
 }
 
-using cluster::Software;
-
 /// Puts an action together. Parameters of ZeRO 3 are gathered unit by unit, gradients of ZeRO 2 and 3
 /// scattered.
 class FrameworkBuilder {
@@ -330,7 +328,7 @@ class CopiesCalls {
 
 }  // namespace
 
-bool takes_recipe(const cluster::Software& software, Fp8Recipe recipe) {
+bool takes_recipe(const Software& software, Fp8Recipe recipe) {
   if (software.fp8) return true;
   switch (recipe) {
     case Fp8Recipe::delayed:

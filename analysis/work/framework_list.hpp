@@ -1,5 +1,5 @@
 // Operators of training frameworks that plumbline describes but does not execute: the calls of their public
-// sources, by the traits of analysis/hardware/clusters.json ("software").
+// sources, by the traits of analysis/hardware/software.json.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
 
 /// True if the software has the job's FP8 recipe, or FP8 of its own whatever the recipe.
-bool takes_recipe(const cluster::Software& software, Fp8Recipe recipe);
+bool takes_recipe(const Software& software, Fp8Recipe recipe);
 /// True if layer parameters are gathered in FP8: the software's way, or the job's.
 bool gathers_fp8(const StageShape& shape);
 

@@ -128,7 +128,7 @@ void MixtureCalls::backward_weight() {
 }
 
 void MixtureCalls::launches(bool backward) {
-  const cluster::Software& sw = *s_.framework;
+  const Software& sw = *s_.framework;
   const double products = backward ? 4 : 2;
   calls_.launches(sw.router_operators, s_.graphs.router);
   calls_.layer_launches(s_.shared > 0 ? 6 : 0);

@@ -31,7 +31,7 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
 
 }  // namespace
 
-std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const cluster::Software& framework) {
+std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& framework) {
   if (!config.model.mixture) return std::nullopt;
   if (framework.mixtures() && !framework.sharded && config.parallel.zero_stage < 2) return std::nullopt;
   return fmt::format(
@@ -43,7 +43,7 @@ std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const c
 namespace {
 
 /// Expert-parallel sharding of an MoE layer in a framework that spreads experts over ranks.
-void spread_experts(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
+void spread_experts(const RunConfig& config, const Software& framework, StageShape& shape) {
   const Mixture& mixture = config.model.mixture;
   if (!mixture) return;
   if (const auto reason = why_mixture_unlisted(config, framework)) throw InputError(*reason);
@@ -111,7 +111,7 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
 int fp8_forms(const MachineConfig& machine, Fp8Recipe recipe) {
   const HardwareProfile* hardware = find_hardware_preset(machine.hardware);
   const bool one_scale = recipe == Fp8Recipe::delayed || recipe == Fp8Recipe::tensorwise;
-  return one_scale && hardware != nullptr && hardware->constants.device.peak_mx8 > 0 ? 1 : 2;
+  return one_scale && hardware != nullptr && hardware->accelerator()->constants.device.peak_mx8 > 0 ? 1 : 2;
 }
 
 Graphs graphs_of(const RunConfig& config) {
@@ -126,7 +126,7 @@ Graphs graphs_of(const RunConfig& config) {
   return {(attention + (has(",mlp,") ? 1 : 0)) / 2, 0, false};  // about half of a layer's launches each
 }
 
-void set_framework(const RunConfig& config, const cluster::Software& framework, StageShape& shape) {
+void set_framework(const RunConfig& config, const Software& framework, StageShape& shape) {
   shape.framework = &framework;
   shape.unfused_attention = shape.unfused_attention || !framework.flash_attention;
   shape.hidden_dropout = shape.hidden_dropout || framework.dropout;
@@ -146,7 +146,7 @@ void set_framework(const RunConfig& config, const cluster::Software& framework, 
 }
 
 /// Default overlap where the configuration is silent: the framework's, or that of plumbline's own step.
-void set_overlap(const RunConfig& config, const cluster::Software* framework, StageShape& shape) {
+void set_overlap(const RunConfig& config, const Software* framework, StageShape& shape) {
   const bool sharded_gradients = shape.zero >= 2;
   shape.overlap_grad_reduce = config.parallel.overlap_grad_reduce.value_or(
       framework == nullptr || sharded_gradients || framework->overlapped_reduction);
@@ -158,7 +158,7 @@ void set_overlap(const RunConfig& config, const cluster::Software* framework, St
 }
 
 /// Fields common to all stages.
-StageShape common_shape(const RunConfig& config, const cluster::Software* framework) {
+StageShape common_shape(const RunConfig& config, const Software* framework) {
   const ModelConfig& model = config.model;
   const int t = config.parallel.tensor;
   StageShape shape;
@@ -267,8 +267,7 @@ std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first,
 }
 
 /// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
-std::vector<StageShape> route_shapes(const RunConfig& config, int stages,
-                                     const cluster::Software* framework) {
+std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const Software* framework) {
   const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
                                               : layers_per_stage(config, stages);
   std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config, framework));
@@ -331,9 +330,9 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
 
 }  // namespace
 
-const cluster::Software* framework_of(const RunConfig& config) {
+const Software* framework_of(const RunConfig& config) {
   if (config.machine.software == "plumbline") return nullptr;
-  return &cluster::built_in_profiles().generation(config.machine.software);
+  return &built_in_profiles().generation(config.machine.software);
 }
 
 std::int64_t StageShape::window_of(std::int64_t layer) const {
@@ -375,7 +374,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
 }
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
-                                     const cluster::Software* framework) {
+                                     const Software* framework) {
   const int per_route = schedule.stages_per_route();
   const std::vector<StageShape> route = route_shapes(config, per_route, framework);
   std::vector<StageShape> shapes;

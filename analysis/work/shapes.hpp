@@ -202,7 +202,7 @@ struct StageShape {
   bool cp_load_balance = true;
   double attention_share = 1;  // of packed documents' pairs of tokens in whole sequences'
   /// Framework of the training step; nullptr: plumbline's own, which everything else here describes.
-  const cluster::Software* framework = nullptr;
+  const Software* framework = nullptr;
   DistillationShape distillation;
   VocabularyShape vocabulary;
   std::int64_t prediction_modules = 0;  // MTP modules on the last stage (bench/training/mtp.md)
@@ -324,17 +324,17 @@ struct StageShape {
 
 /// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws
 /// InputError with the known names.
-const cluster::Software* framework_of(const RunConfig& config);
+const Software* framework_of(const RunConfig& config);
 
 /// Reason why a framework's MoE model is not predicted, or empty: software without one, and sharded
 /// gradients.
-std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const cluster::Software& framework);
+std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& framework);
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
 /// The same with a framework's traits instead of the named one's.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
-                                     const cluster::Software* framework);
+                                     const Software* framework);
 /// Run of the teacher (which must exist) as if it were the model: the basis of its shapes and its routing.
 RunConfig evaluated_teacher(const RunConfig& config);
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or

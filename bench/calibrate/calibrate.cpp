@@ -97,8 +97,8 @@ int calibrate(const CalibrateOptions& options) {
 
   HardwareProfile profile = calibration::part_profile();
   profile.name = "calibrated";
-  profile.processors = available_processors();
-  profile.machine = fmt::format("{} x {}", profile.processors, this_machine().cpu);
+  profile.kind = Calibrated{available_processors()};
+  profile.machine = fmt::format("{} x {}", profile.processors(), this_machine().cpu);
   profile.memory.value =
       static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGE_SIZE));
 

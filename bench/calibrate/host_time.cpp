@@ -105,7 +105,7 @@ double outside_of(const RunConfig& config, Operators& operators) {
 /// takes next to nothing.
 double count_in_step(const RunConfig& config, Seconds HardwareProfile::*cost) {
   HardwareProfile unit;
-  unit.processors = 1;
+  unit.kind = Calibrated{1};
   unit.peak_fp32 = unit.peak_16bit = {1e30};
   unit.memory_bandwidth = unit.link_bandwidth = {1e30};
   unit.*cost = {1};

@@ -199,7 +199,7 @@ Probe::Probe(const HardwareProfile& profile, DType storage, Communicator& contro
 bool Probe::possible(const HardwareProfile& profile, DType storage) {
   if (storage != DType::fp32 && storage != DType::bf16) return false;
   const std::vector<Cell> cells = probe_cells(storage);
-  return profile.processors > 0 && std::any_of(cells.begin(), cells.end(), [&](const Cell& cell) {
+  return profile.processors() > 0 && std::any_of(cells.begin(), cells.end(), [&](const Cell& cell) {
            return calibrated_seconds(profile, cell, 0) > 0;
          });
 }
@@ -207,7 +207,7 @@ bool Probe::possible(const HardwareProfile& profile, DType storage) {
 ProbeLook Probe::look(double seconds) const {
   const int world = control_.layout().world();
   const double busy =
-      profile_.processors > 1 ? std::min(1.0, (world - 1.0) / (profile_.processors - 1.0)) : 0;
+      profile_.processors() > 1 ? std::min(1.0, (world - 1.0) / (profile_.processors() - 1.0)) : 0;
   const std::vector<Cell> cells = probe_cells(storage_);
   std::vector<std::vector<double>> looks(cells.size());
   std::vector<bool> by_processor(cells.size());

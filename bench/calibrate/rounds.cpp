@@ -61,7 +61,7 @@ class Rounds {
   LooksOfCells look(std::vector<std::string> options) {
     options.insert(options.begin(), {"looks", "--most-fp32", fmt::format("{}", limits_.fp32), "--most-bf16",
                                      fmt::format("{}", limits_.bf16)});
-    return parse_looks(launch_part(options, profile_.processors, quiet_), "looks", cells_.size());
+    return parse_looks(launch_part(options, profile_.processors(), quiet_), "looks", cells_.size());
   }
 
   /// Samples unsettled cells, until `end` seconds have passed.

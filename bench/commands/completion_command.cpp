@@ -81,8 +81,7 @@ Completions values_of(const CLI::App& app, const CLI::App& command, const CLI::O
                                                            : std::vector<std::string>{});
   if (is(option, "--table")) {
     Completions tables;
-    for (const cluster::PublishedTable& table : cluster::built_in_tables())
-      tables.candidates.push_back({table.name, ""});
+    for (const PublishedTable& table : built_in_tables()) tables.candidates.push_back({table.name, ""});
     return tables;
   }
   const std::string type = option.get_type_name();

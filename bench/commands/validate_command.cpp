@@ -30,7 +30,7 @@ struct ValidateOptions {
   bool quiet = false;
 };
 
-std::string text_of(const std::vector<cluster::ComparedTable>& tables, const ValidateOptions& options) {
+std::string text_of(const std::vector<ComparedTable>& tables, const ValidateOptions& options) {
   if (options.json) return validation_json(tables);
   if (options.intervals) return held_out_text(tables);
   if (options.changes) return changes_text(tables, options.rows);
@@ -39,28 +39,27 @@ std::string text_of(const std::vector<cluster::ComparedTable>& tables, const Val
 }
 
 int validate(const ValidateOptions& options) {
-  const std::vector<cluster::PublishedTable> tables =
-      options.folder.empty() ? cluster::built_in_tables() : cluster::read_tables(options.folder);
+  const std::vector<PublishedTable> tables =
+      options.folder.empty() ? built_in_tables() : read_tables(options.folder);
   if (options.leave_one_out) {
-    std::vector<cluster::LeftOut> left;
+    std::vector<LeftOut> left;
     {
       Progress progress(1, 0, options.quiet ? nullptr : stderr);
-      left = cluster::leave_one_out(
-          tables, cluster::built_in_profiles(), schedule_makers(),
-          [&](int done, int all) { progress.update(done, all, "choices of constants"); });
+      left = leave_one_out(tables, built_in_profiles(), schedule_makers(),
+                           [&](int done, int all) { progress.update(done, all, "choices of constants"); });
     }
     fmt::print("{}", leave_one_out_text(left));
     return static_cast<int>(ExitCode::done);
   }
-  std::vector<cluster::ComparedTable> compared;
+  std::vector<ComparedTable> compared;
   std::string names;
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
   int done = 0;
-  for (const cluster::PublishedTable& table : tables) {
+  for (const PublishedTable& table : tables) {
     names += (names.empty() ? "" : ", ") + table.name;
     progress.update(done++, static_cast<int>(tables.size()), "tables");
     if (!options.only.empty() && table.name != options.only) continue;
-    compared.push_back(cluster::compare_table(table, cluster::built_in_profiles(), schedule_makers()));
+    compared.push_back(compare_table(table, built_in_profiles(), schedule_makers()));
   }
   if (compared.empty()) {
     throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));
@@ -69,8 +68,8 @@ int validate(const ValidateOptions& options) {
   fmt::print("{}", text_of(compared, options));
   // Rows that are not modelled yet are expected; unreadable ones are for the user to correct.
   bool unreadable = false;
-  for (const cluster::ComparedTable& table : compared) {
-    for (const cluster::SkippedRow& row : table.skipped) {
+  for (const ComparedTable& table : compared) {
+    for (const SkippedRow& row : table.skipped) {
       if (!row.unreadable) continue;
       say(fmt::format("plumbline: {}\n", row.reason));
       unreadable = true;

@@ -96,7 +96,7 @@ class FillWithinMemory {
       request_.distillation = times_by_flops(config);
     } else {
       HardwareProfile hardware = load_hardware(config.machine.hardware);
-      if (config.machine.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
+      if (config.machine.backend == Backend::emulated) hardware.unshare_processors();
       if (budget == 0) budget = hardware.memory.value;
       request_.distillation = times_by_hardware(config, hardware, complete);
     }

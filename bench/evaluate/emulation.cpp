@@ -107,8 +107,9 @@ EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layo
     const int there = layout.coordinates(to).pipeline;
     bool leaves = per_node > 0 && here / per_node != there / per_node;
     // Ranks that share a sequence: the slowest hop of their ring.
-    if (here == there && !hardware.accelerator.empty())
-      leaves = leaves_node(Group::context, layout.context, layout, hardware.constants.network.gpus_per_node);
+    if (here == there && hardware.accelerator() != nullptr)
+      leaves = leaves_node(Group::context, layout.context, layout,
+                           hardware.accelerator()->constants.network.gpus_per_node);
     const Seconds whole = message_time(hardware, world, bytes, leaves);
     const Seconds latency = std::min(whole, message_time(hardware, world, {1}, leaves));
     return EmulatedTransfer{whole - latency, latency};

@@ -26,7 +26,7 @@ HardwareProfile rough_guess() {
   HardwareProfile guess;
   guess.name = "uncalibrated";
   const int usable = usable_processors();
-  guess.processors = usable > 0 ? usable : available_processors();
+  guess.kind = Calibrated{usable > 0 ? usable : available_processors()};
   guess.peak_fp32 = {100e9};
   guess.peak_16bit = {100e9};
   guess.memory_bandwidth = {10e9};
@@ -56,7 +56,7 @@ namespace {
 HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
   if (!config.machine.hardware.empty()) {
     HardwareProfile hardware = load_hardware(config.machine.hardware);
-    if (config.machine.backend == Backend::emulated) hardware.processors = 0;
+    if (config.machine.backend == Backend::emulated) hardware.unshare_processors();
     return hardware;
   }
   std::error_code error;
@@ -67,8 +67,9 @@ HardwareProfile chosen_hardware(const RunConfig& config, std::string& note) {
   if (std::filesystem::exists(path, error)) {
     HardwareProfile hardware = load_hardware(path);
     // Calibrated with all processors of the machine; this process may have fewer.
-    if (const int usable = usable_processors(); usable > 0)
-      hardware.processors = std::min(hardware.processors, usable);
+    auto* calibrated = std::get_if<Calibrated>(&hardware.kind);
+    if (const int usable = usable_processors(); usable > 0 && calibrated != nullptr)
+      calibrated->processors = std::min(calibrated->processors, usable);
     return hardware;
   }
   note = fmt::format(

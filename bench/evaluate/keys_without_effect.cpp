@@ -16,8 +16,6 @@
 namespace plumbline {
 namespace {
 
-using cluster::Software;
-
 /// A key that a framework's step ignores, since one of its traits decides. The trait's source gives the
 /// reason.
 struct IgnoredKey {
@@ -85,13 +83,12 @@ bool only_run(std::string_view key) {
 std::string because(std::string_view software, const IgnoredKey& rule) {
   std::string where = fmt::format("with software {}{}", software, rule.only);
   if (rule.trait.empty()) return where;
-  return fmt::format("{} ({}: {})", where, rule.trait,
-                     cluster::source_of_software_constant(software, rule.trait));
+  return fmt::format("{} ({}: {})", where, rule.trait, source_of_software_constant(software, rule.trait));
 }
 
 std::optional<std::string> why_software_ignores(std::string_view key, const RunConfig& config) {
   const std::string& name = config.machine.software;
-  const auto& known = cluster::built_in_profiles().software;
+  const auto& known = built_in_profiles().software;
   const auto software = known.find(name);
   if (name == "plumbline" || software == known.end()) return std::nullopt;
   for (const IgnoredKey& rule : kIgnored) {
@@ -142,9 +139,9 @@ std::vector<std::string> when_without_effect(std::string_view key) {
   for (const IgnoredKey& rule : kIgnored) {
     if (rule.key != key) continue;
     std::map<std::string, std::vector<std::string>> by_source;
-    for (const auto& [name, software] : cluster::built_in_profiles().software) {
+    for (const auto& [name, software] : built_in_profiles().software) {
       if (name != "plumbline" && rule.ignored(software))
-        by_source[cluster::source_of_software_constant(name, rule.trait)].push_back(name);
+        by_source[source_of_software_constant(name, rule.trait)].push_back(name);
     }
     for (const auto& [source, names] : by_source) {
       lines.push_back(fmt::format("No effect with software {}{}{}.", fmt::join(names, ", "), rule.only,

@@ -78,7 +78,7 @@ Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedul
 /// of the orders for different times, on the named hardware.
 Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) {
   HardwareProfile hardware = load_hardware(config.machine.hardware);
-  if (config.machine.backend == Backend::emulated) hardware.processors = 0;  // a device for every rank
+  if (config.machine.backend == Backend::emulated) hardware.unshare_processors();
   Schedule best = make_schedule(request);
   Schedule step = with_transfers_and_end(config, best);
   const Costs costs = stage_costs(config, step, hardware).costs;

@@ -119,7 +119,7 @@ std::optional<LaneSums> some_of(const LaneSums& sums) {
 DeviceMemoryReport report_of(const DeviceMemoryPrediction& device) {
   DeviceMemoryReport report;
   report.source = device.measured ? "tensors predicted, the rest measured by calibrate"
-                                  : "tensors predicted, the rest estimated (analysis/hardware/clusters.json)";
+                                  : "tensors predicted, the rest estimated (analysis/hardware)";
   report.device = device.device;
   const int world = static_cast<int>(device.ranks.size()) * device.ranks_alike;
   int first = 0;
@@ -186,7 +186,7 @@ std::optional<StepInterval> step_interval_of(const RunConfig& config, const Repe
 
 std::optional<LaneSums> lanes_of(const RunConfig& config, const RepeatedSchedule& step,
                                  const HardwareProfile& hardware) {
-  if (hardware.processors > 0) return std::nullopt;
+  if (hardware.processors() > 0) return std::nullopt;
   return some_of(lane_sums(step, action_lanes(config, step, hardware)));
 }
 

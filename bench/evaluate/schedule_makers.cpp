@@ -7,7 +7,7 @@
 namespace plumbline {
 namespace {
 
-Schedule alone(const cluster::ScheduleNeed& need, const Costs& costs) {
+Schedule alone(const ScheduleNeed& need, const Costs& costs) {
   ScheduleRequest request;
   request.name = need.name;
   request.ranks = need.pipeline;
@@ -20,7 +20,7 @@ Schedule alone(const cluster::ScheduleNeed& need, const Costs& costs) {
 
 }  // namespace
 
-cluster::ScheduleMakers schedule_makers() {
+ScheduleMakers schedule_makers() {
   return {step_for, alone};
 }
 

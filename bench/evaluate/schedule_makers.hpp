@@ -7,6 +7,6 @@ namespace plumbline {
 
 /// Makers from schedules/ for a run, and for a schedule by itself; costs decide the order where it depends on
 /// them.
-cluster::ScheduleMakers schedule_makers();
+ScheduleMakers schedule_makers();
 
 }  // namespace plumbline

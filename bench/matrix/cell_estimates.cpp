@@ -38,7 +38,7 @@ const HardwareProfile* CellEstimates::hardware_for(const RunConfig& config) {
       hardware = calibration::with_quick_rates(rough_guess());
     known = profiles_.emplace(key, std::move(hardware)).first;
   }
-  const bool guessed = known->second.alone.empty() && known->second.accelerator.empty();
+  const bool guessed = known->second.alone.empty() && known->second.accelerator() == nullptr;
   return guessed && config.machine.backend != Backend::cpu ? nullptr : &known->second;
 }
 

@@ -46,7 +46,7 @@ std::string parallel_text(const RunConfig& config) {
 }
 
 std::string sharding_text(const RunConfig& config) {
-  const auto& known = cluster::built_in_profiles().software;
+  const auto& known = built_in_profiles().software;
   const auto framework = known.find(config.machine.software);
   if (config.machine.software != "plumbline" && framework != known.end() && framework->second.sharded)
     return "FSDP";

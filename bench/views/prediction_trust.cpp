@@ -7,9 +7,6 @@
 namespace plumbline {
 namespace {
 
-using cluster::KnownError;
-using cluster::KnownErrors;
-
 bool is_own(const RunConfig& config) {
   return config.machine.software == "plumbline";
 }
@@ -17,7 +14,7 @@ bool is_own(const RunConfig& config) {
 /// `unit`: divisor from the figures to the unit of `name`.
 std::string published_line(const char* what, const KnownError& error, const std::string& software,
                            const RunConfig& config, double predicted, double unit, const char* name) {
-  const cluster::ErrorInterval& interval = error.interval;
+  const ErrorInterval& interval = error.interval;
   return fmt::format(
       "  {} of {} published {} of {}: off by {:.1f} % on average; eight of ten runs like this one came to "
       "{:.2f} to "
@@ -37,7 +34,7 @@ OrderedJson published_json(const KnownError& error, double predicted) {
 }
 
 KnownErrors known_errors_of(const RunConfig& config) {
-  return cluster::known_errors(config.machine.software, static_cast<bool>(config.model.mixture));
+  return known_errors(config.machine.software, static_cast<bool>(config.model.mixture));
 }
 
 double bytes_of(const Prediction& prediction) {
@@ -57,10 +54,10 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
            "time: a guess, from rates of no machine in particular; `plumbline calibrate` measures this one, "
            "--hardware names an accelerator\n";
   }
-  if (hardware.accelerator.empty()) {
+  if (hardware.accelerator() == nullptr) {
     return text + "time: calibrated, operators and messages measured on the profile's machine\n";
   }
-  text += fmt::format("time: estimated from the constants of {}\n", hardware.accelerator);
+  text += fmt::format("time: estimated from the constants of {}\n", hardware.accelerator()->name);
   for (const std::string& line : hardware.defaults) text += fmt::format("  not given there, {}\n", line);
   const KnownErrors known = known_errors_of(config);
   if (known.step) {
@@ -82,13 +79,15 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction) {
   OrderedJson json;
   json["memory"] = is_own(config) ? "exact" : "estimated";
-  json["time"] = hardware.guessed() ? "guess" : hardware.accelerator.empty() ? "calibrated" : "estimated";
+  json["time"] = hardware.guessed()                  ? "guess"
+                 : hardware.accelerator() == nullptr ? "calibrated"
+                                                     : "estimated";
   if (!hardware.defaults.empty()) json["hardware_defaults"] = hardware.defaults;
   OrderedJson published = OrderedJson::object();
   const KnownErrors known = known_errors_of(config);
   if (known.step) published["step_s"] = published_json(*known.step, prediction.time.step.value);
   if (known.peak) published["peak_bytes"] = published_json(*known.peak, bytes_of(prediction));
-  if (!published.empty() && !hardware.accelerator.empty()) json["published"] = std::move(published);
+  if (!published.empty() && hardware.accelerator() != nullptr) json["published"] = std::move(published);
   return json;
 }
 

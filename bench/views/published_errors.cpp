@@ -12,10 +12,6 @@
 namespace plumbline {
 namespace {
 
-using cluster::ComparedRow;
-using cluster::ComparedTable;
-using cluster::HeldOutTable;
-
 constexpr const char* kQuantities[] = {"step_s", "peak_bytes"};
 
 double rounded(double value) {
@@ -52,9 +48,9 @@ OrderedJson errors_by_software(const std::vector<ComparedTable>& tables) {
   OrderedJson json = OrderedJson::object();
   for (const auto& [name, rows] : groups) {
     const auto& [software, kind, quantity] = name;
-    const auto interval = cluster::interval_like(tables, rows.front().traits, quantity);
+    const auto interval = interval_like(tables, rows.front().traits, quantity);
     json[software][kind][quantity] = {{"rows", rows.size()},
-                                      {"mape", rounded(cluster::errors_of(rows, quantity).mape)},
+                                      {"mape", rounded(errors_of(rows, quantity).mape)},
                                       {"interval_rows", interval->rows},
                                       {"low", rounded(interval->low)},
                                       {"high", rounded(interval->high)}};
@@ -66,7 +62,7 @@ std::string held_out_text(const std::vector<ComparedTable>& tables) {
   std::string text = fmt::format("{:<40} {:<12} {:>5} {:>10} {:>10}\n", "table left out", "quantity", "rows",
                                  "inside %", "width");
   for (const char* quantity : kQuantities) {
-    const std::vector<HeldOutTable> list = cluster::hold_out_tables(tables, quantity);
+    const std::vector<HeldOutTable> list = hold_out_tables(tables, quantity);
     for (const HeldOutTable& table : list) text += held_out_line(table, quantity);
     if (!list.empty()) text += held_out_line(together(list), quantity);
   }
@@ -79,7 +75,7 @@ std::string held_out_text(const std::vector<ComparedTable>& tables) {
 OrderedJson held_out_json(const std::vector<ComparedTable>& tables) {
   OrderedJson json = OrderedJson::object();
   for (const char* quantity : kQuantities) {
-    const std::vector<HeldOutTable> list = cluster::hold_out_tables(tables, quantity);
+    const std::vector<HeldOutTable> list = hold_out_tables(tables, quantity);
     if (list.empty()) continue;
     const HeldOutTable all = together(list);
     json[quantity] = {{"rows", all.rows}, {"inside", all.inside}, {"tables", OrderedJson::array()}};
@@ -92,18 +88,18 @@ OrderedJson held_out_json(const std::vector<ComparedTable>& tables) {
 }
 
 std::string changes_text(const std::vector<ComparedTable>& tables, bool rows) {
-  const std::vector<cluster::RunChange> changes = cluster::run_changes(tables);
+  const std::vector<RunChange> changes = run_changes(tables);
   std::string text = fmt::format("{:<34} {:<12} {:>7} {:>7} {:>7} {:>10}\n", "what changed", "quantity",
                                  "changes", "scored", "right", "median %");
   int scored = 0;
   int right = 0;
-  for (const cluster::ChangeErrors& errors : cluster::errors_of_changes(changes)) {
+  for (const ChangeErrors& errors : errors_of_changes(changes)) {
     text += fmt::format("{:<34} {:<12} {:>7} {:>7} {:>7} {:>10.1f}\n", errors.respect, errors.quantity,
                         errors.changes, errors.scored, errors.right, 100 * errors.median);
     scored += errors.scored;
     right += errors.right;
     if (!rows) continue;
-    for (const cluster::RunChange& change : changes) {
+    for (const RunChange& change : changes) {
       if (change.respect != errors.respect || change.quantity != errors.quantity) continue;
       text += fmt::format("  {:>+7.1f} % published {:>+7.1f} %  {} -> {}\n", 100 * (change.predicted - 1),
                           100 * (change.published - 1), change.from, change.to);
@@ -111,17 +107,17 @@ std::string changes_text(const std::vector<ComparedTable>& tables, bool rows) {
   }
   if (scored > 0) {
     text += fmt::format("{} of {} changes of more than {:.0f} % in the right direction ({:.0f} %)\n", right,
-                        scored, 100 * cluster::kNoChange, 100.0 * right / scored);
+                        scored, 100 * kNoChange, 100.0 * right / scored);
   }
   return text;
 }
 
 OrderedJson changes_json(const std::vector<ComparedTable>& tables) {
-  const std::vector<cluster::RunChange> changes = cluster::run_changes(tables);
+  const std::vector<RunChange> changes = run_changes(tables);
   OrderedJson list = OrderedJson::array();
-  for (const cluster::ChangeErrors& errors : cluster::errors_of_changes(changes)) {
+  for (const ChangeErrors& errors : errors_of_changes(changes)) {
     OrderedJson runs = OrderedJson::array();
-    for (const cluster::RunChange& change : changes) {
+    for (const RunChange& change : changes) {
       if (change.respect != errors.respect || change.quantity != errors.quantity) continue;
       runs.push_back({{"table", change.table},
                       {"from", change.from},

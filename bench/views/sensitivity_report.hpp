@@ -9,7 +9,8 @@ namespace plumbline {
 
 /// Elasticities of the step time to every hardware constant, and the effect of each single change of the
 /// configuration, each a prediction. Throws InputError when `config.machine.hardware` is no accelerator of
-/// clusters.json (calibrated profiles have no such constants) or the schedule is not one that `search` tries.
+/// analysis/hardware (calibrated profiles have no such constants) or the schedule is not one that `search`
+/// tries.
 std::string what_limits_text(const RunConfig& config);
 /// The same as a JSON object: {"step_s", "peak_bytes", "hardware": [{"constant", "value", "elasticity"}],
 /// "changes": [{"change", "step_s", "peak_bytes", "relative"}]}.

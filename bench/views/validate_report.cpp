@@ -13,11 +13,6 @@
 namespace plumbline {
 namespace {
 
-using cluster::ComparedRow;
-using cluster::ComparedTable;
-using cluster::Errors;
-using cluster::SkippedRow;
-
 /// Quantities in order of appearance, step times first.
 std::vector<std::string> quantities_of(const ComparedTable& table) {
   std::vector<std::string> names;
@@ -60,7 +55,7 @@ std::string skipped_line(const ComparedTable& table) {
 
 /// Number of rows that wait for each feature, the most frequent first.
 std::string unmodelled_text(const std::vector<ComparedTable>& tables) {
-  const std::map<std::string, int> counts = cluster::unmodelled_features(tables);
+  const std::map<std::string, int> counts = unmodelled_features(tables);
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -80,9 +75,9 @@ nlohmann::ordered_json skipped_json(const ComparedTable& table) {
 
 nlohmann::ordered_json groups_json(const std::vector<ComparedTable>& tables) {
   nlohmann::ordered_json groups;
-  for (const std::string& key : cluster::group_keys()) {
+  for (const std::string& key : group_keys()) {
     auto& list = groups[key] = nlohmann::ordered_json::array();
-    for (const cluster::ComparedGroup& group : cluster::compare_groups(tables, key)) {
+    for (const ComparedGroup& group : compare_groups(tables, key)) {
       nlohmann::ordered_json entry = {{"value", group.value}, {"quantity", group.quantity}};
       entry.update(json_of(group.errors));
       list.push_back(std::move(entry));
@@ -103,7 +98,7 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
       continue;
     }
     for (const std::string& quantity : quantities_of(table)) {
-      const Errors errors = cluster::errors_of(table.rows, quantity);
+      const Errors errors = errors_of(table.rows, quantity);
       const bool with_regret = quantity == "step_s" && table.regret;
       text += fmt::format("{:<40} {:<18} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f} {:>8}\n",
                           table.name, quantity, errors.rows, 100 * errors.mape, 100 * errors.median,
@@ -129,7 +124,7 @@ std::string validation_text(const std::vector<ComparedTable>& tables, bool rows)
 std::string validation_groups_text(const std::vector<ComparedTable>& tables, const std::string& key) {
   std::string text = fmt::format("{:<58} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", key + ", quantity", "rows",
                                  "mape %", "median %", "bias %", "p90 %", "worst %");
-  for (const cluster::ComparedGroup& group : cluster::compare_groups(tables, key)) {
+  for (const ComparedGroup& group : compare_groups(tables, key)) {
     text += fmt::format("{:<58} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f}\n",
                         fmt::format("{}, {}", group.value, group.quantity), group.errors.rows,
                         100 * group.errors.mape, 100 * group.errors.median, 100 * group.errors.bias,
@@ -144,11 +139,10 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
     nlohmann::ordered_json entry;
     entry["name"] = table.name;
     const std::vector<std::string> quantities = quantities_of(table);
-    entry.update(json_of(quantities.empty() ? Errors{} : cluster::errors_of(table.rows, quantities.front())));
+    entry.update(json_of(quantities.empty() ? Errors{} : errors_of(table.rows, quantities.front())));
     entry["regret"] = table.regret ? nlohmann::ordered_json(*table.regret) : nlohmann::ordered_json();
     auto& parts = entry["quantities"] = nlohmann::ordered_json::object();
-    for (const std::string& quantity : quantities)
-      parts[quantity] = json_of(cluster::errors_of(table.rows, quantity));
+    for (const std::string& quantity : quantities) parts[quantity] = json_of(errors_of(table.rows, quantity));
     auto& comparisons = entry["comparisons"] = nlohmann::ordered_json::array();
     for (const ComparedRow& row : table.rows) {
       comparisons.push_back({{"label", row.label},
@@ -161,7 +155,7 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
     list.push_back(std::move(entry));
   }
   auto features = nlohmann::ordered_json::object();
-  for (const auto& [feature, rows] : cluster::unmodelled_features(tables)) features[feature] = rows;
+  for (const auto& [feature, rows] : unmodelled_features(tables)) features[feature] = rows;
   return nlohmann::ordered_json{{"tables", list},
                                 {"groups", groups_json(tables)},
                                 {"not_modelled", features},
@@ -172,12 +166,12 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
          "\n";
 }
 
-std::string leave_one_out_text(const std::vector<cluster::LeftOut>& list) {
+std::string leave_one_out_text(const std::vector<LeftOut>& list) {
   std::string text = fmt::format("{:<36} {:>10} {:>10} {:>8}  factors of:", "table left out", "shipped %",
                                  "chosen %", "points");
-  for (const std::string& name : cluster::calibratable_constants()) text += fmt::format(" {},", name);
+  for (const std::string& name : calibratable_constants()) text += fmt::format(" {},", name);
   text.back() = '\n';
-  for (const cluster::LeftOut& left : list) {
+  for (const LeftOut& left : list) {
     text += fmt::format("{:<36} {:>10.2f} {:>10.2f} {:>+8.2f} ", left.table, 100 * left.shipped,
                         100 * left.chosen, 100 * (left.chosen - left.shipped));
     for (const double factor : left.factors) text += fmt::format(" {:.2f}", factor);
@@ -200,7 +194,7 @@ std::string validation_svg(const std::vector<ComparedTable>& tables) {
   double y = kTop;
   for (const ComparedTable& table : tables) {
     for (const std::string& quantity : quantities_of(table)) {
-      const Errors errors = cluster::errors_of(table.rows, quantity);
+      const Errors errors = errors_of(table.rows, quantity);
       marks += fmt::format(
           "<text x=\"8\" y=\"{:.1f}\">{}</text><text x=\"8\" y=\"{:.1f}\" class=\"small\">{}, {} rows, "
           "mean |error| {:.2f} %</text>\n",

@@ -32,14 +32,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t cut = text.find("\n---\n");
   if (cut == std::string::npos) return 0;
   try {
-    cluster::PublishedTable table = cluster::parse_published(text.substr(cut + 5), "fuzz", "fuzz.csv");
-    table.header = cluster::parse_header(text.substr(0, cut), "fuzz.yaml");
-    const cluster::PublishedRuns read = cluster::read_runs(table);
-    for (const cluster::PublishedRun& run : read.runs) {
+    PublishedTable table = parse_published(text.substr(cut + 5), "fuzz", "fuzz.csv");
+    table.header = parse_header(text.substr(0, cut), "fuzz.yaml");
+    const PublishedRuns read = read_runs(table);
+    for (const PublishedRun& run : read.runs) {
       if (why_invalid(run.config) || run.row < 1) std::abort();
       if (!(run.measured.step_s >= 0) || !(run.measured.peak_bytes >= 0)) std::abort();
     }
-    for (const cluster::SkippedRow& row : read.skipped) {
+    for (const SkippedRow& row : read.skipped) {
       if (row.reason.empty() || row.reason.find('\n') != std::string::npos) std::abort();
     }
   } catch (const InputError&) {

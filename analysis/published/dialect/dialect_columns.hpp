@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Keys of a model's config.json, and Megatron-LM's where config.json has none.
 inline constexpr std::array<std::string_view, 35> kModelColumns = {"model_type",
@@ -129,4 +129,4 @@ constexpr const FeatureColumn* find_feature_column(std::string_view name) {
   return nullptr;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

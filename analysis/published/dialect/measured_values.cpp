@@ -11,7 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr double kBytesPerMib = 1048576.0;
@@ -135,4 +135,4 @@ MeasuredValues measured_values(const Cells& cells, const RunConfig& config, cons
   return values;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

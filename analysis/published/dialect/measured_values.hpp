@@ -10,7 +10,7 @@
 #include "analysis/published/dialect/table_header.hpp"
 #include "core/config/run_config.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Rank whose memory a table prints.
 enum class MemoryOf { maximum, first, last };
@@ -49,4 +49,4 @@ double step_flops(std::string_view definition, const RunConfig& config, const st
 /// apart.
 MeasuredValues measured_values(const Cells& cells, const RunConfig& config, const std::string& origin);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

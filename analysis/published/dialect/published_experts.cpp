@@ -11,7 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr std::array<std::string_view, 5> kLatentColumns = {"q_lora_rank", "kv_lora_rank", "qk_head_dim",
@@ -138,4 +138,4 @@ void put_experts(const Cells& cells, const std::string& origin, ModelConfig& mod
   put_mixture(reader, model);
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -8,7 +8,7 @@
 #include "analysis/published/dialect/table_header.hpp"
 #include "core/config/model_config.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// True if put_experts reads the column.
 bool is_experts_column(std::string_view column);
@@ -24,4 +24,4 @@ std::vector<std::string> unmodelled_experts(const Cells& cells);
 /// modules. Throws InputError with `origin`.
 void put_experts(const Cells& cells, const std::string& origin, ModelConfig& model);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -11,7 +11,7 @@
 #include "core/base/text_input.hpp"
 #include "core/config/layer_distribution.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr std::int64_t kMostStages = 4096;
@@ -77,4 +77,4 @@ void put_layers(const Cells& cells, const std::string& origin, RunConfig& config
   if (!layers.empty()) parallel.layer_distribution = fmt::format("{}", fmt::join(layers, ","));
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -6,7 +6,7 @@
 #include "analysis/published/dialect/table_header.hpp"
 #include "core/config/run_config.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Puts the rules of a row into the configuration, as chunks and explicit numbers of layer_distribution:
 /// - num_layers_per_virtual_pipeline_stage n: chunks such that stages have n layers
@@ -18,4 +18,4 @@ namespace plumbline::cluster {
 /// Without pipeline_schedule, several chunks mean `interleaved`, as in Megatron-LM. Throws InputError.
 void put_layers(const Cells& cells, const std::string& origin, RunConfig& config);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -13,7 +13,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 const std::string* find_cell(const Cells& cells, std::string_view column) {
@@ -193,4 +193,4 @@ ModelConfig published_model(const Cells& cells, const std::string& origin) {
   return model;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

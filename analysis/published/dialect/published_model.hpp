@@ -6,7 +6,7 @@
 #include "analysis/published/dialect/table_header.hpp"
 #include "core/config/model_config.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// The model of the cells: `model` (a preset or the path of a config.json) overridden by the other model
 /// columns, or these alone. Names are those of Llama's config.json for every model_type (gpt2's n_embd is
@@ -15,4 +15,4 @@ namespace plumbline::cluster {
 /// launch scripts. Throws InputError with `origin`.
 ModelConfig published_model(const Cells& cells, const std::string& origin);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

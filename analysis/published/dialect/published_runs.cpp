@@ -19,7 +19,7 @@
 #include "core/config_text/config_file.hpp"
 #include "core/config_text/config_keys.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 std::string cell_or(const Cells& cells, std::string_view column, const std::string& otherwise) {
@@ -186,4 +186,4 @@ PublishedRuns read_runs(const PublishedTable& table) {
   return read;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -9,7 +9,7 @@
 #include "analysis/published/dialect/published_tables.hpp"
 #include "core/config/run_config.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 struct PublishedRun {
   int row = 0;  // of the table, from 1
@@ -40,4 +40,4 @@ struct PublishedRuns {
 /// configuration (why_invalid).
 PublishedRuns read_runs(const PublishedTable& table);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
@@ -155,4 +155,4 @@ std::vector<PublishedTable> read_tables(const std::string& folder) {
   return tables;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -7,7 +7,7 @@
 
 #include "analysis/published/dialect/table_header.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// A table as read: cells as text, by column name. Empty cells stay empty.
 struct PublishedTable {
@@ -27,4 +27,4 @@ std::vector<PublishedTable> built_in_tables();
 /// read.
 std::vector<PublishedTable> read_tables(const std::string& folder);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -11,7 +11,7 @@
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 bool is_dialect_column(std::string_view name) {
@@ -170,4 +170,4 @@ bool holds_runs(const PublishedTable& table) {
   });
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

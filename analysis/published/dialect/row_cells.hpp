@@ -7,7 +7,7 @@
 
 #include "analysis/published/dialect/published_tables.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Prefix of messages about a row: "my_runs.csv: row 3".
 std::string row_origin(const PublishedTable& table, std::size_t row);
@@ -24,4 +24,4 @@ std::vector<Cells> row_cells(const PublishedTable& table, std::size_t row);
 /// True if the table holds training runs: measured values are among its columns or follow from its header.
 bool holds_runs(const PublishedTable& table);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

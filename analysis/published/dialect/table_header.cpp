@@ -6,7 +6,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/config_text/yaml_text.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 constexpr std::size_t kMaxHeaderBytes = std::size_t{1} << 18;
@@ -101,4 +101,4 @@ TableHeader parse_header(const std::string& yaml, const std::string& origin) {
   return header;
 }
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace plumbline::cluster {
+namespace plumbline {
 
 /// Texts by column of the dialect (results/published/README.md).
 using Cells = std::map<std::string, std::string, std::less<>>;
@@ -40,4 +40,4 @@ struct TableHeader {
 /// and what was expected.
 TableHeader parse_header(const std::string& yaml, const std::string& origin);
 
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -94,8 +94,8 @@ std::string source_of_peak(const std::string& name) {
 
 OrderedJson hardware_json() {
   OrderedJson accelerators = OrderedJson::array();
-  for (const auto& [name, machine] : cluster::built_in_profiles().machines) {
-    const cluster::Device& device = machine.device;
+  for (const auto& [name, machine] : built_in_profiles().machines) {
+    const Device& device = machine.device;
     accelerators.push_back({{"name", name},
                             {"memory_bytes", device.memory_bytes},
                             {"peak_16bit_flops", device.peak_16bit},
@@ -125,7 +125,7 @@ std::string hardware_text() {
                  rows);
 }
 
-std::vector<std::string> recipes_of(const cluster::Software& software) {
+std::vector<std::string> recipes_of(const Software& software) {
   std::vector<std::string> recipes;
   if (software.delayed_scaling) recipes.emplace_back("delayed");
   if (software.tensorwise_scaling) recipes.emplace_back("tensorwise");
@@ -136,9 +136,9 @@ std::vector<std::string> recipes_of(const cluster::Software& software) {
 
 OrderedJson software_json() {
   OrderedJson all = OrderedJson::array();
-  for (const auto& [name, software] : cluster::built_in_profiles().software) {
+  for (const auto& [name, software] : built_in_profiles().software) {
     const auto rows = [&of = name](bool mixture) {
-      const auto known = cluster::known_errors(of, mixture);
+      const auto known = known_errors(of, mixture);
       return std::max(known.step ? known.step->rows : 0, known.peak ? known.peak->rows : 0);
     };
     all.push_back({{"name", name},

@@ -67,7 +67,7 @@ std::string shape_text(const OperatorKind& kind, const OperatorOptions& options)
 
 double peak_of(const HardwareProfile& hardware, const OperatorShape& shape) {
   const std::string type = shape.word("type", "bf16");
-  const cluster::Device& device = hardware.constants.device;
+  const Device& device = hardware.accelerator()->constants.device;
   if (type == "fp8" || type == "fp8_block") return device.peak_8bit;
   return type == "nvfp4" ? device.peak_4bit : device.peak_16bit;
 }
@@ -122,7 +122,7 @@ int run_operator(const OperatorOptions& options) {
   }
   const HardwareProfile hardware = accelerator_named(options.hardware);
   const OperatorShape shape(options.words, fmt::format("operator {}: ", kind.name));
-  silicon::OperatorLookup lookup(hardware.accelerator, hardware.constants);
+  silicon::OperatorLookup lookup(hardware.accelerator()->name, hardware.accelerator()->constants);
   const OperatorResult result = kind.time(lookup, shape, clock_of(options));
   fmt::print("{}", options.json ? json_of(kind, options, hardware, shape, result)
                                 : text_of(kind, options, hardware, shape, result));

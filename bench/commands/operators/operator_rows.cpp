@@ -49,7 +49,8 @@ class Accelerators {
     const auto found = lookups_.find(name);
     if (found != lookups_.end()) return found->second;
     const HardwareProfile hardware = accelerator_named(name);
-    return lookups_.try_emplace(name, hardware.accelerator, hardware.constants).first->second;
+    const Accelerator& known = *hardware.accelerator();
+    return lookups_.try_emplace(name, known.name, known.constants).first->second;
   }
 
  private:
@@ -60,7 +61,7 @@ class Accelerators {
 
 HardwareProfile accelerator_named(const std::string& name) {
   HardwareProfile hardware = load_hardware(name);
-  if (hardware.accelerator.empty()) {
+  if (hardware.accelerator() == nullptr) {
     throw InputError(fmt::format(
         "hardware: found the calibrated profile {}, expected an accelerator such as h100-sxm-80gb",
         printable(name)));

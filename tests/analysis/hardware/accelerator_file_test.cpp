@@ -30,14 +30,15 @@ TEST(AcceleratorFile, TakesWhatIsGivenAndNamesTheRest) {
   EXPECT_FALSE(describes_accelerator(R"({"schema": 1})"));
   const HardwareProfile mine = parse_accelerator(kGood, "mine.json");
   EXPECT_EQ(mine.name, "mine");
-  EXPECT_EQ(mine.accelerator, "mine");
+  EXPECT_EQ(mine.accelerator()->name, "mine");
   EXPECT_EQ(mine.peak(DType::bf16).value, 5e14);
-  EXPECT_EQ(mine.constants.device.gemm_share_8bit, 0.5);
-  EXPECT_EQ(mine.constants.network.gpus_per_node, 72);
+  EXPECT_EQ(mine.accelerator()->constants.device.gemm_share_8bit, 0.5);
+  EXPECT_EQ(mine.accelerator()->constants.network.gpus_per_node, 72);
   EXPECT_TRUE(mine.multiplies_fp8());
   const HardwareProfile& model = *find_hardware_preset("h100-sxm-80gb");
-  EXPECT_EQ(mine.constants.device.gemm_share, model.constants.device.gemm_share);
-  EXPECT_EQ(mine.constants.device.peak_mx8, 0);  // of narrower products nothing is guessed
+  EXPECT_EQ(mine.accelerator()->constants.device.gemm_share,
+            model.accelerator()->constants.device.gemm_share);
+  EXPECT_EQ(mine.accelerator()->constants.device.peak_mx8, 0);  // of narrower products nothing is guessed
   ASSERT_EQ(mine.defaults.size(), 1u);
   EXPECT_THAT(mine.defaults[0], HasSubstr("as h100-sxm-80gb: reserved_bytes 1.2e+09"));
   EXPECT_THAT(mine.defaults[0], HasSubstr("gemm_share 0.7"));
@@ -49,16 +50,17 @@ TEST(AcceleratorFile, GoesOnFromAnother) {
   const HardwareProfile mine = parse_accelerator(
       R"({"name": "slow", "like": "b200-sxm-180gb", "constants": {"power_watts": {"value": 700, "source": "a limit"}}})",
       "mine.json");
-  EXPECT_EQ(mine.constants.device.power_watts, 700);
-  EXPECT_EQ(mine.constants.device.peak_mx8, 4500e12);
-  EXPECT_EQ(mine.constants.device.rates, nullptr);  // those of the other's shapes are not this one's
+  EXPECT_EQ(mine.accelerator()->constants.device.power_watts, 700);
+  EXPECT_EQ(mine.accelerator()->constants.device.peak_mx8, 4500e12);
+  EXPECT_EQ(mine.accelerator()->constants.device.rates,
+            nullptr);  // those of the other's shapes are not this one's
   EXPECT_THAT(mine.defaults[0], HasSubstr("as b200-sxm-180gb: "));
 }
 
 TEST(AcceleratorFile, IsLoadedByItsPath) {
   const std::string path = testing::TempDir() + "accelerator_file_test.json";
   std::ofstream(path) << kGood;
-  EXPECT_EQ(load_hardware(path).accelerator, "mine");
+  EXPECT_EQ(load_hardware(path).accelerator()->name, "mine");
 }
 
 TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
@@ -114,7 +116,7 @@ TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
   std::string dense = kGood;
   dense.replace(dense.find("1e15"), 4, "9e14");
   dense.replace(dense.find("5e14"), 4, "1979e12, \"dense\": true");
-  EXPECT_EQ(parse_accelerator(dense, "mine.json").constants.device.peak_16bit, 1979e12);
+  EXPECT_EQ(parse_accelerator(dense, "mine.json").accelerator()->constants.device.peak_16bit, 1979e12);
 }
 
 TEST(AcceleratorFile, EveryTruncationIsAnError) {

@@ -7,7 +7,7 @@
 #include "analysis/hardware/profiles.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 const Machine& a100() {
@@ -84,4 +84,4 @@ TEST(Profiles, DamagedFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -63,9 +63,10 @@ TEST(Presets, AreUsableAndNamed) {
     EXPECT_EQ(profile.name, name);
     EXPECT_GT(profile.peak_16bit.value, profile.peak_fp32.value);
     EXPECT_GE(profile.memory, kGiB * 14);  // of a 16 GiB device, without reserved memory
-    EXPECT_EQ(profile.processors, 0);
-    EXPECT_EQ(profile.accelerator, name);
-    EXPECT_GT(profile.constants.network.nic_bandwidth, 0);
+    EXPECT_EQ(profile.processors(), 0);
+    ASSERT_NE(profile.accelerator(), nullptr);
+    EXPECT_EQ(profile.accelerator()->name, name);
+    EXPECT_GT(profile.accelerator()->constants.network.nic_bandwidth, 0);
   }
   EXPECT_EQ(load_hardware("a100-sxm-80gb").peak(DType::bf16).value, 312e12);
   EXPECT_EQ(load_hardware("h200-sxm-141gb").memory.value, 148'800'000'000);
@@ -90,8 +91,8 @@ TEST(Presets, AcceleratorsOf2025And2026) {
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
-    const cluster::Machine& machine = load_hardware(c.name).constants;
-    const cluster::Device& d = machine.device;
+    const Machine machine = load_hardware(c.name).accelerator()->constants;
+    const Device& d = machine.device;
     EXPECT_NEAR(d.memory_bytes / (c.memory_gb * 1e9), 1.03, 0.06);
     EXPECT_DOUBLE_EQ(d.peak_16bit, c.tflops_16bit * 1e12);
     EXPECT_DOUBLE_EQ(d.peak_8bit, c.tflops_8bit * 1e12);
@@ -108,7 +109,6 @@ TEST(Presets, AcceleratorsOf2025And2026) {
 HardwareProfile sample() {
   HardwareProfile p = *find_hardware_preset("v100-sxm-32gb");
   p.name = "here";
-  p.processors = 2;
   p.alone.resize(2);
   p.alone[0].working_set = kMiB;
   p.alone[1].working_set = kMiB * 2;
@@ -137,7 +137,7 @@ TEST(Profile, RoundTrip) {
   EXPECT_EQ(again.collectives[0].dtype, DType::bf16);
   EXPECT_EQ(again.collectives[0].kind, CollectiveKind::all_reduce);
   EXPECT_EQ(again.collectives[1].kind, CollectiveKind::reduce_scatter);
-  EXPECT_EQ(again.constants.device.peak_16bit, 125e12);  // by the accelerator's name
+  EXPECT_EQ(again.accelerator()->constants.device.peak_16bit, 125e12);  // by the accelerator's name
   EXPECT_DOUBLE_EQ(again.messages[0].seconds.at(16).value, 2e-5);
   EXPECT_EQ(again.messages[0].seconds.spread, p.messages[0].seconds.spread);
   EXPECT_EQ(again.calibration.noise, p.calibration.noise);
@@ -146,6 +146,10 @@ TEST(Profile, RoundTrip) {
   EXPECT_EQ(again.calibration.seen_once, 3);
   EXPECT_EQ(again.calibration.unsettled, 7);
   EXPECT_EQ(again.step_overhead.value, 1e-6);
+  HardwareProfile shared = p;
+  shared.kind = Calibrated{2};
+  EXPECT_EQ(parse_hardware(to_json(shared), "p.json").processors(), 2);
+  EXPECT_EQ(parse_hardware(to_json(shared), "p.json").accelerator(), nullptr);
 }
 
 // Written before a calibration said when and where it was made, and how steady the machine was.
@@ -195,9 +199,11 @@ TEST(Profile, HostileTextIsOneClearLine) {
       {"another schema", "\"schema\": 1", "\"schema\": 7", "schema"},
       {"negative peak", "\"peak_fp32_flops\": 1", "\"peak_fp32_flops\": -1", "peak_fp32_flops"},
       {"infinite", "\"peak_fp32_flops\": 15700000000000.0", "\"peak_fp32_flops\": 1e999", "p.json"},
-      {"text for a number", "\"processors\": 2", "\"processors\": \"two\"", "processors"},
-      {"fraction of a processor", "\"processors\": 2", "\"processors\": 2.5", "whole number"},
-      {"absurd processors", "\"processors\": 2", "\"processors\": 1e15", "processors"},
+      {"text for a number", "\"processors\": 0", "\"processors\": \"two\"", "processors"},
+      {"fraction of a processor", "\"processors\": 0", "\"processors\": 2.5", "whole number"},
+      {"shared processors of an accelerator", "\"processors\": 0", "\"processors\": 2",
+       "0 with an accelerator"},
+      {"absurd processors", "\"processors\": 0", "\"processors\": 1e15", "processors"},
       {"levels that descend", "0.75,", "2.5,", "do not descend"},
       {"zero ranks", "\"ranks\": 2", "\"ranks\": 0", "ranks"},
       {"unknown type", "\"dtype\": \"bf16\"", "\"dtype\": \"fp7\"", "dtype"},

@@ -8,7 +8,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 TEST(KernelRates, TheShapeItselfOrTheNearest) {
@@ -54,7 +54,7 @@ TEST(KernelRates, DamagedTablesAreRefusedWithTheirLine) {
 }
 
 TEST(KernelRates, ProductsAndAttentionTakeWhatTheTableSays) {
-  const Device& b200 = find_hardware_preset("b200-sxm-180gb")->constants.device;
+  const Device& b200 = find_hardware_preset("b200-sxm-180gb")->accelerator()->constants.device;
   ASSERT_NE(b200.rates, nullptr);
   OperatorCall call;
   call.kind = CallKind::gemm;
@@ -78,4 +78,4 @@ TEST(KernelRates, ProductsAndAttentionTakeWhatTheTableSays) {
 }
 
 }  // namespace
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -142,7 +142,7 @@ TEST(DeviceMemory, DecidesWhatFits) {
   const Schedule schedule = sample::one_rank(2);
   hardware.overhead = digits();
   for (const Backend backend : {Backend::cpu, Backend::cuda, Backend::emulated}) {
-    for (const auto& [name, software] : cluster::built_in_profiles().software) {
+    for (const auto& [name, software] : built_in_profiles().software) {
       SCOPED_TRACE(name);
       config.machine.backend = backend;
       config.machine.memory_budget = {};

@@ -12,7 +12,7 @@ namespace plumbline::silicon {
 namespace {
 
 OperatorLookup lookup_on(const std::string& accelerator) {
-  return {accelerator, cluster::built_in_profiles().machine(accelerator)};
+  return {accelerator, built_in_profiles().machine(accelerator)};
 }
 
 TEST(OperatorLookup, GivesMeasuredTimes) {

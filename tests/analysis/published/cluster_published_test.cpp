@@ -26,7 +26,7 @@
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 const std::vector<ComparedTable>& shipped() {
@@ -370,4 +370,4 @@ TEST(Published, DamagedTablesAreRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace plumbline::cluster
+}  // namespace plumbline

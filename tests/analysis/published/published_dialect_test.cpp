@@ -13,7 +13,7 @@
 #include "bench/evaluate/schedule_makers.hpp"
 #include "core/base/error.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 using testing::ElementsAre;
@@ -328,4 +328,4 @@ TEST(PublishedDialect, TheSourcesOwnFilesGiveTheSameErrors) {
 }
 
 }  // namespace
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -6,7 +6,7 @@
 #include "analysis/published/run_changes.hpp"
 #include "analysis/published/run_respects.hpp"
 
-namespace plumbline::cluster {
+namespace plumbline {
 namespace {
 
 ComparedRow row_with(double published, const std::string& software, Cells settings = {}) {
@@ -103,4 +103,4 @@ TEST(RunChanges, LayoutsOfOneTrainingHaveOneText) {
 }
 
 }  // namespace
-}  // namespace plumbline::cluster
+}  // namespace plumbline

@@ -62,7 +62,7 @@ TEST(ActionLanes, OfAStepHaveWhatItsFiguresHave) {
     machine.memory_bandwidth = machine.link_bandwidth = {1e30};
     machine.launch_overhead = {1};
     machine.link_latency = {5};
-    machine.processors = c.processors;
+    machine.kind = Calibrated{c.processors};
     ScheduleRequest request;
     request.name = "1f1b";
     request.microbatches = 3;

@@ -165,7 +165,7 @@ TEST(ActionTime, CollectivesOfTensorRanksBesideProducts) {
     EXPECT_NEAR(time.all.value, c.all, 1e-9);
     EXPECT_NEAR(time.tensor.value, c.tensor_seconds, 1e-9);
     // On shared processors all of it shows: computation and every collective.
-    machine.processors = 2;
+    machine.kind = Calibrated{2};
     const ActionTime shared = time_action(work_of(shape, c.type), machine, {});
     Seconds hidden;
     for (const Alongside& part : time.alongside) hidden += part.all - part.exposed;
@@ -239,7 +239,7 @@ TEST(ActionTime, GathersAndScattersBesideComputation) {
     config.parallel.zero_stage = c.zero;
     if (!c.overlap) config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = false;
     HardwareProfile machine = counting_machine(c.latency);
-    machine.processors = c.processors;
+    machine.kind = Calibrated{c.processors};
     const StageShape shape = stage_shapes(config, 1)[0];
     std::vector<LaneSpan> lanes;
     const ActionTime time = time_action(work_of(shape, c.type), machine, {}, {}, &lanes);
@@ -458,7 +458,7 @@ TEST(StepEnd, SharedProcessorsHideNothing) {
   RunConfig config = with(sample::tiny_qwen2(), 1, 2);
   config.parallel.zero_stage = 1;
   HardwareProfile machine = counting_machine(5);
-  machine.processors = 2;
+  machine.kind = Calibrated{2};
   const StageCosts costs = stage_costs(config, sample::one_rank(2), machine).costs.stages.at(0);
   EXPECT_EQ(costs.last_backward.value, 0);
   EXPECT_NEAR(costs.reduce_gradients.value, 3 * (5 + 1) + 10, 1e-9);

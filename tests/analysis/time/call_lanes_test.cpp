@@ -14,13 +14,13 @@ constexpr double kBytesPerSecond = 1e9;
 /// bytes; those that run alongside hold a quarter of 100 processors.
 HardwareProfile machine_of(double held) {
   HardwareProfile p;
-  p.accelerator = "a test's";
-  p.constants.device.processors = 100;
-  p.constants.device.collective_processors = held;
-  p.constants.device.bandwidth = kBytesPerSecond;
-  p.constants.device.stream_share = 1;
-  p.constants.network.node_bandwidth = kBytesPerSecond;
-  p.constants.network.nic_step_s = 1;
+  Machine& constants = p.kind.emplace<Accelerator>(Accelerator{"a test's", {}}).constants;
+  constants.device.processors = 100;
+  constants.device.collective_processors = held;
+  constants.device.bandwidth = kBytesPerSecond;
+  constants.device.stream_share = 1;
+  constants.network.node_bandwidth = kBytesPerSecond;
+  constants.network.nic_step_s = 1;
   return p;
 }
 

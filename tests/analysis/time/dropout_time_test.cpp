@@ -143,13 +143,13 @@ TEST(DropoutTime, OnAMeasuredMachine) {
 }
 
 TEST(DropoutTime, OnAnAccelerator) {
-  cluster::Device device = find_hardware_preset("a100-sxm-80gb")->constants.device;
+  Device device = find_hardware_preset("a100-sxm-80gb")->accelerator()->constants.device;
   const auto seconds = [&](const OperatorCall& call) { return accelerator_time(call, device).value; };
   constexpr std::int64_t kElements = 1 << 24;
   const OperatorCall mask = call_of("dropout_mask", DType::uint8, kElements, 1);
   EXPECT_DOUBLE_EQ(seconds(mask), kElements * device.random_s);
   EXPECT_DOUBLE_EQ(seconds(call_of("dropout_add", DType::bf16, kElements, 7)),
-                   cluster::stream_seconds(device, 7.0 * kElements));
+                   stream_seconds(device, 7.0 * kElements));
   OperatorCall attention;
   attention.kind = CallKind::attention;
   attention.type = DType::bf16;
@@ -162,7 +162,7 @@ TEST(DropoutTime, OnAnAccelerator) {
   const double pairs = 24 * 0.5 * 2048 * (2048 + 256);
   EXPECT_NEAR(seconds(attention) - without, pairs * device.random_s / 4, 1e-12);
   device.random_s = 0;
-  EXPECT_DOUBLE_EQ(seconds(mask), cluster::stream_seconds(device, kElements));
+  EXPECT_DOUBLE_EQ(seconds(mask), stream_seconds(device, kElements));
 }
 
 }  // namespace

@@ -283,10 +283,10 @@ TEST(Fp8Time, OnAMeasuredMachine) {
 }
 
 TEST(Fp8Time, OnAnAccelerator) {
-  const cluster::Device device = find_hardware_preset("h100-sxm-80gb")->constants.device;
+  const Device device = find_hardware_preset("h100-sxm-80gb")->accelerator()->constants.device;
   const double rate = device.peak_8bit * device.gemm_share_8bit;
   const auto by_hand = [&](double m, double n, double k, double output_bytes) {
-    return cluster::product_seconds(device, rate, 1, m, n, k, 1, output_bytes);
+    return product_seconds(device, rate, 1, m, n, k, 1, output_bytes);
   };
   for (const DType storage : {DType::bf16, DType::fp32}) {
     const auto seconds = [&](GemmPass pass) {
@@ -301,7 +301,7 @@ TEST(Fp8Time, OnAnAccelerator) {
   }
   constexpr std::int64_t kElements = 1 << 26;
   EXPECT_DOUBLE_EQ(accelerator_time(moving("fp8_quantize", DType::bf16, kElements, 3), device).value,
-                   cluster::stream_seconds(device, 3.0 * kElements));
+                   stream_seconds(device, 3.0 * kElements));
 }
 
 TEST(Fp8Time, HardwareWithoutItIsRefusedInOneLine) {

@@ -58,7 +58,7 @@ TEST(HostCopies, RunBesideTheNextLayer) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
     HardwareProfile machine = second_per_operator();
-    machine.processors = c.processors;
+    machine.kind = Calibrated{c.processors};
     const StageShape shape = stage_shapes(four_layers(c.layers), 1)[0];
     HostCopies copies;
     copies.back = c.type != forward;
@@ -116,7 +116,7 @@ TEST(HostMemory, CopiesTakeItsBytesByTheAcceleratorsBandwidth) {
   const StageShape shape = stage_shapes(four_layers(2), 1)[0];
   const HostCopies forward = host_copies(shape, ActionType::forward, h100, {});
   ASSERT_EQ(forward.of_layer.size(), 2);
-  EXPECT_NEAR(forward.of_layer[1].value, kLayer / h100.constants.device.host_bandwidth, 1e-15);
+  EXPECT_NEAR(forward.of_layer[1].value, kLayer / h100.accelerator()->constants.device.host_bandwidth, 1e-15);
   EXPECT_FALSE(forward.back);
   EXPECT_TRUE(host_copies(shape, ActionType::backward, h100, {}).back);
   EXPECT_TRUE(host_copies(shape, ActionType::backward_weight, h100, {}).of_layer.empty());

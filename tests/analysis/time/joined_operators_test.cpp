@@ -112,7 +112,7 @@ constexpr std::int64_t kElements = 4096 * 1024;
 /// A processor does one part after the other: the sum of both measured times.
 TEST(JoinedOperators, TakeWhatTheirPartsTakeOnAMeasuredMachine) {
   HardwareProfile p;
-  p.processors = 1;
+  p.kind = Calibrated{1};
   p.peak_fp32 = p.peak_16bit = {1e12};
   p.memory_bandwidth = p.link_bandwidth = {1e9};
   p.launch_overhead = {1e-7};

@@ -175,7 +175,7 @@ TEST(TimeModel, FasterMachinesAreFaster) {
 /// working set is large.
 HardwareProfile table_machine() {
   HardwareProfile p = a100();
-  p.processors = 2;
+  p.kind = Calibrated{2};
   for (std::vector<OperatorTimes>* list : {&p.alone, &p.busy}) {
     for (const std::int64_t mib : {1, 100}) {
       OperatorTimes& times = list->emplace_back();
@@ -234,7 +234,7 @@ TEST(TimeModel, LoadOfAMachine) {
     config.parallel.world_size = c.world;
     config.batch.global_batch_size = 8;
     HardwareProfile hardware = a100();
-    hardware.processors = c.processors;
+    hardware.kind = Calibrated{c.processors};
     const Load load = load_of(config, one_f_one_b(c.pipeline, config.microbatches()), hardware);
     EXPECT_DOUBLE_EQ(load.busy, c.busy) << c.tensor << c.pipeline;
     EXPECT_DOUBLE_EQ(load.sharing, c.sharing) << c.tensor << c.pipeline;
@@ -377,7 +377,7 @@ TEST(TimeModel, AGatherAndAScatterOfTheirOwnAreTaken) {
 
 TEST(TimeModel, TheLastVectorOfARowTakesAsLongAsAFullOne) {
   HardwareProfile p;
-  p.processors = 1;
+  p.kind = Calibrated{1};
   p.peak_fp32 = p.peak_16bit = {1e9};
   p.memory_bandwidth = p.link_bandwidth = {1e9};
   OperatorTimes times;
@@ -440,7 +440,7 @@ TEST(TimeModel, WithoutMeasurementsOrAcceleratorALinkIsARing) {
 }
 
 TEST(TimeModel, GroupsMeetTheTierTheySpan) {
-  const cluster::Network& net = a100().constants.network;
+  const Network net = a100().accelerator()->constants.network;
   ASSERT_EQ(net.gpus_per_node, 8);
   constexpr std::int64_t kBytes = 1'000'000'000;
   const double inside = 1.0 / net.node_bandwidth;  // seconds per byte of bus traffic
@@ -541,7 +541,7 @@ TEST(TimeModel, AnAcceleratorComputesInTiles) {
   call.kind = CallKind::gemm;
   call.tokens = call.out = call.in = 4096;
   const auto rate = [&] { return flops_of(call).value / time_of(call, a100(), Load{}).value; };
-  const double sustained = 312e12 * a100().constants.device.gemm_share;
+  const double sustained = 312e12 * a100().accelerator()->constants.device.gemm_share;
   EXPECT_NEAR(rate() / sustained, 0.9, 0.1);
   const double whole = time_of(call, a100(), Load{}).value;
   call.type = DType::fp32;

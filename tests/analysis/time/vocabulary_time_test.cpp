@@ -221,7 +221,7 @@ TEST(VocabularyTime, ProductsOfThePasses) {
 TEST(VocabularyTime, PredictionBesideComputationAndOnSharedProcessors) {
   HardwareProfile hardware = *find_hardware_preset("a100-sxm-80gb");
   for (const int processors : {0, 2}) {
-    hardware.processors = processors;
+    if (processors > 0) hardware.kind = Calibrated{processors};
     for (const char* method : {"vocab-1", "vocab-2", "interlaced"}) {
       SCOPED_TRACE(fmt::format("{} on {} processors", method, processors));
       const RunConfig config = sample::vocabulary_config(method, 1, 2, 1, 8);

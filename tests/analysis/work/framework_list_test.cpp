@@ -199,7 +199,7 @@ TEST(FrameworkList, SlowLaunchesAreWaitedFor) {
   const RunConfig config = gpt("megatron-2022");
   const Schedule schedule = schedule_for(config);
   const HardwareProfile& hardware = *find_hardware_preset("a100-sxm-80gb");
-  cluster::Software traits = *framework_of(config);
+  Software traits = *framework_of(config);
   traits.host_operator_s = 0;
   const double device = predict(config, schedule, hardware, &traits).time.step.value;
   traits.host_operator_s = 1e-3;
@@ -296,7 +296,7 @@ TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
   config.batch.global_batch_size = 64;
   const Schedule schedule = schedule_for(config);
   const HardwareProfile& hardware = *find_hardware_preset("h100-sxm-80gb");
-  cluster::Software traits = *framework_of(config);
+  Software traits = *framework_of(config);
   for (const int zero : {0, 1}) {
     config.parallel.zero_stage = zero;
     traits.overlapped_reduction = true;
@@ -451,7 +451,7 @@ TEST(FrameworkFp8, WhatASoftwareOrDeviceHasNotIsRefused) {
 TEST(FrameworkList, ParametersGatheredAlongsideTheForwardShowOneLayer) {
   RunConfig config = llama("megatron-core-2025");
   config.parallel.zero_stage = 1;
-  cluster::Software traits = *framework_of(config);
+  Software traits = *framework_of(config);
   const Schedule schedule = schedule_for(config);
   const auto gather = [&] {
     const std::vector<StageShape> shapes = stage_shapes(config, schedule, &traits);

@@ -148,8 +148,8 @@ TEST(FrameworkMixture, DispatchTakesWhatWasMeasured) {
                         {"h100-sxm-80gb", 16, 1485, 5774, 0}};
   const double bytes = 4096.0 * 7168 * 2;
   for (const Case& c : cases) {
-    const cluster::Network& network = find_hardware_preset(c.hardware)->constants.network;
-    const cluster::Span group{c.ranks, 1};
+    const Network& network = find_hardware_preset(c.hardware)->accelerator()->constants.network;
+    const Span group{c.ranks, 1};
     EXPECT_NEAR(
         dispatch_seconds(network, group, bytes, 8, static_cast<double>(c.most_nodes)) * 1e6 / c.flex_us, 1,
         0.12)

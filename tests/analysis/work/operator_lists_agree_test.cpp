@@ -1,4 +1,4 @@
-// Compares two operator lists of a step on the machines of clusters.json. One is our own training code's,
+// Compares two operator lists of a step on the machines of analysis/hardware. One is our own training code's,
 // call by call, the other that of a framework with the same fusions.
 #include <gtest/gtest.h>
 
@@ -89,7 +89,7 @@ TEST(OperatorLists, OfPlumblineAndOfAFrameworkLikeItAgree) {
     const HardwareProfile& hardware = *find_hardware_preset(c.machine);
     const StepTime exact = predict(config, schedule, hardware, nullptr).time;
     const StepTime other =
-        predict(config, schedule, hardware, &cluster::built_in_profiles().generation("plumbline")).time;
+        predict(config, schedule, hardware, &built_in_profiles().generation("plumbline")).time;
     SCOPED_TRACE(c.name);
     EXPECT_NEAR((exact.step - exact.exposed_tensor) / (other.step - other.exposed_tensor), 1, c.bound);
     // Our partial sums travel in fp32, the framework's in 16 bits; gathers are the same.

@@ -147,7 +147,7 @@ TEST(Window, OnAMeasuredMachineTheComputedPairsCount) {
 }
 
 TEST(Window, OnAnAcceleratorBlocksOnBothEdgesAreWhole) {
-  cluster::Device device = find_hardware_preset("a100-sxm-80gb")->constants.device;
+  Device device = find_hardware_preset("a100-sxm-80gb")->accelerator()->constants.device;
   device.kernel_s = 0;
   const auto seconds = [&](std::int64_t window) {
     return accelerator_time(attention_of(8192, window), device).value;

@@ -450,7 +450,7 @@ TEST(Probe, ItsCellsAreCalibrations) {
       EXPECT_NEAR(calibrated_seconds(profile, cell, 0.5), 4e-6, 1e-12) << cell.key;
     }
     EXPECT_FALSE(Probe::possible(profile, type)) << "devices of their own";
-    profile.processors = 2;
+    profile.kind = Calibrated{2};
     EXPECT_TRUE(Probe::possible(profile, type));
     EXPECT_FALSE(Probe::possible(HardwareProfile(), type)) << "nothing is measured";
     EXPECT_FALSE(Probe::possible(profile, DType::fp16));
@@ -546,7 +546,7 @@ TEST(HostTime, IsMeasuredOnTheRealTrainingCode) {
 
 TEST(HostTime, ColdCallsAreWhatTheTablesLeaveOut) {
   HardwareProfile free;
-  free.processors = 1;
+  free.kind = Calibrated{1};
   free.peak_fp32 = free.peak_16bit = {1e30};
   free.memory_bandwidth = free.link_bandwidth = {1e30};
   const Seconds all = measure_cold_call(free);  // nothing is in the tables: all of a call is left out

@@ -35,7 +35,7 @@ TEST(GpuProfile, WhatWasMeasuredCountsAndTheRestIsTheAccelerators) {
   times.gemm["forward.bf16"] = {{256, 16384}, {256, 65536}, {256, 16384}, std::vector<double>(8, 1e-3)};
   measured.alone = {times};
   const HardwareProfile read = parse_hardware(to_json(measured), "written and read");
-  EXPECT_EQ(read.accelerator, kAccelerator);
+  EXPECT_EQ(read.accelerator()->name, kAccelerator);
   EXPECT_EQ(read.peak_16bit.value, preset.peak_16bit.value);
   const double with_preset = step_with(preset);
   const double with_measured = step_with(read);

@@ -146,7 +146,7 @@ TEST_P(OfSoftware, EveryKeyChangesSomethingOrIsRefusedOrNamed) {
 
 std::vector<std::string> software_names() {
   std::vector<std::string> software;
-  for (const auto& [name, traits] : cluster::built_in_profiles().software) software.push_back(name);
+  for (const auto& [name, traits] : built_in_profiles().software) software.push_back(name);
   return software;
 }
 

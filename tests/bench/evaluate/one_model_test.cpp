@@ -68,7 +68,7 @@ RunConfig any_config(Draws& draws) {
   config.model = *find_preset(draws.any(preset_names()));
   config.machine.hardware = draws.any(hardware_preset_names());
   std::vector<std::string> software;
-  for (const auto& [name, traits] : cluster::built_in_profiles().software) software.push_back(name);
+  for (const auto& [name, traits] : built_in_profiles().software) software.push_back(name);
   config.machine.software = draws.coin() ? "plumbline" : draws.any(software);
   config.numerics.precision = draws.any({DType::bf16, DType::bf16, DType::fp16});
   config.batch.seq_length = draws.any<std::int64_t>({512, 2048, 8192});
@@ -119,10 +119,9 @@ TEST(OneModel, SearchPredictOomAndValidateGiveTheSameSecondsAndBytes) {
     ASSERT_TRUE(row.predicted);
     EXPECT_EQ(row.predicted->peak, bounds->peak);
     EXPECT_EQ(row.predicted->status == Status::ok, bounds->fits);
-    cluster::PublishedRun run;
+    PublishedRun run;
     run.config = config;
-    const cluster::PredictedRun published =
-        cluster::predict_run(run, cluster::built_in_profiles(), schedule_makers());
+    const PredictedRun published = predict_run(run, built_in_profiles(), schedule_makers());
     if (!published.unmodelled.empty()) continue;
     EXPECT_EQ(published.step_s, prediction.time.step.value);
     EXPECT_EQ(published.peak_bytes, static_cast<double>(prediction.memory.peak.value));

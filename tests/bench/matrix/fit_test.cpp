@@ -23,7 +23,7 @@ constexpr const char* kDemo = PLUMBLINE_SOURCE_DIR "/bench/matrices/demo.yaml";
 /// A machine of this many FLOP/s per processor; products of the demo's sizes reach a part of it.
 HardwareProfile machine_of(double flops, int processors) {
   HardwareProfile machine = rough_guess();
-  machine.processors = processors;
+  machine.kind = Calibrated{processors};
   machine.peak_fp32 = machine.peak_16bit = {flops};
   machine.memory_bandwidth = {10e9 + flops / 50};
   return machine;

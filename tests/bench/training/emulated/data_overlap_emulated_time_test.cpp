@@ -100,7 +100,7 @@ TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
       config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = overlap;
       if (why_invalid(config)) config.parallel.overlap_param_gather.reset();
       HardwareProfile hardware = load_hardware(config.machine.hardware);
-      hardware.constants.network.gpus_per_node = 2;
+      hardware.accelerator()->constants.network.gpus_per_node = 2;
       const Schedule schedule = schedule_for(config);
       const Prediction predicted = predict(config, schedule, hardware);
       const TrainingResult emulated = emulate(config, hardware);

@@ -132,7 +132,7 @@ Seconds sum_of_steps(RunConfig config, int steps, const HardwareProfile& hardwar
 }
 
 /// Collectives within a node take no time.
-void make_free(cluster::Network& network) {
+void make_free(Network& network) {
   network.node_bandwidth = network.message_bandwidth = 1e30;
   network.node_base_s = network.node_step_s = 0;
 }
@@ -145,7 +145,7 @@ TEST(Fp8OnEmulatedDevices, TakesAsLongAsPredicted) {
     SCOPED_TRACE(c.name);
     const RunConfig config = config_of(c);
     HardwareProfile hardware = load_hardware(config.machine.hardware);
-    make_free(hardware.constants.network);
+    make_free(hardware.accelerator()->constants.network);
     const Seconds predicted = predict(config, schedule_for(config), hardware).time.step;
     // The first step differs: it finds the first scales.
     const Seconds called = sum_of_steps(config, 2, hardware) - sum_of_steps(config, 1, hardware);
@@ -186,7 +186,7 @@ TEST(FamiliesOnEmulatedDevices, TakeAsLongAsPredicted) {
     config.batch.seq_length = 1024;
     config.batch.prefix_length = c.prefix;
     HardwareProfile hardware = load_hardware(config.machine.hardware);
-    make_free(hardware.constants.network);
+    make_free(hardware.accelerator()->constants.network);
     const Seconds predicted = predict(config, schedule_for(config), hardware).time.step;
     const Seconds called = sum_of_steps(config, 2, hardware) - sum_of_steps(config, 1, hardware);
     // On two ranks, only one of which adds learned positions.

@@ -200,7 +200,7 @@ TEST(LanesOnEmulatedDevices, AreWhereTheyWerePredicted) {
     SCOPED_TRACE(name);
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     HardwareProfile hardware = load_hardware(config.machine.hardware);
-    if (parallel.zero_hpz_partition_size > 1) hardware.constants.network.gpus_per_node = 2;
+    if (parallel.zero_hpz_partition_size > 1) hardware.accelerator()->constants.network.gpus_per_node = 2;
     const Schedule schedule = schedule_for(config);
     const Prediction prediction = predict(config, schedule, hardware);
     const Trace trace = simulate(schedule, prediction.costs);
