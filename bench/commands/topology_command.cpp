@@ -3,10 +3,12 @@
 
 #include <memory>
 
+#include "analysis/hardware/hardware.hpp"
 #include "analysis/topology/fabric_generators.hpp"
 #include "analysis/topology/host_names.hpp"
 #include "analysis/topology/slurm_topology.hpp"
 #include "bench/commands/commands.hpp"
+#include "bench/commands/operators/operator_rows.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/views/cluster/collectives_report.hpp"
 #include "bench/views/cluster/topology_report.hpp"
@@ -33,6 +35,7 @@ struct TopologyOptions {
   bool sharp = false;
   std::string collective;
   std::vector<std::string> sizes = {"64KiB", "1MiB", "16MiB", "256MiB", "4GiB"};
+  std::string hardware;
   double port = 50, cable = 50, nvlink = 450;
   bool json = false;
 };
@@ -89,6 +92,13 @@ int search_placement(const TopologyOptions& options, const Fabric& fabric, const
   return static_cast<int>(ExitCode::done);
 }
 
+/// Accelerator with the network of the collectives' times: --hardware, or that of the published cluster.
+std::string hardware_of(const TopologyOptions& options) {
+  if (!options.hardware.empty()) return options.hardware;
+  if (options.network.starts_with("superpod-b200")) return "b200-sxm-180gb";
+  return options.network.starts_with("superpod-b300") ? "b300-sxm-270gb" : "h100-sxm-80gb";
+}
+
 /// One collective along every axis of more than one rank.
 int show_collective(const TopologyOptions& options, const Fabric& fabric, const RankOrder& order,
                     const std::vector<std::int64_t>& gpus, const LinkRates& rates) {
@@ -99,14 +109,16 @@ int show_collective(const TopologyOptions& options, const Fabric& fabric, const 
     sizes.push_back(parse_bytes(size, "topology: --sizes"));
     if (sizes.back().value < 1) throw InputError("topology: --sizes: found 0, expected bytes such as 64KiB");
   }
+  const HardwareProfile hardware = accelerator_named(hardware_of(options));
   std::vector<AxisCollective> axes;
   axes.reserve(order.size());
   for (const RankAxis& axis : order) {
     if (axis.size < 2) continue;
     const auto groups = placed(groups_along(order, axis.name), gpus);
     axes.push_back(
-        {axis.name, groups.size(),
-         collective_times(fabric, groups, call, sizes, rates, {forwarding_of(options), options.sharp})});
+        {axis.name, groups.size(), hardware.name,
+         collective_times(fabric, groups, call, sizes, rates, {forwarding_of(options), options.sharp},
+                          hardware.accelerator()->constants.network)});
   }
   if (axes.empty()) throw InputError("topology: --collective: found one rank, expected two at least");
   fmt::print("{}", options.json ? collectives_json(call, sizes, axes)
@@ -169,7 +181,12 @@ void add_rate_options(CLI::App& command, TopologyOptions& options) {
       "--forward", options.forward,
       "Messages to another rail first go by NVLink to the GPU of their node on that rail (NCCL's PXN)");
   command.add_flag("--sharp", options.sharp,
-                   "With --collective: switches of the network add up (SHARP), and NCCL may use that");
+                   "With --collective: all-reduces are taken as sums in the network's switches (SHARP)");
+  command
+      .add_option("--hardware", options.hardware,
+                  "With --collective: accelerator whose network gives the times (default: of NETWORK, or "
+                  "h100-sxm-80gb)")
+      ->type_name("NAME");
   command.add_option("--nvlink", options.nvlink, "GB/s of a GPU's NVLink, one direction")
       ->check(rates)
       ->capture_default_str();

@@ -12,14 +12,14 @@ namespace plumbline {
 struct AxisCollective {
   std::string axis;
   std::size_t groups = 0;
+  std::string hardware;  // whose network the times are of
   CollectiveTimes times;
 };
 
 std::string collectives_text(GroupCall call, const std::vector<Bytes>& sizes,
                              const std::vector<AxisCollective>& axes);
-/// {"collective", "sizes_bytes", "source", "axes": [{"axis", "ranks", "nodes", "groups",
-///   "algorithms": [{"algorithm", "busiest_link", "bytes_per_s", "seconds": [...], "protocols": [...]}],
-///   "nccl": [...], "best": [...]}]}
+/// {"collective", "sizes_bytes", "axes": [{"axis", "ranks", "nodes", "groups", "hardware", "algorithms":
+/// [{"algorithm", "busiest_link", "bytes_per_s"}], "taken", "sharing", "seconds": [...]}]}
 std::string collectives_json(GroupCall call, const std::vector<Bytes>& sizes,
                              const std::vector<AxisCollective>& axes);
 

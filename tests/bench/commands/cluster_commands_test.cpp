@@ -65,6 +65,7 @@ TEST_F(ClusterCommands, TopologyOfASlurmCluster) {
       {"topology rail-only:4 --tp 2", "no path from leaf"},
       {"topology superpod-b200:1 --collective gather", "--collective: found gather"},
       {"topology superpod-b200:1 --collective all-gather --sizes 0", "--sizes: found 0"},
+      {"topology superpod-b200:1 --collective all-gather --hardware b2000", "no accelerator b2000 is known"},
       {"topology superpod-b200:1 --gpus 4096", "expected at least the 4096"}};
   for (const auto& [arguments, words] : wrong) {
     const Said said = plumbline(arguments);
@@ -83,7 +84,10 @@ TEST_F(ClusterCommands, TopologyShowsCollectivesByAlgorithmAndSize) {
       plumbline("topology superpod-b200:4 --tp 8 --collective all-reduce --sizes 64KiB,4GiB --json").out);
   EXPECT_EQ(json["sizes_bytes"], nlohmann::json({65536, std::int64_t{1} << 32}));
   ASSERT_EQ(json["axes"].size(), 2U);
-  EXPECT_EQ(json["axes"][1]["nccl"], nlohmann::json({"tree LL", "ring Simple"}));
+  EXPECT_EQ(json["axes"][1]["taken"], "ring");
+  EXPECT_FALSE(json["axes"][1].contains("nccl"));
+  EXPECT_EQ(json["axes"][1]["hardware"], "b200-sxm-180gb");
+  EXPECT_LT(json["axes"][1]["seconds"][0], json["axes"][1]["seconds"][1]);
   EXPECT_EQ(json["axes"][1]["algorithms"][0]["busiest_link"], "port");
 }
 
