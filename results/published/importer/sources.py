@@ -260,6 +260,9 @@ def bridge_verified(row):
     cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
     mixture_recipe(cells, row)
+    # Recipes of that date (NVIDIA-NeMo/Megatron-Bridge@067f987d src/megatron/bridge/perf_recipes).
+    cells.update(recipe({"model": row["model"], "phase": "Pre-Training", "system": row["system"],
+                                "precision": precision.upper(), "release": "26.08"}))
     put(cells, "step_s", float(row["step_ms"]) / 1000)
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
@@ -319,7 +322,9 @@ def matched(row):
     elif row["variable"] == "optimizer_offload_fraction":
         cells["optimizer_offload_fraction"] = row["value"]
     if cells.get("num_experts"):
-        cells["moe_token_dispatcher_type"] = "alltoall" if "alltoall" in row["value"] else "flex"
+        # All rows of the last study, as its first two say.
+        exchange = "alltoall" in row["value"] or row["study"] == "ep_overlap_2026-05-18"
+        cells["moe_token_dispatcher_type"] = "alltoall" if exchange else "flex"
     put(cells, "step_s", float(row["step_ms"]) / 1000 if row["step_ms"] else "")
     put(cells, "model_tflops_per_gpu", row["tflops_per_gpu"])
     put(cells, "peak_gb", row["peak_allocated_gb"])
