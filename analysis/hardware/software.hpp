@@ -65,6 +65,7 @@ struct Software {
   // software's MoE layers are not described.
   double router_operators = 0;
   double dispatch_operators = 0;
+  double expert_product_s = 0;  // processor time to launch one product of an expert
   bool alltoall_dispatch =
       false;  // default without a setting of the job: tokens are sent to their experts, else all gathered
   bool weighted_results =

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/time/host_lane.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -21,6 +23,7 @@ double with_host(double device, double host) {
 struct Part {
   double calls = 0;
   double tensor = 0;
+  double host = 0;  // waits for launches
   std::vector<Alongside> alongside;
   std::vector<LaneSpan> lanes;
   double all = 0;  // of the calls as `lanes` have them
@@ -32,18 +35,23 @@ struct Part {
 
 /// Stretches the parts by the launches that their calls wait for: all layers of the action together, every
 /// other part by itself.
-void add_host(const ActionWork& work, std::vector<Part>& parts) {
+void add_host(const ActionWork& work, double slowdown, std::vector<Part>& parts) {
+  const auto launches = [&](const UnitWork& unit) {
+    return unit.host.value * slowdown + unit.host_products.value;
+  };
   double device = 0;
-  double host = work.host.value;
+  double host = work.host.value * slowdown;
   for (const ActionWork::Run& run : work.runs) {
     if (work.parts[run.part].apart) continue;
     device += static_cast<double>(run.repeat) * parts[run.part].calls;
-    host += static_cast<double>(run.repeat) * work.parts[run.part].host.value;
+    host += static_cast<double>(run.repeat) * launches(work.parts[run.part]);
   }
   const double stretch = device > 0 ? with_host(device, host) / device : 1;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const UnitWork& unit = work.parts[i];
-    parts[i].calls = unit.apart ? with_host(parts[i].calls, unit.host.value) : parts[i].calls * stretch;
+    const double calls = parts[i].calls;
+    parts[i].calls = unit.apart ? with_host(calls, launches(unit)) : calls * stretch;
+    parts[i].host += parts[i].calls - calls;
   }
 }
 
@@ -80,6 +88,7 @@ class Timeline {
     add_lanes(part);
     now_ += part.calls;
     time_.tensor.value += part.tensor;
+    time_.host.value += part.host;
     if (unit.final_gradient) time_.finals.push_back({now_});
     if (unit.scatter.elements > 0) {
       finish_scatter();
@@ -203,6 +212,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     PartTime time = time_calls(unit.calls, hardware, load);
     part.calls = part.all = time.all;
     part.tensor = time.tensor;
+    part.host = time.host;
     part.alongside = std::move(time.alongside);
     part.lanes = std::move(time.lanes);
     if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
@@ -218,7 +228,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     }
     parts.push_back(std::move(part));
   }
-  add_host(work, parts);
+  add_host(work, host_slowdown(hardware), parts);
   return Timeline(std::move(parts), hardware.processors() == 0, copies, lanes).run(work);
 }
 

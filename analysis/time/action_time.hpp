@@ -13,6 +13,7 @@ struct ActionTime {
   Seconds gathers;   // part of it: waiting for gathered parameters
   Seconds scatters;  // part of it: waiting for scattered gradients
   Seconds copies;    // part of it: waiting for copies to or from the host
+  Seconds host;      // part of it: waiting for the host's launches
   Seconds copied;    // their time without overlap
   Seconds gathered, scattered;  // time of gathers and scatters without overlap, exposed or not
   /// When each unit's gradient is final (before any reduction), from the start of the action, in order of

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analysis/time/host_lane.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -16,12 +18,16 @@ struct Started {
 
 class CallLanes {
  public:
-  CallLanes(const HardwareProfile& hardware, const Load& load) : hardware_(hardware), load_(load) {}
+  CallLanes(const HardwareProfile& hardware, const Load& load)
+      : hardware_(hardware), load_(load), host_(hardware) {}
 
   void run(const OperatorCall& call) {
     if (call.kind == CallKind::wait) return wait(call.ticket);
     const double seconds = time_of(call, hardware_, load_).value;
     if (is_collective(call.kind) && call.ticket > 0) return start(call, seconds);
+    const double idle = host_.wait(call, time_.all, seconds);
+    time_.host += idle;
+    time_.all += idle;
     if (is_collective(call.kind)) {
       time_.tensor += seconds;
       add_awaited(call, {time_.all}, {seconds}, time_.lanes);
@@ -72,6 +78,7 @@ class CallLanes {
 
   const HardwareProfile& hardware_;
   const Load& load_;
+  HostLane host_;
   PartTime time_;
   double lane_ = 0;  // when the last collective that was started is done
   std::vector<Started> started_;

@@ -22,6 +22,7 @@ void add_alongside(const std::vector<Alongside>& more, double times, std::vector
 struct PartTime {
   double all = 0;     // seconds
   double tensor = 0;  // of them: waiting for collectives, and the slowdown of computation alongside them
+  double host = 0;    // of them: waiting for launches behind a read of the host (HostLane)
   std::vector<Alongside> alongside;
   std::vector<LaneSpan> lanes;  // every collective, from the start of the part, in order of start
 };

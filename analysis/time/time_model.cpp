@@ -277,6 +277,7 @@ class StageCoster {
       counted = true;
     }
     add_alongside_lines(time.alongside, lines);
+    if (time.host.value > 0) lines.add("waits for the host", 1, time.host);
     if (time.copied.value > 0) {
       const bool to = phase.type == ActionType::forward;
       lines.add(to ? "activations to the host" : "activations from the host", shape.offloaded, time.copies,

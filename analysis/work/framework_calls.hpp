@@ -241,6 +241,19 @@ class FrameworkCalls {
   /// The same for a layer's, and for those that only a graph of the whole step captures.
   void layer_launches(double operators) { launches(operators, s_.graphs.layer); }
   void launches_eagerly(double operators) { launches(operators, s_.graphs.step ? 1 : 0); }
+  /// The same for products of experts, which Transformer Engine launches one by one.
+  void launches_products(double products) {
+    if (!s_.graphs.step) work_.host_products += Seconds{products * sw_.expert_product_s};
+  }
+  /// Launches of the last call: `operators` up to its kernel. `reads`: after the host has read from the
+  /// device; see HostLane.
+  void launched(double operators, bool reads = false) {
+    if (list_.calls.empty()) return;
+    HostLaunch& launch = list_.calls.back().launch;
+    launch.reads = launch.reads || reads;
+    launch.before = Seconds{operators * sw_.host_operator_s};
+    if (list_.calls.back().grouped) launch.product_s = sw_.expert_product_s;
+  }
 
  private:
   static constexpr double kBulkProcessors = 16;

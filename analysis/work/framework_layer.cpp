@@ -81,6 +81,11 @@ double communication_operators(const StageShape& s) {
   return s.tensor > 1 ? 4.0 * (s.sequence_parallel ? 2 : 1) : 0;
 }
 
+/// Norms of queries and keys, modules of their own: a kernel each, backward two.
+double norm_operators(const StageShape& s, bool backward) {
+  return s.qk_norm ? (backward ? 4 : 2) : 0;
+}
+
 /// Parts of a forward: all, or those that selective recomputation repeats.
 struct Wanted {
   bool attention = true;
@@ -259,19 +264,20 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
       forward(s, window, {}, calls);
       calls.run_alongside();
       if (s.mixture()) MixtureCalls(s, calls).launches(false);
-      return calls.layer_launches(
-          operators(s, sw.layer_forward_operators + communication_operators(s) + calls.cast_operators(4),
-                    true) +
-          adapters.forward());
+      return calls.layer_launches(operators(s,
+                                            sw.layer_forward_operators + communication_operators(s) +
+                                                norm_operators(s, false) + calls.cast_operators(4),
+                                            true) +
+                                  adapters.forward());
     case LayerPass::backward_input:
       backward_input(s, window, overlaps, calls);
       calls.run_alongside();
       if (s.mixture()) MixtureCalls(s, calls).launches(true);
-      return calls.layer_launches(
-          operators(s,
-                    0.75 * sw.layer_backward_operators + communication_operators(s) + calls.cast_operators(4),
-                    true) +
-          adapters.backward_input());
+      return calls.layer_launches(operators(s,
+                                            0.75 * sw.layer_backward_operators + communication_operators(s) +
+                                                norm_operators(s, true) + calls.cast_operators(4),
+                                            true) +
+                                  adapters.backward_input());
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
       return calls.layer_launches(s.frozen() ? adapters.backward_weight()

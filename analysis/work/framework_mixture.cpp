@@ -10,9 +10,14 @@ constexpr double kReordered = 4;
 // switch_load_balancing_loss).
 constexpr double kRouted = 10 * 4;
 constexpr double kRoutedBack = 6 * 4;
-// A launch from Transformer Engine's loop over the products of experts, in those of a framework's operator:
-// an estimate without a source.
-constexpr double kLaunchInLoop = 0.4;
+// Operators that take the host as long as a grouped linear layer before its first product: Transformer
+// Engine's Linear takes 99.66 us of a Grace where torch's, one operator, takes 37.08
+// (NVIDIA/TransformerEngine issue 2053).
+constexpr double kGroupedModule = 99.66 / 37.08;
+// Operators between the read of the tokens' counts and the kernel of the dispatch (Megatron-Core,
+// token_dispatcher.py and fused_a2a.py): views of the counts, the buffer, two events, the kernel.
+constexpr double kDispatchLaunch = 5;
+constexpr double kActivationLaunch = 1;
 // Bytes per element of the expert output biases, expert by expert: bias times token weights in fp32, sum with
 // the output, all experts' results concatenated and rounded; backward the same and the sums over rows
 // (Megatron-Core, moe/experts.py, _apply_bias of TEGroupedMLP). Its packed form, in graphs of a whole step,
@@ -34,7 +39,19 @@ void MixtureCalls::exchange(const char* label) {
   if (e.overlapped) calls_.alongside();
 }
 
-void MixtureCalls::dispatch(const char* label) {
+bool MixtureCalls::reads() const {
+  const bool dropless = !s_.padded;
+  return dropless && !s_.graphs.step && !s_.expert.overlapped && s_.framework->expert_product_s > 0;
+}
+
+/// Experts' rows are filled up to what FP8 products need by a copy, unless the dispatcher's kernels do it
+/// (Megatron-Core, experts.py, quantization_padding; skip_routed_expert_padding in moe_utils.py).
+void MixtureCalls::pad(const char* label) {
+  if (!s_.framework_fp8 || s_.padded || s_.expert.dispatcher == TokenDispatcher::flex) return;
+  calls_.stream(label, s_.expert.rows * s_.hidden, kReordered);
+}
+
+void MixtureCalls::dispatch(const char* label, bool first) {
   const ExpertShape& e = s_.expert;
   const std::int64_t rows = e.rows * s_.hidden;
   if (e.dispatcher == TokenDispatcher::allgather) {
@@ -47,6 +64,7 @@ void MixtureCalls::dispatch(const char* label) {
     calls_.stream("permute", e.sent * e.chosen * s_.hidden, kReordered);
   }
   if (travels) exchange(label);
+  if (travels && first && reads()) calls_.launched(kDispatchLaunch, true);
   calls_.expert_collective(CallKind::all_gather, "expert tensor all-gather", e.tensor, 1, rows);
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
 }
@@ -93,26 +111,35 @@ void MixtureCalls::forward() {
   calls_.router(GemmPass::forward);
   calls_.stream("route", e.sent * s_.experts, kRouted);
   shared(GemmPass::forward);
-  dispatch("expert dispatch forward");
+  dispatch("expert dispatch forward", true);
+  pad("pad experts");
   calls_.grouped("fc1", GemmPass::forward, e.fc1, s_.hidden);
+  // The counts of the rank's experts are on the device but for those that an all-to-all needed before.
+  const bool known = e.dispatcher == TokenDispatcher::alltoall && e.ranks > 1;
+  if (reads()) calls_.launched(kGroupedModule, !known);
   // Multiplied with the token's weight in the same kernel.
   calls_.stream("swiglu", e.rows * e.ffn, s_.framework->compiled ? 6 : 10);
+  if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.hidden, e.ffn);
+  if (reads()) calls_.launched(kGroupedModule);
   if (s_.linear_bias) calls_.stream("expert biases", e.rows * s_.hidden, kBiased);
   calls_.casts(e.rows * (s_.hidden + e.ffn), false);
   if (s_.framework->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.hidden, 4);
+  pad("unpad experts");
   combine("expert combine forward");
 }
 
 void MixtureCalls::backward_input() {
   const ExpertShape& e = s_.expert;
   if (s_.framework->weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * s_.hidden, 8);
-  dispatch("expert combine backward");
+  dispatch("expert combine backward", false);
+  pad("pad experts");
   if (s_.linear_bias) calls_.stream("expert biases backward", e.rows * s_.hidden, kBiasedBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.hidden, e.ffn);
   calls_.stream("swiglu backward", e.rows * e.ffn, s_.framework->compiled ? 10 : 16);
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.hidden);
   calls_.casts(e.rows * (s_.hidden + e.fc1), false);
+  pad("unpad experts");
   combine("expert dispatch backward");
   shared(GemmPass::input_gradient);
   calls_.stream("route backward", e.sent * s_.experts, kRoutedBack);
@@ -133,8 +160,9 @@ void MixtureCalls::launches(bool backward) {
   calls_.launches(sw.router_operators, s_.graphs.router);
   calls_.layer_launches(s_.shared > 0 ? 6 : 0);
   const double biases = s_.linear_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
-  calls_.launches_eagerly(sw.dispatch_operators +
-                          (products * kLaunchInLoop + biases) * static_cast<double>(s_.expert.local));
+  const auto experts = static_cast<double>(s_.expert.local);
+  calls_.launches_eagerly(sw.dispatch_operators + biases * experts);
+  calls_.launches_products(products * experts);
 }
 
 void LatentCalls::forward(double share) {

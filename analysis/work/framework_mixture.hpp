@@ -20,7 +20,10 @@ class MixtureCalls {
 
  private:
   void route();
-  void dispatch(const char* label);
+  void dispatch(const char* label, bool first);
+  void pad(const char* label);
+  /// The host reads the tokens' counts back from the device, and launches everything behind after that.
+  bool reads() const;
   void combine(const char* label);
   void exchange(const char* label);
   void shared(GemmPass pass);

@@ -29,6 +29,13 @@ enum class CallKind : std::uint8_t {
 /// True for a collective of a group, blocking or asynchronous.
 bool is_collective(CallKind kind);
 
+/// Launches of a call in another framework, where they matter (analysis/time/host_lane.hpp).
+struct HostLaunch {
+  bool reads = false;    // the host waits for the device before it launches them
+  Seconds before;        // for operators up to the call's own kernel, its launch included
+  double product_s = 0;  // gemm: for each of `batch` products, on any host
+};
+
 /// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.
 struct OperatorCall {
   CallKind kind = CallKind::memory_bound;
@@ -76,6 +83,7 @@ struct OperatorCall {
   bool random = false;  // memory_bound: draws a random number per element
   double share = 1;     // of the call's time that counts: part of it is hidden, or it runs for a part only
   std::int64_t count = 1;
+  HostLaunch launch;
 
   Bytes bytes() const { return {elements * size_of(type)}; }
 };
@@ -96,6 +104,7 @@ struct UnitWork {
   /// Processor time to launch the calls. The layers of an action take the larger of device and host; parts
   /// outside the layers (`apart`: few long kernels) hide no launches of the layers.
   Seconds host;
+  Seconds host_products;  // the same for experts' products, on any host
   bool apart = false;
 };
 

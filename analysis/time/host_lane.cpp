@@ -1,0 +1,24 @@
+#include "analysis/time/host_lane.hpp"
+
+#include <algorithm>
+
+namespace plumbline {
+
+double host_slowdown(const HardwareProfile& hardware) {
+  return hardware.accelerator() == nullptr ? 1 : hardware.accelerator()->constants.device.host_slowdown;
+}
+
+double HostLane::wait(const OperatorCall& call, double now, double seconds) {
+  if (call.launch.reads) {
+    behind_ = true;
+    host_ = now;
+  }
+  if (!behind_) return 0;
+  const double products = call.launch.product_s > 0 ? static_cast<double>(call.batch) : 1;
+  const double first = host_ + call.launch.before.value * slowdown_ + call.launch.product_s;
+  host_ = first + (products - 1) * call.launch.product_s;
+  const double end = std::max(std::max(now, first) + seconds, host_ + seconds / products);
+  return end - now - seconds;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,66 @@
+// Launches behind a read of the host, by hand.
+#include "analysis/time/host_lane.hpp"
+
+#include <gtest/gtest.h>
+
+#include "analysis/hardware/profiles.hpp"
+
+namespace plumbline {
+namespace {
+
+struct Launched {
+  double seconds;
+  HostLaunch launch;
+  std::int64_t products = 1;
+};
+
+struct Case {
+  const char* name;
+  std::vector<Launched> calls;
+  double idle;
+  double slowdown = 1;
+};
+
+TEST(HostLane, ByHand) {
+  const HostLaunch read{true, {2}, 0};
+  const Case cases[] = {
+      {"no read: the host is ahead", {{1, {false, {5}, 0}}, {1, {false, {5}, 0}}}, 0},
+      {"a read: the call's launches are exposed", {{4, {}}, {3, read}}, 2},
+      {"a slower host", {{4, {}}, {3, read}}, 5.5, 2.75},
+      {"a long kernel hides the next launches", {{3, read}, {1, {false, {3}, 0}}}, 2},
+      {"a short one hides a part of them", {{1, read}, {1, {false, {3}, 0}}}, 4},
+      {"calls without launches follow on", {{1, read}, {5, {}}, {1, {false, {6}, 0}}}, 2},
+      // First product launched at 3, the fourth at 6; it takes a quarter of two seconds.
+      {"products one by one, host slower", {{2, {true, {2}, 1}, 4}}, 4.5},
+      {"products one by one, device slower", {{8, {true, {2}, 1}, 4}}, 3},
+      {"the second read waits anew", {{3, read}, {3, read}}, 4},
+  };
+  for (const Case& c : cases) {
+    HardwareProfile hardware;
+    hardware.kind.emplace<Accelerator>(Accelerator{"a test's", {}}).constants.device.host_slowdown =
+        c.slowdown;
+    HostLane lane(hardware);
+    double now = 0;
+    double idle = 0;
+    for (const Launched& each : c.calls) {
+      OperatorCall call;
+      call.launch = each.launch;
+      call.batch = each.products;
+      const double waited = lane.wait(call, now, each.seconds);
+      idle += waited;
+      now += waited + each.seconds;
+    }
+    EXPECT_DOUBLE_EQ(idle, c.idle) << c.name;
+  }
+}
+
+TEST(HostLane, HostsOfAccelerators) {
+  EXPECT_EQ(host_slowdown(HardwareProfile()), 1) << "measured tables have the host's time";
+  EXPECT_EQ(host_slowdown(*find_hardware_preset("h100-sxm-80gb")), 1);
+  EXPECT_EQ(host_slowdown(*find_hardware_preset("gb200-nvl72")), 2.75) << "Grace";
+  EXPECT_EQ(host_slowdown(*find_hardware_preset("gb300-nvl72")), 2.75);
+  EXPECT_LT(host_slowdown(*find_hardware_preset("b300-sxm-270gb")), 1);
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,98 @@
+// What the host launches in an MoE layer of other software, and its copies for FP8.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "analysis/predict/predict.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "bench/evaluate/plan.hpp"
+
+namespace plumbline {
+namespace {
+
+RunConfig mixture(int expert) {
+  RunConfig config;
+  config.model = *find_preset("qwen3-30b-a3b");
+  config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 256};
+  config.numerics.precision = DType::bf16;
+  config.parallel.expert = expert;
+  config.parallel.world_size = 8;
+  config.parallel.zero_stage = 1;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.machine.software = "megatron-core";
+  return config;
+}
+
+std::vector<OperatorCall> work_of_stage(const RunConfig& config, ActionType type) {
+  return calls_of(framework_work(stage_shapes(config, 1).front(), type));
+}
+
+// Dropless: the host reads the tokens' counts before it launches the experts, once with an all-to-all, which
+// needs them for its sizes, else for the dispatch and for the experts.
+TEST(FrameworkLaunches, TheHostReadsCountsOfDroplessExperts) {
+  struct Case {
+    TokenDispatcher dispatcher;
+    int expert;
+    CudaGraphImpl graphs;
+    bool overlapped;
+    int reads;
+  };
+  using enum TokenDispatcher;
+  using Graphs = CudaGraphImpl;
+  const Case cases[] = {{alltoall, 8, Graphs::none, false, 1},
+                        {flex, 8, Graphs::none, false, 2},
+                        {flex, 8, Graphs::transformer_engine, false, 2},
+                        {flex, 8, Graphs::full_iteration, false, 0},
+                        {flex, 8, Graphs::none, true, 0},
+                        {flex, 1, Graphs::none, false, 1},
+                        {allgather, 8, Graphs::none, false, 1}};
+  for (const Case& c : cases) {
+    RunConfig config = mixture(c.expert);
+    config.parallel.token_dispatcher = c.dispatcher;
+    config.parallel.overlap_moe_expert_parallel_comm = c.overlapped;
+    config.machine.cuda_graph_impl = c.graphs;
+    for (const ActionType type : {ActionType::forward, ActionType::backward}) {
+      const std::vector<OperatorCall> calls = work_of_stage(config, type);
+      const auto reads = std::count_if(calls.begin(), calls.end(),
+                                       [](const OperatorCall& call) { return call.launch.reads; });
+      EXPECT_EQ(reads, type == ActionType::forward ? c.reads : 0) << static_cast<int>(c.dispatcher);
+    }
+  }
+}
+
+// Small experts wait for launches, which one graph of the step removes.
+TEST(FrameworkLaunches, GraphsOfTheStepRemoveLaunches) {
+  RunConfig config = mixture(8);
+  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  const auto step = [&](CudaGraphImpl graphs, const char* hardware) {
+    config.machine.cuda_graph_impl = graphs;
+    config.machine.hardware = hardware;
+    return predict(config, schedule_for(config), *find_hardware_preset(hardware)).time.step.value;
+  };
+  for (const char* hardware : {"h100-sxm-80gb", "gb200-nvl72"}) {
+    const double graph = step(CudaGraphImpl::full_iteration, hardware);
+    const double layers = step(CudaGraphImpl::transformer_engine, hardware);
+    EXPECT_GT(layers, 1.05 * graph) << hardware;
+    EXPECT_GE(step(CudaGraphImpl::none, hardware), layers) << hardware;
+  }
+}
+
+// FP8 products read whole blocks of rows: copies fill them up, but for kernels that dispatch so.
+TEST(FrameworkLaunches, RowsOfExpertsAreFilledUpInFp8) {
+  RunConfig config = mixture(8);
+  const auto padded = [&](TokenDispatcher dispatcher, DType precision) {
+    config.parallel.token_dispatcher = dispatcher;
+    config.numerics.fp8.format = precision == DType::bf16 ? Fp8Format::none : Fp8Format::hybrid;
+    const std::vector<OperatorCall> calls = work_of_stage(config, ActionType::forward);
+    return std::count_if(calls.begin(), calls.end(), [](const OperatorCall& call) {
+      return std::string_view(call.label).ends_with("pad experts");
+    });
+  };
+  EXPECT_EQ(padded(TokenDispatcher::alltoall, DType::fp8_e4m3), 2) << "and taken away again";
+  EXPECT_EQ(padded(TokenDispatcher::flex, DType::fp8_e4m3), 0);
+  EXPECT_EQ(padded(TokenDispatcher::alltoall, DType::bf16), 0);
+}
+
+}  // namespace
+}  // namespace plumbline
