@@ -58,6 +58,7 @@ std::int64_t mixture_bytes(const StageShape& s) {
 std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.rows * s.hidden;
+  const std::int64_t more_norms = 2 * s.predicted.more_norms;  // bytes of their inputs
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
   // Operands are kept in the form that products read. Quantized: one form of the norms' and the activation's
   // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
@@ -70,14 +71,14 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     const std::int64_t scores = s.unfused_attention && !selective
                                     ? (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads
                                     : std::int64_t{0};
-    return stream * (4 + mask) + operand(2 * stream) + scores +
+    return stream * (4 + mask + more_norms) + operand(2 * stream) + scores +
            (s.latent() ? latent_attention_bytes(s) : own) + (s.mixture() ? mixture_bytes(s) : feed_forward);
   }
   // Only trained weights need their product's input again; of frozen ones those with an adapter, whose own
   // narrow results are kept, too. The projection's input is attention's result, which its backward reads. A
   // parallel block's norms read the same.
   const bool mlp_inputs = !s.frozen() || s.adapted == LoraTargets::all;
-  const std::int64_t norms = stream * ((s.parallel() ? 2 : 4) + mask) +
+  const std::int64_t norms = stream * ((s.parallel() ? 2 : 4) + mask + more_norms) +
                              operand(stream * (mlp_inputs ? s.layer_norms() : std::int64_t{1}));
   const std::int64_t activation = mlp_inputs ? operand(s.tokens * s.ffn) : 0;
   const std::int64_t adapters =
@@ -91,7 +92,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
     // saves).
-    return stream * (4 + mask) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
+    return stream * (4 + mask + more_norms) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
   std::int64_t bytes = norms + attention + adapters + activation + s.tokens * (4 * s.q + 4 * s.k + 2 * s.ffn);

@@ -132,7 +132,8 @@ std::string explain_throughput(const RunConfig& config, const Throughput& throug
                             config.batch.packed.on()
                                 ? fmt::format(", of which documents leave {:.4g}", config.batch.packed.mean)
                                 : ""),
-      config.distillation.teacher ? "; plus a third of the same for the teacher's forward" : "",
+      fmt::format("{}{}", config.model.prediction_modules > 0 ? "; plus MTP modules" : "",
+                  config.distillation.teacher ? "; plus a third of the same for the teacher's forward" : ""),
       executed_flops_per_token(config, stages).value, throughput.tokens_per_s, config.layout().world(),
       throughput.peak_tflops, throughput.hfu);
 }

@@ -54,11 +54,11 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, s
 
 namespace {
 
-/// FLOPs of plumbline's own MTP modules: each a layer like the last, the product that makes its input and one
+/// FLOPs of MTP modules: each a layer like the last, the product that makes its input and one
 /// with the output layer.
 Flops module_flops_per_token(const RunConfig& config) {
   const ModelConfig& model = config.model;
-  if (model.prediction_modules == 0 || config.machine.software != "plumbline") return {};
+  if (model.prediction_modules == 0) return {};
   ModelConfig more = model;
   ++more.layers;
   const std::int64_t seq = config.batch.seq_length;

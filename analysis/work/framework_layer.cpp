@@ -154,6 +154,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     summed("fc2", s.ffn, wanted.fc2);
   }
   residual(s, calls);
+  calls.stream("norm", s.predicted.more_norms * s.rows * s.hidden, 2 * sw.norm_passes);
   // Casts of the four inputs.
   calls.casts((s.mixture() ? 1 : 2) * s.tokens * s.hidden, true);
   calls.casts(s.tokens * (s.attended() + (s.mixture() ? 0 : s.ffn)), false);
@@ -213,6 +214,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     summed("qkv", qkv);
   }
   norm_and_sum(true);
+  calls.stream("norm backward", s.predicted.more_norms * stream, 10);
   const std::int64_t feed_forward = s.mixture() ? 0 : s.hidden + (sw.fp8 ? s.ffn : s.fc1);
   calls.casts(s.tokens * (s.hidden + s.qkv() + feed_forward), false);
   if (s.linear_bias && !s.swiglu) {

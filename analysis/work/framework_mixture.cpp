@@ -122,7 +122,7 @@ void MixtureCalls::forward() {
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.hidden, e.ffn);
   if (reads()) calls_.launched(kGroupedModule);
-  if (s_.linear_bias) calls_.stream("expert biases", e.rows * s_.hidden, kBiased);
+  if (s_.predicted.feed_forward_bias) calls_.stream("expert biases", e.rows * s_.hidden, kBiased);
   calls_.casts(e.rows * (s_.hidden + e.ffn), false);
   if (s_.framework->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.hidden, 4);
   pad("unpad experts");
@@ -134,7 +134,8 @@ void MixtureCalls::backward_input() {
   if (s_.framework->weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * s_.hidden, 8);
   dispatch("expert combine backward", false);
   pad("pad experts");
-  if (s_.linear_bias) calls_.stream("expert biases backward", e.rows * s_.hidden, kBiasedBack);
+  if (s_.predicted.feed_forward_bias)
+    calls_.stream("expert biases backward", e.rows * s_.hidden, kBiasedBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.hidden, e.ffn);
   calls_.stream("swiglu backward", e.rows * e.ffn, s_.framework->compiled ? 10 : 16);
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.hidden);
@@ -159,7 +160,7 @@ void MixtureCalls::launches(bool backward) {
   const double products = backward ? 4 : 2;
   calls_.launches(sw.router_operators, s_.graphs.router);
   calls_.layer_launches(s_.shared > 0 ? 6 : 0);
-  const double biases = s_.linear_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
+  const double biases = s_.predicted.feed_forward_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
   const auto experts = static_cast<double>(s_.expert.local);
   calls_.launches_eagerly(sw.dispatch_operators + biases * experts);
   calls_.launches_products(products * experts);

@@ -124,13 +124,13 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
 
 StageVectors vectors_of(const StageShape& s) {
   StageVectors vectors;
-  const std::int64_t biases = s.linear_bias ? 2 * s.hidden : 0;  // projection and fc2
-  vectors.replicated = s.layers * (s.norm_elements() + biases);
+  const auto replicated = [](const StageShape& like) { return layer_biases(like).replicated; };
+  const auto split = [](const StageShape& like) { return layer_biases(like).split; };
+  vectors.replicated = s.layers * s.norm_elements() + s.over_layers(replicated) + s.over_modules(replicated);
   if (s.last) vectors.replicated += s.norm_vectors * s.hidden;
   if (s.first && s.embedding_norm) vectors.replicated += s.norm_vectors * s.hidden;
   vectors.replicated += s.own_modules() * (s.norm_elements() + 3 * s.norm_vectors * s.hidden);
-  vectors.split =
-      (s.layers + s.own_modules()) * ((s.qkv_bias ? s.q + 2 * s.k : 0) + (s.linear_bias ? s.fc1 : 0));
+  vectors.split = s.over_layers(split) + s.over_modules(split);
   if (s.last && s.output_bias) vectors.split += s.vocab;
   return vectors;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
@@ -157,6 +158,20 @@ void set_overlap(const RunConfig& config, const Software* framework, StageShape&
   shape.hides_shared_expert = framework == nullptr && config.parallel.moe_shared_expert_overlap;
 }
 
+PredictedShape predicted_shape(const ModelConfig& model, const StageShape& shape) {
+  PredictedShape predicted;
+  predicted.projection_bias = model.has_projection_bias();
+  predicted.feed_forward_bias = model.has_feed_forward_bias();
+  predicted.router_bias = model.predicted.router_bias;
+  if (model.predicted.norms == NormPlaces::both) predicted.more_norms = 2;
+  predicted.query_norms = model.query_norm_weights();
+  if (model.qk_norm && model.predicted.query_norm == QueryNorm::width)
+    predicted.query_norms = shape.q + shape.k;
+  if (model.predicted.sinks) predicted.vectors = shape.heads;
+  predicted.scalars = model.predicted.scalars;
+  return predicted;
+}
+
 /// Fields common to all stages.
 StageShape common_shape(const RunConfig& config, const Software* framework) {
   const ModelConfig& model = config.model;
@@ -212,10 +227,11 @@ StageShape common_shape(const RunConfig& config, const Software* framework) {
   shape.prefix = config.batch.prefix_length;
   shape.layer_norm = model.norm == Norm::layer;
   shape.norm_rows = shape.layer_norm ? 2 : 1;
-  shape.norm_vectors = shape.layer_norm ? 2 : 1;
+  shape.norm_vectors = model.norm_vectors();
   shape.tied = model.tied_embeddings;
   shape.qkv_bias = model.qkv_bias;
   shape.linear_bias = model.linear_bias;
+  shape.predicted = predicted_shape(model, shape);
   shape.shared_kv = model.kv_heads < t;
   shape.unfused_attention = config.numerics.attention_backend == AttentionBackend::unfused;
   shape.cuda = config.machine.backend == Backend::cuda;
@@ -252,6 +268,12 @@ StageShape common_shape(const RunConfig& config, const Software* framework) {
   return shape;
 }
 
+/// A window with as many pairs of tokens as chunks have, to the nearest token.
+std::int64_t window_like_chunk(std::int64_t seq, std::int64_t chunk) {
+  const auto s = static_cast<double>(seq);
+  return std::llround(s - std::sqrt(s * s - 2 * s * keys_per_chunk(seq, chunk)));
+}
+
 /// Windows of `count` layers from the model's layer `first` on. A window over the whole sequence counts as
 /// none.
 std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
@@ -259,7 +281,8 @@ std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first,
   const ModelConfig& model = config.model;
   if (model.sliding_window == 0 || model.sliding_window >= config.batch.seq_length) return windows;
   for (std::int64_t layer = first; layer < first + count; ++layer) {
-    const std::int64_t window = model.window_of(layer);
+    std::int64_t window = model.window_of(layer);
+    if (window > 0 && model.predicted.chunked) window = window_like_chunk(config.batch.seq_length, window);
     if (windows.empty() || windows.back().window != window) windows.push_back({0, window});
     ++windows.back().layers;
   }
@@ -275,8 +298,9 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const 
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
     shapes[i].windows = windows_of(config, first_layer, layers[i]);
-    shapes[i].dense_layers =
-        std::clamp<std::int64_t>(config.model.mixture.first_dense - first_layer, 0, layers[i]);
+    // Layers without experts count as the stage's first ones, wherever they stand.
+    if (config.model.mixture)
+      shapes[i].dense_layers = layers[i] - config.model.mixture_layers(first_layer, layers[i]);
     if (framework == nullptr)  // the last layer stays: its backward comes next
       shapes[i].offloaded = std::clamp<std::int64_t>(layers[i] - 1, 0, config.offload.num_layers);
     first_layer += layers[i];
@@ -446,11 +470,28 @@ std::int64_t qkv_matrices(const StageShape& s) {
          (s.own_keys() + s.attended()) * s.kv_rank;
 }
 
+LayerBiases layer_biases(const StageShape& s) {
+  LayerBiases biases;
+  const PredictedShape& p = s.predicted;
+  if (s.qkv_bias) biases.split += s.qkv();
+  if (p.projection_bias) biases.replicated += s.hidden;
+  biases.split += p.vectors;
+  if (s.mixture()) {
+    const std::int64_t fc1 = s.spreads_experts() ? s.expert.fc1 : s.fc1;
+    if (p.feed_forward_bias) biases.split += s.local_experts() * fc1;
+    if (p.feed_forward_bias) biases.replicated += s.local_experts() * s.hidden;
+    if (p.router_bias) biases.replicated += s.experts;
+    return biases;
+  }
+  if (p.feed_forward_bias) biases.split += s.fc1;
+  if (p.feed_forward_bias) biases.replicated += s.hidden;
+  biases.replicated += p.scalars;
+  return biases;
+}
+
 std::int64_t parameters_per_layer(const StageShape& s) {
-  const std::int64_t qkv = qkv_matrices(s) + (s.qkv_bias ? s.qkv() : 0);
-  const std::int64_t projection = s.hidden * s.attended() + (s.linear_bias ? s.hidden : 0);
-  const std::int64_t feed_forward = feed_forward_matrices(s) + (s.linear_bias ? s.fc1 + s.hidden : 0);
-  return s.norm_elements() + qkv + projection + feed_forward;
+  return s.norm_elements() + qkv_matrices(s) + s.hidden * s.attended() + feed_forward_matrices(s) +
+         layer_biases(s).total();
 }
 
 StageParameters parameters_of(const StageShape& s) {

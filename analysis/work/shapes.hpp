@@ -91,6 +91,19 @@ struct Graphs {
   friend bool operator==(const Graphs&, const Graphs&) = default;
 };
 
+/// Switches of layers that are predicted and not executed (core/config/predicted_switches.hpp), of a layer on
+/// this tensor rank.
+struct PredictedShape {
+  bool projection_bias = false;    // of attention's output projection, linear_bias included
+  bool feed_forward_bias = false;  // of the MLP's or the experts' projections, likewise
+  bool router_bias = false;
+  std::int64_t more_norms = 0;   // of attention's and the MLP's results, besides those of their inputs
+  std::int64_t query_norms = 0;  // elements of the norms of queries and keys
+  std::int64_t vectors = 0;      // elements of sinks
+  std::int64_t scalars = 0;      // of an MLP's activation
+  friend bool operator==(const PredictedShape&, const PredictedShape&) = default;
+};
+
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t tokens = 0;    // T = micro_batch_size · seq_length / context_parallel_size
@@ -209,6 +222,7 @@ struct StageShape {
   bool embedding_copy = false;          // which look them up in a copy of the embedding, of no other use
   bool shared_lookup = false;           // or in the embedding of a first stage on the same rank
   ExpertShape expert;
+  PredictedShape predicted;
   std::vector<KnownRows>
       known_rows;  // by layer of the stage, then by module, of plumbline's step with a known routing; else
                    // empty
@@ -286,7 +300,8 @@ struct StageShape {
   bool frozen() const { return adapter_rank > 0; }
   /// Elements of the norms' vectors in a layer.
   std::int64_t norm_elements() const {
-    return layer_norms() * norm_vectors * hidden + (qk_norm ? 2 * head_dim : 0) + query_rank + kv_rank;
+    return (layer_norms() + predicted.more_norms) * norm_vectors * hidden + predicted.query_norms +
+           query_rank + kv_rank;
   }
   /// Tokens of a context-parallel chunk, two chunks per rank; all of a sequence without.
   std::int64_t chunk() const { return context > 1 ? seq / context / 2 : seq; }
@@ -359,6 +374,14 @@ std::int64_t spread_expert_matrices(const StageShape& shape);
 /// rank's own. Where a stage's layers differ (dense_layers), those of an MoE layer; StageShape::like_layer
 /// tells them apart.
 std::int64_t feed_forward_matrices(const StageShape& shape);
+/// Elements of a layer's biases, sinks and the like, without those of the norms: on one tensor rank, those
+/// that all tensor ranks have included.
+struct LayerBiases {
+  std::int64_t replicated = 0;
+  std::int64_t split = 0;
+  std::int64_t total() const { return replicated + split; }
+};
+LayerBiases layer_biases(const StageShape& shape);
 /// Elements of its QKV matrices.
 std::int64_t qkv_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);

@@ -62,7 +62,9 @@ std::vector<std::string> notes_about(const RunConfig& config) {
                       model.rope_scaling.predicted_type));
     }
     if (!model.left_out.empty())
-      notes.push_back(fmt::format("{}: text_config alone; {} is left out", key, model.left_out));
+      notes.push_back(fmt::format("{}: the text model alone; {} is left out", key, model.left_out));
+    if (!model.predicted.names.empty())
+      notes.push_back(fmt::format("{}: predicted and not executed by `run`: {}", key, model.predicted.names));
     if (model.latent && model.latent.query_rank == 0)
       notes.push_back(
           fmt::format("{}: queries without compression (q_lora_rank null) are not executed by `run`", key));

@@ -278,7 +278,9 @@ CheckpointReport report_of(const training::CheckpointCosts& costs,
 }
 
 ModelReport model_report(const RunConfig& config) {
-  return {config.model.parameters() + config.model.module_parameters(), model_flops_per_token(config).value};
+  const ModelConfig& model = config.model;
+  return {model.parameters(), model.active_parameters(), model.module_parameters(),
+          model_flops_per_token(config).value};
 }
 
 }  // namespace plumbline

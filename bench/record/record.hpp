@@ -133,8 +133,12 @@ struct MachineReport {
   std::vector<std::pair<std::string, std::string>> environment;  // variables that change results
 };
 
+/// Parameters without MTP modules; those that a token goes through; those of MTP modules. 0 in older records
+/// but for the first.
 struct ModelReport {
   std::int64_t parameters = 0;
+  std::int64_t active_parameters = 0;
+  std::int64_t mtp_parameters = 0;
   double flops_per_token = 0;  // model FLOPs, forward and backward
 };
 

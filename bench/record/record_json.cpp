@@ -288,19 +288,21 @@ OrderedJson to_json(const MachineReport& machine) {
 OrderedJson to_json(const Record& record) {
   OrderedJson config = OrderedJson::object();
   for (const auto& [key, value] : record.config) config[key] = value_of(value);
-  OrderedJson json = {
-      {"schema", kRecordSchema},
-      {"id", record.id},
-      {"config", std::move(config)},
-      {"machine", to_json(record.machine)},
-      {"status", name_of(record.status)},
-      {"reason", record.reason},
-      {"model",
-       {{"parameters", record.model.parameters}, {"flops_per_token", number(record.model.flops_per_token)}}},
-      {"prediction", nullptr},
-      {"measurement", nullptr},
-      {"probed", nullptr},
-      {"error", nullptr}};
+  OrderedJson json = {{"schema", kRecordSchema},
+                      {"id", record.id},
+                      {"config", std::move(config)},
+                      {"machine", to_json(record.machine)},
+                      {"status", name_of(record.status)},
+                      {"reason", record.reason},
+                      {"model",
+                       {{"parameters", record.model.parameters},
+                        {"active_parameters", record.model.active_parameters},
+                        {"mtp_parameters", record.model.mtp_parameters},
+                        {"flops_per_token", number(record.model.flops_per_token)}}},
+                      {"prediction", nullptr},
+                      {"measurement", nullptr},
+                      {"probed", nullptr},
+                      {"error", nullptr}};
   if (record.prediction) json["prediction"] = to_json(*record.prediction);
   if (record.measurement) json["measurement"] = to_json(*record.measurement);
   if (record.probed) json["probed"] = to_json(*record.probed);
@@ -338,7 +340,9 @@ Record parse_record(std::string_view line, const std::string& origin) {
   record.status = status_of(keys);
   record.reason = keys.string("reason");
   const OrderedJsonKeys model = keys.object("model");
-  record.model = {model.integer("parameters", 0, kMaxBytes), model.number("flops_per_token", 0)};
+  record.model = {model.integer("parameters", 0, kMaxBytes),
+                  model.integer_or("active_parameters", 0, kMaxBytes, 0),
+                  model.integer_or("mtp_parameters", 0, kMaxBytes, 0), model.number("flops_per_token", 0)};
   if (keys.find("prediction") != nullptr) {
     const OrderedJsonKeys prediction = keys.object("prediction");
     record.prediction =

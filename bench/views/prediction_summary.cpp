@@ -19,10 +19,19 @@ std::string key_text(const RunConfig& config, std::string_view key) {
   return find_config_key(key)->print(config);
 }
 
-std::string parameters_text(std::int64_t count) {
+std::string count_text(std::int64_t count) {
   const auto number = static_cast<double>(count);
-  if (count >= 1'000'000'000) return fmt::format("{:.1f} B parameters", number / 1e9);
-  return fmt::format("{:.1f} M parameters", number / 1e6);
+  return count >= 1'000'000'000 ? fmt::format("{:.1f} B", number / 1e9)
+                                : fmt::format("{:.1f} M", number / 1e6);
+}
+
+std::string parameters_text(const ModelReport& model) {
+  std::string text = count_text(model.parameters) + " parameters";
+  if (model.active_parameters < model.parameters)
+    text += fmt::format(" ({} active)", count_text(model.active_parameters));
+  if (model.mtp_parameters > 0)
+    text += fmt::format(" and {} in MTP modules", count_text(model.mtp_parameters));
+  return text;
 }
 
 std::string machines_text(const RunConfig& config) {
@@ -148,7 +157,7 @@ std::string prediction_summary(const RunConfig& config, const Record& record, co
       report.device_memory && !report.device_memory->ranks.empty() ? &*report.device_memory : nullptr;
   std::string text =
       fmt::format("{}, {}; {}; software {}\n", printable(config.model.name, kLongestName),
-                  parameters_text(record.model.parameters), machines_text(config), config.machine.software);
+                  parameters_text(record.model), machines_text(config), config.machine.software);
   text += parallel_text(config) + '\n' + batch_text(config) + '\n' + numerics_text(config) + '\n';
   text += verdict_text(record, prediction.fit) + '\n';
   return text + rank_table(report.memory, device) + '\n';

@@ -107,6 +107,12 @@ void BasicJsonKeys<Value>::refuse_unknown() const {
 }
 
 template <class Value>
+bool BasicJsonKeys<Value>::asked_for(const std::string& key) const {
+  const auto found = object_->find(key);
+  return found != object_->end() && std::find(asked_.begin(), asked_.end(), &*found) != asked_.end();
+}
+
+template <class Value>
 const Value* BasicJsonKeys<Value>::find(const std::string& key) const {
   const auto found = object_->find(key);
   if (found == object_->end()) return nullptr;

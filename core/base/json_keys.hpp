@@ -49,6 +49,8 @@ class BasicJsonKeys {
   [[noreturn]] void refuse(const std::string& key, const std::string& expected) const;
   /// Throws for a key that none of the functions below was asked for.
   void refuse_unknown() const;
+  /// True if one of them was.
+  bool asked_for(const std::string& key) const;
 
   /// The value, or nullptr when the key is missing (or null, unless that is refused).
   const Value* find(const std::string& key) const;

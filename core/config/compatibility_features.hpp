@@ -118,6 +118,14 @@ constexpr Feature kOtherRope{"model", "a rope_type other than default and llama3
                                return fmt::format("rope_type {} in {}", m.rope_scaling.predicted_type,
                                                   m.name);
                              }};
+constexpr Feature kPredictedSwitches{"model", "layers of a family that is predicted only",
+                                     MODEL_WHEN(!m.predicted.names.empty()), [](const C& c) {
+                                       const bool own = !c.model.predicted.names.empty();
+                                       const ModelConfig& m = own ? c.model : *c.distillation.teacher;
+                                       return fmt::format("{} with {}", m.name, m.predicted.names);
+                                     }};
+constexpr Feature kMixedLayers{"", "layers without experts in between",
+                               WHEN(!c.model.predicted.has_experts.empty()), model_name};
 constexpr Feature kPlainQueries{"model", "latent attention without q_lora_rank",
                                 MODEL_WHEN(m.latent&& m.latent.query_rank == 0), [](const C& c) {
                                   const bool own = c.model.latent && c.model.latent.query_rank == 0;

@@ -21,7 +21,45 @@ double ModelConfig::mean_keys(std::int64_t seq_length, std::int64_t prefix) cons
   if (sliding_window == 0 || sliding_window >= seq_length) return full;
   const auto without = static_cast<double>(std::count(full_attention.begin(), full_attention.end(), true));
   const double share = without / static_cast<double>(layers);
-  return share * full + (1 - share) * keys_per_query(seq_length, sliding_window);
+  const double seen = predicted.chunked ? keys_per_chunk(seq_length, sliding_window)
+                                        : keys_per_query(seq_length, sliding_window);
+  return share * full + (1 - share) * seen;
+}
+
+double keys_per_chunk(std::int64_t seq_length, std::int64_t chunk) {
+  const auto s = static_cast<double>(seq_length);
+  const auto c = static_cast<double>(chunk);
+  const auto rest = static_cast<double>(seq_length % chunk);
+  return ((s - rest) * c + rest * rest) / (2 * s);
+}
+
+bool ModelConfig::has_experts(std::int64_t layer) const {
+  if (!mixture) return false;
+  const auto index = static_cast<std::size_t>(layer);
+  return index < predicted.has_experts.size() ? predicted.has_experts[index] : layer >= mixture.first_dense;
+}
+
+std::int64_t ModelConfig::mixture_layers(std::int64_t first, std::int64_t count) const {
+  if (!mixture) return 0;
+  if (predicted.has_experts.empty()) {
+    return std::clamp<std::int64_t>(first + count - mixture.first_dense, 0, count);
+  }
+  std::int64_t found = 0;
+  for (std::int64_t layer = first; layer < first + count; ++layer) found += has_experts(layer) ? 1 : 0;
+  return found;
+}
+
+std::int64_t ModelConfig::query_norm_weights() const {
+  if (!qk_norm) return 0;
+  switch (predicted.query_norm) {
+    case QueryNorm::head:
+      return 2 * head_dim;
+    case QueryNorm::width:
+      return (heads + kv_heads) * head_dim;
+    case QueryNorm::plain:
+      return 0;
+  }
+  return 0;
 }
 
 double keys_per_query(std::int64_t seq_length, std::int64_t window, std::int64_t prefix) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/config/predicted_switches.hpp"
+
 namespace plumbline {
 
 enum class Norm { rms, layer };
@@ -126,6 +128,7 @@ struct ModelConfig {
   /// with i - W < j <= i. 0: no layer has a window; larger than the sequence: it changes nothing.
   std::int64_t sliding_window = 0;
   std::vector<bool> full_attention;  // with a window, whether each layer sees all keys; empty: none does
+  PredictedSwitches predicted;
 
   /// Parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded. All are trained but
   /// expert_biases().
@@ -138,8 +141,10 @@ struct ModelConfig {
   /// Biases of all routers (Mixture::expert_bias): without gradient and optimizer state.
   std::int64_t expert_biases() const { return mixture.expert_bias ? mixture.experts * mixture_layers() : 0; }
   /// Layers with experts, and whether a layer is one.
-  std::int64_t mixture_layers() const { return mixture ? layers - mixture.first_dense : 0; }
-  bool has_experts(std::int64_t layer) const { return mixture && layer >= mixture.first_dense; }
+  std::int64_t mixture_layers() const { return mixture_layers(0, layers); }
+  bool has_experts(std::int64_t layer) const;
+  /// Layers with experts among the `count` from layer `first` on.
+  std::int64_t mixture_layers(std::int64_t first, std::int64_t count) const;
   /// Width of the feed-forward layers of layers without experts.
   std::int64_t dense_ffn() const { return mixture ? mixture.dense_ffn : ffn; }
   /// Elements of a head of values.
@@ -152,7 +157,19 @@ struct ModelConfig {
     return (block_positions ? 2 : 1) * max_positions + position_offset;
   }
   /// Norms of a layer, those of queries and keys not counted.
-  std::int64_t layer_norms() const { return block == Block::parallel_one_norm ? 1 : 2; }
+  std::int64_t layer_norms() const {
+    if (predicted.norms == NormPlaces::both) return 4;
+    return block == Block::parallel_one_norm ? 1 : 2;
+  }
+  /// Weight vectors of a norm.
+  std::int64_t norm_vectors() const {
+    if (norm == Norm::rms) return 1;
+    return predicted.norm_vectors >= 0 ? predicted.norm_vectors : 2;
+  }
+  /// Weights of the norms of queries and keys in a layer.
+  std::int64_t query_norm_weights() const;
+  bool has_projection_bias() const { return linear_bias || predicted.projection_bias; }
+  bool has_feed_forward_bias() const { return linear_bias || predicted.feed_forward_bias; }
   /// The window of a layer, 0: it has none.
   std::int64_t window_of(std::int64_t layer) const;
   /// keys_per_query, the mean over the layers.
@@ -164,6 +181,8 @@ struct ModelConfig {
 /// triangle of side s - W; (s² - (s-W)²)/2 = W·s - W²/2 pairs are left. A prefix of p tokens that see
 /// each other adds the triangle above the diagonal, p²/2 pairs; it cannot be combined with a window.
 double keys_per_query(std::int64_t seq_length, std::int64_t window, std::int64_t prefix = 0);
+/// The same where a query sees the keys of its own chunk up to itself.
+double keys_per_chunk(std::int64_t seq_length, std::int64_t chunk);
 
 /// Reads a Hugging Face config.json of one of families(). Throws InputError naming file, key, the value found
 /// and the supported values.

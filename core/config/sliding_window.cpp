@@ -21,7 +21,8 @@ std::int64_t window_in(const JsonKeys& with_nulls) {
 }
 
 /// True for each layer that sees all keys, by `layer_types`; nothing without the key.
-std::optional<std::vector<bool>> full_by_types(const JsonKeys& keys, std::int64_t layers) {
+std::optional<std::vector<bool>> full_by_types(const JsonKeys& keys, std::int64_t layers,
+                                               const char* others = kSliding) {
   const char* const key = "layer_types";
   if (keys.find(key) == nullptr) return std::nullopt;
   const std::vector<std::string> types = keys.strings(key);
@@ -31,9 +32,9 @@ std::optional<std::vector<bool>> full_by_types(const JsonKeys& keys, std::int64_
   }
   std::vector<bool> full;
   for (const std::string& type : types) {
-    if (type != kFull && type != kSliding) {
+    if (type != kFull && type != others) {
       keys.fail(fmt::format("{}[{}]", key, full.size()),
-                fmt::format("found \"{}\", expected {} or {}", printable(type), kFull, kSliding));
+                fmt::format("found \"{}\", expected {} or {}", printable(type), kFull, others));
     }
     full.push_back(type == kFull);
   }
@@ -111,6 +112,22 @@ SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t 
   if (has_mistral_windows(architecture)) return read_alike(architecture, layers, window_in(with_nulls), keys);
   if (has_qwen_windows(architecture)) return read_qwen(architecture, layers, keys, with_nulls);
   return {};
+}
+
+SlidingWindow read_periodic_windows(std::int64_t window, std::int64_t period, std::int64_t layers,
+                                    const JsonKeys& keys, const char* others) {
+  const auto named = full_by_types(keys, layers, others);
+  std::vector<bool> full;
+  for (std::int64_t layer = 0; layer < layers; ++layer)
+    full.push_back(named ? (*named)[static_cast<std::size_t>(layer)]
+                         : period == 0 || (layer + 1) % period == 0);
+  const std::int64_t without = std::count(full.begin(), full.end(), true);
+  if (without == layers) return {};
+  if (window == 0) {
+    keys.fail("sliding_window",
+              fmt::format("found none with {} layers that have a window, expected one", layers - without));
+  }
+  return {window, without > 0 ? std::move(full) : std::vector<bool>{}};
 }
 
 void write_sliding_window(const std::string& architecture, const SlidingWindow& windows, Json& out) {

@@ -26,6 +26,12 @@ struct SlidingWindow {
 SlidingWindow read_sliding_window(const std::string& architecture, std::int64_t layers, const JsonKeys& keys,
                                   const JsonKeys& with_nulls);
 
+/// Windows of families whose layers repeat: of every `period` layers the last sees all keys, the others have
+/// a window. `layer_types` overrides it. period 0: none has a window. others: the name of layers with a
+/// window in layer_types.
+SlidingWindow read_periodic_windows(std::int64_t window, std::int64_t period, std::int64_t layers,
+                                    const JsonKeys& keys, const char* others = "sliding_attention");
+
 /// Adds the keys from which read_sliding_window makes the same to `out`, which has num_hidden_layers.
 void write_sliding_window(const std::string& architecture, const SlidingWindow& windows, Json& out);
 

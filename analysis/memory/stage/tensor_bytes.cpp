@@ -55,6 +55,11 @@ std::int64_t returns(const StageShape& s) {
   return s.sent_rows() > s.choice_rows && !s.gathers_tokens() ? s.sent_rows() : 0;
 }
 
+/// A norm of attention's or the MLP's result keeps its input and its statistics.
+std::int64_t normed_result(const StageShape& s) {
+  return s.rows * s.hidden * s.e() + s.norm_rows * s.rows * 4;
+}
+
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
   if (!s.fp8) return {};
   return {s.zero >= 3 ? out * in : 0, s.tokens * (out + in)};
@@ -69,7 +74,7 @@ ProductBytes feed_forward_product(const StageShape& s, std::int64_t out, std::in
 
 TensorBytes::TensorBytes(const StageShape& s)
     : stream(s.rows * s.hidden * s.e()),
-      mask(s.hidden_dropout ? s.rows * s.hidden : 0),
+      mask((s.hidden_dropout ? s.rows * s.hidden : 0) + (s.predicted.more_norms > 0 ? normed_result(s) : 0)),
       dropped(s.hidden_dropout ? stream : 0),
       gathered(s.sequence_parallel ? s.tokens * s.hidden * s.e() : 0),
       statistics(s.norm_rows * s.rows * 4),

@@ -137,6 +137,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
   } else {
     mlp_forward(s, list);
   }
+  for (std::int64_t i = 0; i < s.predicted.more_norms; ++i) norm_forward(s, list);
   list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
   if (forward == Forward::again_to_activation) return list.dropout_mask();
   if (s.mixture()) list.mixture_output();
@@ -224,6 +225,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     if (s.layer_norms() == 1)
       list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output
     block_norm_backward(s, list);
+    for (std::int64_t i = 0; i < s.predicted.more_norms; ++i) norm_backward(s, list);
     list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : s.parallel() ? 1 : 2));
   }
 }

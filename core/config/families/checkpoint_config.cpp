@@ -40,8 +40,8 @@ std::string to_checkpoint_config(const ModelConfig& config, std::string_view sou
   OrderedJson file = parse_json_object<OrderedJson>(source, origin);
   const Json before = keys_of(parse_model_config(source, origin));
   const Json now = keys_of(config);
-  if (is_nested_model(Json::parse(source))) {
-    file = OrderedJson(file["text_config"]);
+  if (const OrderedJson* text = nested_model(file)) {
+    file = OrderedJson(*text);
     file["tie_word_embeddings"] = config.tied_embeddings;
   }
   for (const auto& [key, value] : before.items()) {

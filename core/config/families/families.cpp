@@ -295,15 +295,21 @@ std::span<const Family> families() {
 }
 
 const Family* find_family(std::string_view architecture) {
-  const auto* found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                                   [&](const Family& family) { return family.architecture == architecture; });
-  return found == std::end(kFamilies) ? nullptr : found;
+  for (const std::span<const Family> table : {families(), predicted_families()}) {
+    const auto found = std::find_if(table.begin(), table.end(), [&](const Family& family) {
+      return family.architecture == architecture;
+    });
+    if (found != table.end()) return &*found;
+  }
+  return nullptr;
 }
 
 std::string family_names() {
   std::string names;
-  for (const Family& family : kFamilies) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", family.architecture);
+  for (const std::span<const Family> table : {families(), predicted_families()}) {
+    for (const Family& family : table) {
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", family.architecture);
+    }
   }
   return names;
 }

@@ -26,6 +26,15 @@ struct FamilyKeys {
   const char* init_std = "initializer_range";
 };
 
+/// Switches of all models of a family that is predicted and not executed (predicted_switches.hpp).
+struct PredictedFamily {
+  const char* names = "";  // what the executed step lacks; empty: what `read` finds
+  NormPlaces norms = NormPlaces::before;
+  QueryNorm query_norm = QueryNorm::head;
+  std::int64_t norm_vectors = -1;
+  double rotated = 0.5;  // share of a head that is rotated where the file is silent and partial_rotary
+};
+
 struct Family {
   std::string_view architecture;
   std::string_view class_name;       // name of the class in transformers (or the model's own code)
@@ -55,6 +64,7 @@ struct Family {
   bool gelu_is_tanh = false;    // a file's "gelu" is meant to be GPT-2's approximation
   RotaryPairs rotary_pairs = RotaryPairs::halves;
   std::int64_t position_offset = 0;
+  PredictedFamily predicted{};
   /// Reads the rest of the file, after everything above.
   void (*read)(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) = nullptr;
   void (*write)(const ModelConfig& config, Json& out) = nullptr;
@@ -62,14 +72,24 @@ struct Family {
   std::string_view type() const { return model_type.empty() ? architecture : model_type; }
 };
 
+/// Those that are executed, and those that are only predicted.
 std::span<const Family> families();
+std::span<const Family> predicted_families();
+/// The family of a model_type that stands for another's layers: the text model of a multimodal one. Empty:
+/// none.
+std::string_view family_of_alias(std::string_view type);
+/// Throws InputError for a model whose layers are of another kind (Mamba, linear or sparse attention, latent
+/// attention and mixtures that no family has), naming it.
+void refuse_other_layers(const JsonKeys& keys);
 /// nullptr when there is none.
 const Family* find_family(std::string_view architecture);
 /// "llama, mistral, …".
 std::string family_names();
 
-/// True for a config.json of several models, whose text_config is the language model.
-bool is_nested_model(const Json& file);
+/// The language model of a config.json of several models: text_config, or that of thinker_config. nullptr:
+/// the file itself is the model. Templates: Json and OrderedJson.
+template <class Value>
+Value* nested_model(Value& file);
 /// Sizes and switches of `family` from its config.json. Throws InputError.
 void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void write_family(const Family& family, const ModelConfig& config, Json& out);

@@ -18,6 +18,11 @@ const Json& family_defaults() {
   return kDefaults.at("families");
 }
 
+/// Keys whose null means none, whatever the default.
+bool may_be_null(std::string_view key) {
+  return key.starts_with("sliding_window") || key == "attention_chunk_size" || key.ends_with("_softcapping");
+}
+
 }  // namespace
 
 void add_family_defaults(const Family& family, const JsonKeys& keys, Json& object) {
@@ -30,7 +35,7 @@ void add_family_defaults(const Family& family, const JsonKeys& keys, Json& objec
       continue;
     }
     // A null window is none; a key whose default is null has its meaning in the reader.
-    if (!found->is_null() || value.is_null() || key == "sliding_window") continue;
+    if (!found->is_null() || value.is_null() || may_be_null(key)) continue;
     if (!value.is_boolean())
       keys.fail(key, fmt::format("found null, expected a value; leave the key out for {}", value.dump()));
     *found = false;

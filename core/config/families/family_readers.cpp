@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/text_input.hpp"
+#include "core/config/families/predicted_readers.hpp"
 #include "core/config/sliding_window.hpp"
 
 namespace plumbline {
@@ -30,15 +31,8 @@ void write_windows(const ModelConfig& config, Json& out) {
   write_sliding_window(config.architecture, {config.sliding_window, config.full_attention}, out);
 }
 
-/// attention_bias and mlp_bias; one alone is not supported.
 void read_biases(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  const bool attention = keys.boolean_or("attention_bias", false);
-  const bool mlp = keys.boolean_or("mlp_bias", false);
-  if (attention != mlp) {
-    keys.fail("mlp_bias",
-              fmt::format("found {} with attention_bias {}; supported: both or neither", mlp, attention));
-  }
-  config.qkv_bias = config.linear_bias = attention;
+  set_biases(keys.boolean_or("attention_bias", false), keys.boolean_or("mlp_bias", false), config);
 }
 void write_biases(const ModelConfig& config, Json& out) {
   out["attention_bias"] = config.qkv_bias;
@@ -61,7 +55,7 @@ void write_gpt_bigcode(const ModelConfig& config, Json& out) {
 }
 
 void read_qwen3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  keys.must_be("attention_bias", false, false);
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
   read_windows(keys, with_nulls, config);
 }
 
@@ -71,8 +65,8 @@ void read_starcoder2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConf
 }
 
 /// transformers 5 reads hidden_act alone, version 4 hidden_activation.
-void read_gemma(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
-  keys.must_be("attention_bias", false, false);
+void read_gemma(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
   keys.must_be("use_bidirectional_attention", false, false);
   const std::string act = keys.string("hidden_act");
   const std::string activation = keys.string_or("hidden_activation", act);

@@ -1,14 +1,20 @@
 // Fields of an MoE model's config.json beyond sizes: reading and writing. Sources: as in families.cpp.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/config/families/families.hpp"
 #include "core/config/families/family_readers.hpp"
+#include "core/config/families/predicted_readers.hpp"
 
 namespace plumbline {
 namespace {
 
 constexpr std::int64_t kMostExperts = 1 << 10;
 constexpr std::int64_t kMostWidth = 1 << 22;
+
+}  // namespace
 
 /// `experts_key`: "a|b" as of FamilyKeys.
 void read_experts(const JsonKeys& keys, const char* names, ModelConfig& config) {
@@ -24,7 +30,37 @@ void read_experts(const JsonKeys& keys, const char* names, ModelConfig& config) 
   keys.must_be("output_router_logits", false, false);
 }
 
-}  // namespace
+void read_sparse_layers(const JsonKeys& keys, ModelConfig& config) {
+  const std::int64_t step = keys.integer_or("decoder_sparse_step", 1 << 20, 1);
+  std::vector<double> dense;
+  if (keys.find("mlp_only_layers") != nullptr) dense = keys.numbers("mlp_only_layers", 0, 10'000, 10'000);
+  if (step == 1 && dense.empty()) return;
+  std::vector<bool> experts;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) experts.push_back((layer + 1) % step == 0);
+  for (const double layer : dense) {
+    if (layer != std::floor(layer)) keys.fail("mlp_only_layers", "found a fraction, expected whole numbers");
+    if (layer < static_cast<double>(config.layers)) experts[static_cast<std::size_t>(layer)] = false;
+  }
+  put_experts_in_layers(std::move(experts), keys.integer("intermediate_size", kMostWidth), config);
+}
+
+void put_experts_in_layers(std::vector<bool> experts, std::int64_t dense_ffn, ModelConfig& config) {
+  const std::int64_t with = std::count(experts.begin(), experts.end(), true);
+  if (with == 0) {  // as transformers builds it
+    config.mixture = {};
+    config.ffn = dense_ffn;
+    config.predicted.add("experts in no layer");
+    return;
+  }
+  if (with == config.layers) return;
+  config.mixture.dense_ffn = dense_ffn;
+  if (std::is_sorted(experts.begin(), experts.end())) {
+    config.mixture.first_dense = config.layers - with;
+    return;
+  }
+  config.predicted.has_experts = std::move(experts);
+  config.predicted.add("layers without experts between layers with experts");
+}
 
 void read_mixtral(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   read_experts(keys, "num_local_experts|num_experts", config);
@@ -43,13 +79,12 @@ void read_qwen_moe(const JsonKeys& keys, ModelConfig& config) {
   // transformers writes the second name from version 5 on.
   read_experts(keys, "num_experts|num_local_experts", config);
   config.mixture.normalized = keys.boolean("norm_topk_prob");
-  keys.integer_or("intermediate_size", kMostWidth, 0);  // of layers without experts, of which there are none
-  if (keys.integer_or("decoder_sparse_step", 1 << 20, 1) != 1 ||
-      (keys.find("mlp_only_layers") != nullptr && !keys.list("mlp_only_layers").empty())) {
-    keys.fail(
-        "mlp_only_layers",
-        "found layers without experts (mlp_only_layers or decoder_sparse_step), supported are mixtures in "
-        "every layer");
+  read_sparse_layers(keys, config);
+  if (config.mixture_layers() == config.layers) {
+    keys.integer_or("intermediate_size", kMostWidth,
+                    0);  // of layers without experts, of which there are none
+  } else if (config.mixture && config.predicted.has_experts.empty()) {
+    config.predicted.add("first layers without experts in a model with plain attention");
   }
 }
 void write_qwen_moe(const ModelConfig& config, Json& out) {
@@ -69,7 +104,8 @@ void write_qwen3_moe(const ModelConfig& config, Json& out) {
 
 void read_qwen2_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   read_qwen_moe(keys, config);
-  config.mixture.shared = keys.integer("shared_expert_intermediate_size", kMostWidth);
+  const std::int64_t shared = keys.integer("shared_expert_intermediate_size", kMostWidth);
+  if (config.mixture) config.mixture.shared = shared;
   config.qkv_bias = keys.boolean("qkv_bias");
   read_windows(keys, with_nulls, config);
 }
@@ -82,6 +118,8 @@ void write_qwen2_moe(const ModelConfig& config, Json& out) {
 namespace {
 
 constexpr std::int64_t kMostHeadElements = 1 << 12;
+
+}  // namespace
 
 void read_latent_attention(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   LatentAttention& latent = config.latent;
@@ -112,7 +150,7 @@ void read_latent_attention(const JsonKeys& keys, const JsonKeys& with_nulls, Mod
                           config.kv_heads, config.heads));
   }
   keys.must_be("attention_bias", false, false);
-  if (!keys.boolean("rope_interleave")) config.rotary_pairs = RotaryPairs::halves;
+  if (!keys.boolean_or("rope_interleave", true)) config.rotary_pairs = RotaryPairs::halves;
 }
 
 void read_groups(const JsonKeys& keys, Mixture& mixture) {
@@ -133,8 +171,6 @@ void read_groups(const JsonKeys& keys, Mixture& mixture) {
   }
 }
 
-}  // namespace
-
 /// Both families with DeepSeek-V3's experts. Modules for multi-token prediction (num_nextn_predict_layers)
 /// are left out, as in transformers; the key mtp_num_layers sets them.
 void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
@@ -149,7 +185,9 @@ void read_deepseek_experts(const JsonKeys& keys, ModelConfig& config) {
   mixture.expert_bias = true;
   mixture.routed_scale = keys.number("routed_scaling_factor", 0, 1e6);
   read_groups(keys, mixture);
-  if (keys.string_or("scoring_func", "sigmoid") != "sigmoid")
+  // dots1 names its method there.
+  const std::string scores = keys.string_or("scoring_func", "sigmoid");
+  if (scores != "sigmoid" && !(config.architecture == "dots1" && scores == "noaux_tc"))
     keys.fail("scoring_func", "found another function than sigmoid, supported is sigmoid only");
   if (keys.string_or("topk_method", "noaux_tc") != "noaux_tc")
     keys.fail("topk_method", "found another method than noaux_tc, supported is noaux_tc only");

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kMaxModelFileBytes = std::size_t{1} << 20;
 constexpr double kMaxParameters = 1e15;
 
-/// Models whose layers no switch describes, by the keys that only they have.
-void refuse_other_layers(const JsonKeys& keys) {
+/// Models of no family, by the keys that only they have.
+void refuse_other_models(const JsonKeys& keys) {
   for (const char* key : {"kv_lora_rank", "q_lora_rank"}) {
     if (keys.find(key) == nullptr) continue;
     keys.fail(
@@ -30,27 +30,29 @@ void refuse_other_layers(const JsonKeys& keys) {
     if (keys.find(key) == nullptr) continue;
     keys.fail(key,
               "found, which is a mixture of experts of another kind; supported are those of mixtral, "
-              "qwen2_moe, qwen3_moe and deepseek_v3");
+              "qwen2_moe, qwen3_moe, deepseek_v3 and others");
   }
 }
 
 /// A model_type whose files follow their architectures.
 constexpr std::string_view kByArchitecture = "kimi_k2";
 
-bool is_family(const std::string& type) {
-  const auto all = families();
-  return std::any_of(all.begin(), all.end(), [&](const Family& family) { return family.type() == type; });
+bool is_type_of(const Family& family, const std::string& type, const JsonKeys& keys) {
+  return family.type() == type && (*family.only_with == '\0' || keys.find(family.only_with) != nullptr);
 }
 
 /// By model_type, or the first entry of architectures ("Qwen2ForCausalLM").
 const Family& family_of(const JsonKeys& keys) {
   const std::string type = keys.string_or("model_type", "");
+  refuse_other_layers(keys);
   if (!type.empty() && type != kByArchitecture) {
-    for (const Family& family : families()) {
-      if (family.type() == type && (*family.only_with == '\0' || keys.find(family.only_with) != nullptr))
-        return family;
+    if (const std::string_view name = family_of_alias(type); !name.empty()) return *find_family(name);
+    for (const std::span<const Family> table : {families(), predicted_families()}) {
+      for (const Family& family : table) {
+        if (is_type_of(family, type, keys)) return family;
+      }
     }
-    refuse_other_layers(keys);
+    refuse_other_models(keys);
     keys.fail("model_type", fmt::format("found \"{}\", supported: {}", printable(type), family_names()));
   }
   const Json* classes = keys.find("architectures");
@@ -59,16 +61,57 @@ const Family& family_of(const JsonKeys& keys) {
               fmt::format("missing; supported: {}", family_names()));
   }
   std::vector<std::string_view> names;
-  names.reserve(families().size());
-  for (const Family& family : families()) {
-    if (classes->is_array() && classes->size() == 1 && classes->front().is_string() &&
-        classes->front().get<std::string>() == family.class_name) {
-      return family;
+  for (const std::span<const Family> table : {families(), predicted_families()}) {
+    for (const Family& family : table) {
+      if (classes->is_array() && classes->size() == 1 && classes->front().is_string() &&
+          classes->front().get<std::string>() == family.class_name) {
+        return family;
+      }
+      names.push_back(family.class_name);
     }
-    names.push_back(family.class_name);
   }
   keys.fail("architectures",
             fmt::format("found {}, supported: {}", JsonKeys::shown(*classes), fmt::join(names, ", ")));
+}
+
+const Family* find_family_of_type(const std::string& type) {
+  for (const std::span<const Family> table : {families(), predicted_families()}) {
+    for (const Family& family : table) {
+      if (family.type() == type) return &family;
+    }
+  }
+  return nullptr;
+}
+
+/// Path of a nested model, for messages.
+std::string path_of(const Json& file, const Json& object) {
+  for (const auto& [key, value] : file.items()) {
+    if (&value == &object) return key;
+    if (!value.is_object()) continue;
+    for (const auto& [inner, text] : value.items()) {
+      if (&text == &object) return key + "." + inner;
+    }
+  }
+  return "";
+}
+
+/// Keys of `object` that were read, but for sizes, which ModelConfig has: as JSON.
+std::string kept_keys(const Family& family, const Json& object, const JsonKeys& keys,
+                      const JsonKeys& with_nulls) {
+  const FamilyKeys& names = family.keys;
+  Json kept = Json::object();
+  for (const auto& [key, value] : object.items()) {
+    if (keys.asked_for(key) || with_nulls.asked_for(key)) kept[key] = value;
+  }
+  for (const char* sizes : {names.layers, names.hidden, names.heads, names.kv_heads, names.head_dim,
+                            names.ffn, names.vocab, names.positions, names.epsilon, names.init_std,
+                            "model_type", "architectures", "_name_or_path", "tie_word_embeddings"}) {
+    const std::string both = sizes;
+    const std::size_t bar = both.find('|');
+    kept.erase(both.substr(0, bar));
+    if (bar != std::string::npos) kept.erase(both.substr(bar + 1));
+  }
+  return kept.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 // Parameters are counted as integers, and also as floating point numbers, which cannot overflow but are exact
@@ -90,9 +133,9 @@ Number count_attention(const ModelConfig& config) {
   }
   Number count = h * (q + kv * 2) + q * h;
   if (config.qkv_bias) count += q + kv * 2;
-  if (config.linear_bias) count += h;
-  if (config.qk_norm) count += Number(config.head_dim) * 2;
-  return count;
+  if (config.has_projection_bias()) count += h;
+  if (config.predicted.sinks) count += Number(config.heads);
+  return count + Number(config.query_norm_weights());
 }
 
 /// The MoE layers of a model, counting `experts` experts.
@@ -101,8 +144,12 @@ Number count_mixture(const ModelConfig& config, std::int64_t experts) {
   const Mixture& mixture = config.mixture;
   const Number h(config.hidden);
   const Number matrices(is_gated(config.activation) ? 3 : 2);
-  Number layer = matrices * h * Number(config.ffn) * Number(experts) + h * Number(mixture.experts) +
-                 matrices * h * Number(mixture.shared);
+  const Number of_expert = matrices * h * Number(config.ffn);
+  Number layer =
+      of_expert * Number(experts) + h * Number(mixture.experts) + matrices * h * Number(mixture.shared);
+  if (config.has_feed_forward_bias())
+    layer += ((matrices - Number(1)) * Number(config.ffn) + h) * Number(experts);
+  if (config.predicted.router_bias) layer += Number(mixture.experts);
   if (mixture.shared > 0 && mixture.shared_gated) layer += h;
   if (mixture.expert_bias) layer += Number(mixture.experts);
   return layer;
@@ -113,9 +160,9 @@ Number count_parameters(const ModelConfig& config, std::int64_t experts) {
   const Number h(config.hidden);
   const Number ffn(config.dense_ffn());
   const Number fc1 = ffn * Number(is_gated(config.activation) ? 2 : 1);
-  const Number norm = h * Number(config.norm == Norm::layer ? 2 : 1);
-  Number dense = fc1 * h + ffn * h;
-  if (config.linear_bias) dense += fc1 + h;
+  const Number norm = h * Number(config.norm_vectors());
+  Number dense = fc1 * h + ffn * h + Number(config.predicted.scalars);
+  if (config.has_feed_forward_bias()) dense += fc1 + h;
   Number total =
       (norm * Number(config.layer_norms()) + count_attention<Number>(config)) * Number(config.layers);
   total += dense * Number(config.layers - config.mixture_layers());
@@ -146,32 +193,48 @@ std::int64_t ModelConfig::active_parameters() const {
   return count_parameters<std::int64_t>(*this, mixture.top_k);
 }
 
-bool is_nested_model(const Json& file) {
-  const auto text = file.find("text_config");
-  if (text == file.end() || !text->is_object()) return false;
+template <class Value>
+Value* nested_model(Value& file) {
   const auto type = file.find("model_type");
-  return type == file.end() || !type->is_string() || !is_family(type->get<std::string>());
+  if (type != file.end() && type->is_string()) {
+    const auto name = type->template get<std::string>();
+    if (name == kByArchitecture || find_family_of_type(name) != nullptr) return nullptr;
+  }
+  Value* around = &file;
+  if (const auto thinker = file.find("thinker_config"); thinker != file.end() && thinker->is_object())
+    around = &*thinker;
+  for (const char* key : {"text_config", "llm_config", "language_config"}) {
+    const auto text = around->find(key);
+    if (text != around->end() && text->is_object()) return &*text;
+  }
+  return nullptr;
 }
+template Json* nested_model(Json& file);
+template OrderedJson* nested_model(OrderedJson& file);
 
 ModelConfig parse_model_config(std::string_view json, const std::string& origin) {
   Json file = parse_json_object(json, origin);
-  const bool nested = is_nested_model(file);
-  Json& object = nested ? file["text_config"] : file;
+  Json* const text = nested_model(file);
+  const bool nested = text != nullptr;
+  Json& object = nested ? *text : file;
   // tie_word_embeddings stands outside text_config.
   if (nested && file.contains("tie_word_embeddings"))
     object["tie_word_embeddings"] = file["tie_word_embeddings"];
-  const std::string path = nested ? "text_config" : "";
+  const std::string path = nested ? path_of(file, object) : "";
   const JsonKeys keys(object, origin, JsonNull::missing, path);
   ModelConfig config;
   for (const auto& [key, value] : file.items()) {
-    if (!nested || key == "text_config" || !key.ends_with("_config") || !value.is_object()) continue;
+    if (path.starts_with(key) || !key.ends_with("_config") || !value.is_object()) continue;
+    if (!nested && key != "vision_config" && key != "audio_config") continue;
     if (key != "quantization_config") config.left_out += (config.left_out.empty() ? "" : ", ") + key;
   }
   const Family& family = family_of(keys);
   add_family_defaults(family, keys, object);
   config.architecture = family.architecture;
   config.name = keys.string_or("_name_or_path", origin);
-  read_family(family, keys, JsonKeys(object, origin, JsonNull::refused, path), config);
+  const JsonKeys with_nulls(object, origin, JsonNull::refused, path);
+  read_family(family, keys, with_nulls, config);
+  if (!config.predicted.names.empty()) config.predicted.keys = kept_keys(family, object, keys, with_nulls);
   const double count = count_parameters<double>(config, config.mixture.experts);
   if (count > kMaxParameters) {
     throw InputError(fmt::format("{}: the sizes make {:.3g} parameters; supported are at most {:.0e}", origin,
@@ -195,6 +258,11 @@ std::string to_config_json(const ModelConfig& config) {
   const Family& family = found == nullptr ? families().front() : *found;
   if (found != nullptr) out["model_type"] = family.type();
   write_family(family, config, out);
+  if (!config.predicted.keys.empty()) {
+    const Json kept = Json::parse(config.predicted.keys);
+    if (kept.contains("rope_parameters")) out.erase("rope_scaling");
+    out.update(kept);
+  }
   return out.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

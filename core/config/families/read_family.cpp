@@ -22,18 +22,30 @@ constexpr std::int64_t kMaxFfn = 1 << 22;
 constexpr std::int64_t kMaxVocab = 1 << 24;
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 30;
 
-/// transformers' names. The first of an activation is the one that is written.
+/// transformers' names. The first of an activation is the one that is written. `predicted`: the executed step
+/// has no such gated or plain MLP; the activation is then another of as many bytes and FLOPs.
 struct NamedActivation {
   const char* name;
   Activation activation;
+  bool predicted = false;
 };
 constexpr NamedActivation kActivations[] = {
-    {"silu", Activation::swiglu},    {"swish", Activation::swiglu},  {"gelu_pytorch_tanh", Activation::geglu},
-    {"gelu_new", Activation::geglu}, {"gelu_new", Activation::gelu}, {"gelu_pytorch_tanh", Activation::gelu},
-    {"gelu", Activation::gelu_erf},  {"relu", Activation::relu},     {"relu2", Activation::squared_relu},
+    {"silu", Activation::swiglu},
+    {"swish", Activation::swiglu},
+    {"gelu_pytorch_tanh", Activation::geglu},
+    {"gelu_new", Activation::geglu},
+    {"gelu_new", Activation::gelu},
+    {"gelu_pytorch_tanh", Activation::gelu},
+    {"gelu", Activation::gelu_erf},
+    {"relu", Activation::relu},
+    {"relu2", Activation::squared_relu},
+    {"gelu", Activation::geglu, true},
+    {"relu", Activation::swiglu, true},
+    {"relu2", Activation::swiglu, true},
+    {"silu", Activation::relu, true},
 };
 
-Activation read_activation(const Family& family, const JsonKeys& keys) {
+Activation read_activation(const Family& family, const JsonKeys& keys, ModelConfig& config) {
   const bool gated = is_gated(family.activation);
   if (*family.keys.activation == '\0' || keys.find(family.keys.activation) == nullptr)
     return family.activation;
@@ -43,7 +55,10 @@ Activation read_activation(const Family& family, const JsonKeys& keys) {
   supported.reserve(std::size(kActivations));
   for (const NamedActivation& known : kActivations) {
     if (is_gated(known.activation) != gated) continue;
-    if (known.name == found) return known.activation;
+    if (known.name == found) {
+      if (known.predicted) config.predicted.add(fmt::format("{} with{} gate", found, gated ? " a" : "out a"));
+      return known.activation;
+    }
     supported.emplace_back(known.name);
   }
   keys.fail(family.keys.activation,
@@ -80,31 +95,43 @@ void read_scaling(const JsonKeys& rope, const std::string& type, ModelConfig& co
   config.rope_scaling.predicted_type = type;
 }
 
+/// Names of a share of a head that is rotated: GPT-NeoX has the first.
+constexpr const char* kShares[] = {"rotary_pct", "partial_rotary_factor"};
+
 /// Share of a head that is rotated.
 double read_rope(const Family& family, const JsonKeys& keys, ModelConfig& config) {
   constexpr double kMaxTheta = 1e15;
-  double share = family.partial_rotary ? 0.5 : 1;
+  double share = family.partial_rotary ? family.predicted.rotated : 1;
   const auto read_share = [&](const JsonKeys& from) {
-    if (from.find("partial_rotary_factor") == nullptr) return;
-    const double found = from.number("partial_rotary_factor", 1e-3, 1);
-    if (!family.partial_rotary && found != 1) {
-      from.fail("partial_rotary_factor",
-                fmt::format("found {}, supported is 1 only in a {}", found, family.architecture));
+    for (const char* key : kShares) {
+      if (from.find(key) == nullptr) continue;
+      const double found = from.number(key, 1e-3, 1);
+      if (!family.partial_rotary && found != 1)
+        from.fail(key, fmt::format("found {}, supported is 1 only in a {}", found, family.architecture));
+      share = found;
+      return;
     }
-    share = found;
   };
   config.rope_theta = keys.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
   read_share(keys);
+  if (family.partial_rotary && keys.find("rotary_dim") != nullptr) {  // MiniMax-M2
+    const std::int64_t size = config.head_dim > 0 ? config.head_dim : config.hidden / config.heads;
+    share = static_cast<double>(keys.integer("rotary_dim", std::max<std::int64_t>(size, 1))) /
+            static_cast<double>(std::max<std::int64_t>(size, 1));
+  }
   // transformers 5 keeps theta and scaling together under rope_parameters, older ones separately; if both are
   // given it takes the older.
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     const Json* given = keys.find(name);
     if (given == nullptr || (given->is_object() && given->empty())) continue;
-    const JsonKeys rope = keys.object(name);
+    const JsonKeys all = keys.object(name);
+    // One for every kind of layers (layer_types): that of layers which see all keys.
+    const JsonKeys rope = all.find("full_attention") == nullptr ? all : all.object("full_attention");
     config.rope_theta = rope.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
     read_share(rope);
     const std::string type = rope.string_or("rope_type", rope.string_or("type", "default"));
-    if (type == "default") break;
+    // The three positions of multimodal models are one and the same in text.
+    if (type == "default" || (type == "mrope" && rope.find("mrope_section") != nullptr)) break;
     read_scaling(rope, type, config);
     break;
   }
@@ -166,6 +193,10 @@ void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& wit
                  ModelConfig& config) {
   const FamilyKeys& names = family.keys;
   const auto has = [](const char* name) { return *name != '\0'; };
+  config.predicted.names = family.predicted.names;
+  config.predicted.norms = family.predicted.norms;
+  config.predicted.query_norm = family.predicted.query_norm;
+  config.predicted.norm_vectors = family.predicted.norm_vectors;
   config.layers = keys.integer(key_of(keys, names.layers), kMaxLayers);
   config.hidden = keys.integer(key_of(keys, names.hidden), kMaxHidden);
   config.heads = keys.integer(key_of(keys, names.heads), kMaxHeads);
@@ -174,7 +205,8 @@ void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& wit
     config.kv_heads = family.kv_heads_needed ? keys.integer(names.kv_heads, kMaxHeads)
                                              : keys.integer_or(names.kv_heads, kMaxHeads, config.heads);
   }
-  if (has(names.head_dim)) config.head_dim = keys.integer_or(names.head_dim, kMaxHeadDim, family.head_dim);
+  if (has(names.head_dim))
+    config.head_dim = keys.integer_or(key_of(keys, names.head_dim), kMaxHeadDim, family.head_dim);
   const std::int64_t usual = family.ffn_per_hidden * config.hidden;
   config.ffn = !has(names.ffn) ? usual
                : usual == 0    ? keys.integer(names.ffn, kMaxFfn)
@@ -186,7 +218,7 @@ void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& wit
   config.norm_epsilon =
       has(names.epsilon) ? keys.number_or(names.epsilon, 0, 1, family.norm_epsilon) : family.norm_epsilon;
   config.tied_embeddings = keys.boolean_or("tie_word_embeddings", family.tied_embeddings);
-  config.activation = read_activation(family, keys);
+  config.activation = read_activation(family, keys, config);
   config.init_std = keys.number_or(names.init_std, 0, 10, 0.02);
   config.norm = family.norm;
   config.positions = family.positions;

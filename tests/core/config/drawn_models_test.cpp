@@ -16,6 +16,16 @@ namespace {
 constexpr std::int64_t kSequence = 12;  // SEQ of the script
 
 std::string activation_of(const ModelConfig& model) {
+  // A gate with another function is predicted as one of as many bytes and FLOPs.
+  if (!model.predicted.keys.empty()) {
+    const Json kept = Json::parse(model.predicted.keys);
+    for (const char* key : {"hidden_act", "activation_function", "activation"}) {
+      const std::string name = kept.value(key, "");
+      for (const char* known : {"gelu", "relu", "relu2", "silu"}) {
+        if (name == known && model.predicted.names.find(name + " with") != std::string::npos) return name;
+      }
+    }
+  }
   switch (model.activation) {
     case Activation::swiglu:
       return "silu";
@@ -66,7 +76,7 @@ Json facts_of(const ModelConfig& model) {
           {"groups", mixture.groups},
           {"chosen_groups", mixture.chosen_groups},
           {"shared", mixture.shared},
-          {"first_dense", mixture.first_dense},
+          {"first_dense", mixture ? model.layers - model.mixture_layers() : 0},
           {"rotated", rotary ? Json(model.rotated()) : Json(nullptr)},
           {"rope_theta", rotary ? Json(rounded(model.rope_theta)) : Json(nullptr)}};
 }

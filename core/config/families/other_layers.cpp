@@ -1,0 +1,126 @@
+// Models whose layers no switch describes, and names of models whose layers are those of a family.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/base/text_input.hpp"
+#include "core/config/families/families.hpp"
+
+namespace plumbline {
+namespace {
+
+struct NamedType {
+  std::string_view type;
+  std::string_view name;
+};
+
+constexpr std::string_view kMamba = "a model with Mamba layers";
+constexpr std::string_view kLinear = "a model with linear attention";
+constexpr std::string_view kSparse = "a model with sparse attention";
+
+constexpr NamedType kOtherTypes[] = {
+    {"mamba", kMamba},
+    {"mamba2", kMamba},
+    {"falcon_mamba", kMamba},
+    {"falcon_h1", "a hybrid of attention and Mamba layers"},
+    {"granitemoehybrid", "a hybrid of attention and Mamba layers"},
+    {"bamba", "a hybrid of attention and Mamba layers"},
+    {"jamba", "a hybrid of attention and Mamba layers"},
+    {"zamba", "a hybrid of attention and Mamba layers"},
+    {"zamba2", "a hybrid of attention and Mamba layers"},
+    {"nemotron_h", "a hybrid of attention and Mamba layers"},
+    {"plamo2", "a hybrid of attention and Mamba layers"},
+    {"qwen3_next", "a hybrid of attention and linear attention layers"},
+    {"qwen3_5", "a hybrid of attention and linear attention layers"},
+    {"qwen3_5_text", "a hybrid of attention and linear attention layers"},
+    {"qwen3_5_moe", "a hybrid of attention and linear attention layers"},
+    {"qwen3_5_moe_text", "a hybrid of attention and linear attention layers"},
+    {"kimi_linear", "a hybrid of attention and linear attention layers"},
+    {"minimax", "a hybrid of attention and linear attention layers"},
+    {"minimax_text_01", "a hybrid of attention and linear attention layers"},
+    {"minimax_m1", "a hybrid of attention and linear attention layers"},
+    {"bailing_hybrid", "a hybrid of attention and linear attention layers"},
+    {"bailing_moe_linear", "a hybrid of attention and linear attention layers"},
+    {"olmo_hybrid", "a hybrid of attention and linear attention layers"},
+    {"rwkv", kLinear},
+    {"rwkv7", kLinear},
+    {"recurrent_gemma", "a hybrid of attention and recurrent layers"},
+    {"xlstm", "a model with recurrent layers"},
+    {"lfm2", "a hybrid of attention and convolutions"},
+    {"lfm2_moe", "a hybrid of attention and convolutions"},
+    {"deepseek_v32", kSparse},
+    {"deepseek_v4", kSparse},
+    {"glm_moe_dsa", kSparse},
+};
+
+/// Keys that only such models have.
+constexpr NamedType kOtherKeys[] = {
+    {"index_topk", kSparse},
+    {"sparse_attention_config", kSparse},
+    {"mamba_d_state", kMamba},
+    {"ssm_state_size", kMamba},
+    {"ssm_cfg", kMamba},
+    {"linear_num_key_heads", kLinear},
+    {"linear_attn_config", kLinear},
+};
+
+/// Text models of multimodal ones, and models with other models' layers.
+constexpr NamedType kAliases[] = {
+    {"qwen2_vl", "qwen2"},
+    {"qwen2_vl_text", "qwen2"},
+    {"qwen2_5_vl", "qwen2"},
+    {"qwen2_5_vl_text", "qwen2"},
+    {"qwen2_5_omni_text", "qwen2"},
+    {"qwen3_vl_text", "qwen3"},
+    {"qwen3_vl_moe_text", "qwen3_moe"},
+    {"qwen3_omni_moe_text", "qwen3_moe"},
+    {"glm4v_moe_text", "glm4_moe"},
+    {"glm4v_text", "glm4"},
+    {"glm4_moe_lite", "deepseek_v3"},
+    {"mimo", "qwen2"},
+};
+
+/// The values of a list of names that tell kinds of layers apart.
+std::string_view kind_in(const Json& list) {
+  if (!list.is_array()) return "";
+  for (const Json& entry : list) {
+    if (!entry.is_string()) continue;
+    const auto& text = entry.get_ref<const std::string&>();
+    if (text.find("mamba") != std::string::npos) return kMamba;
+    if (text.find("linear_attention") != std::string::npos) return kLinear;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string_view family_of_alias(std::string_view type) {
+  const auto* found = std::find_if(std::begin(kAliases), std::end(kAliases),
+                                   [&](const NamedType& alias) { return alias.type == type; });
+  return found == std::end(kAliases) ? std::string_view() : found->name;
+}
+
+void refuse_other_layers(const JsonKeys& keys) {
+  const auto refuse = [&](const std::string& key, const std::string& found, std::string_view name) {
+    keys.fail(key, fmt::format("found {}, {}, expected one with attention over all keys or a window in every "
+                               "layer",
+                               found, name));
+  };
+  const std::string type = keys.string_or("model_type", "");
+  for (const NamedType& other : kOtherTypes) {
+    if (other.type == type) refuse("model_type", fmt::format("\"{}\"", printable(type)), other.name);
+  }
+  for (const NamedType& other : kOtherKeys) {
+    const std::string key(other.type);
+    if (const Json* value = keys.find(key)) refuse(key, JsonKeys::shown(*value), other.name);
+  }
+  for (const char* key : {"layer_types", "layers_block_type"}) {
+    const Json* list = keys.find(key);
+    if (list == nullptr) continue;
+    if (const std::string_view kind = kind_in(*list); !kind.empty())
+      refuse(key, JsonKeys::shown(*list), kind);
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,222 @@
+// Fields of dense models that are only predicted. Sources: as in predicted_families.cpp.
+#include "core/config/families/predicted_readers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/text_input.hpp"
+#include "core/config/families/family_readers.hpp"
+#include "core/config/sliding_window.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::int64_t kMostLayers = 10'000;
+constexpr std::int64_t kWidestWindow = std::int64_t{1} << 30;
+
+void put_windows(SlidingWindow windows, ModelConfig& config) {
+  config.sliding_window = windows.sliding_window;
+  config.full_attention = std::move(windows.full_attention);
+}
+
+/// As read_periodic_windows, with the period under `key` (nullptr: it is fixed).
+void read_period(const JsonKeys& keys, const char* key, std::int64_t period, ModelConfig& config) {
+  if (key != nullptr) period = keys.integer_or(key, kMostLayers, period);
+  put_windows(
+      read_periodic_windows(keys.integer_or("sliding_window", kWidestWindow, 0), period, config.layers, keys),
+      config);
+}
+
+void read_soft_caps(const JsonKeys& keys, ModelConfig& config) {
+  bool capped = false;
+  for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
+    capped = keys.number_or(key, 0, 1e9, 0) != 0 || capped;
+  if (capped) config.predicted.add("soft caps");
+}
+
+void read_factor(const JsonKeys& keys, const char* key) {
+  keys.number_or(key, -1e9, 1e9, 1);
+}
+
+}  // namespace
+
+void set_biases(bool attention, bool mlp, ModelConfig& config) {
+  config.qkv_bias = attention;
+  config.linear_bias = attention && mlp;
+  if (attention == mlp) return;
+  config.predicted.projection_bias = attention;
+  config.predicted.feed_forward_bias = mlp;
+  config.predicted.add(attention ? "biases of attention alone" : "biases of the MLP alone");
+}
+
+std::vector<bool> read_rope_layers(const JsonKeys& keys, const ModelConfig& config) {
+  const std::int64_t interval = keys.integer_or("no_rope_layer_interval", kMostLayers, 4);
+  std::vector<bool> rotated;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) rotated.push_back((layer + 1) % interval != 0);
+  const char* const key = "no_rope_layers";
+  if (keys.find(key) == nullptr || keys.list(key, kMostLayers).empty()) return rotated;
+  const std::vector<double> given = keys.numbers(key, 0, 1, kMostLayers);
+  if (std::ssize(given) < config.layers) {
+    keys.fail(key, fmt::format("found {} entries, expected one for each of the {} layers", given.size(),
+                               config.layers));
+  }
+  for (std::size_t layer = 0; layer < rotated.size(); ++layer) rotated[layer] = given[layer] != 0;
+  return rotated;
+}
+
+void read_gemma2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("use_bidirectional_attention", false, false);
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  read_soft_caps(keys, config);
+  keys.number_or("query_pre_attn_scalar", 0, 1e9, 1);
+  read_period(keys, nullptr, 2, config);
+}
+
+void read_gemma3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be("use_bidirectional_attention", false, false);
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  read_soft_caps(keys, config);
+  keys.number_or("query_pre_attn_scalar", 0, 1e9, 1);
+  keys.number_or("rope_local_base_freq", 1, 1e15, 1e4);
+  read_period(keys, "sliding_window_pattern", 6, config);
+}
+
+void read_olmo(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  if (keys.number_or("clip_qkv", 0, 1e9, 0) != 0) config.predicted.add("clipped queries, keys and values");
+}
+
+void read_olmo3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_olmo(keys, with_nulls, config);
+  read_period(keys, nullptr, 4, config);
+}
+
+/// sliding_window_pattern: a number, or letters such as "LLLG", of which G stands for a layer that sees all
+/// keys. Those have no rotary embeddings where others have a window.
+void read_exaone4(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  const char* const key = "sliding_window_pattern";
+  std::int64_t period = 0;
+  if (const Json* pattern = keys.find(key)) {
+    if (!pattern->is_string()) {
+      period = keys.integer(key, 0, kMostLayers);
+    } else {
+      const std::string letters = keys.string(key);
+      period = std::ssize(letters);
+      if (letters.empty() || letters != std::string(letters.size() - 1, 'L') + 'G')
+        keys.fail(
+            key, fmt::format("found \"{}\", expected a number, or letters such as LLLG", printable(letters)));
+    }
+  }
+  if (keys.find("sliding_window") == nullptr) period = 0;
+  put_windows(
+      read_periodic_windows(keys.integer_or("sliding_window", kWidestWindow, 0), period, config.layers, keys),
+      config);
+  if (config.sliding_window > 0) config.predicted.add("layers without rotary embeddings");
+}
+
+void read_smollm3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), keys.boolean_or("mlp_bias", false), config);
+  const std::vector<bool> rotated = read_rope_layers(keys, config);
+  const bool all = std::find(rotated.begin(), rotated.end(), false) == rotated.end();
+  if (!all) config.predicted.add("layers without rotary embeddings");
+  const std::int64_t window = keys.integer_or("sliding_window", kWidestWindow, 0);
+  const bool used = keys.boolean_or("use_sliding_window", false) && window > 0;
+  if (keys.find("layer_types") != nullptr) {
+    put_windows(read_periodic_windows(window, 0, config.layers, keys), config);
+  } else if (used && !all) {
+    config.sliding_window = window;
+    if (std::find(rotated.begin(), rotated.end(), true) != rotated.end()) config.full_attention = rotated;
+  }
+}
+
+void read_seed_oss(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  config.qkv_bias = keys.boolean_or("attention_bias", true);
+  config.predicted.projection_bias = keys.boolean_or("attention_out_bias", false);
+  config.predicted.feed_forward_bias = keys.boolean_or("mlp_bias", false);
+  keys.number_or("residual_dropout", 0, 1, 0);
+}
+
+void read_apertus(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  keys.must_be_one_of("hidden_act", {"xielu"});
+  config.predicted.scalars = 2;
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+}
+
+void read_granite(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), keys.boolean_or("mlp_bias", false), config);
+  for (const char* key :
+       {"embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"}) {
+    read_factor(keys, key);
+  }
+}
+
+void read_cohere(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  read_factor(keys, "logit_scale");
+  config.qk_norm = keys.boolean_or("use_qk_norm", false);
+  config.block = Block::parallel_one_norm;
+}
+
+void read_cohere2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  read_factor(keys, "logit_scale");
+  keys.must_be("use_qk_norm", false, false);
+  config.block = Block::parallel_one_norm;
+  read_period(keys, "sliding_window_pattern", 4, config);
+  config.predicted.add("layers without rotary embeddings");
+}
+
+void read_hunyuan_dense(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  keys.must_be("mlp_bias", false, false);
+  keys.must_be("use_cla", false, false);
+  config.qk_norm = keys.boolean_or("use_qk_norm", true);
+}
+
+void read_ernie(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  const bool bias = keys.boolean_or("use_bias", false);
+  set_biases(bias, bias, config);
+}
+
+/// ministral3 has no layer_types: every layer has the window, if any.
+void read_ministral(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  const std::int64_t window = keys.integer_or("sliding_window", kWidestWindow, 0);
+  if (config.architecture == "ministral3" || keys.find("layer_types") == nullptr) {
+    config.sliding_window = window;
+    return;
+  }
+  put_windows(read_periodic_windows(window, 0, config.layers, keys), config);
+}
+
+void read_minicpm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  if (keys.integer_or("num_experts", 0, 1 << 10, 0) != 0)
+    keys.fail("num_experts", "found experts in a minicpm, expected 0, or none");
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  for (const char* key : {"scale_emb", "scale_depth", "dim_model_base"}) read_factor(keys, key);
+}
+
+void read_minicpm3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  read_latent_attention(keys, with_nulls, config);
+  keys.must_be("mlp_bias", false, false);
+  for (const char* key : {"scale_emb", "scale_depth", "dim_model_base"}) read_factor(keys, key);
+}
+
+void read_internlm2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  set_biases(keys.boolean_or("bias", false), false, config);
+}
+
+void read_stablelm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  config.qkv_bias = keys.boolean_or("use_qkv_bias", false);
+  keys.must_be("qk_layernorm", false, false);
+  if (keys.boolean_or("use_parallel_residual", false)) config.block = Block::parallel_one_norm;
+}
+
+void read_gpt_neox(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
+  if (keys.boolean_or("use_parallel_residual", true)) config.block = Block::parallel;
+  if (keys.boolean_or("attention_bias", true)) return;
+  config.qkv_bias = config.linear_bias = false;
+  config.predicted.feed_forward_bias = true;
+}
+
+}  // namespace plumbline
