@@ -31,7 +31,13 @@ NamedModel model_of(const std::string& folder, const std::string& named) {
         "{}: holds no config.json; expected one, or the model as --model (a preset, or another config.json)",
         printable(folder, 400)));
   }
-  return {load_model_config(path.string()), read_text_file(path.string(), kMostConfigBytes)};
+  ModelConfig model = load_model_config(path.string());
+  if (!model.predicted.names.empty()) {
+    throw InputError(
+        fmt::format("{}: found a {} with {}, expected a model that `run` executes; it is predicted only",
+                    printable(path.string(), 400), model.architecture, model.predicted.names));
+  }
+  return {std::move(model), read_text_file(path.string(), kMostConfigBytes)};
 }
 
 }  // namespace plumbline::convert

@@ -134,6 +134,11 @@ TEST_F(ConvertRefusalsTest, DamagedHuggingFaceCheckpoints) {
        "tensor \"model.layers.2.input_layernorm.weight\": missing"},
       {[&] { write("hf/config.json", "{"); }, "config.json"},
       {[&] {
+         const std::string plain = llama_config(2);
+         write("hf/config.json", plain.substr(0, plain.size() - 1) + R"(,"attention_bias":true})");
+       },
+       "biases of attention alone, expected a model that `run` executes"},
+      {[&] {
          fs::remove(at("hf/model.safetensors"));
          write("hf/pytorch_model.bin.index.json", R"({"weight_map":{"a":"../x.bin"}})");
        },

@@ -19,7 +19,7 @@ inline Record sample_record(const std::string& id) {
       {"model", "qwen2.5-0.5b"},   {"tensor_model_parallel_size", "2"}, {"pipeline_model_parallel_size", "1"},
       {"data_parallel_size", "1"}, {"sequence_parallel", "false"},      {"learning_rate", "0.0001"}};
   record.machine = {"host", "a CPU", "", {{"plumbline", "0.1.0"}}, {{"OMP_NUM_THREADS", "1"}}};
-  record.model = {494'032'768, 3.1e9};
+  record.model = {494'032'768, 494'032'768, 0, 3.1e9};
   RankMemoryReport rank;
   for (int i = 0; i < kCategories; ++i)
     rank.bytes[static_cast<Category>(i)] = {std::int64_t{1'000'000} * (i + 1)};

@@ -101,6 +101,8 @@ TEST(Record, HasTheKeysThatScriptsRelyOn) {
                               "/status",
                               "/reason",
                               "/model/parameters",
+                              "/model/active_parameters",
+                              "/model/mtp_parameters",
                               "/model/flops_per_token",
                               "/prediction/fits",
                               "/prediction/memory/peak_bytes",
