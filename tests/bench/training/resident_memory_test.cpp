@@ -1,5 +1,5 @@
-// Resident memory of a rank over many steps of an MoE model with expert parallelism, whose tensor sizes differ
-// by layer, micro-batch and step, stays near the accounted peak.
+// Resident memory of a rank over many steps of an MoE model with expert parallelism, whose tensor sizes
+// differ by layer, micro-batch and step, stays near the accounted peak.
 #include <gtest/gtest.h>
 #include <unistd.h>
 #define OMPI_SKIP_MPICXX 1
