@@ -33,6 +33,8 @@ constexpr Command kCommands[] = {{"predict", add_predict_command},
                                  {"noise", add_noise_command},
                                  {"doctor", add_doctor_command},
                                  {"list", add_list_command},
+                                 {"explain-config", add_explain_config_command},
+                                 {"export", add_export_command},
                                  {"help", add_help_command},
                                  {"completion", add_completion_commands}};
 

@@ -70,13 +70,27 @@ bool ConfigOptions::gives(std::string_view key) const {
 
 void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what) {
   constexpr const char* kSources =
-      "a YAML file, a model's preset, a Hugging Face folder or its config.json; nothing where options say it "
-      "all";
+      "a YAML file, a model's preset, a Hugging Face folder or its config.json, or a launch script of "
+      "Megatron-LM; nothing where options say it all";
   command
       .add_option("config", options.source,
                   fmt::format("{}: {}", what == "CONFIG" ? "Configuration" : "Matrix, or one configuration",
                               kSources))
       ->type_name(what);
+  command
+      .add_option_function<std::string>(
+          "--megatron-args",
+          [&options](const std::string& arguments) {
+            if (!options.source.empty() && !options.source.starts_with("--")) {
+              throw InputError("--megatron-args: found with a configuration, expected one of them");
+            }
+            options.source = arguments.substr(std::min(arguments.find("--"), arguments.size()));
+            if (options.source.empty())
+              throw InputError(
+                  "--megatron-args: found no argument, expected such as \"--num-layers 32 ...\"");
+          },
+          "Arguments of Megatron-LM in place of a configuration, in one pair of quotes")
+      ->type_name("ARGUMENTS");
   command.add_option("--set", options.settings, "Set a configuration key; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

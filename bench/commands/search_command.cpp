@@ -23,6 +23,7 @@
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_keys.hpp"
+#include "core/launch_files/launch_export.hpp"
 
 namespace plumbline {
 namespace {
@@ -33,6 +34,7 @@ struct SearchOptions {
   int threads = 0;
   SearchLimits limits;
   std::optional<int> most_context;  // nothing: as the sequence asks for
+  std::string export_to;            // a framework: the best configuration's launch command
   bool json = false;
   bool quiet = false;
 };
@@ -109,6 +111,8 @@ int run_search(const SearchOptions& options) {
         fmt::format("search: --max-ep {}: expected 1 to 4096, or 0 for as many as the model has experts",
                     options.limits.expert));
   }
+  if (options.json && !options.export_to.empty())
+    throw InputError("search: found --json with --export, expected one of them");
   const RunConfig config = options.config.load_with_notes();
   if (!options.config.gives("world_size") && config.parallel.world_size == 1) {
     throw InputError("search: --gpus: missing; expected the number of accelerators that there are");
@@ -186,6 +190,11 @@ int run_search(const SearchOptions& options) {
                         ways_of_best(config, result.best.front(), hardware),
                         [&](const Candidate& c) { return command_of(options.config, config, c); }};
   fmt::print("{}", options.json ? search_json(result, context) : search_text(result, context));
+  if (!options.export_to.empty()) {
+    RunConfig best = config;
+    set_keys(result.best.front().keys, best);
+    fmt::print("\n{}", export_launch(best, options.export_to));
+  }
   return static_cast<int>(ExitCode::done);
 }
 
@@ -210,6 +219,10 @@ void add_search_command(CLI::App& app, CommandAction& action) {
                    "and dispatcher; "
                    "0: up to the number of experts")
       ->capture_default_str();
+  command
+      ->add_option("--export", options->export_to,
+                   "Also print the launch command of the best configuration: megatron-lm")
+      ->type_name("FRAMEWORK");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &app, &action] {
     action = [=, &app] {

@@ -231,7 +231,7 @@ ExitCode ending_of(const CellsResult& result, bool predict_only) {
 
 std::string results_folder(const std::string& out, const std::string& matrix) {
   if (!out.empty()) return out;
-  if (matrix.empty()) return "plumbline-results";
+  if (matrix.empty() || matrix.starts_with("--")) return "plumbline-results";
   namespace fs = std::filesystem;
   fs::path name = fs::absolute(matrix).lexically_normal();
   if (!name.has_filename()) name = name.parent_path();  // "folder/"

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/yaml_text.hpp"
+#include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
 namespace {
@@ -58,11 +60,20 @@ ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLon
     root_ = std::make_shared<const YAML::Node>(YAML::NodeType::Map);
     return;
   }
+  if (source.starts_with("--")) {
+    name_ = "--megatron-args";
+    if (const auto launch = read_launch_file(source, name_)) take(*launch);
+    return;
+  }
   bool model = names_a_model(source);
   if (!model) {
     if (!fs::exists(source, ignored)) refuse_missing(source);
     const std::string text = read_text_file(source, kMaxFileBytes);
     model = is_model_json(source, text);
+    if (const auto launch = model ? std::nullopt : read_launch_file(text, name_)) {
+      take(*launch);
+      return;
+    }
     if (!model) {
       folder_ = fs::path(source).parent_path().string();
       read_yaml(text);
@@ -91,6 +102,19 @@ void ConfigFile::read_yaml(const std::string& text) {
   }
 }
 
+void ConfigFile::take(const LaunchFile& launch) {
+  launch.require_modelled();
+  YAML::Node root(YAML::NodeType::Map);
+  for (const LaunchSetting& setting : launch.settings) {
+    root[setting.key] = setting.key == "model" ? YAML::Load(setting.value) : YAML::Node(setting.value);
+    origins_[setting.key] = setting.origin;
+  }
+  root_ = std::make_shared<const YAML::Node>(root);
+  notes_.push_back(fmt::format("{}: read as {}; {} arguments without effect on memory and time", name_,
+                               launch.framework, launch.without_effect.size()));
+  notes_.insert(notes_.end(), launch.notes.begin(), launch.notes.end());
+}
+
 std::string ConfigFile::origin(const YAML::Node& node) const {
   const YAML::Mark mark = node.Mark();
   return mark.is_null() ? name_ : fmt::format("{}:{}", name_, mark.line + 1);
@@ -98,6 +122,7 @@ std::string ConfigFile::origin(const YAML::Node& node) const {
 
 ConfigText ConfigFile::value(const YAML::Node& key, const YAML::Node& node) const {
   ConfigText text{"", origin(key), folder_};
+  if (const auto known = origins_.find(key.Scalar()); known != origins_.end()) text.origin = known->second;
   const std::string name = printable(key.Scalar());
   if (node.IsMap()) {
     text.text = json_of(node, fmt::format("{}: {}", text.origin, name))

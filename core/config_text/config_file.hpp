@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/config_text/config_key.hpp"
 #include "core/config_text/overrides.hpp"
@@ -16,6 +17,8 @@ class Node;
 
 namespace plumbline {
 
+struct LaunchFile;
+
 /// Canonical key → text as written. An inline mapping (a model) is its JSON text.
 using Settings = std::map<std::string, ConfigText>;
 
@@ -23,13 +26,16 @@ using Settings = std::map<std::string, ConfigText>;
 class ConfigFile {
  public:
   /// `source` is a YAML file (an empty one is an empty mapping), or the model alone: a preset's name, a
-  /// Hugging Face folder or its config.json; or empty if options give everything. Throws InputError for
+  /// Hugging Face folder or its config.json; a launch file of another framework, or its arguments (a source
+  /// that begins with --); or empty if options give everything. Throws InputError for
   /// anything else, and for a file that is not readable, larger than 1 MiB, not YAML, not one mapping, or
   /// nested too deep.
   explicit ConfigFile(const std::string& source);
 
   /// "run.yaml:12" for a node, "qwen2.5-0.5b" for a model that stands for itself.
   std::string origin(const YAML::Node& node) const;
+  /// Lines about a launch file of another framework: what was read, and what it leaves open. Mostly empty.
+  const std::vector<std::string>& notes() const { return notes_; }
   /// Name of the whole in messages: "run.yaml", "command line".
   const std::string& name() const { return name_; }
   /// The value of one key. Throws InputError when it is a list or nothing.
@@ -42,10 +48,13 @@ class ConfigFile {
 
  private:
   void read_yaml(const std::string& text);
+  void take(const LaunchFile& launch);
 
   std::string name_;
   std::string folder_;  // of the file
   std::shared_ptr<const YAML::Node> root_;
+  std::map<std::string, std::string> origins_;  // of a launch file's keys
+  std::vector<std::string> notes_;
 };
 
 /// Overrides as settings; later ones win.

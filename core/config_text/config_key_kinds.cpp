@@ -103,9 +103,12 @@ ModelConfig model_value(const ConfigText& value, const std::string& key) {
     if (model.name == origin) model.name = "inline";
     return model;
   }
-  if (const ModelConfig* preset = find_preset(value.text)) return *preset;
-  ConfigText path = value;
   std::error_code error;
+  // A folder may be named like a model of the Hub.
+  const bool is_folder =
+      value.text.find('/') != std::string::npos && std::filesystem::exists(absolute_path(value), error);
+  if (const ModelConfig* preset = is_folder ? nullptr : find_preset(value.text)) return *preset;
+  ConfigText path = value;
   if (!value.text.empty() && std::filesystem::exists(absolute_path(value), error)) {
     path.text = absolute_path(value);
   }

@@ -12,6 +12,10 @@ namespace plumbline {
 
 namespace {
 
+void add_note(std::string& notes, const std::string& line) {
+  notes += (notes.empty() ? "" : "\nnote: ") + line;
+}
+
 /// One micro-batch per replica.
 void take_smallest_batch(RunConfig& config, std::string* note) {
   BatchConfig& batch = config.batch;
@@ -21,9 +25,10 @@ void take_smallest_batch(RunConfig& config, std::string* note) {
     return;
   batch.global_batch_size = samples;
   if (note == nullptr) return;
-  *note = fmt::format(
-      "global_batch_size is not given: {} is taken, micro_batch_size x data parallel size = {} x {}", samples,
-      batch.micro_batch_size, replicas);
+  add_note(*note,
+           fmt::format(
+               "global_batch_size is not given: {} is taken, micro_batch_size x data parallel size = {} x {}",
+               samples, batch.micro_batch_size, replicas));
 }
 
 }  // namespace
@@ -43,6 +48,8 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
   std::string contradiction;
   RunConfig config = config_from(settings, file.name(), contradiction);
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
+  for (const std::string& line : file.notes())
+    if (note != nullptr) add_note(*note, line);
   if (!settings.contains("global_batch_size")) take_smallest_batch(config, note);
   return config;
 }

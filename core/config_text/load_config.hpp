@@ -15,7 +15,8 @@ namespace plumbline {
 ///
 /// Divisibility of sizes is left to why_invalid, but for a world_size that contradicts the parallel sizes. If
 /// global_batch_size is not given and its default is no multiple of micro_batch_size x data parallel size,
-/// that product is taken; `note`, if any, then gets one line about it.
+/// that product is taken; `note`, if any, then gets a line about it, after those about a launch file. Lines
+/// are joined by "\nnote: ".
 RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note = nullptr);
 
 }  // namespace plumbline

@@ -74,7 +74,9 @@ constexpr Room kRooms[] = {
      "bench/hosts bench/launch bench/machine bench/matrix bench/rank bench/record bench/recovery "
      "bench/report "
      "bench/text bench/training/checkpoints bench/views bench/views/cluster "
-     "core/base core/config core/config_text core/run schedules <onednn>"},
+     "core/base core/config core/config_text core/launch_files core/run schedules <onednn>"},
+    {"bench/commands/launch_files",
+     "bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
      "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
     {"bench/commands/operators", "analysis/hardware analysis/operators bench/commands bench/text core/base"},
@@ -165,8 +167,10 @@ constexpr Room kRooms[] = {
     {"core/checkpoints", "core/base core/files"},
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
     {"core/config/families", "core/base core/config"},
-    {"core/config_text", "core/base core/config core/schedule"},
+    {"core/config_text", "core/base core/config core/launch_files core/schedule"},
     {"core/files", "core/base"},
+    {"core/launch_files", "core/base core/config core/launch_files/shell"},
+    {"core/launch_files/shell", "core/base"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},
     {"core/run", "core/base core/parallel core/schedule core/tensor core/trace"},
     {"core/schedule", "core/base"},

@@ -94,13 +94,45 @@ bool same_letters(std::string_view a, std::string_view b) {
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
+/// Name of a model on Hugging Face's Hub without its owner, and without words that leave the shape as it is:
+/// "meta-llama/Llama-3.1-8B-Instruct" is "Llama-3.1-8B".
+std::string without_owner(std::string_view name) {
+  const std::size_t slash = name.find('/');
+  if (slash == std::string_view::npos || name.find('/', slash + 1) != std::string_view::npos) return "";
+  std::string bare;
+  for (const char c : name.substr(slash + 1))
+    bare += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const std::string_view front : {"meta-"})
+    if (bare.starts_with(front)) bare.erase(0, front.size());
+  for (const std::string_view back : {"-hf", "-instruct", "-base", "-chat", "-v0.1", "-it"})
+    if (bare.ends_with(back)) bare.erase(bare.size() - back.size());
+  return bare == "deepseek-r1" ? "deepseek-v3" : bare;
+}
+
+/// The only preset whose name goes on where this one ends: "qwen3-235b" is "qwen3-235b-a22b".
+const ModelConfig* continued(std::string_view name) {
+  const ModelConfig* only = nullptr;
+  for (const ModelConfig& preset : presets()) {
+    const std::string& whole = preset.name;
+    if (name.empty() || whole.size() <= name.size() || whole[name.size()] != '-' ||
+        !same_letters(std::string_view(whole).substr(0, name.size()), name))
+      continue;
+    if (only != nullptr) return nullptr;
+    only = &preset;
+  }
+  return only;
+}
+
 }  // namespace
 
+/// Also by its name on the Hub, and by a part of its name that no other preset begins with.
 const ModelConfig* find_preset(std::string_view name) {
+  const std::string bare = without_owner(name);
+  const std::string_view wanted = bare.empty() ? name : std::string_view(bare);
   for (const ModelConfig& preset : presets()) {
-    if (same_letters(preset.name, name)) return &preset;
+    if (same_letters(preset.name, wanted)) return &preset;
   }
-  return nullptr;
+  return continued(wanted);
 }
 
 std::vector<std::string> preset_names() {

@@ -1,0 +1,50 @@
+// The table of a framework's arguments: what becomes of each. One file per framework, embedded.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/embedded_file.hpp"
+
+namespace plumbline {
+
+enum class ArgumentFate { key, rule, model, without_effect, not_modelled };
+
+struct ArgumentRow {
+  ArgumentFate fate = ArgumentFate::key;
+  std::string detail;                   // the key (or key=value, or keys of a rule), or the reason
+  std::vector<std::string> harmless{};  // of not_modelled: values that say nothing
+};
+
+/// Name that another name stands for, as in a YAML file: "add_bias_linear" is the opposite of a flag.
+struct ArgumentName {
+  std::string flag;
+  bool opposite = false;
+};
+
+class ArgumentTable {
+ public:
+  /// Reads the text of a table; `name` stands for it in messages.
+  ArgumentTable(std::string_view text, const std::string& name);
+
+  /// nullptr when unknown. Underscores count as dashes.
+  const ArgumentRow* find(const std::string& name) const;
+  /// What a name without dashes in front stands for; nullptr when it has no row of its own.
+  const ArgumentName* other_name(const std::string& name) const;
+  std::string nearest(const std::string& name) const;
+  const std::map<std::string, ArgumentRow>& rows() const { return rows_; }
+
+ private:
+  std::map<std::string, ArgumentRow> rows_;
+  std::map<std::string, ArgumentName> names_;
+};
+
+/// Table files of all frameworks (cmake/embed.cmake).
+std::span<const EmbeddedFile> launch_tables();
+/// The table `file`, "megatron_flags.txt".
+const ArgumentTable& argument_table(std::string_view file);
+
+}  // namespace plumbline

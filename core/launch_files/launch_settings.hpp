@@ -1,0 +1,43 @@
+// What a launch file of another framework says: its arguments, and the keys that follow from them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plumbline {
+
+/// An argument of a framework as written: a flag of a command, or a key of a file.
+struct LaunchArgument {
+  std::string name;  // "--num-layers", or "training.local_batch_size"
+  std::vector<std::string> values;
+  std::string place;  // "train.sh:12"
+  bool known = true;  // false: a value depends on something that the file does not say ($1)
+};
+
+/// A configuration key that a launch file determines.
+struct LaunchSetting {
+  std::string key;
+  std::string value;        // a model is its config.json
+  std::string origin;       // "train.sh:12: --num-layers", or "default of Megatron-LM"
+  bool is_default = false;  // of the framework, not in the file
+};
+
+/// An argument without effect on memory and time, or one that is not modelled.
+struct LaunchRemark {
+  std::string name;
+  std::string place;
+  std::string reason;
+};
+
+struct LaunchFile {
+  std::string framework;  // "Megatron-LM"
+  std::vector<LaunchSetting> settings;
+  std::vector<LaunchRemark> without_effect;
+  std::vector<LaunchRemark> refused;
+  std::vector<std::string> notes;  // a line each: what the file leaves to its surroundings
+
+  /// Throws InputError for the first refused argument.
+  void require_modelled() const;
+};
+
+}  // namespace plumbline

@@ -1,0 +1,15 @@
+// A configuration as a launch command of Megatron-LM.
+#pragma once
+
+#include <string>
+
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// A torchrun command with random tokens (--mock-data), a line per flag. Reading it gives the configuration's
+/// model, sizes, precision, sharding, recomputation and overlap again. Throws InputError (key, found,
+/// expected) for what Megatron-LM's flags do not say.
+std::string to_megatron_lm(const RunConfig& config);
+
+}  // namespace plumbline

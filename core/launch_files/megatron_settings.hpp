@@ -1,0 +1,21 @@
+// Megatron-LM's arguments as a configuration.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/launch_files/launch_settings.hpp"
+
+namespace plumbline {
+
+/// What is around the arguments: GPUs that the launcher starts.
+struct LauncherFacts {
+  std::int64_t world_size = 0;  // 0: not said
+  std::string place;
+};
+
+/// Every argument is used, named as without effect, or refused. Defaults are Megatron-LM's where they differ
+/// from plumbline's. Throws InputError for a value that no configuration has.
+LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const LauncherFacts& launcher);
+
+}  // namespace plumbline

@@ -1,0 +1,298 @@
+// Launch files of Megatron-LM as configurations.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/config_text/config_keys.hpp"
+#include "core/config_text/config_listing.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/launch_files/argument_table.hpp"
+#include "core/launch_files/launch_file.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kLlama =
+    "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 "
+    "--group-query-attention "
+    "--num-query-groups 8 --seq-length 4096 --max-position-embeddings 8192 --position-embedding-type rope "
+    "--swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights "
+    "--vocab-size 128256 --micro-batch-size 1 --bf16 ";
+constexpr const char* kExperts = "--num-experts 8 --moe-router-topk 2 --moe-token-dispatcher-type alltoall ";
+
+/// The configuration of arguments behind those of a Llama.
+std::map<std::string, std::string> read(const std::string& more) {
+  const RunConfig config = load_run_config(kLlama + more, {{"gpus", "64"}});
+  std::map<std::string, std::string> keys;
+  for (const auto& [key, value] : describe(config)) keys[key] = value;
+  return keys;
+}
+
+std::string complaint(const std::string& source) {
+  try {
+    load_run_config(source, {});
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(MegatronLaunch, FlagsBecomeKeys) {
+  struct Case {
+    const char* flags;
+    const char* key;
+    const char* value;
+  };
+  const Case cases[] = {
+      {"", "software", "megatron-core"},
+      {"", "precision", "bf16"},
+      {"", "grad_dtype", "fp32"},
+      {"", "hidden_dropout", "0.1"},
+      {"", "cross_entropy_loss_fusion", "false"},
+      {"", "overlap_grad_reduce", "false"},
+      {"", "zero_stage", "0"},
+      {"--grad-reduce-in-bf16", "grad_dtype", "same"},
+      {"--use-distributed-optimizer", "zero_stage", "1"},
+      {"--use-distributed-optimizer --overlap-param-gather", "overlap_param_gather", "true"},
+      {"--use-megatron-fsdp", "zero_stage", "3"},
+      {"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "zero_stage", "2"},
+      {"--use-megatron-fsdp", "software", "megatron-bridge-fsdp"},
+      {"--tensor-model-parallel-size 4", "tensor_model_parallel_size", "4"},
+      {"--tensor-model-parallel-size 4 --tensor-model-parallel-size 2", "tensor_model_parallel_size", "2"},
+      {"--tensor-model-parallel-size=2", "tensor_model_parallel_size", "2"},
+      {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4",
+       "virtual_pipeline_chunks", "2"},
+      {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 4", "pipeline_schedule",
+       "interleaved"},
+      {"--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 4", "virtual_pipeline_chunks",
+       "4"},
+      {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout \"Et*15|t*17L\"",
+       "layer_distribution", "15,17"},
+      {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout \"Et*3|(tt|)*14tL\"",
+       "virtual_pipeline_chunks", "8"},
+      {"--pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 14", "layer_distribution",
+       "14,18"},
+      {"--pipeline-model-parallel-size 2 --account-for-embedding-in-pipeline-split "
+       "--account-for-loss-in-pipeline-split",
+       "layer_distribution", "16,16"},
+      {"--recompute-activations", "recompute_granularity", "selective"},
+      {"--recompute-granularity selective --recompute-modules core_attn mlp", "recompute_modules",
+       "core_attn,mlp"},
+      {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
+       "recompute_num_layers", "2"},
+      {"--fp8-format hybrid", "fp8_format", "hybrid"},
+      {"--fp8-format hybrid", "fp8_amax_history_len", "1"},
+      {"--context-parallel-size 2 --cp-comm-type a2a", "cp_comm_type", "a2a"},
+      {"--attention-backend local", "attention_backend", "unfused"},
+      {"--cuda-graph-impl local --cuda-graph-modules attn moe_router", "cuda_graph_modules",
+       "attn,moe_router"},
+      {"--cuda-graph-impl local --cuda-graph-scope full_iteration", "cuda_graph_impl", "full_iteration"},
+      {"--num-experts 8 --moe-enable-deepep", "moe_token_dispatcher_type", "flex"},
+      {"--num-experts 8", "moe_token_dispatcher_type", "allgather"},
+      {"--num-experts 8 --moe-expert-capacity-factor 1.5", "moe_expert_capacity_factor", "1.5"},
+      {"--num-experts 8 --moe-expert-capacity-factor -1", "moe_expert_capacity_factor", "none"},
+  };
+  for (const Case& each : cases) EXPECT_EQ(read(each.flags)[each.key], each.value) << each.flags;
+}
+
+TEST(MegatronLaunch, LayersBecomeAFamily) {
+  struct Case {
+    std::string flags;
+    const char* family;
+  };
+  const std::string shape =
+      "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 256 --max-position-embeddings "
+      "256 "
+      "--vocab-size 1000 --micro-batch-size 1 ";
+  const std::string rope = "--position-embedding-type rope ";
+  const std::string rms = rope + "--normalization RMSNorm --swiglu --disable-bias-linear ";
+  const Case cases[] = {
+      {"", "gpt2"},
+      {"--group-query-attention", "gpt_bigcode"},
+      {rope, "nemotron"},
+      {rope + "--squared-relu --disable-bias-linear --rotary-percent 0.5", "nemotron"},
+      {rms, "llama"},
+      {rms + "--add-qkv-bias", "qwen2"},
+      {rms + "--qk-layernorm", "qwen3"},
+      {rms + "--rotary-percent 0.5", "glm"},
+      {rms + "--window-size 127,0", "mistral"},
+      {rms + "--num-experts 4", "mixtral"},
+      {rms + "--num-experts 4 --qk-layernorm", "qwen3_moe"},
+      {rms +
+           "--num-experts 4 --moe-shared-expert-intermediate-size 64 --moe-shared-expert-gate --add-qkv-bias",
+       "qwen2_moe"},
+      {rms + "--num-experts 4 --moe-router-score-function sigmoid --moe-layer-freq '([0]*1+[1]*3)'",
+       "glm4_moe"},
+      {rms + "--num-experts 4 --moe-router-score-function sigmoid --multi-latent-attention "
+             "--moe-ffn-hidden-size 64 "
+             "--moe-shared-expert-intermediate-size 128",
+       "deepseek_v3"},
+  };
+  for (const Case& each : cases) {
+    try {
+      EXPECT_EQ(load_run_config(shape + each.flags, {}).model.architecture, each.family) << each.flags;
+    } catch (const InputError& error) {
+      ADD_FAILURE() << each.flags << ": " << error.what();
+    }
+  }
+  EXPECT_THAT(complaint(shape + rope + "--swiglu --disable-bias-linear"),
+              HasSubstr("--normalization: found LayerNorm"));
+  // A vocabulary that no flag gives is that of the preset of this shape.
+  const std::string qwen =
+      rms +
+      "--num-layers 36 --hidden-size 4096 --ffn-hidden-size 12288 --num-attention-heads 32 "
+      "--group-query-attention --num-query-groups 8 --kv-channels 128 --qk-layernorm "
+      "--seq-length 256 --max-position-embeddings 256 --micro-batch-size 1 ";
+  EXPECT_EQ(load_run_config(qwen, {}).model.vocab, 151936);
+  EXPECT_EQ(load_run_config(
+                qwen + "--tokenizer-type HuggingFaceTokenizer --tokenizer-model meta-llama/Llama-3.1-8B", {})
+                .model.vocab,
+            128256);
+}
+
+TEST(MegatronLaunch, RefusalsNamePlaceFlagAndReason) {
+  struct Case {
+    std::string flags;
+    const char* words;
+  };
+  const std::string llama = kLlama;
+  const Case cases[] = {
+      {llama + "--softmax-type learnable", "--megatron-args:1: --softmax-type: not modelled"},
+      {llama + "--softmax-type vanilla", "accepted"},
+      {llama + "--micro-batch-sise 1", "--micro-batch-sise: unknown to Megatron-LM's table"},
+      {llama + "--micro-batch-sise 1", "nearest known one is --micro-batch-size"},
+      {llama + "--tensor-model-parallel-size x",
+       "--tensor-model-parallel-size: tensor_model_parallel_size: found \"x\", expected a whole number"},
+      {llama + "--hidden-size $H", "--hidden-size: found \"$H\", which the file does not set"},
+      {llama + "--hidden-size", "--hidden-size: found nothing, expected one value"},
+      {llama + "--bf16 --fp16", "--fp16: found nothing, expected --bf16 or --fp16, not both"},
+      {llama + "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
+       "--num-layers-per-virtual-pipeline-stage: found \"5\", expected a divisor of the 8 layers of a rank"},
+      {llama + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout \"t|E|L\"",
+       "expected a layout such as"},
+      {llama + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout \"(E*99999999999\"",
+       "expected a layout"},
+      {llama + "--recompute-granularity full --recompute-method block --recompute-num-layers 2",
+       "--recompute-method"},
+      {llama + "--num-layers 99999999999",
+       "--num-layers: found \"99999999999\", expected a whole number from 0"},
+      {"--num-layers 3 --seq-length 4", "--megatron-args: --hidden-size: missing"},
+      {"--lr 1", "found a script without arguments of Megatron-LM"},
+  };
+  for (const Case& each : cases) EXPECT_THAT(complaint(each.flags), HasSubstr(each.words)) << each.flags;
+  for (const char* program : {"pretrain_bert.py", "a/pretrain_vlm.py"}) {
+    EXPECT_THROW(read_launch_file(fmt::format("#!/bin/sh\ntorchrun {} {}", program, kLlama), "x.sh"),
+                 InputError);
+  }
+  EXPECT_THROW(read_launch_file(fmt::format("#!/bin/sh\npython a.py {0}\npython a.py {0}", kLlama), "x.sh"),
+               InputError);
+}
+
+TEST(MegatronLaunch, LaunchersSayHowManyGpusThereAre) {
+  struct Case {
+    std::string script;
+    const char* gpus;
+  };
+  const std::string program = std::string(" pretrain_gpt.py ") + kLlama;
+  const Case cases[] = {
+      {"torchrun --nproc_per_node 8 --nnodes 4" + program, "32"},
+      {"N=4\nD=\"--nproc_per_node=8 --nnodes=$((N/2))\"\npython -m torch.distributed.run $D" + program, "16"},
+      {"deepspeed --num_gpus 4" + program, "4"},
+      {"accelerate launch --num_processes 12" + program, "12"},
+      {"#SBATCH --nodes=2 --ntasks-per-node=4\nsrun python" + program, "8"},
+      {"#SBATCH -N 3\n#SBATCH --gres=gpu:8\nsrun sh -c \"python -u" + program + "\"", "24"},
+      {"CMD=\"torchrun --nproc-per-node 2" + program + "\"\neval $CMD", "2"},
+      {"torchrun --nproc_per_node $GPUS" + program, ""},
+  };
+  for (const Case& each : cases) {
+    const auto launch = read_launch_file("#!/bin/bash\n" + each.script + "\n", "x.sh");
+    ASSERT_TRUE(launch) << each.script;
+    std::string gpus;
+    for (const LaunchSetting& setting : launch->settings)
+      if (setting.key == "world_size") gpus = setting.value;
+    EXPECT_EQ(gpus, each.gpus) << each.script;
+  }
+}
+
+TEST(MegatronLaunch, AFileOfTheScriptIsAConfiguration) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / fmt::format("plumbline_launch.{}", ::getpid());
+  fs::create_directories(folder);
+  const std::string script = (folder / "train").string();  // recognised by its content
+  std::ofstream(script)
+      << "#!/bin/bash\nARGS=(" << kLlama
+      << ")\nEXTRA_ARGS=$1\ntorchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py ${ARGS[@]} $MORE_ARGS "
+         "\\\n  --lr 1e-4\n";
+  std::string note;
+  const RunConfig config = load_run_config(script, {{"tp", "2"}}, &note);
+  EXPECT_EQ(config.parallel.world_size, 16);
+  EXPECT_EQ(config.parallel.data(), 8);
+  EXPECT_EQ(config.batch.global_batch_size, 8);
+  EXPECT_THAT(note, HasSubstr("read as Megatron-LM; 1 arguments without effect"));
+  EXPECT_THAT(note, HasSubstr("$MORE_ARGS is not set in the file"));
+  EXPECT_EQ(load_run_config(script, {{"dp", "3"}}).parallel.world_size, 3);
+  fs::remove_all(folder);
+}
+
+TEST(MegatronLaunch, ALogOfArgumentsSaysTheSame) {
+  const std::string log =
+      "using world size: 16\n------------ arguments ------------\n"
+      "  add_bias_linear ................................. False\n"
+      "  bf16 ............................................ True\n"
+      "  consumed_train_samples .......................... 0\n"
+      "  cp_comm_type .................................... ['p2p']\n"
+      "  ffn_hidden_size ................................. 14336\n"
+      "  group_query_attention ........................... True\n"
+      "  hidden_size ..................................... 4096\n"
+      "  layernorm_epsilon ............................... 1e-05\n"
+      "  max_position_embeddings ......................... 8192\n"
+      "  micro_batch_size ................................ 2\n"
+      "  normalization ................................... RMSNorm\n"
+      "  num_attention_heads ............................. 32\n"
+      "  num_experts ..................................... None\n"
+      "  num_layers ...................................... 32\n"
+      "  num_query_groups ................................ 8\n"
+      "  padded_vocab_size ............................... 128256\n"
+      "0:   perform_rl_step ............................. False\n"
+      "  position_embedding_type ......................... rope\n"
+      "  seq_length ...................................... 4096\n"
+      "  swiglu .......................................... True\n"
+      "  tensor_model_parallel_size ...................... 4\n"
+      "  untie_embeddings_and_output_weights ............. True\n"
+      "  world_size ...................................... 16\n";
+  const auto launch = read_launch_file(log, "run.log");
+  ASSERT_TRUE(launch);
+  EXPECT_TRUE(launch->refused.empty());
+  std::map<std::string, std::string> keys;
+  for (const LaunchSetting& setting : launch->settings) keys[setting.key] = setting.value;
+  EXPECT_EQ(keys["world_size"], "16");
+  EXPECT_EQ(keys["micro_batch_size"], "2");
+  EXPECT_EQ(keys["tensor_model_parallel_size"], "4");
+  EXPECT_THAT(keys["model"], HasSubstr("\"model_type\":\"llama\""));
+}
+
+TEST(MegatronLaunch, OtherFilesAreNone) {
+  for (const char* text : {"model: gpt2-124m\ntp: 2\n", "", "{}", "# train\nmodel: x ...\n"})
+    EXPECT_FALSE(read_launch_file(text, "run.yaml")) << text;
+}
+
+TEST(MegatronLaunch, TheTableNamesKeysThatExist) {
+  for (const auto& [flag, row] : argument_table("megatron_flags.txt").rows()) {
+    EXPECT_TRUE(flag.starts_with("--")) << flag;
+    if (row.fate != ArgumentFate::key) continue;
+    const std::string key = row.detail.substr(0, row.detail.find('='));
+    EXPECT_NE(find_config_key(key), nullptr) << flag << ": " << key;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
