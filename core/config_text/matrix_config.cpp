@@ -6,6 +6,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/base/error.hpp"
@@ -121,13 +122,15 @@ class MatrixFile {
       }
       for (const std::string& key : keys) {
         if (!varied.insert(key).second) {
-          throw InputError(fmt::format("{}: {}: varied by two lists of the matrix; expected one",
-                                       file_.origin(entry.first), key));
+          throw InputError(
+              fmt::format("{}: {}: found in two lists of the matrix, expected one; remove it from one",
+                          file_.origin(entry.first), key));
         }
       }
       if (cells.size() > kMaxCells / items.size()) {
-        throw InputError(fmt::format("{}: the matrix has more than {} cells; shorten its lists",
-                                     file_.origin(matrix), kMaxCells));
+        throw InputError(
+            fmt::format("{0}: matrix: found more than {1} cells, expected at most {1}; shorten its lists",
+                        file_.origin(matrix), kMaxCells));
       }
       std::vector<Settings> longer;
       longer.reserve(cells.size() * items.size());
@@ -146,8 +149,8 @@ class MatrixFile {
     for (const Settings& entry : entries("exclude")) {
       for (const auto& [key, value] : entry) {
         if (varied.contains(key)) continue;
-        throw InputError(
-            fmt::format("{}: {}: exclude names a key that no list of the matrix varies", value.origin, key));
+        throw InputError(fmt::format("{}: exclude: found {}, expected a key that a list of the matrix varies",
+                                     value.origin, key));
       }
       std::erase_if(cells, [&](const Settings& cell) { return same_values(cell, entry); });
     }
@@ -260,9 +263,24 @@ void set_baselines(const Settings& baseline, const std::vector<Settings>& varied
   }
 }
 
-/// Names inline models by the keys that differ between cells: "inline hidden_size 256".
+using NumberedModels = std::vector<std::pair<std::size_t, Json>>;
+
+/// True if models with equal values of `first` have equal values of `key`: n_head follows from n_embd.
+bool follows_from(const NumberedModels& models, const std::string& first, const std::string& key) {
+  std::map<std::string, std::string> values;
+  const auto text_of = [](const Json& model, const std::string& name) {
+    return model.contains(name) ? model[name].dump() : std::string();
+  };
+  return std::all_of(models.begin(), models.end(), [&](const auto& each) {
+    const auto [at, fresh] = values.try_emplace(text_of(each.second, first), text_of(each.second, key));
+    return fresh || at->second == text_of(each.second, key);
+  });
+}
+
+/// Names inline models by the keys that differ between cells, without those that follow from others: "inline
+/// hidden_size 256".
 void name_inline_models(const std::vector<Settings>& varied, std::vector<MatrixCell>& cells) {
-  std::vector<std::pair<std::size_t, Json>> models;
+  NumberedModels models;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const auto found = varied[i].find("model");
     if (found == varied[i].end() || !found->second.text.starts_with('{') || !cells[i].invalid.empty())
@@ -272,14 +290,19 @@ void name_inline_models(const std::vector<Settings>& varied, std::vector<MatrixC
   }
   for (auto& [cell, model] : models) {
     std::string name = "inline";
+    std::vector<std::string> named;
     for (const auto& [key, value] : model.items()) {
       const std::string known = key;
       const Json& mine = value;
       const bool differs = std::any_of(models.begin(), models.end(), [&](const auto& other) {
         return !other.second.contains(known) || other.second[known] != mine;
       });
-      if (differs)
-        name += fmt::format("{} {} {}", name == "inline" ? "" : ",", known, printable(mine.dump(), 40));
+      const bool follows = std::any_of(named.begin(), named.end(), [&](const std::string& first) {
+        return follows_from(models, first, known);
+      });
+      if (!differs || follows) continue;
+      name += fmt::format("{} {} {}", named.empty() ? "" : ",", known, printable(mine.dump(), 40));
+      named.push_back(known);
     }
     cells[cell].config.model.name = name;
     for (auto& [key, value] : cells[cell].values) {

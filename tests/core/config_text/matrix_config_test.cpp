@@ -151,7 +151,8 @@ TEST(Matrix, RefusesWithFileLineAndKey) {
       {"matrix: [1]\n", {"matrix: expected a mapping"}},
       {"matrix:\n  tp: [1]\n  tensor_model_parallel_size: [1]\n",
        {":5: tensor_model_parallel_size: varied by two"}},
-      {"matrix:\n  tp: [1]\n  exclude: [{pp: 2}]\n", {"pipeline_model_parallel_size: exclude names a key"}},
+      {"matrix:\n  tp: [1]\n  exclude: [{pp: 2}]\n",
+       {"exclude: found pipeline_model_parallel_size, expected a key"}},
       {"matrix:\n  tp: [1]\n  exclude: {tp: 2}\n", {"exclude: expected a list of mappings"}},
       {"matrix:\n  tp: [1]\n  include: [3]\n", {"include: expected a list of mappings"}},
   };
@@ -167,6 +168,21 @@ TEST(Matrix, RefusesWithFileLineAndKey) {
     large += "]\n";
   }
   EXPECT_THAT(complaint(large), HasSubstr("more than 100000 cells"));
+}
+
+TEST(MatrixConfig, InlineModelsAreNamedByWhatDoesNotFollow) {
+  std::string text = "global_batch_size: 8\nmatrix:\n  shape:\n";
+  // Heads and layers follow from the hidden size, the vocabulary does not.
+  for (const char* sizes : {"n_embd: 32, n_head: 2, n_layer: 2", "n_embd: 64, n_head: 4, n_layer: 3"}) {
+    for (const int vocabulary : {100, 200})
+      text += "    - {model: {model_type: gpt2, n_positions: 32, " + std::string(sizes) +
+              ", vocab_size: " + std::to_string(vocabulary) + "}}\n";
+  }
+  std::vector<std::string> names;
+  for (const MatrixCell& cell : cells(text)) names.push_back(cell.config.model.name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "inline n_embd 32, vocab_size 100", "inline n_embd 32, vocab_size 200",
+                       "inline n_embd 64, vocab_size 100", "inline n_embd 64, vocab_size 200"}));
 }
 
 }  // namespace
