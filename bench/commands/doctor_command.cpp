@@ -63,8 +63,8 @@ void add_cuda_findings(const CudaFacts& facts, std::vector<Finding>& findings) {
                             brief_bytes(device.memory), brief_bytes(device.free))});
   }
   if (!facts.problem.empty()) {
-    findings.push_back({"GPU", fmt::format("{}: {}{}{}", facts.built ? "none" : "not looked for",
-                                           facts.problem, facts.remedy.empty() ? "" : "; ", facts.remedy)});
+    findings.push_back({"GPU", fmt::format("{}: {}{}{}", facts.built ? "none" : "not checked", facts.problem,
+                                           facts.remedy.empty() ? "" : "; ", facts.remedy)});
   }
   std::string versions;
   for (const auto& [name, version] : facts.versions) {
@@ -73,40 +73,30 @@ void add_cuda_findings(const CudaFacts& facts, std::vector<Finding>& findings) {
   if (!versions.empty()) findings.push_back({"CUDA", versions});
 }
 
-bool is_on_path(const char* program) {
-  std::string path = process_variables()("PATH").value_or("");
-  std::replace(path.begin(), path.end(), ':', '\n');
-  std::istringstream folders(path);
-  for (std::string folder; std::getline(folders, folder);) {
-    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 /// Launchers: the one that started this process, the hosts of a job, and the means to reach other hosts.
 void add_cluster_findings(std::vector<Finding>& findings) {
   try {
     const Placement placement = find_placement(process_variables());
     const std::string size = placement.size == kUnknownNumber ? "" : fmt::format(" of {}", placement.size);
-    findings.push_back({"started by", placement.one_of_several()
-                                          ? fmt::format("{}, as rank {}{}", name_of(placement.launcher),
-                                                        placement.rank, size)
-                                          : "no launcher: run and matrix start ranks themselves"});
+    findings.push_back(
+        {"launcher", placement.one_of_several()
+                         ? fmt::format("{}, as rank {}{}", name_of(placement.launcher), placement.rank, size)
+                         : "none: run and matrix start ranks themselves"});
     const std::vector<Host> hosts = hosts_of_allocation(process_variables());
     if (!hosts.empty()) findings.push_back({"Slurm job", printable(host_option(hosts), 200)});
   } catch (const InputError& contradiction) {
-    findings.push_back({"started by", contradiction.what(), false, "start ranks with one launcher"});
+    findings.push_back({"launcher", contradiction.what(), false, "start ranks with one launcher"});
   }
   const bool sbatch = is_on_path("sbatch");
   findings.push_back(
-      {"Slurm", sbatch ? "sbatch is here: matrix --launcher slurm" : "no sbatch: no jobs from here"});
+      {"Slurm", sbatch ? "sbatch found: matrix --launcher slurm" : "no sbatch, no job submission"});
   const auto agent = process_variables()(kLaunchAgentVariable);
   const bool reaches = agent || is_on_path("ssh") || is_on_path("srun");
-  findings.push_back({"other hosts",
+  findings.push_back({"remote hosts",
                       agent ? fmt::format("by {} ({})", printable(*agent, 200), kLaunchAgentVariable)
                       : is_on_path("ssh") ? "by ssh; within a Slurm job by srun"
                       : reaches           ? "by srun, within a Slurm job"
-                                          : "out of reach",
+                                          : "not reachable",
                       reaches, fmt::format("install openssh-client, or set {}", kLaunchAgentVariable)});
 }
 
@@ -114,7 +104,7 @@ std::vector<Finding> examine() {
   std::vector<Finding> findings;
   const int processors = available_processors();
   findings.push_back({"processor", fmt::format("{}, {} usable", processor_name(), processors)});
-  findings.push_back({"memory", fmt::format("{} in all, {} free", brief_bytes(memory_bytes("MemTotal")),
+  findings.push_back({"memory", fmt::format("{} total, {} free", brief_bytes(memory_bytes("MemTotal")),
                                             brief_bytes(memory_bytes("MemAvailable")))});
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   const dnnl::version_t* version = dnnl::version();
@@ -124,7 +114,7 @@ std::vector<Finding> examine() {
   const std::string mpi = mpi_version();
   findings.push_back({"mpirun", mpi.empty() ? "not found" : mpi, !mpi.empty(), "install openmpi-bin"});
   findings.push_back(
-      {"single-copy messages", single_copy_works() ? "allowed" : "refused", single_copy_works(),
+      {"single-copy (CMA)", single_copy_works() ? "allowed" : "refused", single_copy_works(),
        "large messages are copied twice; allow process_vm_readv between processes of one user"});
   std::error_code error;
   const auto space = std::filesystem::space("/dev/shm", error);
@@ -136,14 +126,15 @@ std::vector<Finding> examine() {
   add_cluster_findings(findings);
   add_cuda_findings(cuda_facts(), findings);
   findings.push_back(
-      {"accelerators", fmt::format("known to hardware: {}", fmt::join(hardware_preset_names(), ", "))});
+      {"accelerators", fmt::format("presets for hardware: {}", fmt::join(hardware_preset_names(), ", "))});
   return findings;
 }
 
 }  // namespace
 
 void add_doctor_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command = app.add_subcommand("doctor", "Say what this machine has and what is missing");
+  CLI::App* command =
+      app.add_subcommand("doctor", "Report this machine's hardware and software, and what is missing");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print JSON");
   const auto cuda = std::make_shared<bool>(false);

@@ -2,11 +2,13 @@
 #include "bench/hosts/placement.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <sstream>
 
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
@@ -127,13 +129,14 @@ void take_slurm(const Variables& variables, Placement& placement) {
   const int slots = slots_of(placement.hosts);
   if (slots != placement.size) {
     throw InputError(
-        fmt::format("SLURM_STEP_TASKS_PER_NODE has {} tasks in all, but the step {} (SLURM_STEP_NUM_TASKS)",
+        fmt::format("SLURM_STEP_TASKS_PER_NODE: found {} tasks in total, expected {} (SLURM_STEP_NUM_TASKS)",
                     slots, placement.size));
   }
   const int hosts = static_cast<int>(placement.hosts.size());
   if (placement.node >= hosts) {
     throw InputError(
-        fmt::format("SLURM_NODEID is {}, but SLURM_STEP_NODELIST names {} hosts", placement.node, hosts));
+        fmt::format("SLURM_NODEID: found {}, expected less than the {} hosts of SLURM_STEP_NODELIST",
+                    placement.node, hosts));
   }
   if (placement.node >= 0)
     placement.local_size = placement.hosts[static_cast<std::size_t>(placement.node)].slots;
@@ -158,6 +161,16 @@ Variables process_variables() {
     if (value == nullptr || *value == '\0') return std::nullopt;
     return value;
   };
+}
+
+bool is_on_path(const std::string& program) {
+  std::string path = process_variables()("PATH").value_or("");
+  std::replace(path.begin(), path.end(), ':', '\n');
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder);) {
+    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
 }
 
 std::string_view name_of(Launcher launcher) {

@@ -13,4 +13,7 @@ using Variables = std::function<std::optional<std::string>(const std::string& na
 /// This process's own environment.
 Variables process_variables();
 
+/// True if a folder of PATH has that program.
+bool is_on_path(const std::string& program);
+
 }  // namespace plumbline

@@ -95,6 +95,8 @@ std::vector<std::string> merged_environment(const LaunchSpec& spec) {
     const int ranks_here = spec.hosts.empty() ? spec.ranks : spec.hosts.front().slots;
     const auto binding = binding_variables(ranks_here, spec.bind_ranks);
     added.insert(added.end(), binding.begin(), binding.end());
+    const auto local = local_environment();
+    added.insert(added.end(), local.begin(), local.end());
   }
   std::vector<std::string> merged;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -225,8 +227,8 @@ std::vector<std::string> command_line() {
 LaunchResult launch(const LaunchSpec& spec) {
   if (const char* launcher = spec.for_tasks ? nullptr : already_launched_by()) {
     throw InputError(
-        fmt::format("this process was started by {} as one of several ranks and cannot start ranks; start it "
-                    "once, without {}",
+        fmt::format("launcher: found one of several ranks started by {}, expected a single process, as it "
+                    "starts ranks itself; start it once, without {}",
                     launcher, launcher));
   }
   require_first(spec.hosts);

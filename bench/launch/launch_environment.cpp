@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "bench/hosts/variables.hpp"
 #include "bench/launch/launch_wire.hpp"
@@ -31,7 +33,6 @@ namespace {
 /// scheduler moves ranks that wait for one another all the time, and the same step may take twice as long
 /// from run to run. A prediction would not know which ranks share a processor, either.
 std::vector<std::string> binding(int ranks_here) {
-  if (mask_is_narrow()) return {"--bind-to", "none"};  // ranks bind themselves within the mask
   if (mask_is_narrow()) return {"--bind-to", "none"};  // ranks bind themselves within the mask
   if (ranks_here <= available_cores()) return {"--bind-to", "core"};
   const bool known = processor_quota() == 0;  // a quota is of any processors
@@ -107,6 +108,11 @@ std::vector<std::pair<std::string, std::string>> agent_environment(const std::st
   };
 }
 
+std::vector<std::pair<std::string, std::string>> local_environment() {
+  if (is_on_path("ssh") || is_on_path("rsh")) return {};
+  return {{"OMPI_MCA_plm", "isolated"}};
+}
+
 Bytes shared_memory_of(int ranks) {
   // Open MPI 4.1: btl_vader_segment_size, 4 MiB per rank, and less than 8 MiB for PMIx and the session
   // folder.
@@ -121,8 +127,31 @@ void require_open_files(int ranks) {
   const rlim_t found = limit.rlim_cur;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   if (limit.rlim_cur == needed && setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
-  throw InputError(fmt::format("{} ranks need {} open files, but the limit is {}; raise it (ulimit -n)",
-                               ranks, needed, found));
+  throw InputError(
+      fmt::format("open files limit (ulimit -n): found {2}, expected at least {1} for {0} ranks; raise it",
+                  ranks, needed, found));
+}
+
+void require_place_of_ranks() {
+  // Open MPI 4.1: 4 MiB for a rank's segment, 3 MiB were too little; twice that, for other versions.
+  constexpr rlim_t kLargestFile = 8 << 20;
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < kLargestFile) {
+    const rlim_t found = limit.rlim_cur;
+    limit.rlim_cur = std::min(kLargestFile, limit.rlim_max);
+    if (limit.rlim_cur < kLargestFile || setrlimit(RLIMIT_FSIZE, &limit) != 0) {
+      throw InputError(fmt::format(
+          "file size limit (ulimit -f): found {} bytes, expected at least {} for shared memory; raise it",
+          found, kLargestFile));
+    }
+  }
+  std::error_code error;
+  (void)std::filesystem::current_path(error);
+  if (error) {
+    throw InputError(fmt::format(
+        "current folder: found one that is gone ({}), expected one that exists; change to another with cd",
+        error.message()));
+  }
 }
 
 bool single_copy_works() {

@@ -33,6 +33,13 @@ Bytes shared_memory_of(int ranks);
 /// failing. Raises the limit of this process as far as allowed; throws InputError if it is not.
 void require_open_files(int ranks);
 
+/// Makes sure that Open MPI's segments may have their size (ulimit -f) and that there is a current folder,
+/// which mpirun asks for. Raises the soft limit as far as allowed; throws InputError if that is too little.
+void require_place_of_ranks();
+
+/// For ranks of this host alone: without ssh and rsh in PATH mpirun must not look for them.
+std::vector<std::pair<std::string, std::string>> local_environment();
+
 /// True if one process of this user may read another's memory (process_vm_readv between siblings), which Open
 /// MPI's single-copy transfers need and containers often forbid.
 bool single_copy_works();

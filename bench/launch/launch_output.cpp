@@ -52,7 +52,9 @@ std::string last_words(const std::string& standard_error, int rank) {
     begin = end + 1;
     if (!line.starts_with(wanted)) continue;
     line.remove_prefix(std::min(line.find(']') + 2, line.size()));
-    if (!line.starts_with("[") && line.find_first_not_of(" \t\r") != std::string_view::npos)
+    // "*** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort," and the like.
+    const bool of_open_mpi = line.starts_with("[") || line.starts_with("***");
+    if (!of_open_mpi && line.find_first_not_of(" \t\r") != std::string_view::npos)
       found = line.substr(0, 400);
   }
   return found;
@@ -67,8 +69,10 @@ std::string mpirun_words(const std::string& output) {
     begin = end + 1;
     if (line.starts_with("mpirun: abort is already in progress")) continue;  // asked to end twice
     const bool words = !line.empty() && line.front() != '-' && line.front() != '[';
-    if (!words && !found.empty()) break;
-    if (words) found.append(found.empty() ? "" : " ").append(line);
+    // A paragraph that ends with a colon: its sentence goes on in the next.
+    if (!words && !found.empty() && found.back() != ':') break;
+    const auto begin_of_words = std::min(line.find_first_not_of(" \t"), line.size());
+    if (words) found.append(found.empty() ? "" : " ").append(line.substr(begin_of_words));
   }
   return found;
 }

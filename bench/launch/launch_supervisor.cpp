@@ -68,6 +68,7 @@ class Supervisor {
   Supervisor(int ranks, int threads_per_rank, int control)
       : folder_(RunFolderUse::shared_memory, shared_memory_of(ranks)), control_(control) {
     require_open_files(ranks);
+    require_place_of_ranks();
     for (const auto& [name, value] : mpirun_environment(folder_.path(), ranks, threads_per_rank))
       setenv(name.c_str(), value.c_str(), 1);
   }

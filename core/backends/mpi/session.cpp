@@ -2,6 +2,7 @@
 #include "core/backends/mpi/session.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,18 @@ namespace {
   std::_Exit(static_cast<int>(code));
 }
 
+/// The system's memory, or the limit that this process was given.
+std::string no_memory_left() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    return fmt::format(
+        "address space limit (ulimit -v): found {} KiB, expected more for this rank (std::bad_alloc); raise "
+        "it",
+        limit.rlim_cur / 1024);
+  }
+  return "the system has no memory left (std::bad_alloc)";
+}
+
 }  // namespace
 
 MpiSession::MpiSession(int& argc, char**& argv) {
@@ -44,7 +57,7 @@ int MpiSession::guard(const std::function<int()>& body) const {
   } catch (const Error& error) {
     abort_all(rank_, error.what(), error.code());
   } catch (const std::bad_alloc&) {
-    abort_all(rank_, "the system has no memory left (std::bad_alloc)", ExitCode::does_not_fit);
+    abort_all(rank_, no_memory_left(), ExitCode::does_not_fit);
   } catch (const std::exception& error) {
     abort_all(rank_, one_line(error.what()), ExitCode::rank_failed);
   }

@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <random>
 #include <sstream>
@@ -195,6 +197,19 @@ TEST(Launch, PassesOnWhatMpirunSays) {
   EXPECT_EQ(result.reason(), "mpirun ended with exit code 1: other");
   result.rank = 1;
   EXPECT_EQ(result.reason(), "rank 1 ended with exit code 1: first");
+  // Whole sentences: not the end of Open MPI's box, and the next paragraph of one that ends with a colon.
+  result.standard_error =
+      "[rank 1] first\n[rank 1] *** MPI_ERRORS_ARE_FATAL (processes will abort,\n[rank 1] ***    and your "
+      "job)\n";
+  EXPECT_EQ(result.reason(), "rank 1 ended with exit code 1: first");
+  result.standard_error = "";
+  result.rank = -1;
+  result.mpirun_output =
+      "-----\nThe parameter was set to\na path that could not be found:\n\n  plm_rsh_agent: ssh : "
+      "rsh\n\nmore\n";
+  EXPECT_EQ(result.reason(),
+            "mpirun ended with exit code 1: The parameter was set to a path that could not be found: "
+            "plm_rsh_agent: ssh : rsh");
 }
 
 /// Processes that inherited `token` through their environment, with the words of their command lines.
@@ -387,8 +402,8 @@ TEST(RunFolder, IsMadeWhereThereIsRoom) {
   }
   EXPECT_THAT([] { const RunFolder none(RunFolderUse::shared_memory, {std::int64_t{1} << 59}); },
               ::testing::ThrowsMessage<InputError>(
-                  testing::AllOf(HasSubstr("no folder for the ranks' shared memory"), HasSubstr("/dev/shm ("),
-                                 HasSubstr("MiB free"), HasSubstr("set TMPDIR"))));
+                  testing::AllOf(HasSubstr("expected a folder for the ranks' shared memory"),
+                                 HasSubstr("/dev/shm ("), HasSubstr("MiB free"), HasSubstr("set TMPDIR"))));
   EXPECT_TRUE(fs::is_empty(folder));
   if (before != nullptr) {
     setenv("TMPDIR", saved.c_str(), 1);
@@ -508,7 +523,8 @@ TEST(OpenFiles, TooFewAreSaidBeforeAnythingStarts) {
       launch(fake({"say"}));
     } catch (const Error& error) {
       _exit(error.what() ==
-                    std::string("2 ranks need 36 open files, but the limit is 30; raise it (ulimit -n)")
+                    std::string(
+                        "open files limit (ulimit -n): found 30, expected at least 36 for 2 ranks; raise it")
                 ? 0
                 : 4);
     }
@@ -517,6 +533,60 @@ TEST(OpenFiles, TooFewAreSaidBeforeAnythingStarts) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+/// In a child, which `prepare` may change: the error of a launch, "" without one.
+std::string error_of_launch(const std::function<void()>& prepare) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    prepare();
+    std::string said;
+    try {
+      require_place_of_ranks();
+    } catch (const Error& error) {
+      said = error.what();
+    }
+    _exit(write(ends[1], said.data(), said.size()) == static_cast<ssize_t>(said.size()) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text(4096, ' ');
+  const ssize_t got = read(ends[0], text.data(), text.size());
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+  return text;
+}
+
+TEST(PlaceOfRanks, LimitsAreNamedBeforeAnythingStarts) {
+  const auto limit_files = [](rlim_t soft, rlim_t hard) {
+    struct rlimit limit {
+      soft, hard
+    };
+    setrlimit(RLIMIT_FSIZE, &limit);
+  };
+  EXPECT_EQ(error_of_launch([] {}), "");
+  EXPECT_EQ(error_of_launch([&] { limit_files(100, RLIM_INFINITY); }), "") << "the soft limit is raised";
+  EXPECT_EQ(error_of_launch([&] { limit_files(102400, 102400); }),
+            "file size limit (ulimit -f): found 102400 bytes, expected at least 8388608 for shared memory; "
+            "raise it");
+  EXPECT_THAT(error_of_launch([] {
+                std::string folder = "/tmp/plumbline-gone-XXXXXX";
+                if (mkdtemp(folder.data()) == nullptr || chdir(folder.c_str()) != 0) _exit(9);
+                rmdir(folder.c_str());
+              }),
+              HasSubstr("current folder: found one that is gone"));
+}
+
+TEST(PlaceOfRanks, WithoutSshMpirunDoesNotLookForIt) {
+  const char* before = std::getenv("PATH");
+  const std::string saved = before == nullptr ? "" : before;
+  setenv("PATH", "/nowhere", 1);
+  const auto local = local_environment();
+  setenv("PATH", saved.c_str(), 1);
+  ASSERT_EQ(local.size(), 1U);
+  EXPECT_EQ(local.front().first + "=" + local.front().second, "OMPI_MCA_plm=isolated");
 }
 
 TEST(SingleCopy, CanBeAskedTwice) {
