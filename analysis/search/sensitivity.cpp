@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "analysis/predict/predict.hpp"
@@ -184,6 +185,13 @@ std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProf
   return list;
 }
 
+/// Actions of one repetition, all ranks together: the work of a simulation.
+std::int64_t simulated_actions(const RepeatedSchedule& step) {
+  std::int64_t actions = 0;
+  for (const auto& list : step.once.actions) actions += std::ssize(list);
+  return actions;
+}
+
 }  // namespace
 
 Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, const StepFor& make) {
@@ -210,13 +218,22 @@ Limits what_limits(const RunConfig& config, const HardwareProfile& hardware, con
   limits.step = now.time.step;
   limits.peak = now.memory.peak;
   limits.fit = now.fit;
-  limits.hardware = elasticities(config, hardware, step, limits.step);
+  if (simulated_actions(step) <= kMostVariedActions) {
+    limits.hardware = elasticities(config, hardware, step, limits.step);
+  } else {
+    limits.not_varied.emplace_back("hardware constants");
+  }
   RunConfig other = config;
   for (const Variant& variant : variants.list) {
     set_keys(variant.keys, other);
     if (why_invalid(other) || why_unsearched(other)) continue;
     try {
-      const Prediction then = predict(other, make(other), hardware);
+      const RepeatedSchedule theirs = make(other);
+      if (simulated_actions(theirs) > kMostVariedActions) {
+        limits.not_varied.push_back(variant.what);
+        continue;
+      }
+      const Prediction then = predict(other, theirs, hardware);
       limits.changes.push_back({variant.what, then.time.step, then.memory.peak, then.fit});
     } catch (const InputError&) {
       // The schedule does not allow these sizes.

@@ -2,6 +2,7 @@
 // single change of the configuration.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,13 @@ struct Limits {
   std::vector<Elasticity> hardware;  // largest effect first
   std::vector<ChangedKey>
       changes;  // those that fit, then the others, fastest first; only what why_invalid does not refuse
+  /// Changes whose schedule has more than kMostVariedActions simulated actions; "hardware constants" if the
+  /// configuration's own has.
+  std::vector<std::string> not_varied;
 };
+
+/// Bounds a prediction to a tenth of a second or two; what_limits makes about fifty.
+constexpr std::int64_t kMostVariedActions = 200'000;
 
 /// Every figure is a prediction of its own. `hardware` is an accelerator of analysis/hardware. Throws
 /// InputError for a configuration that is not valid, or has a teacher, a schedule or a distribution of layers

@@ -261,6 +261,19 @@ TEST(Search, LessMemoryNeverHelps) {
   EXPECT_TRUE(searched(request).best.empty());
 }
 
+TEST(Sensitivity, LongStepsAreBounded) {
+  RunConfig config = small_request().config;
+  config.model = *find_preset("gpt2-1558m");
+  config.batch = {.seq_length = 1024, .micro_batch_size = 1, .global_batch_size = 8192};
+  config.parallel.world_size = config.parallel.pipeline = 16;
+  config.parallel.tensor = 1;
+  const Limits limits = what_limits(config, hardware(), step_for);
+  EXPECT_FALSE(limits.hardware.empty()) << "1f1b repeats itself";
+  EXPECT_NE(std::find(limits.not_varied.begin(), limits.not_varied.end(), "pipeline_schedule gpipe"),
+            limits.not_varied.end());
+  for (const ChangedKey& change : limits.changes) EXPECT_NE(change.what, "pipeline_schedule gpipe");
+}
+
 TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
   RunConfig config = small_request().config;
   config.model = *find_preset("gpt2-1558m");
