@@ -136,8 +136,8 @@ std::string with_vocab(const ScheduleRequest& request) {
     return std::string(traits->name);
   }
   throw InputError(
-      fmt::format("schedule {}: no vocabulary passes \"{}\" for it; 1f1b takes vocab-1, vocab-2 and "
-                  "interlaced, v-half takes vocab-1 and vocab-2",
+      fmt::format("schedule {}: found vocabulary passes \"{}\", expected those of the schedule; 1f1b takes "
+                  "vocab-1, vocab-2 and interlaced, v-half takes vocab-1 and vocab-2",
                   request.name, vocab_parallel_name(request.vocab)));
 }
 
@@ -173,8 +173,8 @@ Schedule make_schedule(const ScheduleRequest& request) {
   const std::string name = with_vocab(request);
   const ScheduleRow* const row = find_schedule(name);
   if (row == nullptr) {
-    throw InputError(fmt::format("unknown schedule \"{}\", did you mean {}?", printable(name),
-                                 nearest_name(name, schedule_names())));
+    throw InputError(fmt::format("schedule: found the unknown schedule \"{}\", expected one such as {}",
+                                 printable(name), nearest_name(name, schedule_names())));
   }
   ScheduleRequest filled = request;
   const ScheduleTraits& traits = row->traits;

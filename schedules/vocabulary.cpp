@@ -81,7 +81,8 @@ Schedule vocab_one_f_one_b(int ranks, int microbatches, VocabPasses passes, bool
 Schedule vocab_v_half(int ranks, int microbatches, VocabPasses passes, bool input_layer, VocabTimes times) {
   if (passes == VocabPasses::interlaced) {
     throw InputError(
-        "schedule v-half: interlaced vocabulary passes are defined for 1f1b only; use vocab-1 or vocab-2");
+        "schedule v-half: found interlaced vocabulary passes, expected vocab-1 or vocab-2; interlaced needs "
+        "1f1b");
   }
   Schedule schedule = v_half_ahead(ranks, microbatches, backwards_later(passes));
   schedule = insert_vocab_passes(schedule, passes, input_layer, times);

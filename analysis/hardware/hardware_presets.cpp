@@ -77,8 +77,8 @@ HardwareProfile load_hardware(const std::string& preset_or_path) {
     const std::vector<std::string> names = hardware_preset_names();
     const std::vector<std::string_view> views(names.begin(), names.end());
     throw InputError(
-        fmt::format("hardware: no accelerator {} is known; did you mean {}? Choose one of {}, or give the "
-                    "path of an accelerator's file or of a profile written by calibrate",
+        fmt::format("hardware: found {0}, expected one of {2}, an accelerator's file, or a profile written "
+                    "by calibrate; did you mean {1}?",
                     printable(preset_or_path), nearest_name(preset_or_path, views), fmt::join(names, ", ")));
   }
   constexpr std::size_t kMaxBytes = std::size_t{16} << 20;

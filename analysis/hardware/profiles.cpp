@@ -1,6 +1,12 @@
 #include "analysis/hardware/profiles.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <vector>
 
 #include "analysis/hardware/embedded.hpp"
 #include "core/base/error.hpp"
@@ -175,15 +181,34 @@ bool set_network(Network& network, const std::string& key, const JsonKeys& const
   return true;
 }
 
+/// Up to three of `names` for another one: with its first word, undated ones first; else the nearest.
+std::vector<std::string_view> likely(std::string_view name, const std::vector<std::string_view>& names) {
+  constexpr std::size_t kMost = 3;
+  std::string word(name.substr(0, name.find('-')));
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::vector<std::string_view> found;
+  for (const bool dated : {false, true}) {
+    for (const std::string_view each : names) {
+      const bool has_year = each.find("-20") != std::string_view::npos;
+      if (!word.empty() && each.starts_with(word) && has_year == dated && found.size() < kMost)
+        found.push_back(each);
+    }
+  }
+  return found.empty() ? std::vector{nearest_name(name, names)} : found;
+}
+
 template <class T>
 const T& find(const std::map<std::string, T, std::less<>>& profiles, std::string_view name,
               const char* kind) {
   const auto found = profiles.find(name);
   if (found != profiles.end()) return found->second;
-  std::string names;
-  for (const auto& [known, profile] : profiles) names += (names.empty() ? "" : ", ") + known;
-  throw InputError(
-      fmt::format("{}: found {}, expected one of {}", kind, printable(std::string(name)), names));
+  std::vector<std::string_view> names;
+  names.reserve(profiles.size());
+  for (const auto& [known, profile] : profiles) names.push_back(known);
+  throw InputError(fmt::format("{}: found {}, expected one of {}; write {}", kind,
+                               printable(std::string(name)), fmt::join(names, ", "),
+                               fmt::join(likely(name, names), " or ")));
 }
 
 }  // namespace
@@ -260,7 +285,8 @@ const Profiles& built_in_profiles() {
       const Json file = parse_json_object(embedded_text(analysis_files(), name), name);
       for (const auto& [kind, entries] : file.items()) {
         for (const auto& [key, entry] : entries.items()) {
-          if (together[kind].contains(key)) throw InputError(fmt::format("{}: {} is there twice", name, key));
+          if (together[kind].contains(key))
+            throw InputError(fmt::format("{}: {}: found twice, expected once", name, key));
           together[kind][key] = entry;
         }
       }

@@ -27,7 +27,7 @@ TypeRate rate_of(const Device& device, const std::string& type) {
     throw InputError(fmt::format("type: found {}, expected bf16, fp8, fp8_block or nvfp4", type));
   }
   if (rate.flops_per_s <= 0)
-    throw InputError(fmt::format("type: found {}, which this accelerator has no products of", type));
+    throw InputError(fmt::format("type: found {}, expected a type with GEMMs on this accelerator", type));
   return rate;
 }
 

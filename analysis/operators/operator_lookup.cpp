@@ -77,7 +77,8 @@ OperatorTime OperatorLookup::product(const ProductShape& shape, Clock clock) {
   }
   if (clock == Clock::sustained) {
     throw InputError(
-        fmt::format("clock: found sustained, which was not measured of {} products on {}; change it to burst",
+        fmt::format("clock: found sustained, expected burst, as sustained was not measured for {} GEMMs on "
+                    "{}; change it to burst",
                     shape.type, accelerator_));
   }
   return looked_up(burst, size, model, roofline);

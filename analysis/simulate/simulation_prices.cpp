@@ -69,7 +69,7 @@ std::vector<Seconds> action_seconds(const Costs& costs) {
 std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) const {
   if (costs.stages.size() != static_cast<std::size_t>(stages_)) {
     throw InputError(
-        fmt::format("costs: {} stages given, the schedule has {}", costs.stages.size(), stages_));
+        fmt::format("costs: found {} stages, expected {} as in the schedule", costs.stages.size(), stages_));
   }
   check_the_rest(costs);
   std::vector<Price> prices(first_collective_price_ + kVocabularyCalls, Price{0, 0});
@@ -102,7 +102,7 @@ std::vector<SimulationPlan::Price> SimulationPlan::prices(const Costs& costs) co
   }
   // The receiver's part of a transfer is done by the receiver when it reaches it, not by the link.
   if (!costs.slow_links.empty() && costs.slow_links.size() != static_cast<std::size_t>(ranks_))
-    throw InputError(fmt::format("costs: {} slow links given, the schedule has {} ranks",
+    throw InputError(fmt::format("costs: found {} slow links, expected {}, one per rank",
                                  costs.slow_links.size(), ranks_));
   for (std::uint32_t i = 0; i < 2 * link_senders_; ++i) {
     const std::uint32_t sender = i / 2;

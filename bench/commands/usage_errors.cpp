@@ -48,6 +48,14 @@ std::string nearest(const std::string& name, const std::vector<std::string>& kno
   return std::string(nearest_name(name, {known.begin(), known.end()}));
 }
 
+/// The first required argument that was left out; null if none was.
+const CLI::Option* missing_argument(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_required() && option->count() == 0) return option;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
@@ -83,6 +91,12 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   if (!left.empty()) {
     return fmt::format("{}found one argument more than expected: \"{}\"; see `{}`", where,
                        printable(left.front()), page);
+  }
+  const bool lacks = error.get_name() == "RequiredError";
+  if (const CLI::Option* left_out = lacks ? missing_argument(command) : nullptr; left_out != nullptr) {
+    return fmt::format("{}{}: missing, expected {}; see `{}`", where,
+                       left_out->get_positional() ? left_out->get_type_name() : left_out->get_name(),
+                       left_out->get_description(), page);
   }
   return fmt::format("{}{}; see `{}`", where, one_line(error.what(), kLongestComplaint), page);
 }

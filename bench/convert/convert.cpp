@@ -75,8 +75,9 @@ void refuse_nested(const std::string& from, const std::string& to) {
     return !relative.empty() && *relative.begin() != "..";
   };
   if (within(a, b) || within(b, a)) {
-    throw InputError(fmt::format("{}: is {} or one lies in the other; name another folder",
-                                 printable(to, 400), printable(from, 400)));
+    throw InputError(fmt::format(
+        "TO: found {}, the same as or nested with FROM {}, expected a separate folder; name another folder",
+        printable(to, 400), printable(from, 400)));
   }
 }
 
@@ -180,7 +181,7 @@ void check_space(const FilePlan& plan, const TargetFolder& target, const std::st
   const std::int64_t free = target.free_bytes();
   if (needed <= free) return;
   throw InputError(fmt::format(
-      "{}: needs {}, its disk has {} left; make room or name a folder on another disk", printable(to, 400),
+      "TO: {0}: found {2} free, expected {1}; make room or name a folder on another disk", printable(to, 400),
       readable_bytes(static_cast<double>(needed)), readable_bytes(static_cast<double>(free))));
 }
 

@@ -73,10 +73,12 @@ TargetFolder::TargetFolder(const std::string& to, bool overwrite, const std::str
   if (!is_empty_or_missing(to_)) {
     if (!overwrite)
       throw InputError(fmt::format(
-          "{}: is there already; name another folder, or replace it with --overwrite", shown_path(to_)));
+          "TO: found an existing {}, expected a new folder; name another folder, or add --overwrite",
+          shown_path(to_)));
     if (!is_checkpoint(to_))
       throw InputError(
-          fmt::format("{}: holds something else than a checkpoint and is not replaced; name another folder",
+          fmt::format("TO: found {} with other content than a checkpoint, expected a checkpoint or a new "
+                      "folder; name another folder",
                       shown_path(to_)));
   }
   take_over(account);
@@ -106,8 +108,10 @@ void TargetFolder::take_over(const std::string& account) {
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(lock_);
     lock_ = -1;
-    throw InputError(fmt::format("{}: another conversion is writing it; wait for it, or name another folder",
-                                 shown_path(partial_)));
+    throw InputError(
+        fmt::format("TO: found {} in use by another conversion, expected a free folder; wait for it, or name "
+                    "another folder",
+                    shown_path(partial_)));
   }
   if (fs::exists(manifest, error) && read_text_file(manifest.string(), kMostAccountBytes) == account) return;
   remove_contents(partial_);  // of another conversion

@@ -72,8 +72,8 @@ int calibrate_cuda(const CalibrateOptions& options) {
       options.hardware.empty() ? accelerator_of(device.name, device.memory) : options.hardware;
   if (hardware.empty()) {
     throw InputError(
-        fmt::format("calibrate: found the device {}, which no accelerator is known for; give --hardware one "
-                    "of {}, or a profile",
+        fmt::format("calibrate: found the device {}, expected a known accelerator; give --hardware one of "
+                    "{}, or a profile",
                     device.name, fmt::join(hardware_preset_names(), ", ")));
   }
   HardwareProfile profile = load_hardware(hardware);

@@ -54,7 +54,8 @@ DevicePlace::DevicePlace(int world_rank) {
   check_mpi(MPI_Allreduce(&world_rank, &host_rank_, 1, MPI_INT, MPI_MIN, host_.get()), "MPI_Allreduce");
   const int devices = cuda_devices();
   if (devices == 0) {
-    throw InputError("backend: found cuda, but there is no usable GPU on this host; use cpu or emulated");
+    throw InputError(
+        "backend: found cuda without a usable GPU on this host, expected one; use cpu or emulated");
   }
   device_ = local_rank % devices;
   static_cast<void>(MachineTopology().stay_near(bus_of(device_)));

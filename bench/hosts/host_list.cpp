@@ -225,10 +225,10 @@ bool is_this_host(const std::string& name) {
 
 void require_first(const std::vector<Host>& hosts) {
   if (hosts.empty() || is_this_host(hosts.front().name)) return;
-  throw InputError(fmt::format(
-      "the first host is {}, but this is {}: rank 0 writes the results; start plumbline on the first "
-      "host, or name this one first",
-      hosts.front().name, this_host()));
+  throw InputError(
+      fmt::format("hosts: found {} first on host {}, expected this host first, as rank 0 writes the results; "
+                  "start plumbline on the first host, or name this one first",
+                  hosts.front().name, this_host()));
 }
 
 int slots_of(const std::vector<Host>& hosts) {
@@ -246,8 +246,9 @@ std::vector<Host> hosts_for(const std::vector<Host>& hosts, int ranks) {
     missing -= taken.back().slots;
   }
   if (missing > 0) {
-    throw InputError(fmt::format("{} ranks, but the hosts take {} ({}); name more hosts or more slots", ranks,
-                                 ranks - missing, printable(host_option(hosts), 200)));
+    throw InputError(fmt::format(
+        "hosts: found {0} ranks and {1} slots ({2}), expected a slot per rank; name more hosts or more slots",
+        ranks, ranks - missing, printable(host_option(hosts), 200)));
   }
   return taken;
 }

@@ -204,8 +204,8 @@ StoreClient::StoreClient(const StoreAddress& address, const std::string& secret,
   } while (StoreClock::now() < deadline && tries.wrong_secrets + tries.no_secrets < kMostRefusals);
   if (tries.no_secrets > 0) {
     throw InputError(
-        fmt::format("{} is not set where rank 0 is ({}): tasks on several hosts start processes for each "
-                    "other and must share a secret; export the same random text on every host",
+        fmt::format("{}: missing where rank 0 is ({}), expected a shared secret, as tasks on several hosts "
+                    "start processes for each other; export the same random text on every host",
                     kSecretVariable, address.host));
   }
   if (tries.wrong_secrets > 0) {

@@ -106,9 +106,10 @@ RunFolder::RunFolder(RunFolderUse use, Bytes room) {
       close(fd);
     }
   }
-  throw InputError(fmt::format("no folder for {} with {:.1f} MiB: found {}; set TMPDIR to one with more room",
-                               use == RunFolderUse::files ? "temporary files" : "the ranks' shared memory",
-                               static_cast<double>(room.value) / 0x1p20, describe(places(use))));
+  throw InputError(fmt::format(
+      "TMPDIR: found {2}, expected a folder for {0} with {1:.1f} MiB; set TMPDIR to one with more room",
+      use == RunFolderUse::files ? "temporary files" : "the ranks' shared memory",
+      static_cast<double>(room.value) / 0x1p20, describe(places(use))));
 }
 
 RunFolder::~RunFolder() {

@@ -59,10 +59,10 @@ std::string key_of(const char* what, int rank) {
 }
 
 [[noreturn]] void refuse_without_secret(const std::string& who) {
-  throw InputError(fmt::format(
-      "{} is not set: tasks on several hosts ({}) start processes for each other and must share a secret; "
-      "export the same random text on every host",
-      kSecretVariable, who));
+  throw InputError(
+      fmt::format("{}: missing, expected a shared secret, as tasks on several hosts ({}) start processes for "
+                  "each other; export the same random text on every host",
+                  kSecretVariable, who));
 }
 
 std::vector<Task> meet(const TaskLaunch& launch, const StoreServer& server, StoreClient& store) {
@@ -96,8 +96,9 @@ void require_same(const std::vector<Task>& tasks) {
     const Task& task = tasks[rank];
     const auto differ = [&](const char* what, const std::string& one, const std::string& other,
                             const char* advice) {
-      throw InputError(fmt::format("{}: task {} on {} has {}, task 0 on {} has {}; {}", what, rank, task.host,
-                                   printable(other), first.host, printable(one), advice));
+      throw InputError(fmt::format("{0}: found {3} in task {1} on {2}, expected {5} as in task 0 on {4}; {6}",
+                                   what, rank, task.host, printable(other), first.host, printable(one),
+                                   advice));
     };
     if (task.version != first.version) {
       differ("version of plumbline", first.version, task.version, "install the same on every host");
@@ -114,8 +115,10 @@ void require_same(const std::vector<Task>& tasks) {
     }
     for (std::size_t other = 0; other < rank; ++other) {
       if (tasks[other].host == task.host && tasks[other].address != task.address) {
-        throw InputError(fmt::format("two hosts are called {} ({} and {}); give every host a name of its own",
-                                     task.host, tasks[other].address, task.address));
+        throw InputError(
+            fmt::format("host names: found {} twice ({} and {}), expected different names; give every host a "
+                        "name of its own",
+                        task.host, tasks[other].address, task.address));
       }
     }
   }
@@ -228,10 +231,10 @@ int launch_from_tasks(const TaskLaunch& launch) {
   const Placement& placement = launch.placement;
   const std::string launcher(name_of(placement.launcher));
   if (placement.address.empty() || placement.port == 0) {
-    throw InputError(fmt::format(
-        "{} says rank {} of {}, but not where rank 0 is (MASTER_ADDR, MASTER_PORT); set them, or use "
-        "mpirun -n {} plumbline ..., or srun --mpi=pmix",
-        launcher, placement.rank, placement.size, placement.size));
+    throw InputError(
+        fmt::format("{}: found rank {} of {} without the address of rank 0, expected MASTER_ADDR and "
+                    "MASTER_PORT; set them, or use mpirun -n {} plumbline ..., or srun --mpi=pmix",
+                    launcher, placement.rank, placement.size, placement.size));
   }
   const std::string secret = process_variables()(kSecretVariable).value_or("");
   const StoreAddress address{placement.address, placement.port};

@@ -36,7 +36,8 @@ off_t read_lines(int file, off_t from, const std::string& path, int& lines,
   if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
     throw InputError(path + ": not a regular file; expected records");
   if (info.st_size > kMaxFile)
-    throw InputError(fmt::format("{}: larger than the {} bytes that are read at most", path, kMaxFile));
+    throw InputError(
+        fmt::format("{0}: found a larger file, expected at most {1} bytes; split it", path, kMaxFile));
   std::string text;  // a line's beginning, and the bytes read last
   off_t known = from;
   for (off_t at = from;;) {
@@ -62,7 +63,7 @@ off_t read_lines(int file, off_t from, const std::string& path, int& lines,
     known += static_cast<off_t>(begin);
     if (got == 0) return known;
     if (text.size() > kMaxLine) {
-      throw InputError(fmt::format("{}: line {} is longer than the {} bytes that a record has at most", path,
+      throw InputError(fmt::format("{}: line {}: found a longer record, expected at most {} bytes", path,
                                    lines + 1, kMaxLine));
     }
   }
@@ -113,8 +114,9 @@ RecordStore::RecordStore(const std::string& folder, const std::string& file, Sto
   try {
     const bool shared = use == StoreUse::shared;
     if (flock(file_, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
-      throw InputError(fmt::format("{}: in use by another run{}; wait for it or choose another folder", path_,
-                                   shared ? " that does not share it (--share)" : ""));
+      throw InputError(fmt::format(
+          "{}: found in use by another run{}, expected a free folder; wait for it or choose another folder",
+          path_, shared ? " that does not share it (--share)" : ""));
     }
     if (shared) {
       const std::string lock = path_ + ".lock";

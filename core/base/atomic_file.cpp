@@ -170,7 +170,7 @@ void check_can_fill(const std::string& folder, const std::string& what) {
   if (!place.has_filename()) place = place.parent_path();  // "folder/"
   if (!std::filesystem::exists(place, unknown)) place = place.parent_path();
   if (std::filesystem::is_directory(place, unknown) && ::access(place.c_str(), W_OK | X_OK) == 0) return;
-  throw InputError(fmt::format("{}: {} is not a writable folder; make it or name another", what,
+  throw InputError(fmt::format("{}: found {}, expected a writable folder; make it or name another", what,
                                printable(place.string(), kLongestShown)));
 }
 
@@ -186,7 +186,7 @@ void check_can_write(const std::string& path, const std::string& what) {
   if (in_place && ::access(path.c_str(), W_OK) == 0) return;
   const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
   if (std::filesystem::is_directory(folder, unknown) && ::access(folder.c_str(), W_OK | X_OK) == 0) return;
-  throw InputError(fmt::format("{}: {} is not a writable folder; make it or name another", what,
+  throw InputError(fmt::format("{}: found {}, expected a writable folder; make it or name another", what,
                                printable(folder.string(), kLongestShown)));
 }
 

@@ -91,8 +91,11 @@ Bytes parse_bytes(const std::string& text, const std::string& key) {
       if (bytes.value > 0 || number == 0) return bytes;
     }
   }
-  throw InputError(fmt::format("{}: found \"{}\", expected bytes such as 512MiB, 2GiB, 80GB or 1e9", key,
-                               printable(text)));
+  const bool bare_letter =
+      !text.empty() && std::string_view("kKMGT").find(text.back()) != std::string_view::npos;
+  const std::string hint = bare_letter ? fmt::format("; write {0}iB or {0}B", printable(text)) : "";
+  throw InputError(fmt::format("{}: found \"{}\", expected bytes such as 512MiB, 2GiB, 80GB or 1e9{}", key,
+                               printable(text), hint));
 }
 
 }  // namespace plumbline

@@ -147,7 +147,8 @@ Settings ConfigFile::settings(const YAML::Node& mapping, const std::set<std::str
     if (except.contains(entry.first.Scalar())) continue;
     const ConfigKey& key = get_config_key(entry.first.Scalar(), origin(entry.first));
     if (!settings.emplace(key.name, value(entry.first, entry.second)).second) {
-      throw InputError(fmt::format("{}: {}: given twice", origin(entry.first), key.name));
+      throw InputError(
+          fmt::format("{}: {}: found twice, expected once; remove one", origin(entry.first), key.name));
     }
   }
   return settings;

@@ -13,6 +13,18 @@ void refuse_value(const ConfigText& value, const std::string& key, const std::st
       fmt::format("{}: {}: found \"{}\", expected {}", value.origin, key, printable(value.text), expected));
 }
 
+namespace {
+
+/// "; write 8192" for 8k or 8K; nothing for other texts.
+std::string written_out(const std::string& text) {
+  if (text.empty() || (text.back() != 'k' && text.back() != 'K')) return "";
+  const auto number = whole_number<std::int64_t>(text.substr(0, text.size() - 1));
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  return number && *number > 0 && *number < kMost ? fmt::format("; write {}", 1024 * *number) : "";
+}
+
+}  // namespace
+
 ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t min, std::int64_t max,
                       const std::function<void(ConfigDraft&, std::int64_t)>& set,
                       const std::function<std::int64_t(const RunConfig&)>& get) {
@@ -20,7 +32,8 @@ ConfigKey integer_key(const std::string& name, std::string alias, std::int64_t m
   return {name, std::move(alias), expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
             const auto number = whole_number<std::int64_t>(value.text);
-            if (!number || *number < min || *number > max) refuse_value(value, name, expected);
+            if (!number || *number < min || *number > max)
+              refuse_value(value, name, expected + written_out(value.text));
             set(draft, *number);
           },
           [=](const RunConfig& config) { return fmt::format("{}", get(config)); }};

@@ -40,6 +40,17 @@ constexpr KeyNames<3> kFp8Formats = {"none", "e4m3", "hybrid"};
 constexpr KeyNames<2> kFp4Formats = {"none", "e2m1"};
 constexpr KeyNames<4> kFp8Recipes = {"delayed", "tensorwise", "blockwise", "mxfp8"};
 
+/// adamw, PyTorch's name, is adam here.
+ConfigKey optimizer_key() {
+  ConfigKey key = choice_key("optimizer", at(&RunConfig::optimizer, &OptimizerConfig::kind), kOptimizers);
+  key.parse = [parse = key.parse](ConfigDraft& draft, const ConfigText& value) {
+    ConfigText named = value;
+    if (named.text == "adamw") named.text = "adam";
+    parse(draft, named);
+  };
+  return key;
+}
+
 /// fp8 stands for the usual meaning: 16-bit storage, and linear layers in the usual 8-bit formats unless
 /// fp8_format has named others before.
 ConfigKey precision_key() {
@@ -244,7 +255,7 @@ std::vector<ConfigKey> make_keys() {
       boolean_key("fp8_param_gather", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::param_gather)),
       choice_key("fp4_format", at(&C::numerics, &NumericsConfig::fp4_format), kFp4Formats),
       choice_key("grad_dtype", at(&C::numerics, &NumericsConfig::grad_dtype), kGradDTypes),
-      choice_key("optimizer", at(&C::optimizer, &OptimizerConfig::kind), kOptimizers),
+      optimizer_key(),
       number_key("learning_rate", at(&C::optimizer, &OptimizerConfig::learning_rate), 0, 1e6),
       number_key("weight_decay", at(&C::optimizer, &OptimizerConfig::weight_decay), 0, 1e6),
       number_key("clip_grad", at(&C::optimizer, &OptimizerConfig::clip_grad), 0, 1e30),
@@ -300,8 +311,9 @@ const ConfigKey& get_config_key(std::string_view name, const std::string& origin
     known.push_back(key.name);
     if (!key.alias.empty()) known.push_back(key.alias);
   }
-  throw InputError(fmt::format("{}: unknown key \"{}\"; the nearest known key is {}", origin, printable(name),
-                               nearest_name(name, known)));
+  throw InputError(
+      fmt::format("{}: found the unknown key \"{}\", expected a known one; the nearest known key is {}",
+                  origin, printable(name), nearest_name(name, known)));
 }
 
 std::optional<std::string> settle_sizes(ConfigDraft& draft) {

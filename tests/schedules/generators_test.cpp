@@ -209,7 +209,7 @@ constexpr Refusal kRefusals[] = {
     {"dualpipev", 4, 7, 0, "at least 2P = 8"},
     {"interleaved", 4, 3, 2, "ranks <= group <= micro-batches"},
     {"interleaved", 4, 6, 2, "last group"},
-    {"1f1B", 4, 6, 0, "did you mean 1f1b"},
+    {"1f1B", 4, 6, 0, "expected one such as 1f1b"},
     {"gpipe", 70000, 1, 0, "at most 65535 stages"},
 };
 

@@ -107,7 +107,8 @@ PublishedTable parse_published(const std::string& text, const std::string& name,
     }
     cells.resize(table.columns.size());
     if (table.rows.size() == kMaxRows) {
-      throw InputError(fmt::format("{}: more than {} rows", origin, kMaxRows));
+      throw InputError(fmt::format("{0}: found more than {1} rows, expected at most {1}; split the table",
+                                   origin, kMaxRows));
     }
     table.rows.push_back(std::move(cells));
   }

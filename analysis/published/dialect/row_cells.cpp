@@ -55,8 +55,8 @@ class RowReader {
     if (const ConfigKey* key = find_config_key(name)) return key->name;
     if (is_dialect_column(name)) return name;
     throw InputError(
-        fmt::format("{}: unknown column \"{}\"; the nearest known one is {}; rename it, or say in {}.yaml "
-                    "under columns what it means",
+        fmt::format("{}: found the unknown column \"{}\", expected one such as {}; rename it, or say in "
+                    "{}.yaml under columns what it means",
                     origin_, printable(name), nearest_column(name), table_.name));
   }
 

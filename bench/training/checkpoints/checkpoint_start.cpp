@@ -25,9 +25,8 @@ void require_room(const CheckpointOptions& options, const RunConfig& config) {
   const double wanted = static_cast<double>(one.value) * static_cast<double>(more);
   if (static_cast<double>(space.available) >= wanted) return;
   throw InputError(fmt::format(
-      "--checkpoint-dir: {} has {} free, {} more checkpoints of {} each are to be there at once; name "
-      "another folder, "
-      "or a smaller --keep-checkpoints",
+      "--checkpoint-dir: {}: found {} free, expected room for {} more checkpoints of {} each; name another "
+      "folder, or a smaller --keep-checkpoints",
       options.folder, brief_bytes({static_cast<std::int64_t>(space.available)}), more, brief_bytes(one)));
 }
 
@@ -44,9 +43,8 @@ void check_checkpoint_options(const CheckpointOptions& options, const RunConfig&
   }
   if (config.machine.backend == Backend::emulated) {
     throw InputError(
-        "--checkpoint-dir: the emulated backend computes no values, there is nothing to save; leave it out "
-        "or use "
-        "cpu");
+        "--checkpoint-dir: found with backend emulated, which computes no values, expected cpu or cuda; "
+        "leave it out or use cpu");
   }
 }
 
@@ -55,7 +53,8 @@ void make_checkpoint_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error)
-    throw InputError(fmt::format("--checkpoint-dir: {} cannot be made: {}", folder, error.message()));
+    throw InputError(fmt::format("--checkpoint-dir: found {}, expected a folder that can be made: {}", folder,
+                                 error.message()));
 }
 
 std::vector<std::string> choose_checkpoint(CheckpointOptions& options, std::int64_t below) {
@@ -76,29 +75,29 @@ std::vector<std::string> prepare_checkpoints(CheckpointOptions& options, const R
   if (options.resume_newest) {
     remarks = choose_checkpoint(options, std::numeric_limits<std::int64_t>::max());
     if (options.resume.empty() && !remarks.empty()) {
-      throw InputError(fmt::format(
-          "--resume: {} has no complete checkpoint that is whole ({}); remove those to begin with the first "
-          "step, or name another folder",
-          options.folder, remarks.front()));
+      throw InputError(
+          fmt::format("--resume: {}: found damaged checkpoints only ({}), expected an intact one; remove "
+                      "those to begin with the first step, or name another folder",
+                      options.folder, remarks.front()));
     }
     if (options.resume.empty()) {
-      remarks.push_back(fmt::format(
-          "--resume: {} has no complete checkpoint, the run begins with the first step", options.folder));
+      remarks.push_back(
+          fmt::format("--resume: no checkpoint in {}, the run begins with the first step", options.folder));
     } else {
       const FoundCheckpoint found{options.resume, read_facts(options.resume)};
       require_same_run(found, config);
       const int all = config.measure.warmup_steps + config.measure.steps;
       if (found.facts.step >= all) {
-        throw InputError(
-            fmt::format("--resume: {} is of step {}, which leaves nothing of {} steps; ask for more steps",
-                        found.folder, found.facts.step, all));
+        throw InputError(fmt::format(
+            "--resume: found {} of step {}, expected an earlier step than the last, {}; ask for more steps",
+            found.folder, found.facts.step, all));
       }
     }
   } else if (!complete_steps(options.folder).empty()) {
-    throw InputError(fmt::format(
-        "--checkpoint-dir: {} has checkpoints of an earlier run; add --resume to go on from them, or name "
-        "another folder",
-        options.folder));
+    throw InputError(
+        fmt::format("--checkpoint-dir: found checkpoints of an earlier run in {}, expected none without "
+                    "--resume; add --resume to go on from them, or name another folder",
+                    options.folder));
   }
   require_room(options, config);
   return remarks;

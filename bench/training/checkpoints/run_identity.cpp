@@ -85,9 +85,8 @@ void require_same_run(const FoundCheckpoint& checkpoint, const RunConfig& config
   };
   const auto refuse = [&](const std::string& key) {
     throw InputError(fmt::format(
-        "--resume: {} is of another run: its {} is {}, that of the configuration {}; go on with the "
-        "configuration "
-        "that wrote it, or name another --checkpoint-dir",
+        "--resume: {}: found {} {}, expected {} as in the configuration; use the configuration that wrote "
+        "it, or name another --checkpoint-dir",
         checkpoint.folder, printable(key), printable(text_of(found, key)), printable(text_of(wanted, key))));
   };
   for (const auto& [key, value] : wanted) {

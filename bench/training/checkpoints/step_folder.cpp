@@ -155,11 +155,11 @@ void verify_shards(const std::string& folder, const CheckpointFacts& facts) {
     const ShardFacts& expected = facts.shards[static_cast<std::size_t>(shard)];
     if (found.bytes.value != expected.bytes.value) {
       throw InputError(
-          fmt::format("{}: has {} bytes, {} were written", path, found.bytes.value, expected.bytes.value));
+          fmt::format("{}: found {} bytes, expected {}", path, found.bytes.value, expected.bytes.value));
     }
     if (found.crc != expected.crc) {
-      throw InputError(fmt::format("{}: its CRC-32 is {:08x}, that of what was written {:08x}", path,
-                                   found.crc, expected.crc));
+      throw InputError(
+          fmt::format("{}: found CRC-32 {:08x}, expected {:08x}", path, found.crc, expected.crc));
     }
   }
 }
@@ -243,12 +243,12 @@ CheckpointLock::CheckpointLock(const std::string& directory)
   if (folder_ >= 0) ::close(folder_);
   folder_ = -1;
   if (error == EWOULDBLOCK) {
-    throw InputError(
-        fmt::format("--checkpoint-dir: another run writes its checkpoints to {}; name another folder",
-                    printable(directory, 400)));
+    throw InputError(fmt::format(
+        "--checkpoint-dir: found {} in use by another run, expected a free folder; name another folder",
+        printable(directory, 400)));
   }
-  throw InputError(fmt::format("--checkpoint-dir: {} cannot be opened: {}", printable(directory, 400),
-                               std::strerror(error)));
+  throw InputError(fmt::format("--checkpoint-dir: found {}, expected a folder that can be opened: {}",
+                               printable(directory, 400), std::strerror(error)));
 }
 
 CheckpointLock::~CheckpointLock() {

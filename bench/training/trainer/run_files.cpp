@@ -36,7 +36,8 @@ std::string remark_on(const char* key, const std::string& path, const ModelConfi
 std::vector<std::string> check_valueless(const RunConfig& config) {
   if (!config.files.save_gradients.empty() || !config.files.save_weights.empty()) {
     throw InputError(
-        "save_gradients, save_weights: the emulated backend computes no values; leave them out or use cpu");
+        "save_gradients, save_weights: found with backend emulated, which computes no values, expected cpu "
+        "or cuda; leave them out or use cpu");
   }
   std::vector<std::string> remarks;
   const std::pair<const char*, const std::string*> inputs[] = {

@@ -59,8 +59,9 @@ const StoredTensor& checkpoint_tensor(const TensorFile& file, const std::string&
                                       const std::vector<std::int64_t>& shape) {
   const StoredTensor& tensor = file.get(stored_name(file, name));
   if (tensor.shape != shape) {
-    throw InputError(fmt::format("{}: tensor {} has shape [{}], the model configuration expects [{}]",
-                                 file.path(), name, fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
+    throw InputError(
+        fmt::format("{}: tensor {}: found shape [{}], expected [{}] as in the model; change model or weights",
+                    file.path(), name, fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
   }
   if (tensor.type == StoredType::int32 || tensor.type == StoredType::int64) {
     throw InputError(
@@ -84,9 +85,8 @@ std::vector<std::string> unused_tensors(const ModelConfig& model, const TensorFi
   if (output != nullptr) {
     if (!same_values(*output, file.get(embedding))) {
       throw InputError(
-          fmt::format("{}: {} differs from {}, but the model's tie_word_embeddings is true: one matrix is "
-                      "both; set it to "
-                      "false, or remove {}",
+          fmt::format("{}: {}: found values other than those of {}, expected equal ones with "
+                      "tie_word_embeddings true; set it to false, or remove {}",
                       file.path(), kOutput, embedding, kOutput));
     }
     used.insert(kOutput);

@@ -134,8 +134,8 @@ void save_weights(RankStages& stages, const std::string& folder) {
     std::error_code failure;
     std::filesystem::create_directories(folder, failure);
     if (failure) {
-      throw InputError(
-          fmt::format("cannot make the folder {} of save_weights: {}", folder, failure.message()));
+      throw InputError(fmt::format("save_weights: found {}, expected a folder that can be made: {}", folder,
+                                   failure.message()));
     }
   }
   const std::filesystem::path place(folder);

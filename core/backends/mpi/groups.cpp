@@ -15,10 +15,10 @@ int started_rank(const Layout& layout) {
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &started), "MPI_Comm_size");
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   if (started != layout.world()) {
-    throw InputError(fmt::format(
-        "{} ranks were started, but tensor {} x pipeline {} x data {} needs {}: change the sizes or the "
-        "number of ranks",
-        started, layout.tensor, layout.pipeline, layout.data, layout.world()));
+    throw InputError(
+        fmt::format("world_size: found {0} started ranks, expected {4} (tensor {1} x pipeline {2} x data "
+                    "{3}); change the sizes or the number of ranks",
+                    started, layout.tensor, layout.pipeline, layout.data, layout.world()));
   }
   return rank;
 }

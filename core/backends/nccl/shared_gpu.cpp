@@ -42,8 +42,8 @@ std::vector<std::pair<std::string, std::string>> shared_gpu_settings(int world_r
 void require_sharing(int ranks_on_device, int nccl_version_number) {
   if (nccl_version_number < kAllowsSharing || ranks_on_device <= kMostSharing) return;
   throw InputError(fmt::format(
-      "backend: found {} ranks on one GPU, but NCCL {}.{} allows {}; use fewer ranks, more GPUs, or backend "
-      "emulated",
+      "backend: found {0} ranks on one GPU, expected {3} with NCCL {1}.{2}; use fewer ranks, more GPUs, or "
+      "backend emulated",
       ranks_on_device, nccl_version_number / 10000, nccl_version_number / 100 % 100, kMostSharing));
 }
 

@@ -237,7 +237,7 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   if (!config.predicted.names.empty()) config.predicted.keys = kept_keys(family, object, keys, with_nulls);
   const double count = count_parameters<double>(config, config.mixture.experts);
   if (count > kMaxParameters) {
-    throw InputError(fmt::format("{}: the sizes make {:.3g} parameters; supported are at most {:.0e}", origin,
+    throw InputError(fmt::format("{}: found sizes of {:.3g} parameters, expected at most {:.0e}", origin,
                                  count, kMaxParameters));
   }
   return config;

@@ -79,7 +79,7 @@ TEST_F(Convenience, ShortNamesOfAcceleratorsResolveWithANote) {
   for (const char* name : {"h1000", "h", "abacus", "h100-sxm-70gb"}) {
     const Said unknown = plumbline(fmt::format("predict llama-3.1-8b --hardware {}", name));
     EXPECT_EQ(unknown.exit_code, 2) << name;
-    EXPECT_THAT(unknown.err, HasSubstr("Choose one of a100-pcie-80gb")) << name;
+    EXPECT_THAT(unknown.err, HasSubstr("expected one of a100-pcie-80gb")) << name;
   }
 }
 
@@ -107,7 +107,15 @@ TEST_F(Convenience, RefusalsSayWhatToChange) {
       {"compare nofolder", {"nofolder: found no such file or folder", "`matrix`", ".jsonl"}},
       {"schedule 1f1b --pp 2 --microbatches 4 --compare gpipe --format svg",
        {"--compare with --format svg", "text, csv or json"}},
-      {"list", {"kind is required", "plumbline help list"}},
+      {"list", {"list: kind: missing, expected Kind of names", "plumbline help list"}},
+      {"compare", {"compare: DIR: missing, expected Folder written by `matrix`, or a .jsonl file"}},
+      {"predict llama-3.1-8b --memory-budget 80G",
+       {"found \"80G\", expected bytes such as", "; write 80GiB or 80GB"}},
+      {"predict llama-3.1-8b --seq-length 8k",
+       {"seq_length: found \"8k\", expected a whole number", "; write 8192"}},
+      {"predict llama-3.1-8b --hardware h100-sxm-80gb --software megatron",
+       {"software: found megatron, expected one of deepspeed",
+        "; write megatron-bridge or megatron-bridge-fsdp or megatron-core"}},
       {"list gpus", {"hardware"}},
   };
   for (const Case& c : cases) {
@@ -187,8 +195,14 @@ TEST_F(Convenience, ListedNamesCanBeUsed) {
 TEST_F(Convenience, SoftwareThatStandsForAnotherHasItsInterval) {
   const Said said = plumbline(
       "predict llama-3.1-8b --gpus 8 --tp 8 --gbs 8 --hardware h100-sxm-80gb --software megatron-core");
-  EXPECT_THAT(said.out, HasSubstr("published dense runs of megatron-core-2026, for which it stands: off by"));
+  EXPECT_THAT(said.out, HasSubstr("published dense runs of megatron-core-2026; 80 % interval"));
   EXPECT_THAT(said.out, Not(HasSubstr("no published run")));
+}
+
+TEST_F(Convenience, AdamwIsAdam) {
+  const Said said = plumbline("predict llama-3.1-8b --hardware h100-sxm-80gb --optimizer adamw --json");
+  EXPECT_EQ(said.exit_code, 0);
+  EXPECT_THAT(said.out, HasSubstr("\"optimizer\": \"adam\""));
 }
 
 }  // namespace

@@ -207,14 +207,14 @@ TEST_F(RecoveryCommand, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
     if (entry.path().extension() == ".safetensors") fs::resize_file(entry.path(), 100);
   }
   EXPECT_EQ(run("--steps 8 --checkpoint-dir saved --resume"), 2);
-  EXPECT_THAT(read("err.txt"), HasSubstr("--resume: saved has no complete checkpoint that is whole"));
+  EXPECT_THAT(read("err.txt"), HasSubstr("--resume: saved: found damaged checkpoints only"));
 }
 
 TEST_F(RecoveryCommand, WhatCannotBeDoneIsOneLine) {
   fs::create_directories(folder_ / "taken/iter_0000001");
   const std::pair<const char*, const char*> cases[] = {
       {"--checkpoint-interval 2", "--checkpoint-dir: missing"},
-      {"--checkpoint-dir run.yaml", "is not a writable folder"},
+      {"--checkpoint-dir run.yaml", "expected a writable folder"},
       {"--checkpoint-dir taken", "has checkpoints of an earlier run; add --resume"},
       {"--checkpoint-dir saved --backend emulated --hardware h100-sxm-80gb",
        "the emulated backend computes no values"},

@@ -226,7 +226,7 @@ TEST_F(ScheduleCommands, RefusesInOneLine) {
   write("bad.csv", "0F0,0Q0\n");
   write("hole.csv", "0F0,0B0\n1F0\n");
   const std::pair<std::string, std::string> cases[] = {
-      {"schedule 2f1b --pp 2 --microbatches 2", "did you mean 1f1b"},
+      {"schedule 2f1b --pp 2 --microbatches 2", "expected one such as 1f1b"},
       {"schedule " + path("bad.csv"), "row 1, column 2"},
       {"schedule " + path("hole.csv"), "1B0 is missing"},
       {"schedule " + path("none.csv"), "none.csv"},

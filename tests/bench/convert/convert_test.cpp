@@ -213,7 +213,7 @@ TEST_F(ConvertTest, WhatIsThereStaysUnlessToldOtherwise) {
   request.from = at("hf");
   request.to = at("out");
   const auto before = files_of("out");
-  EXPECT_THAT(complaint(request), HasSubstr("is there already"));
+  EXPECT_THAT(complaint(request), HasSubstr("found an existing"));
   EXPECT_EQ(files_of("out"), before);
   request.overwrite = true;
   EXPECT_EQ(complaint(request), "accepted");
@@ -226,12 +226,12 @@ TEST_F(ConvertTest, WhatIsThereStaysUnlessToldOtherwise) {
   request.to = at("new");
   EXPECT_THAT(complaint(request), HasSubstr("in the way"));
   request.to = at("hf/inside");
-  EXPECT_THAT(complaint(request), HasSubstr("one lies in the other"));
+  EXPECT_THAT(complaint(request), HasSubstr("the same as or nested with FROM"));
   request.to = at("hf");
-  EXPECT_THAT(complaint(request), HasSubstr("one lies in the other"));
+  EXPECT_THAT(complaint(request), HasSubstr("the same as or nested with FROM"));
   const TargetFolder busy(at("busy"), false, "another");
   request.to = at("busy");
-  EXPECT_THAT(complaint(request), HasSubstr("another conversion is writing it"));
+  EXPECT_THAT(complaint(request), HasSubstr("in use by another conversion"));
   fs::create_directory(at("empty"));
   request.to = at("empty/");
   EXPECT_EQ(complaint(request), "accepted");

@@ -81,7 +81,7 @@ TEST(HostList, RanksFillHostsFromTheFront) {
   EXPECT_EQ(hosts_for(hosts, 4), (std::vector<Host>{{"a", 2}, {"b", 2}}));
   EXPECT_EQ(host_option(hosts_for(hosts, 6)), "a:2,b:3,c:1");
   EXPECT_THAT([&] { hosts_for(hosts, 7); },
-              ThrowsMessage<InputError>(HasSubstr("7 ranks, but the hosts take 6")));
+              ThrowsMessage<InputError>(HasSubstr("found 7 ranks and 6 slots")));
 }
 
 }  // namespace

@@ -118,17 +118,16 @@ TEST_F(Tasks, WhatTheyCannotDoIsOneLine) {
     const char* said;
   } cases[] = {
       {"export RANK=1 WORLD_SIZE=2 MASTER_ADDR=x; exec $P run run.yaml --pp 2", 2,
-       "not where rank 0 is (MASTER_ADDR, MASTER_PORT)"},
+       "without the address of rank 0, expected MASTER_ADDR and MASTER_PORT"},
       {"export RANK=1 WORLD_SIZE=4 MASTER_ADDR=x MASTER_PORT=1; exec $P run run.yaml --pp 2", 2,
-       "the configuration has 2 ranks, but torchrun started 4 tasks"},
+       "world_size: found 2 ranks and 4 tasks of torchrun"},
       {"export RANK=1 WORLD_SIZE=4 MASTER_ADDR=x; exec $P matrix run.yaml", 2,
-       "torchrun started several of `plumbline matrix`"},
+       "found several processes started by torchrun"},
       {"export RANK=1 WORLD_SIZE=4 MASTER_ADDR=x OMPI_COMM_WORLD_RANK=2; exec $P run run.yaml", 2,
        "OMPI_COMM_WORLD_RANK"},
-      {"echo other1 >hosts; exec $P run run.yaml --hostfile hosts", 2,
-       "the first host is other1, but this is"},
+      {"echo other1 >hosts; exec $P run run.yaml --hostfile hosts", 2, "hosts: found other1 first on host"},
       {"echo $(hostname) >hosts; exec $P run run.yaml --pp 2 --hostfile hosts", 2,
-       "2 ranks, but the hosts take 1"},
+       "found 2 ranks and 1 slots"},
       {"exec $P matrix run.yaml --rounds 2 --share", 2, "--rounds"},
       {"exec $P matrix run.yaml --print-job", 2, "--launcher slurm"},
       {"export RANK=1 WORLD_SIZE=4 MASTER_ADDR=x OMPI_COMM_WORLD_RANK=2; $P doctor | grep "
@@ -202,7 +201,10 @@ TEST_F(SeveralHosts, TasksNeedNoLaunchAgentButASecret) {
   EXPECT_EQ(loss(), expected);
   EXPECT_EQ(read("two.safetensors"), read("one.safetensors"));
   EXPECT_EQ(bash(hosts(tasks_on_two_hosts("true", ""))), 22);
-  EXPECT_THAT(read("err.txt"), HasSubstr("PLUMBLINE_SECRET is not set: tasks on several hosts (10.77.0.2)"));
+  EXPECT_THAT(
+      read("err.txt"),
+      HasSubstr(
+          "PLUMBLINE_SECRET: missing, expected a shared secret, as tasks on several hosts (10.77.0.2)"));
   expect_nothing_left();
 }
 

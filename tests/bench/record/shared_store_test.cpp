@@ -94,7 +94,7 @@ TEST_F(SharedStore, WhoIsAloneAndWhoSharesKeepEachOtherOut) {
   }
   const RecordStore shared(folder_, kResultsFile, StoreUse::shared);
   EXPECT_THAT([&] { RecordStore alone(folder_); },
-              ThrowsMessage<InputError>(HasSubstr("in use by another run;")));
+              ThrowsMessage<InputError>(HasSubstr("in use by another run, expected")));
 }
 
 TEST_F(SharedStore, AClaimEndsWithItsOwner) {

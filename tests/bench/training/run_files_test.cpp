@@ -147,7 +147,7 @@ TEST_F(RunFilesTest, WhatIsMissingOrCannotBeWrittenIsSaidBefore) {
   tensors = tensors_of_tiny_llama();
   tensors.back().shape = {kHidden, kHidden + 1};
   write(tensors);
-  EXPECT_THAT(complaint(), HasSubstr("has shape [8, 9], the model configuration expects [8, 8]"));
+  EXPECT_THAT(complaint(), HasSubstr("found shape [8, 9], expected [8, 8]"));
   write(tensors_of_tiny_llama());
   config_.files.data = path("none.npy");
   EXPECT_THAT(complaint(), HasSubstr("none.npy"));

@@ -43,7 +43,7 @@ TEST(SharedGpu, TwoRanksPerGpuWhereNcclSaysTwo) {
     require_sharing(4, 23007);
     ADD_FAILURE() << "accepted";
   } catch (const InputError& refusal) {
-    EXPECT_THAT(refusal.what(), testing::HasSubstr("found 4 ranks on one GPU, but NCCL 2.30 allows 2"));
+    EXPECT_THAT(refusal.what(), testing::HasSubstr("found 4 ranks on one GPU, expected 2 with NCCL 2.30"));
   }
 }
 

@@ -196,7 +196,7 @@ TEST(MpiCommunicator, RefusesWhatCannotBeRight) {
   EXPECT_THAT(([] {
                 MpiCommunicator wrong({1, 1, world_size() + 1});
               }),
-              ThrowsMessage<InputError>(HasSubstr("ranks were started")));
+              ThrowsMessage<InputError>(HasSubstr("started ranks")));
   MpiCommunicator communicator({1, 1, world_size()});
   Buffer buffer(DType::fp32, 12);
   const Matrix strided(buffer.bytes.data(), 2, 3, 6, DType::fp32);

@@ -180,7 +180,7 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
       {model + "seq_length:\n", {"run.yaml:2: seq_length: ", "nothing", "whole number"}},
       {model + "seq_length: {a: 1}\n", {"run.yaml:2: seq_length: "}},
       {model + "tp: -2\n", {"tensor_model_parallel_size", "-2"}},
-      {model + "tp: 2\ntensor_model_parallel_size: 2\n", {"run.yaml:3: ", "given twice"}},
+      {model + "tp: 2\ntensor_model_parallel_size: 2\n", {"run.yaml:3: ", "found twice"}},
       {model + "sequence_parallel: 1\n", {"sequence_parallel", "true or false"}},
       {model + "precision: int8\n", {"precision", "\"int8\"", "fp32, bf16, fp16, or fp8"}},
       {model + "fp8_format: e5m2\n", {"fp8_format", "\"e5m2\"", "none, e4m3, hybrid"}},
@@ -225,7 +225,7 @@ TEST_F(ConfigFolder, RefusesWithFileLineKeyFoundAndExpected) {
     for (const char* fragment : c.fragments) EXPECT_THAT(message, HasSubstr(fragment));
   }
   EXPECT_THAT(complaint(model, {{"seq_length", "x"}}), HasSubstr("--set: seq_length: found \"x\""));
-  EXPECT_THAT(complaint(model, {{"nonsense", "x"}}), HasSubstr("--set: unknown key \"nonsense\""));
+  EXPECT_THAT(complaint(model, {{"nonsense", "x"}}), HasSubstr("--set: found the unknown key \"nonsense\""));
   EXPECT_THROW(load_run_config((folder_ / "missing.yaml").string(), {}), InputError);
   EXPECT_THROW(load_run_config(folder_.string(), {}), InputError);
 }

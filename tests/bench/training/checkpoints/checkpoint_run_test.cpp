@@ -361,10 +361,10 @@ TEST_F(CheckpointRun, BadInputIsOneLineBeforeAnythingRuns) {
     }
     return "";
   };
-  EXPECT_THAT(refusal(saved, config), HasSubstr("has checkpoints of an earlier run; add --resume"));
+  EXPECT_THAT(refusal(saved, config), HasSubstr("expected none without --resume"));
   CheckpointOptions again = saved;
   again.resume_newest = true;
-  EXPECT_THAT(refusal(again, config), HasSubstr("is of step 4, which leaves nothing of 4 steps"));
+  EXPECT_THAT(refusal(again, config), HasSubstr("of step 4, expected an earlier step than the last, 4"));
   RunConfig longer = config;
   longer.measure.steps = 9;
   EXPECT_EQ(refusal(again, longer), "");
@@ -373,13 +373,11 @@ TEST_F(CheckpointRun, BadInputIsOneLineBeforeAnythingRuns) {
     std::function<void(RunConfig&)> change;
   };
   const Other others[] = {
-      {"its model.hidden_size is 64, that of the configuration 32",
-       [](RunConfig& c) { c.model.hidden = 32; }},
-      {"its seq_length is 8, that of the configuration 16", [](RunConfig& c) { c.batch.seq_length = 16; }},
-      {"its precision is fp32, that of the configuration bf16",
-       [](RunConfig& c) { c.numerics.precision = DType::bf16; }},
-      {"its optimizer is adam", [](RunConfig& c) { c.optimizer.kind = Optimizer::sgd; }},
-      {"its seed is 1234", [](RunConfig& c) { c.measure.seed = 1; }},
+      {"found model.hidden_size 64, expected 32", [](RunConfig& c) { c.model.hidden = 32; }},
+      {"found seq_length 8, expected 16", [](RunConfig& c) { c.batch.seq_length = 16; }},
+      {"found precision fp32, expected bf16", [](RunConfig& c) { c.numerics.precision = DType::bf16; }},
+      {"found optimizer adam", [](RunConfig& c) { c.optimizer.kind = Optimizer::sgd; }},
+      {"found seed 1234", [](RunConfig& c) { c.measure.seed = 1; }},
       {"the emulated backend computes no values",
        [](RunConfig& c) { c.machine.backend = Backend::emulated; }},
   };

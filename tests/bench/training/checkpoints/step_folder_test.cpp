@@ -135,9 +135,10 @@ TEST_F(StepFolder, ADamagedOneIsNamedAndTheOneBeforeIsTaken) {
   const auto metadata = [](const std::string& folder) { return folder + "/metadata.json"; };
   const std::vector<Damage> all = {
       {"shard_00001.safetensors", [&](const std::string& f) { fs::remove(shard(f)); }},
-      {"were written", [&](const std::string& f) { fs::resize_file(shard(f), fs::file_size(shard(f)) - 1); }},
-      {"were written", [&](const std::string& f) { fs::resize_file(shard(f), 0); }},
-      {"its CRC-32 is",
+      {"bytes, expected",
+       [&](const std::string& f) { fs::resize_file(shard(f), fs::file_size(shard(f)) - 1); }},
+      {"bytes, expected", [&](const std::string& f) { fs::resize_file(shard(f), 0); }},
+      {"found CRC-32",
        [&](const std::string& f) {
          std::fstream file(shard(f), std::ios::in | std::ios::out | std::ios::binary);
          file.seekp(-1, std::ios::end);
@@ -244,8 +245,7 @@ TEST_F(StepFolder, OnlyWhatIsACheckpointOfItsOwnIsTouched) {
 
 TEST_F(StepFolder, BelongsToOneRunAtATime) {
   const CheckpointLock mine(folder_);
-  EXPECT_THAT(error_of([&] { CheckpointLock other(folder_); }),
-              HasSubstr("another run writes its checkpoints to"));
+  EXPECT_THAT(error_of([&] { CheckpointLock other(folder_); }), HasSubstr("in use by another run"));
   EXPECT_THAT(error_of([&] { CheckpointLock other(folder_ + "/none"); }), HasSubstr("cannot be opened"));
 }
 
