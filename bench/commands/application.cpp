@@ -80,11 +80,13 @@ bool is_quiet(const CLI::App& app) {
 }
 
 void add_commands(CLI::App& app, CommandAction& action, std::string_view first_argument) {
-  app.description("Predicts and measures what a parallel training configuration of a language model costs");
+  app.description("Predict and measure memory and step time of parallel LLM training");
   use_manual(app);
+  app.set_help_flag("-h,--help", "Print a short manual page and exit");
+  app.set_help_all_flag("--help-all", "Print the whole manual page and exit");
   app.require_subcommand(1);
   app.set_version_flag("--version", plumbline_version(), "Print the version and exit");
-  app.add_flag("--quiet")->description("No progress on standard error");
+  app.add_flag("--quiet")->description("Suppress progress on standard error");
   for (const Command& command : kCommands) {
     if (needed(command, first_argument)) command.add(app, action);
   }

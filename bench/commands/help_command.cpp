@@ -12,6 +12,7 @@
 #include "bench/help/config_notes.hpp"
 #include "bench/help/glossary.hpp"
 #include "bench/help/man_page.hpp"
+#include "bench/help/short_page.hpp"
 #include "bench/help/text_page.hpp"
 #include "bench/help/wrap.hpp"
 #include "bench/machine/version.hpp"
@@ -25,9 +26,10 @@ namespace {
 /// Gives CLI11 the text of --help.
 class ManualFormatter final : public CLI::Formatter {
  public:
-  std::string make_help(const CLI::App* app, std::string /*name*/,
-                        CLI::AppFormatMode /*mode*/) const override {
-    return text_page(page_of(*app), text_style_of_standard_output());
+  std::string make_help(const CLI::App* app, std::string /*name*/, CLI::AppFormatMode mode) const override {
+    const Page page = page_of(*app);
+    const TextStyle style = text_style_of_standard_output();
+    return mode == CLI::AppFormatMode::All ? text_page(page, style) : short_page(page, style);
   }
 };
 
@@ -43,7 +45,7 @@ Page configuration_page(const CLI::App& app) {
     return group.title == "Arguments" || group.title == "HelpOptions" || group.title == "Every command";
   });
   page.name = "plumbline configuration";
-  page.summary = "the keys of a configuration file; each is an option of every command that takes one";
+  page.summary = "keys of a configuration file, also options of every command that takes one";
   page.synopsis = "key: value in CONFIG.yaml, --set key=value, or --key value";
   page.prose = find_command_page("configuration");
   return page;
@@ -64,7 +66,7 @@ std::string key_text(const ConfigKey& key, const TextStyle& style) {
   if (note != nullptr) add(note->meaning + ".");
   add("Values: " + key.expected + ".");
   add("Default: " + (otherwise.empty() ? "none" : otherwise) + ".");
-  if (key.only_with_teacher) add("Only where there is a teacher.");
+  if (key.only_with_teacher) add("Needs a teacher.");
   for (const std::string& line : when_without_effect(key.name)) add(line);
   add(fmt::format("As an option: --{}{}; in a file: {}: VALUE; anywhere: --set {}=VALUE.", key.flag(),
                   key.alias.empty() ? "" : " or --" + key.alias, key.name, key.name));
@@ -104,14 +106,16 @@ int print_help(const CLI::App& app, const HelpOptions& options) {
   std::vector<Term> terms = topic == "glossary" ? glossary() : find_terms(topic);
   if (key != nullptr && terms.size() > 1) terms.clear();  // not the topic, but terms with the word in them
   if (key == nullptr && terms.empty()) {
-    throw InputError(fmt::format(
-        "help: nothing about \"{}\", did you mean {}? Expected a command, configuration, one of its "
-        "keys, compatibility, glossary, or a term of the glossary",
-        printable(topic), nearest_topic(app, topic)));
+    throw InputError(
+        fmt::format("help: found \"{}\", expected a command, configuration, one of its keys, compatibility, "
+                    "glossary, or a glossary term; did you mean {}?",
+                    printable(topic), nearest_topic(app, topic)));
   }
   if (options.format == "man")
     throw InputError(
-        fmt::format("help {}: keys and terms have no manual page; leave out --format", printable(topic)));
+        fmt::format("help: --format: found man for {}, expected a command, as keys and terms have no man "
+                    "page; leave out --format",
+                    printable(topic)));
   if (key != nullptr) fmt::print("{}", key_text(*key, style));
   if (!terms.empty()) fmt::print("{}{}", key == nullptr ? "" : "\n", to_text(terms, style));
   return static_cast<int>(ExitCode::done);
@@ -124,14 +128,14 @@ void use_manual(CLI::App& app) {
 }
 
 void add_help_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command = app.add_subcommand("help", "Print the manual of the program, a command or a term");
+  CLI::App* command =
+      app.add_subcommand("help", "Print the manual of the program, a command, a key or a term");
   const auto options = std::make_shared<HelpOptions>();
   command
-      ->add_option(
-          "topic", options->topic,
-          "A command, configuration, one of its keys, compatibility, glossary, or a term of the glossary")
+      ->add_option("topic", options->topic,
+                   "Command, configuration, a key, compatibility, glossary, or a glossary term")
       ->type_name("TOPIC");
-  command->add_option("--format", options->format, "Text for the terminal, or a page for man(1)")
+  command->add_option("--format", options->format, "Output format: terminal text or man(1) page")
       ->check(CLI::IsMember(std::vector<std::string>{"text", "man"}));
   command->callback(
       [&app, &action, options] { action = [&app, options] { return print_help(app, *options); }; });

@@ -97,7 +97,9 @@ Completions names_of(const CLI::App& app) {
   Completions completions;
   for (const CLI::App* at = &app; at != nullptr; at = at->get_parent()) {
     for (const CLI::Option* option : at->get_options()) {
-      const bool other_help = at != &app && (option == at->get_help_ptr() || option == at->get_version_ptr());
+      const bool other_help =
+          at != &app && (option == at->get_help_ptr() || option == at->get_help_all_ptr() ||
+                         option == at->get_version_ptr());
       if (hidden(*option) || option->get_positional() || other_help) continue;
       for (const std::string& name : option->get_lnames())
         completions.candidates.push_back({"--" + name, option->get_description()});

@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// exit_codes.md, files.md, glossary.md, keys.md.
+/// exit_codes.md, files.md, glossary.md, keys.md, software.md.
 std::span<const EmbeddedFile> help_files();
 /// pages/*.md, the program's own first.
 std::span<const EmbeddedFile> help_pages();

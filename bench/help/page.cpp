@@ -78,7 +78,7 @@ void add(std::vector<PageGroup>& groups, const std::string& title, PageOption op
 void add_options(const CLI::App& app, std::vector<PageGroup>& groups, std::vector<PageGroup>& shared) {
   for (const CLI::Option* option : app.get_options()) {
     if (hidden(*option)) continue;
-    if (option == app.get_help_ptr()) {
+    if (option == app.get_help_ptr() || option == app.get_help_all_ptr()) {
       add(shared, kShared, option_of(*option));
     } else {
       add(groups, option->get_positional() ? kArguments : option->get_group(), option_of(*option));
@@ -129,7 +129,8 @@ Page page_of(const CLI::App& app) {
   } else {
     page.synopsis = synopsis_of(app, page.name);
     for (const CLI::Option* option : parent->get_options()) {
-      const bool everywhere = option != parent->get_help_ptr() && option != parent->get_version_ptr();
+      const bool everywhere = option != parent->get_help_ptr() && option != parent->get_help_all_ptr() &&
+                              option != parent->get_version_ptr();
       if (everywhere && !hidden(*option)) add(shared, kShared, option_of(*option));
     }
   }

@@ -14,6 +14,8 @@
 #include "analysis/published/known_errors.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/schedules/schedule_list.hpp"
+#include "bench/help/described.hpp"
+#include "bench/help/help_files.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
 #include "core/config/model_config.hpp"
@@ -73,7 +75,7 @@ std::string models_text() {
                     number(model["key_value_heads"]), number(model["experts"]), number(model["vocab_size"]),
                     model["architecture"]});
   }
-  return listing({"model", "10^9 parameters", "active", "layers", "hidden", "heads", "KV heads", "experts",
+  return listing({"model", "parameters, B", "active", "layers", "hidden", "heads", "KV heads", "experts",
                   "vocabulary", "architecture"},
                  rows);
 }
@@ -134,6 +136,14 @@ std::vector<std::string> recipes_of(const Software& software) {
   return recipes;
 }
 
+/// Meaning of a value of `software`; empty for a name that software.md lacks.
+std::string meaning_of_software(const std::string& name) {
+  static const std::vector<Described> kNotes = read_described(embedded_text(help_files(), "software.md"));
+  const auto found =
+      std::find_if(kNotes.begin(), kNotes.end(), [&](const Described& each) { return each.name == name; });
+  return found == kNotes.end() ? "" : found->meaning;
+}
+
 OrderedJson software_json() {
   OrderedJson all = OrderedJson::array();
   for (const auto& [name, software] : built_in_profiles().software) {
@@ -142,8 +152,9 @@ OrderedJson software_json() {
       return std::max(known.step ? known.step->rows : 0, known.peak ? known.peak->rows : 0);
     };
     all.push_back({{"name", name},
+                   {"description", meaning_of_software(name)},
                    {"fsdp", software.sharded},
-                   {"moe", software.mixtures()},
+                   {"moe", software.mixtures() || name == "plumbline"},
                    {"fp8_recipes", recipes_of(software)},
                    {"nvfp4", software.nvfp4_scaling},
                    {"published_dense_runs", rows(false)},
@@ -161,14 +172,17 @@ std::string software_text() {
     for (const OrderedJson& word : words) text += (text.empty() ? "" : ",") + word.get<std::string>();
     return text.empty() ? std::string("-") : text;
   };
+  std::string meanings;
   for (const OrderedJson& each : software_json()) {
+    meanings +=
+        fmt::format("{:<28}  {}\n", each["name"].get<std::string>(), each["description"].get<std::string>());
     rows.push_back({each["name"], yes(each["fsdp"]), yes(each["moe"]), list(each["fp8_recipes"]),
                     yes(each["nvfp4"]), fmt::format("{}", each["published_dense_runs"].get<int>()),
                     fmt::format("{}", each["published_moe_runs"].get<int>()), list(each["schedules"])});
   }
   return listing({"software", "FSDP", "MoE", "FP8 recipes", "NVFP4", "dense runs", "MoE runs", "schedules"},
                  rows) +
-         "runs: published ones that predictions are compared with (plumbline validate)\n";
+         "runs: published runs to compare with (plumbline validate)\n\n" + meanings;
 }
 
 struct Kind {
@@ -188,13 +202,12 @@ const std::vector<Kind>& kinds() {
 }  // namespace
 
 void add_list_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command =
-      app.add_subcommand("list", "List the models, hardware, software or schedules that can be named");
+  CLI::App* command = app.add_subcommand("list", "List known models, hardware, software or schedules");
   const auto asked = std::make_shared<std::string>();
   const auto json = std::make_shared<bool>(false);
   std::vector<std::string> names;
   for (const Kind& kind : kinds()) names.push_back(kind.name);
-  command->add_option("kind", *asked, "What to list")->required()->check(CLI::IsMember(names));
+  command->add_option("kind", *asked, "Kind of names")->required()->check(CLI::IsMember(names));
   command->add_flag("--json", *json, "Print a JSON array");
   command->callback([=, &action] {
     action = [=] {

@@ -430,7 +430,7 @@ TEST_F(Cli, DoctorAndHelpAnswer) {
   const std::string doctor = plumbline("doctor").out;
   EXPECT_THAT(doctor, HasSubstr("oneDNN"));
   EXPECT_THAT(doctor, testing::ContainsRegex("memory +[0-9]+[.][0-9]{2} GiB in all, "));
-  const Said help = plumbline("run --help");
+  const Said help = plumbline("run --help-all");
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_THAT(help.out, HasSubstr("--tensor-model-parallel-size"));
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -9,13 +10,16 @@
 #include <set>
 #include <sstream>
 
+#include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "bench/commands/application.hpp"
 #include "bench/commands/compatibility_page.hpp"
 #include "bench/help/command_pages.hpp"
 #include "bench/help/config_notes.hpp"
 #include "bench/help/glossary.hpp"
+#include "bench/help/help_files.hpp"
 #include "bench/help/man_page.hpp"
+#include "bench/help/short_page.hpp"
 #include "bench/help/text_page.hpp"
 #include "bench/help/wrap.hpp"
 #include "core/config/compatibility.hpp"
@@ -115,6 +119,54 @@ TEST(Manual, EveryOptionIsShownWithADescription) {
     }
   }
   EXPECT_GT(options, 250);
+}
+
+TEST(Manual, TheShortFormFitsAScreenAndNamesEveryOption) {
+  const Program program;
+  for (const Page& page : program.pages()) {
+    SCOPED_TRACE(page.name);
+    const std::string text = short_page(page, {});
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), static_cast<std::ptrdiff_t>(kShortPageLines))
+        << text;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("  plumbline ")) {
+        EXPECT_LE(columns_of(line), 80U) << line;
+      }
+    }
+    for (const PageGroup& group : page.groups) {
+      const bool of_keys = std::any_of(config_notes().begin(), config_notes().end(),
+                                       [&](const Described& note) { return note.section == group.title; });
+      for (const PageOption& option : group.options) {
+        const bool named =
+            std::any_of(option.names.begin(), option.names.end(),
+                        [&](const std::string& name) { return text.find(name) != std::string::npos; });
+        EXPECT_TRUE(named || of_keys) << option.names.front();
+      }
+    }
+    for (const PageCommand& command : page.commands)
+      EXPECT_THAT(text, HasSubstr("\n  " + command.name + " "));
+    EXPECT_THAT(text, HasSubstr("--help-all"));
+  }
+}
+
+TEST(Manual, SynonymsLeadSomewhere) {
+  for (const char* words :
+       {"fsdp", "activation checkpointing", "activation recomputation", "tokens per second", "communication",
+        "exposed communication", "distributed optimizer", "pipeline bubble", "exposed TP/CP/EP communication",
+        "exposed DP communication"})
+    EXPECT_FALSE(find_terms(words).empty()) << words;
+}
+
+TEST(Manual, EverySoftwareIsDescribed) {
+  std::set<std::string> described;
+  for (const Described& each : read_described(embedded_text(help_files(), "software.md"))) {
+    EXPECT_GT(each.meaning.size(), 10U) << each.name;
+    described.insert(each.name);
+  }
+  for (const auto& [name, software] : cluster::built_in_profiles().software)
+    EXPECT_EQ(described.erase(name), 1U) << name;
+  EXPECT_TRUE(described.empty()) << *described.begin();
 }
 
 TEST(Manual, SimulateListsTheKeysOfACostsFile) {
