@@ -82,7 +82,8 @@ Refusal graphs(const C& c, const S* software, const H* /*hardware*/) {
       software->graph_operator_s != 0)
     return std::nullopt;
   return fmt::format(
-      "cuda_graph_impl: found {} with {}, which captures none; expected none, or software: megatron-core",
+      "cuda_graph_impl: found {} with {}, which has no CUDA graphs; expected none, or software: "
+      "megatron-core",
       cuda_graph_impl_name(c.machine.cuda_graph_impl), c.machine.software);
 }
 
@@ -99,7 +100,7 @@ Refusal four_bit_hardware(const C& c, const S* /*software*/, const H* h) {
       (h->accelerator() != nullptr && h->accelerator()->constants.device.peak_4bit > 0))
     return std::nullopt;
   return fmt::format(
-      "fp4_format: found e2m1 on {}, which has no products of 4 bits; expected none, or hardware: "
+      "fp4_format: found e2m1 on {}, which has no FP4 GEMMs; expected none, or hardware: "
       "b200-sxm-180gb",
       h->name);
 }

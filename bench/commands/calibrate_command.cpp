@@ -15,21 +15,20 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("calibrate", "Measure this machine's operators and messages, at most 90 s");
   const auto options = std::make_shared<CalibrateOptions>();
   options->out = default_profile_path();
-  command->add_option("--out", options->out, "Profile to write (default: ~/.cache/plumbline/profile.json)")
+  command->add_option("--out", options->out, "Output profile (default: ~/.cache/plumbline/profile.json)")
       ->type_name("PROFILE.json");
   const auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print the profile instead of writing it");
   const auto backend = std::make_shared<std::string>("cpu");
   command
       ->add_option("--backend", *backend,
-                   "cpu: operators and messages of this machine. cuda: the memory that a process uses on its "
-                   "GPU besides tensors, put into the profile of an accelerator")
+                   "Backend to calibrate: cpu (operators and messages), cuda (GPU memory of a process "
+                   "besides tensors)")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command
       ->add_option(
           "--hardware", options->hardware,
-          "With --backend cuda: the accelerator or profile whose other constants are kept (default: by "
-          "the device's name)")
+          "Accelerator or profile with the other constants, for --backend cuda (default: by device name)")
       ->type_name("NAME");
   // The ranks that calibration starts.
   command->add_option("--part", options->part)->group("");
@@ -49,7 +48,7 @@ void add_calibrate_command(CLI::App& app, CommandAction& action) {
       if (*backend == "cuda") return calibrate_cuda(*options);
       if (!options->hardware.empty()) {
         throw InputError(
-            "calibrate: --hardware is for --backend cuda; leave it out, this machine is measured");
+            "calibrate: --hardware: found with --backend cpu, expected --backend cuda; leave it out");
       }
       return calibrate(*options);
     };

@@ -74,26 +74,24 @@ int compare(const CompareOptions& options) {
 }  // namespace
 
 void add_compare_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command =
-      app.add_subcommand("compare", "Show the results of a matrix, or what has changed between two");
+  CLI::App* command = app.add_subcommand("compare", "Show results of a matrix, or compare two");
   const auto options = std::make_shared<CompareOptions>();
-  command->add_option("dir", options->folder, "Folder that `matrix` wrote, or a .jsonl file")
+  command->add_option("dir", options->folder, "Folder written by `matrix`, or a .jsonl file")
       ->required()
       ->type_name("DIR");
-  command->add_option("new", options->other, "A later folder of the same matrix: compare DIR with it")
+  command->add_option("new", options->other, "Later folder of the same matrix, to compare with DIR")
       ->type_name("NEW");
   command
       ->add_option("--format", options->format,
-                   "A table for the terminal, CSV, JSON, one page with charts and timelines, CSV with "
-                   "Megatron-Bridge's "
-                   "columns, or JSON for Google Benchmark's compare.py")
+                   "Output format: terminal table, CSV, JSON, HTML page, CSV with Megatron-Bridge's columns, "
+                   "JSON for Google Benchmark's compare.py")
       ->check(CLI::IsMember({"table", "csv", "json", "html", "megatron-bridge", "google-benchmark"}))
       ->capture_default_str();
   command->add_flag_callback(
       "--json", [options] { options->format = "json"; }, "The same as --format json");
   command
       ->add_option("--tolerance", options->tolerance,
-                   "How much a step or a peak may grow before it counts as a loss, default 5%")
+                   "Growth of step time or peak memory that counts as a regression, default 5%")
       ->type_name("PERCENT");
   command->callback([options, &app, &action] {
     action = [options, &app] {

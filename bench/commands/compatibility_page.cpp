@@ -61,9 +61,8 @@ std::string compatibility_page(const TextStyle& style) {
   std::string header;
   for (const Column& column : kColumns) header += fmt::format("{} ", column.name);
   std::string text = wrapped(
-      "What goes together, by key. x: refused, with exit code 2, by runs on backend cpu, cuda and emulated, "
-      "by predictions "
-      "and searches of plumbline's own step, and by those of other software.",
+      "Compatibility by key. x: refused with exit code 2 by runs on backend cpu, cuda and emulated, by "
+      "predictions and searches of plumbline's own step, and by those of other software.",
       style.width, 0);
   text += "\n" + header + "\n";
   for (const auto& [key, rows] : lines) {

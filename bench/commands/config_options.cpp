@@ -37,7 +37,7 @@ Overrides ConfigOptions::overrides() const {
   for (const std::string& setting : settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw InputError(fmt::format("--set {}: expected key=value, for example --set micro_batch_size=2",
+      throw InputError(fmt::format("--set: found {}, expected key=value, for example micro_batch_size=2",
                                    printable(setting)));
     }
     all.push_back({setting.substr(0, equals), setting.substr(equals + 1)});
@@ -70,8 +70,8 @@ bool ConfigOptions::gives(std::string_view key) const {
 
 void add_config_options(CLI::App& command, ConfigOptions& options, const std::string& what) {
   constexpr const char* kSources =
-      "a YAML file, a model's preset, a Hugging Face folder or its config.json, or a launch script of "
-      "Megatron-LM; nothing where options say it all";
+      "a YAML file, a model preset, a Hugging Face folder or its config.json, or a launch script of "
+      "Megatron-LM; optional if options give everything";
   command
       .add_option("config", options.source,
                   fmt::format("{}: {}", what == "CONFIG" ? "Configuration" : "Matrix, or one configuration",

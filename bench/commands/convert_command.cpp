@@ -147,40 +147,38 @@ int run_convert(ConvertOptions& options) {
 /// --check, and the options that only it has.
 void add_check_options(CLI::App& command, ConvertOptions& options) {
   convert::CheckRequest& request = options.check_request;
-  CLI::Option* check = command.add_flag("--check", options.check,
-                                        "Write nothing: evaluate FROM and TO on the same tokens and compare "
-                                        "losses and the five likeliest next tokens");
+  CLI::Option* check =
+      command.add_flag("--check", options.check,
+                       "Compare FROM and TO without writing: losses and top-5 next tokens on the same input");
   for (const char* name : {"--to", "--tp", "--pp", "--vpp", "--ep", "--make-vocab-size-divisible-by",
                            "--vocab-padding", "--overwrite"})
     check->excludes(command.get_option(name));
   const auto of_check = [&](CLI::Option* option) { option->needs(check); };
   CLI::Option* tokens =
       command
-          .add_option(
-              "--tokens", request.tokens,
-              "Token ids to evaluate on: .npy, a .txt of ids, or raw int32 (default: drawn by --seed)")
+          .add_option("--tokens", request.tokens,
+                      "Token ids: .npy, a .txt of ids, or raw int32 (default: random by --seed)")
           ->type_name("FILE");
   of_check(tokens);
-  of_check(command.add_option("--seed", request.seed, "Seed of the tokens that are drawn")
+  of_check(command.add_option("--seed", request.seed, "Random seed of the tokens")
                ->excludes(tokens)
                ->capture_default_str());
-  of_check(command.add_option("--sequences", request.sequences, "Sequences to evaluate")
+  of_check(command.add_option("--sequences", request.sequences, "Number of sequences")
                ->check(CLI::Range(1, 1 << 16))
                ->capture_default_str());
   of_check(command
                .add_option("--seq-length", request.seq_length,
-                           "Tokens of a sequence (default: 64, or the model's positions if they are fewer)")
+                           "Sequence length, in tokens (default: 64, or the model's positions if fewer)")
                ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20)));
   of_check(command
                .add_option("--precision", options.precision,
-                           "Of weights and products; fp32 takes 4 bytes a parameter, bf16 2")
+                           "Data type of the evaluation: fp32 (4 bytes per parameter) or bf16 (2)")
                ->check(CLI::IsMember({"fp32", "bf16"}))
                ->capture_default_str());
-  of_check(command
-               .add_option("--tolerance", request.tolerance,
-                           "Largest difference of a sequence's losses that counts as the same")
-               ->check(CLI::NonNegativeNumber)
-               ->capture_default_str());
+  of_check(
+      command.add_option("--tolerance", request.tolerance, "Largest accepted loss difference of a sequence")
+          ->check(CLI::NonNegativeNumber)
+          ->capture_default_str());
 }
 
 }  // namespace
@@ -191,35 +189,33 @@ void add_convert_command(CLI::App& app, CommandAction& action) {
   const auto options = std::make_shared<ConvertOptions>();
   convert::ConvertRequest& request = options->request;
   convert::MegatronTarget& megatron = request.megatron;
-  command->add_option("from", request.from, "The checkpoint to read, of either format")
+  command->add_option("from", request.from, "Checkpoint to read, of either format")
       ->required()
       ->type_name("FROM");
-  command->add_option("to", request.to, "The folder to write")->required()->type_name("TO");
-  command->add_option("--to", options->to_format, "Format to write (default: the one that FROM has not)")
+  command->add_option("to", request.to, "Output folder")->required()->type_name("TO");
+  command->add_option("--to", options->to_format, "Output format (default: the other one)")
       ->check(CLI::IsMember({"hf", "megatron"}));
   const auto number = [&](const char* names, int& value, const char* what) {
     command->add_option(names, value, what)->check(CLI::Range(1, 1 << 16))->capture_default_str();
   };
-  number("--tp,--tensor-model-parallel-size", megatron.sizes.tensor, "Tensor ranks to split for");
-  number("--pp,--pipeline-model-parallel-size", megatron.sizes.pipeline, "Pipeline ranks to split for");
+  number("--tp,--tensor-model-parallel-size", megatron.sizes.tensor, "Tensor-parallel size");
+  number("--pp,--pipeline-model-parallel-size", megatron.sizes.pipeline, "Pipeline-parallel size");
   number("--vpp,--virtual-pipeline-chunks", megatron.sizes.virtual_chunks,
          "Chunks of layers per pipeline rank");
-  number("--ep,--expert-model-parallel-size", megatron.sizes.expert, "Expert ranks to split a mixture for");
+  number("--ep,--expert-model-parallel-size", megatron.sizes.expert, "Expert-parallel size");
   command
       ->add_option("--make-vocab-size-divisible-by", megatron.vocabulary_multiple,
-                   "The vocabulary is filled up to a multiple of this times the tensor ranks")
+                   "Padding of the vocabulary: to a multiple of this x tensor-parallel size")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
       ->capture_default_str();
   command
-      ->add_option(
-          "--vocab-padding", options->padding,
-          "Rows that fill it up: copies of its last one (Megatron's tools) or zeros (Megatron-Bridge)")
+      ->add_option("--vocab-padding", options->padding,
+                   "Padding rows: copies of the last row (Megatron's tools) or zeros (Megatron-Bridge)")
       ->check(CLI::IsMember({"repeat", "zero"}))
       ->capture_default_str();
-  command->add_option(
-      "--model", request.model,
-      "The model, where FROM has no config.json: a preset, a Hugging Face folder or its config.json");
-  command->add_flag("--overwrite", request.overwrite, "Replace a checkpoint that is at TO");
+  command->add_option("--model", request.model,
+                      "Model if FROM has no config.json: a preset, a Hugging Face folder or its config.json");
+  command->add_flag("--overwrite", request.overwrite, "Replace an existing checkpoint at TO");
   command->add_flag("--json", options->json, "Print the result as JSON");
   add_check_options(*command, *options);
   command->callback([=, &app, &action] {

@@ -72,7 +72,8 @@ Seconds step_of(const GoodputOptions& options, const RunConfig& config) {
   const Prediction prediction = predict(config, step_for(config), hardware);
   if (!prediction.fit.fits) {
     throw OutOfMemory(
-        fmt::format("goodput: the configuration does not fit its memory; `predict` says by how much"));
+        fmt::format("goodput: found a configuration that does not fit its memory, expected one that fits; "
+                    "`predict` shows the memory"));
   }
   return prediction.time.step;
 }
@@ -167,98 +168,92 @@ void add_recovery_options(CLI::App& command, GoodputOptions& options) {
   command
       .add_option(
           "--detect", options.detect,
-          "Seconds until a failure is noticed; with --restart's default the 3 min 42 s that OLMo's median "
-          "recovery took")
+          "Failure detection time, in seconds; with --restart's default OLMo's median recovery of 3 min 42 s")
       ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
   command
-      .add_option("--restart", options.restart, "Seconds from then until the ranks could read the checkpoint")
+      .add_option("--restart", options.restart,
+                  "Restart time from detection to reading the checkpoint, in seconds")
       ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
-  command
-      .add_option("--hot-swap", options.hot_swap,
-                  "The same where a node with the program running stands by for the one that failed")
+  command.add_option("--hot-swap", options.hot_swap, "Restart time with a hot spare node, in seconds")
       ->check(CLI::Range(0.0, 1e7));
-  command.add_option("--spares", options.spares, "Spare nodes (default: there is always one)")
+  command.add_option("--spares", options.spares, "Spare nodes (default: unlimited)")
       ->check(CLI::Range(0, 1'000'000));
-  command
-      .add_option("--repair-hours", options.repair_hours, "Hours until a node that failed is a spare again")
+  command.add_option("--repair-hours", options.repair_hours, "Repair time of a failed node, in hours")
       ->check(CLI::Range(0.001, 1e6));
   auto* elastic = command
                       .add_option("--elastic", options.groups,
-                                  "Groups of data-parallel replicas that hold all states: one that fails "
-                                  "drops out, the others go on")
+                                  "Elastic groups of data-parallel replicas, each with all states; a failed "
+                                  "one leaves, the others go on")
                       ->check(CLI::Range(2, 1'000'000));
   command
       .add_flag("--elastic-restarts", options.elastic_restarts,
-                "With --elastic: everybody starts again from the last checkpoint when a group leaves or "
-                "comes back, "
-                "in place of --drop and --rejoin")
+                "Restart from the last checkpoint when an elastic group leaves or returns, in place of "
+                "--drop and --rejoin")
       ->needs(elastic);
-  command.add_option("--drop", options.drop, "With --elastic: seconds from detection until the others go on")
+  command.add_option("--drop", options.drop, "Pause of the other elastic groups after detection, in seconds")
       ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
-  command
-      .add_option("--rejoin", options.rejoin, "With --elastic: seconds that all wait when a group comes back")
+  command.add_option("--rejoin", options.rejoin, "Pause when an elastic group returns, in seconds")
       ->check(CLI::Range(0.0, 1e7))
       ->capture_default_str();
 }
 
 void add_checkpoint_options(CLI::App& command, GoodputOptions& options) {
-  command.add_option("--checkpoint-size", options.size,
-                     "Such as 5.2TiB (default: 14 bytes per parameter, weights and Adam's states)");
+  command.add_option(
+      "--checkpoint-size", options.size,
+      "Checkpoint size, such as 5.2TiB (default: 14 bytes per parameter, weights and Adam's states)");
   command
       .add_option("--checkpoint-write", options.write,
-                  "GB/s of the whole job to its storage; 50 to 200 are common")
+                  "Checkpoint write bandwidth of the job, in GB/s; 50 to 200 are common")
       ->check(CLI::Range(1e-3, 1e9))
       ->capture_default_str();
-  command.add_option("--checkpoint-read", options.read, "GB/s of the whole job from its storage")
+  command.add_option("--checkpoint-read", options.read, "Checkpoint read bandwidth of the job, in GB/s")
       ->check(CLI::Range(1e-3, 1e9))
       ->capture_default_str();
   command
-      .add_option(
-          "--checkpoint-stall", options.stall,
-          "Saves go on alongside the training, which waits these seconds for each (default: until it is "
-          "written)")
+      .add_option("--checkpoint-stall", options.stall,
+                  "Stall per asynchronous save, in seconds (default: blocking saves)")
       ->check(CLI::Range(0.0, 1e6));
   command
       .add_option("--checkpoint-interval", options.interval,
-                  "Seconds of work between two checkpoints (default: the best)")
+                  "Checkpoint interval, in seconds of work (default: the best)")
       ->check(CLI::Range(0.001, 1e8));
 }
 
 }  // namespace
 
 void add_goodput_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command =
-      app.add_subcommand("goodput", "Failures, checkpoints and the tokens of a month on many GPUs");
+  CLI::App* command = app.add_subcommand("goodput", "Predict goodput under failures and checkpoints");
   const auto options = std::make_shared<GoodputOptions>();
   add_config_options(*command, options->config);
   command
-      ->add_option("--fleet", options->fleet,
-                   "How often what fails: llama3-405b, rsc-1, rsc-2, ft-hsdp, or a file that says it")
+      ->add_option("--fleet", options->fleet, "Failure rates: llama3-405b, rsc-1, rsc-2, ft-hsdp, or a file")
       ->capture_default_str()
       ->type_name("FLEET.yaml");
-  command->add_option("--days", options->days, "Days of each trial")
+  command->add_option("--days", options->days, "Length of each trial, in days")
       ->check(CLI::Range(0.01, 3650.0))
       ->capture_default_str();
   command->add_option("--trials", options->trials, "Simulated trials")
       ->check(CLI::Range(1, 10'000'000))
       ->capture_default_str();
-  command->add_option("--step-time", options->step, "Measured seconds of a step, in place of predicted ones")
+  command
+      ->add_option("--step-time", options->step, "Measured step time, in seconds, in place of the prediction")
       ->check(CLI::Range(1e-6, 1e6));
   add_recovery_options(*command, *options);
   add_checkpoint_options(*command, *options);
   command
-      ->add_option("--gpu-watts", options->watts, "Power of a GPU and its share of host, network and cooling")
+      ->add_option("--gpu-watts", options->watts,
+                   "Power per GPU with its share of host, network and cooling, in watts")
       ->check(CLI::Range(1.0, 1e5));
   command->add_option("--gpu-hour-price", options->gpu_hour, "Price of a GPU-hour")
       ->check(CLI::Range(1e-9, 1e9));
   command->add_option("--kwh-price", options->kwh, "Price of a kWh")->check(CLI::Range(1e-9, 1e9));
-  command->add_option("--plot", options->plot, "Also write the effective time over the interval as a picture")
+  command->add_option("--plot", options->plot, "Write a picture of effective time by checkpoint interval")
       ->type_name("FILE.svg");
   command->add_flag("--published", options->published,
-                    "Print the published figures that these laws are held against, and nothing else");
+                    "Compare the formulas with published figures, and nothing else");
   auto* json = command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_flag("--html", options->html, "Print a page with tables and pictures")->excludes(json);
   command->callback([=, &app, &action] {

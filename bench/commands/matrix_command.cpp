@@ -61,22 +61,24 @@ int run_command(const MatrixCommand& command) {
   const bool slurm = command.launcher.launcher == "slurm";
   if (!slurm && (command.print_job || command.jobs > 1 || !command.job_options.empty())) {
     throw InputError(
-        "--print-job, --jobs, --job-option: these are about a job of Slurm; add --launcher slurm");
+        "--print-job, --jobs, --job-option: found without --launcher slurm, expected with it; add --launcher "
+        "slurm");
   }
   if (slurm && !command.launcher.hostfile.empty()) {
     throw InputError(
-        "--launcher slurm and --hostfile: found both, but Slurm chooses the hosts; leave one out");
+        "--hostfile: found with --launcher slurm, expected one of both, as Slurm chooses the hosts; leave "
+        "one out");
   }
   if (command.rounds > 1 && (command.share || command.jobs > 1)) {
     throw InputError(
-        "--rounds compares cells under like conditions, runners side by side disturb each other; leave out "
-        "--share and --jobs, or --rounds");
+        "--rounds: found with --share or --jobs, expected neither, as concurrent runners disturb each other; "
+        "leave out --share and --jobs, or --rounds");
   }
   if (const char* launcher = already_launched_by(); launcher != nullptr && !slurm && !command.predict_only) {
-    throw InputError(fmt::format(
-        "{} started several of `plumbline matrix`, which starts ranks itself; start it once, or use "
-        "--launcher slurm on the host where you submit jobs",
-        launcher));
+    throw InputError(
+        fmt::format("matrix: found several processes started by {}, expected one, which starts ranks itself; "
+                    "start it once, or use --launcher slurm on the submit host",
+                    launcher));
   }
   MatrixSource source(command.config.source, command.config.overrides());
   if (slurm) return submit(command, source.cells());
@@ -107,42 +109,35 @@ void add_matrix_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("matrix", "Predict and measure every cell of a matrix; resumes by default");
   const auto options = std::make_shared<MatrixCommand>();
   add_config_options(*command, options->config, "MATRIX.yaml");
-  command->add_option("--out", options->out, "Folder of the results (default: MATRIX-results)")
-      ->type_name("DIR");
-  command->add_flag("--predict-only", options->predict_only, "Measure nothing");
-  command->add_flag("--retry", options->retry, "Run cells again that ended neither ok nor oom");
+  command->add_option("--out", options->out, "Output folder (default: MATRIX-results)")->type_name("DIR");
+  command->add_flag("--predict-only", options->predict_only, "Predict without measuring");
+  command->add_flag("--retry", options->retry, "Repeat cells that ended neither ok nor oom");
   command
-      ->add_option("--rounds", options->rounds,
-                   "Measure every cell N times, in an order that is shuffled for each round")
+      ->add_option("--rounds", options->rounds, "Measurements of every cell, in an order shuffled per round")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
   command
-      ->add_option(
-          "--launcher", options->launcher.launcher,
-          "Where ranks are started: local (this host), mpirun (the hosts of --hostfile or of the Slurm job), "
-          "slurm (in a job that this submits)")
+      ->add_option("--launcher", options->launcher.launcher,
+                   "Launcher: local (this host), mpirun (hosts of --hostfile or of the Slurm job), slurm (a "
+                   "submitted job)")
       ->check(CLI::IsMember({"local", "mpirun", "slurm"}));
   command
       ->add_option("--hostfile", options->launcher.hostfile,
-                   "Hosts for the ranks, a line each: NAME slots=N, this host first")
+                   "File of hosts for the ranks, one per line: NAME slots=N, this host first")
       ->type_name("FILE");
-  command->add_flag("--share", options->share,
-                    "Others may run cells of this matrix into the same folder at the same time");
-  command
-      ->add_option("--jobs", options->jobs, "With --launcher slurm: runners side by side, a job array of N")
+  command->add_flag("--share", options->share, "Share the folder with other runners of this matrix");
+  command->add_option("--jobs", options->jobs, "Concurrent runners with --launcher slurm: a job array of N")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
   command
       ->add_option("--job-option", options->job_options,
-                   "With --launcher slurm: an option for sbatch (--job-option=--time=1:00:00); several times "
-                   "if need be")
+                   "Option for sbatch with --launcher slurm (--job-option=--time=1:00:00); may be repeated")
       ->type_name("OPTION");
   command->add_flag("--print-job", options->print_job,
-                    "With --launcher slurm: print the job script and submit nothing");
+                    "Print the job script of --launcher slurm without submitting");
   command
-      ->add_option(
-          "--timelines", options->timelines,
-          "Files of timelines, a megabyte each: auto (not of more than 500 predicted cells), always, never")
+      ->add_option("--timelines", options->timelines,
+                   "Timeline files, about 1 MB each: auto (up to 500 predicted cells), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   command->add_flag("--json", options->json, "Print the records as a JSON array");
   command->callback([=, &app, &action] {

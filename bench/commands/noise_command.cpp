@@ -8,14 +8,15 @@
 namespace plumbline {
 
 void add_noise_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command = app.add_subcommand("noise", "How steady this machine is, second by second");
+  CLI::App* command =
+      app.add_subcommand("noise", "Record machine noise: compute, memory and message speed per second");
   const auto options = std::make_shared<NoiseOptions>();
-  command->add_option("--minutes", options->minutes, "How long to look (default: 10)")
+  command->add_option("--minutes", options->minutes, "Length of the recording, in minutes (default: 10)")
       ->check(CLI::Range(0.05, 1440.0))
       ->type_name("N");
   command
       ->add_option("--out", options->out,
-                   "CSV to write; the summary is printed then. Without it the CSV is printed")
+                   "Output CSV, with a summary on standard output; without it the CSV is printed")
       ->type_name("FILE.csv");
   command->add_flag("--rank", options->rank)->group("");  // the command's own ranks under mpirun
   command->callback([=, &app, &action] {

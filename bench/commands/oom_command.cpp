@@ -113,18 +113,15 @@ int run_command(const OomCommand& command) {
 
 void add_oom_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand(
-      "oom",
-      "Which cells of a matrix fit their memory, predicted, measured and published; resumes by default");
+      "oom", "Compare predicted, measured and published out-of-memory outcomes of a matrix");
   const auto options = std::make_shared<OomCommand>();
   add_config_options(*command, options->config, "MATRIX.yaml");
-  command->add_option("--out", options->out, "Folder of the results (default: MATRIX-results)")
-      ->type_name("DIR");
-  command->add_flag("--predict-only", options->predict_only, "Measure nothing");
-  command->add_flag("--retry", options->retry, "Run cells again that ended neither ok nor oom");
+  command->add_option("--out", options->out, "Output folder (default: MATRIX-results)")->type_name("DIR");
+  command->add_flag("--predict-only", options->predict_only, "Predict without measuring");
+  command->add_flag("--retry", options->retry, "Repeat cells that ended neither ok nor oom");
   command
-      ->add_option(
-          "--timelines", options->timelines,
-          "Files of timelines, a megabyte each: auto (not of more than 500 predicted cells), always, never")
+      ->add_option("--timelines", options->timelines,
+                   "Timeline files, about 1 MB each: auto (up to 500 predicted cells), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([=, &app, &action] {

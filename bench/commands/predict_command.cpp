@@ -43,7 +43,7 @@ void explain(const Prediction& prediction) {
   const bool overlaps =
       std::any_of(lines.begin(), lines.end(), [](const CostLine& line) { return line.hidden.value > 0; });
   fmt::print("\n{:<6} {:<9} {:<32} {:>6} {:>12} {:>12}{}\n", "stage", "phase", "operator", "calls",
-             "us in all", "GFLOP/s", overlaps ? fmt::format(" {:>24}", "us alongside computation") : "");
+             "total us", "GFLOP/s", overlaps ? fmt::format(" {:>24}", "us alongside computation") : "");
   for (const CostLine& line : lines) {
     const double rate = line.seconds.value > 0 ? line.flops.value / line.seconds.value / 1e9 : 0;
     fmt::print("{:<6} {:<9} {:<32} {:>6} {:>12.1f} {:>12}{}\n", line.stage, line.phase, line.label,
@@ -58,11 +58,11 @@ std::vector<std::string> notes_about(const RunConfig& config) {
   const auto add = [&](const char* key, const ModelConfig& model) {
     if (!model.rope_scaling.predicted_type.empty()) {
       notes.push_back(
-          fmt::format("{}: rope_type {} changes no byte and no FLOP; `run` executes default and llama3", key,
-                      model.rope_scaling.predicted_type));
+          fmt::format("{}: rope_type {} does not change the prediction; `run` executes default and llama3",
+                      key, model.rope_scaling.predicted_type));
     }
     if (!model.left_out.empty())
-      notes.push_back(fmt::format("{}: the text model alone; {} is left out", key, model.left_out));
+      notes.push_back(fmt::format("{}: text model only, {} is left out", key, model.left_out));
     if (!model.predicted.names.empty())
       notes.push_back(fmt::format("{}: predicted and not executed by `run`: {}", key, model.predicted.names));
     if (model.latent && model.latent.query_rank == 0)
@@ -110,13 +110,13 @@ int predict_one(const PredictOptions& options) {
   Record record = start_record("predict", config, Asked::prediction);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
-  StillWorking working("making the schedule", options.quiet ? nullptr : stderr);
+  StillWorking working("building the schedule", options.quiet ? nullptr : stderr);
   const RepeatedSchedule step = step_for(config);
   const Schedule& schedule = step.once;
   const HardwareProfile hardware = hardware_of(config, note);
   working.now("simulating the step");
   const Prediction prediction = predict(config, step, hardware);
-  working.now("putting the figures together");
+  working.now("computing the report");
   record.prediction = report_of(prediction, config, step);
   record.prediction->step_interval = step_interval_of(config, step, hardware);
   record.prediction->lanes = lanes_of(config, step, hardware);
@@ -141,7 +141,7 @@ int predict_one(const PredictOptions& options) {
     json["trust"] = trust_json(config, hardware, prediction);
     if (!options.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
     if (routings) json["routings"] = to_json(*routings);
-    if (options.what_limits) working.now("varying constants and keys");
+    if (options.what_limits) working.now("computing sensitivities");
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
     fmt::print("{}\n", output_json(json, 2));
   } else {
@@ -157,11 +157,11 @@ int predict_one(const PredictOptions& options) {
       fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
     }
     fmt::print("{}", timeline);
-    if (options.what_limits) working.now("varying constants and keys");
+    if (options.what_limits) working.now("computing sensitivities");
     if (options.what_limits) fmt::print("\n{}", what_limits_text(config));
   }
   if (!prediction.fit.fits) {
-    working.now("looking for what would fit");
+    working.now("searching changes that fit");
     say(fmt::format("plumbline: {}\n", what_would_fit(config, hardware, prediction.fit)));
   }
   return static_cast<int>(prediction.fit.fits ? ExitCode::done : ExitCode::does_not_fit);
@@ -203,30 +203,27 @@ void add_predict_command(CLI::App& app, CommandAction& action) {
   add_config_options(*command, options->config);
   command
       ->add_option("--parameters", options->parameters,
-                   "Without CONFIG: model states of N parameters under every ZeRO stage; takes --dp, "
+                   "Model states of N parameters under every ZeRO stage, without CONFIG; takes --dp, "
                    "--precision, --grad-dtype and --optimizer")
       ->type_name("N");
   command
       ->add_option("--sequence-lengths", options->lengths,
-                   "Sequences are documents packed one after another, with attention within each alone: "
-                   "their tokens, one "
-                   "length per line")
+                   "File of document lengths in tokens, one per line: packed sequences, attention within "
+                   "each document")
       ->type_name("FILE");
   command
       ->add_option("--routings", options->routings,
-                   "Of a mixture of experts whose memory depends on the routing: also draw so many random "
-                   "ones and say what memory their steps need")
+                   "Random routings of an MoE model, to show the distribution of peak memory")
       ->type_name("N")
       ->check(CLI::Range(500, 1'000'000));
   auto* json =
-      command->add_flag("--json", options->json, "Print the record as JSON, with the literature's formulas");
+      command->add_flag("--json", options->json, "Print the record as JSON, with the memory formulas");
   add_timeline_options(*command, options->files, json);
   command->add_flag("--explain", options->explain,
-                    "Also print the predicted time of every operator and the literature's memory formulas");
+                    "Print the predicted time of every operator and published memory formulas");
   command->add_flag(
       "--what-limits", options->what_limits,
-      "Also print what the step time depends on: every hardware constant, every single change of "
-      "the configuration (on the accelerators that `validate` knows)");
+      "Print the sensitivity of the step time to every hardware constant and single configuration change");
   command->footer([] {
     return fmt::format("Accelerators for --hardware: {}", fmt::join(hardware_preset_names(), ", "));
   });

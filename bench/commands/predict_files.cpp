@@ -18,13 +18,12 @@ constexpr std::int64_t kMostDrawnActions = 1'000'000;
 }  // namespace
 
 void add_timeline_options(CLI::App& command, PredictFiles& files, CLI::Option* json) {
-  command.add_flag("--timeline", files.timeline, "Also draw the timeline of the predicted step")
-      ->excludes(json);
-  command.add_option("--svg", files.svg, "Also write the timeline as a picture")->type_name("FILE.svg");
+  command.add_flag("--timeline", files.timeline, "Draw the timeline of the predicted step")->excludes(json);
+  command.add_option("--svg", files.svg, "Output file for a picture of the timeline")->type_name("FILE.svg");
   command
       .add_option("--trace", files.trace,
-                  "Also write the timeline and the memory for ui.perfetto.dev: Perfetto's protobuf when FILE "
-                  "ends in .pftrace, Chrome's JSON otherwise")
+                  "Output file with timeline and memory for ui.perfetto.dev: Perfetto protobuf if FILE ends "
+                  "in .pftrace, else Chrome JSON")
       ->type_name("FILE");
 }
 

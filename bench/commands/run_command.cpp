@@ -255,7 +255,7 @@ int run_as_task(const RunCommand& command, const Placement& placement) {
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   if (config.layout().world() != placement.size) {
     throw InputError(fmt::format(
-        "the configuration has {} ranks, but {} started {} tasks; start as many as there are ranks",
+        "world_size: found {0} ranks and {2} tasks of {1}, expected equal numbers; start one task per rank",
         config.layout().world(), name_of(placement.launcher), placement.size));
   }
   // By every task, so that all end with the same line; ranks start when all have come.
@@ -296,36 +296,34 @@ void add_recovery_options(CLI::App& command, RunCommand& options) {
   training::CheckpointOptions& checkpoints = options.files.checkpoints;
   command
       .add_option("--checkpoint-dir", checkpoints.folder,
-                  "Write training checkpoints there: weights, optimizer, step; one after the last step")
+                  "Folder for training checkpoints: weights, optimizer, step; one after the last step")
       ->type_name("DIR");
-  command.add_option("--checkpoint-interval", checkpoints.interval, "Also after every K steps")
+  command.add_option("--checkpoint-interval", checkpoints.interval, "Steps between checkpoints")
       ->type_name("K")
       ->check(CLI::Range(1, kLongestInterval));
   command
       .add_option("--keep-checkpoints", checkpoints.keep,
-                  "How many stay; older ones go when a newer one is verified")
+                  "Checkpoints to keep; older ones are removed once a newer one is verified")
       ->type_name("N")
       ->check(CLI::Range(1, kMostKept))
       ->capture_default_str();
-  command.add_flag("--async-save", checkpoints.async, "Copy, and write alongside the next steps");
+  command.add_flag("--async-save", checkpoints.async,
+                   "Write checkpoints asynchronously, alongside the next steps");
   command.add_flag("--resume", checkpoints.resume_newest,
-                   "Go on from the newest complete checkpoint of --checkpoint-dir, whatever split wrote it");
+                   "Resume from the newest complete checkpoint of --checkpoint-dir, with any parallel sizes");
   command
       .add_option(
           "--inject-failures", options.failures,
-          "Injure ranks at random and start again from the newest checkpoint: mtbf=30s[,kinds=kill,hang,disk]"
+          "Inject random failures and restart from the newest checkpoint: mtbf=30s[,kinds=kill,hang,disk]"
           "[,seed=1][,most=N][,replacement=TIME][,hang_timeout=10s]")
       ->type_name("SPEC");
   command
-      .add_flag(
-          "--elastic", options.elastic,
-          "While a rank is not replaced the other data-parallel replicas go on with its share of the batch")
+      .add_flag("--elastic", options.elastic,
+                "Continue with the other data-parallel replicas until a lost rank is replaced")
       ->needs("--inject-failures");
   command
-      .add_option(
-          "--recovery-costs", options.recovery_costs,
-          "Predict goodput before the run, from what steps, checkpoints and failures cost the run of this "
-          "record")
+      .add_option("--recovery-costs", options.recovery_costs,
+                  "Record whose costs of steps, checkpoints and failures predict the goodput beforehand")
       ->type_name("RECORD")
       ->needs("--inject-failures");
   // Options that this command passes to its ranks.
@@ -341,21 +339,20 @@ void add_run_command(CLI::App& app, CommandAction& action) {
   const auto options = std::make_shared<RunCommand>();
   add_config_options(*command, options->config);
   auto* json = command->add_flag("--json", options->json, "Print the record as JSON");
-  command->add_flag("--timeline", options->timeline, "Also draw the timelines, predicted above measured")
+  command->add_flag("--timeline", options->timeline, "Draw the timelines, predicted above measured")
       ->excludes(json);
   command
       ->add_option("--trace", options->files.trace,
-                   "Write both timelines and the memory for ui.perfetto.dev: Perfetto's protobuf when FILE "
-                   "ends in .pftrace, Chrome's JSON otherwise")
+                   "Output file with both timelines and memory for ui.perfetto.dev: Perfetto protobuf if "
+                   "FILE ends in .pftrace, else Chrome JSON")
       ->type_name("FILE");
   command
-      ->add_option(
-          "--launcher", options->launcher.launcher,
-          "Where ranks are started: local (this host), mpirun (the hosts of --hostfile or of the Slurm job)")
+      ->add_option("--launcher", options->launcher.launcher,
+                   "Launcher: local (this host) or mpirun (hosts of --hostfile or of the Slurm job)")
       ->check(CLI::IsMember({"local", "mpirun"}));
   command
       ->add_option("--hostfile", options->launcher.hostfile,
-                   "Hosts for the ranks, a line each: NAME slots=N, this host first")
+                   "File of hosts for the ranks, one per line: NAME slots=N, this host first")
       ->type_name("FILE");
   add_recovery_options(*command, *options);
   // Option that `matrix` passes to its ranks.
@@ -366,8 +363,8 @@ void add_run_command(CLI::App& app, CommandAction& action) {
       if (!placement.one_of_several()) return launch_and_compare(*options, is_quiet(app));
       if (options->timeline) {
         throw InputError(
-            "--timeline: this process is a rank already; start `plumbline run` without mpirun, or use "
-            "--trace");
+            "--timeline: found a process that is a rank already, expected one without a launcher; start "
+            "`plumbline run` without mpirun, or use --trace");
       }
       if (!placement.speaks_mpi()) return run_as_task(*options, placement);
       int argc = 0;

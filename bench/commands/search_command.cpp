@@ -167,9 +167,10 @@ int run_search(const SearchOptions& options) {
   const SearchResult result = search(request, hardware, step_for, show);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (result.configurations == 0) {
-    throw InputError(fmt::format("search: no configuration is possible on {} accelerators{}",
-                                 config.parallel.world_size,
-                                 result.refused.empty() ? "" : ": " + result.refused));
+    throw InputError(
+        fmt::format("search: --gpus: found {}, on which no configuration is valid, expected a number that "
+                    "sizes of the model divide; change --gpus or the batch{}",
+                    config.parallel.world_size, result.refused.empty() ? "" : ": " + result.refused));
   }
   const Fit limit = result.front.front().fit;
   if (result.best.empty()) {
@@ -205,19 +206,18 @@ void add_search_command(CLI::App& app, CommandAction& action) {
       app.add_subcommand("search", "Find the best configuration of a model on N accelerators");
   const auto options = std::make_shared<SearchOptions>();
   add_config_options(*command, options->config);
-  command->add_option("--top", options->top, "Configurations to print, best first")->capture_default_str();
+  command->add_option("--top", options->top, "Number of configurations to print, best first")
+      ->capture_default_str();
   command->add_option("--threads", options->threads, "Threads; 0: one per processor")->capture_default_str();
   command
-      ->add_option(
-          "--max-cp", options->most_context,
-          "Try context parallel sizes up to this one, with every cp_comm_type; default: as long as a "
-          "rank keeps 8192 tokens of a sequence, at most 32")
+      ->add_option("--max-cp", options->most_context,
+                   "Largest context-parallel size to try, with every cp_comm_type; default: 8192 tokens per "
+                   "rank or more, at most 32")
       ->type_name("INT");
   command
       ->add_option("--max-ep", options->limits.expert,
-                   "Of a mixture, try expert parallel sizes up to this one, with every expert tensor size "
-                   "and dispatcher; "
-                   "0: up to the number of experts")
+                   "Largest expert-parallel size to try, with every expert tensor size and dispatcher; 0: "
+                   "number of experts")
       ->capture_default_str();
   command
       ->add_option("--export", options->export_to,

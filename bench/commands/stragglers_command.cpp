@@ -124,13 +124,12 @@ NoiseModel noise_of(const StragglerOptions& options) {
   noise.hiccup = {options.hiccup};
   if (!noise.any()) {
     throw InputError(
-        "stragglers: found nothing that makes ranks differ, expected --jitter, --slow-share, "
+        "stragglers: found no noise source, expected --jitter, --slow-share, "
         "--slow-link-share, "
         "--hiccup-share, --record or --timeline");
   }
   if (!options.replaced.empty() && noise.slow_share == 0)
-    throw InputError(
-        "stragglers: --replace: expected --slow-share alongside it, slow GPUs are what is replaced");
+    throw InputError("stragglers: --replace: found without --slow-share, expected both; add --slow-share");
   return noise;
 }
 
@@ -202,14 +201,15 @@ int run_stragglers(const StragglerOptions& options) {
   if (options.json) {
     fmt::print("{}", noise_cases_json(cases));
   } else if (options.html) {
-    fmt::print("{}", noise_cases_page(
-                         fmt::format("{} of {} GPUs, {} pipelines of {} ranks, {} steps; a quiet one takes "
-                                     "{:.4f} s",
-                                     config.model.name, parallel.world_size, job.replicas, parallel.pipeline,
-                                     options.steps, cases.front().steps.quiet.value),
-                         cases));
+    fmt::print("{}",
+               noise_cases_page(
+                   fmt::format("{} of {} GPUs, {} pipelines of {} ranks, {} steps; step time without noise "
+                               "{:.4f} s",
+                               config.model.name, parallel.world_size, job.replicas, parallel.pipeline,
+                               options.steps, cases.front().steps.quiet.value),
+                   cases));
   } else {
-    fmt::print("{} GPUs, {} pipelines of {} ranks, {} steps; a quiet one takes {:.4f} s\n\n{}",
+    fmt::print("{} GPUs, {} pipelines of {} ranks, {} steps; step time without noise {:.4f} s\n\n{}",
                parallel.world_size, job.replicas, parallel.pipeline, options.steps,
                cases.front().steps.quiet.value, noise_cases_text(cases));
   }
@@ -220,49 +220,52 @@ int run_stragglers(const StragglerOptions& options) {
 
 void add_stragglers_command(CLI::App& app, CommandAction& action) {
   CLI::App* command =
-      app.add_subcommand("stragglers", "Slow ranks: what they cost a step, and which ones they are");
+      app.add_subcommand("stragglers", "Predict the cost of slow ranks, or find them in measurements");
   const auto options = std::make_shared<StragglerOptions>();
   add_config_options(*command, options->config);
   const CLI::Range percent(0.0, 100.0);
   command
       ->add_option("--jitter", options->jitter,
-                   "Deviation of a GPU's computing time from step to step, in percent; or of its forwards, "
-                   "backwards and W by themselves, such as F=2,B=3,W=1")
+                   "Step-to-step deviation of a GPU's compute time, in percent; or by kind of action, such "
+                   "as F=2,B=3,W=1")
       ->type_name("PERCENT");
-  command->add_option("--slow-share", options->slow_share, "Slow GPUs, in percent of all")->check(percent);
-  command->add_option("--slow-factor", options->slow_factor, "How much longer slow GPUs take")
+  command->add_option("--slow-share", options->slow_share, "Share of slow GPUs, in percent")->check(percent);
+  command->add_option("--slow-factor", options->slow_factor, "Compute time factor of slow GPUs")
       ->check(CLI::Range(1.0, 100.0))
       ->capture_default_str();
   command
-      ->add_option("--slow-link-share", options->slow_link_share,
-                   "Slow network ports, in percent of all GPUs'")
+      ->add_option("--slow-link-share", options->slow_link_share, "Share of slow network ports, in percent")
       ->check(percent);
   command
-      ->add_option("--slow-link-factor", options->slow_link_factor, "How much longer messages from them take")
+      ->add_option("--slow-link-factor", options->slow_link_factor,
+                   "Message time factor of slow network ports")
       ->check(CLI::Range(1.0, 100.0))
       ->capture_default_str();
-  command->add_option("--hiccup-share", options->hiccup_share, "Nodes that are late in a step, in percent")
+  command
+      ->add_option("--hiccup-share", options->hiccup_share,
+                   "Share of nodes with a hiccup in a step, in percent")
       ->check(percent);
-  command->add_option("--hiccup", options->hiccup, "Seconds by which they are")
+  command->add_option("--hiccup", options->hiccup, "Length of a hiccup, in seconds")
       ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
-  command->add_option("--replace", options->replaced, "Slow GPUs to replace, those that hold up most first")
+  command
+      ->add_option("--replace", options->replaced, "Number of slow GPUs to replace, the most delaying first")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30))
       ->delimiter(',')
       ->type_name("N[,N...]");
   command->add_option("--simulated-steps", options->steps, "Steps to simulate")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  command->add_option("--gpus-per-node", options->gpus_per_node, "GPUs that are late together")
+  command->add_option("--gpus-per-node", options->gpus_per_node, "GPUs per node")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command
       ->add_option("--timeline", options->timeline,
-                   "Name the slow pipeline ranks of a measured step: DIR/timelines/ID.json of a matrix")
+                   "Find slow pipeline ranks in a measured step: DIR/timelines/ID.json of a matrix")
       ->type_name("DIR/timelines/ID.json");
   command
       ->add_option("--record", options->record,
-                   "Name the slow ranks of measured runs: what run --json printed, or the folder of a matrix")
+                   "Find slow ranks in measured runs: output of run --json, or the folder of a matrix")
       ->type_name("RECORD.json|DIR");
   auto* json = command->add_flag("--json", options->json, "Print the result as JSON");
   command->add_flag("--html", options->html, "Print a page with tables and pictures")->excludes(json);

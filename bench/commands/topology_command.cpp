@@ -149,51 +149,43 @@ int run_topology(const TopologyOptions& options) {
 
 void add_rank_options(CLI::App& command, TopologyOptions& options) {
   const CLI::Range sizes(1, 1 << 20);
-  command.add_option("--gpus", options.gpus, "GPUs that ranks are placed on (default: all)")->check(sizes);
-  command.add_option("--tp", options.tensor, "Tensor parallel size")->check(sizes)->capture_default_str();
-  command.add_option("--cp", options.context, "Context parallel size")->check(sizes)->capture_default_str();
-  command.add_option("--pp", options.pipeline, "Pipeline parallel size")->check(sizes)->capture_default_str();
-  command
-      .add_option("--rank-order", options.order,
-                  "Axes in the order in which ranks are numbered, fastest first")
+  command.add_option("--gpus", options.gpus, "Number of GPUs with ranks (default: all)")->check(sizes);
+  command.add_option("--tp", options.tensor, "Tensor-parallel size")->check(sizes)->capture_default_str();
+  command.add_option("--cp", options.context, "Context-parallel size")->check(sizes)->capture_default_str();
+  command.add_option("--pp", options.pipeline, "Pipeline-parallel size")->check(sizes)->capture_default_str();
+  command.add_option("--rank-order", options.order, "Rank order of the axes, fastest-varying first")
       ->capture_default_str();
-  command.add_option(
-      "--collective", options.collective,
-      "Every algorithm for all-reduce, all-gather, reduce-scatter or all-to-all along each axis");
-  command
-      .add_option("--sizes", options.sizes,
-                  "With --collective: bytes of the buffer that is reduced, gathered, scattered or exchanged")
+  command.add_option("--collective", options.collective,
+                     "Collective to time along each axis, with every algorithm: all-reduce, all-gather, "
+                     "reduce-scatter or all-to-all");
+  command.add_option("--sizes", options.sizes, "Buffer sizes for --collective")
       ->delimiter(',')
       ->type_name("BYTES[,BYTES...]")
       ->capture_default_str();
   command
       .add_option("--config", options.config,
-                  "A configuration in place of sizes: tries every order of its axes, by what a step sends")
+                  "Configuration whose rank orders are compared by the traffic of a step, in place of sizes")
       ->excludes("--tp", "--cp", "--pp", "--rank-order", "--collective")
       ->type_name("CONFIG");
-  command.add_option("--hosts", options.hosts,
-                     "Hosts of --slurm's file in the order in which ranks fill them, such as n[1-4]");
+  command.add_option("--hosts", options.hosts, "Hosts of the --slurm file in rank order, such as n[1-4]");
 }
 
 void add_rate_options(CLI::App& command, TopologyOptions& options) {
   const CLI::Range rates(1e-3, 1e6);
-  command.add_flag(
-      "--forward", options.forward,
-      "Messages to another rail first go by NVLink to the GPU of their node on that rail (NCCL's PXN)");
-  command.add_flag("--sharp", options.sharp,
-                   "With --collective: all-reduces are taken as sums in the network's switches (SHARP)");
+  command.add_flag("--forward", options.forward, "PXN: forward messages to another rail over NVLink first");
+  command.add_flag("--sharp", options.sharp, "SHARP: in-network reduction of all-reduces, for --collective");
   command
       .add_option("--hardware", options.hardware,
-                  "With --collective: accelerator whose network gives the times (default: of NETWORK, or "
+                  "Accelerator whose network gives the times, for --collective (default: of NETWORK, or "
                   "h100-sxm-80gb)")
       ->type_name("NAME");
-  command.add_option("--nvlink", options.nvlink, "GB/s of a GPU's NVLink, one direction")
+  command.add_option("--nvlink", options.nvlink, "NVLink bandwidth of a GPU, one direction, in GB/s")
       ->check(rates)
       ->capture_default_str();
-  command.add_option("--port", options.port, "GB/s of a GPU's network port")
+  command.add_option("--port", options.port, "Bandwidth of a GPU's network port, in GB/s")
       ->check(rates)
       ->capture_default_str();
-  command.add_option("--cable", options.cable, "GB/s of a cable between switches")
+  command.add_option("--cable", options.cable, "Bandwidth of a cable between switches, in GB/s")
       ->check(rates)
       ->capture_default_str();
 }
@@ -202,19 +194,19 @@ void add_rate_options(CLI::App& command, TopologyOptions& options) {
 
 void add_topology_command(CLI::App& app, CommandAction& action) {
   CLI::App* command =
-      app.add_subcommand("topology", "A cluster's network, and what parallel groups find on it");
+      app.add_subcommand("topology", "Print a cluster network and the bandwidth of parallel groups on it");
   const auto options = std::make_shared<TopologyOptions>();
   command->add_option(
       "NETWORK", options->network,
-      "superpod-b200:UNITS, superpod-b300:UNITS, fat-tree:PORTS, rail-only:NODES or llama3:PODS");
-  command->add_option("--slurm", options->slurm, "Slurm's topology.conf or topology.yaml in place of NETWORK")
+      "Network: superpod-b200:UNITS, superpod-b300:UNITS, fat-tree:PORTS, rail-only:NODES or llama3:PODS");
+  command->add_option("--slurm", options->slurm, "Slurm topology.conf or topology.yaml, in place of NETWORK")
       ->type_name("TOPOLOGY.conf");
-  command->add_option("--gpus-per-node", options->gpus_per_node, "With --slurm, which does not say")
+  command->add_option("--gpus-per-node", options->gpus_per_node, "GPUs per node, for --slurm")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command
       ->add_option("--oversubscription", options->oversubscription,
-                   "With --slurm: GPUs below a switch for each of its cables up")
+                   "Oversubscription for --slurm: GPUs below a switch per uplink")
       ->check(CLI::Range(0.1, 1000.0))
       ->capture_default_str();
   add_rank_options(*command, *options);

@@ -62,7 +62,7 @@ int validate(const ValidateOptions& options) {
     compared.push_back(compare_table(table, built_in_profiles(), schedule_makers()));
   }
   if (compared.empty()) {
-    throw InputError(fmt::format("validate: no table is named {}; there are: {}", options.only, names));
+    throw InputError(fmt::format("validate: --table: found {}, expected one of {}", options.only, names));
   }
   if (!options.plot.empty()) write_whole_file(options.plot, validation_svg(compared));
   fmt::print("{}", text_of(compared, options));
@@ -85,22 +85,24 @@ void add_validate_command(CLI::App& app, CommandAction& action) {
   const auto options = std::make_shared<ValidateOptions>();
   command
       ->add_option("--tables", options->folder,
-                   "Folder of .csv tables, your own runs for example, instead of the built-in ones")
+                   "Folder of .csv tables, such as your own runs, in place of the built-in ones")
       ->type_name("DIR");
-  command->add_option("--table", options->only, "Only the table of this name")->type_name("NAME");
-  command->add_option("--plot", options->plot, "Also write the errors as a picture")->type_name("FILE.svg");
+  command->add_option("--table", options->only, "Name of the only table to compare")->type_name("NAME");
+  command->add_option("--plot", options->plot, "Output file for a picture of the errors")
+      ->type_name("FILE.svg");
   command
-      ->add_option("--group-by", options->group_by,
-                   "Errors of all tables together by source, hardware, software, precision or parallelism")
+      ->add_option(
+          "--group-by", options->group_by,
+          "Grouping of the errors of all tables: source, hardware, software, precision or parallelism")
       ->type_name("KEY");
   command->add_flag("--json", options->json, "Print tables and rows as JSON");
   command->add_flag("--leave-one-out", options->leave_one_out,
-                    "Choose constants on all tables but one, and show the error of that one");
+                    "Cross-validation: constants fitted to all tables but one, error on that one");
   command->add_flag("--intervals", options->intervals,
-                    "How many rows of each table lie in the 80 % intervals that the others give");
+                    "Coverage of 80 % error intervals taken from the other tables");
   command->add_flag("--changes", options->changes,
-                    "How predictions follow what sources changed between two of their runs");
-  command->add_flag("--rows", options->rows, "Print every row (or change), not only the tables' figures");
+                    "Predicted and published effect of single changes between runs");
+  command->add_flag("--rows", options->rows, "Print every row or change");
   command->callback([=, &app, &action] {
     action = [=, &app] {
       options->quiet = is_quiet(app);

@@ -132,7 +132,8 @@ int run_operator(const OperatorOptions& options) {
 }  // namespace
 
 void add_operator_command(CLI::App& app, CommandAction& action) {
-  CLI::App* command = app.add_subcommand("operator", "Time of one operator or collective on an accelerator");
+  CLI::App* command =
+      app.add_subcommand("operator", "Predict the time of one operator or collective on an accelerator");
   const auto options = std::make_shared<OperatorOptions>();
   std::vector<std::string> names;
   std::map<std::string, std::vector<std::string>> users;  // of a column
@@ -140,9 +141,9 @@ void add_operator_command(CLI::App& app, CommandAction& action) {
     names.emplace_back(kind.name);
     for (const OperatorColumn& column : kind.columns) users[std::string(column.name)].emplace_back(kind.name);
   }
-  command->add_option("OPERATOR", options->name, fmt::format("One of {}", fmt::join(names, ", ")))
+  command->add_option("OPERATOR", options->name, fmt::format("Operator: {}", fmt::join(names, ", ")))
       ->required();
-  command->add_option("--hardware", options->hardware, "Accelerator, or a file that describes one")
+  command->add_option("--hardware", options->hardware, "Accelerator preset or description file")
       ->type_name("NAME|FILE");
   for (const auto& [column, kinds] : users) {
     command
@@ -151,14 +152,12 @@ void add_operator_command(CLI::App& app, CommandAction& action) {
             kinds.size() > 4 ? "Size or type of the operator" : fmt::format("Of {}", fmt::join(kinds, ", ")))
         ->type_name("VALUE");
   }
-  command
-      ->add_option("--clock", options->clock,
-                   "Device clocks of matrix products; default: sustained where measured")
+  command->add_option("--clock", options->clock, "Device clocks of GEMMs; default: sustained where measured")
       ->check(CLI::IsMember({"burst", "sustained"}));
   CLI::Option* csv =
       command
           ->add_option("--csv", options->csv,
-                       "Table of shapes, a column per option; printed with a column predicted_s")
+                       "CSV table of shapes, one column per option; printed with predicted_s added")
           ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the result as JSON")->excludes(csv);
   command->callback([=, &action] { action = [=] { return run_operator(*options); }; });

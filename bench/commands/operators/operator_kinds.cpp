@@ -138,7 +138,7 @@ const std::vector<OperatorColumn> kCollectiveColumns = {{"ranks", ""}, {"bytes",
 
 const std::array<OperatorKind, 10>& kinds() {
   static const std::array<OperatorKind, 10> kKinds = {{
-      {"gemm", "matrix product, m x k by k x n", kProductColumns, gemm},
+      {"gemm", "GEMM, m x k by k x n", kProductColumns, gemm},
       {"attention",
        "causal attention, forward",
        {{"type", "bf16"},
@@ -150,11 +150,11 @@ const std::array<OperatorKind, 10>& kinds() {
         {"window", "0"}},
        attention},
       {"latent-attention",
-       "DeepSeek's attention, forward",
+       "MLA (DeepSeek), forward",
        {{"batch", "1"}, {"sequence", ""}, {"heads", ""}},
        latent_attention},
       {"experts",
-       "experts of one rank, forward",
+       "grouped GEMMs of one rank's experts, forward",
        {{"type", "bf16"},
         {"tokens", ""},
         {"hidden", ""},

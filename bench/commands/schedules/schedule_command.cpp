@@ -79,7 +79,7 @@ int print_schedule(const ScheduleOptions& options) {
       const TableStyle style = style_of_standard_output();
       text = terminal_timeline(timed, trace, {style.width, style.color, true});
     } else if (options.format == "svg") {
-      text = to_svg(timed, trace);
+      text = to_svg(timed, trace, true);
     } else if (options.format == "trace") {
       text = to_trace_json(timed, trace);
     } else {
@@ -95,19 +95,19 @@ int print_schedule(const ScheduleOptions& options) {
 void add_schedule_command(CLI::App& app, CommandAction& action) {
   auto options = std::make_shared<ScheduleOptions>();
   CLI::App* command = app.add_subcommand("schedule", "Print, draw or compare pipeline schedules");
-  command->add_option("name", options->source.name_or_file, "A schedule, or a .csv or .json file with one")
+  command->add_option("name", options->source.name_or_file, "Schedule name, or a .csv or .json file")
       ->type_name("NAME");
-  command->add_flag("--list", options->list, "Print the names of all schedules and what each does");
+  command->add_flag("--list", options->list, "List all schedules");
   options->source.add_options(*command);
   command
-      ->add_option(
-          "--format", options->format,
-          "A line of actions per rank, PyTorch's CSV, JSON, drawn in the terminal, a picture, Chrome's trace "
-          "JSON or Perfetto's protobuf")
+      ->add_option("--format", options->format,
+                   "Output format: text (actions per rank), PyTorch CSV, JSON, terminal timeline, SVG "
+                   "picture, Chrome trace JSON or Perfetto protobuf")
       ->check(CLI::IsMember({"text", "csv", "json", "timeline", "svg", "trace", "perfetto"}))
       ->capture_default_str();
-  command->add_flag("--send-waits", options->send_waits, "With --format csv: PyTorch's WAIT_SEND cells too");
-  command->add_option("--compare", options->compare, "Compare with further schedules")
+  command->add_flag("--send-waits", options->send_waits,
+                    "WAIT_SEND cells in --format csv, as PyTorch has them");
+  command->add_option("--compare", options->compare, "Schedules to compare with")
       ->delimiter(',')
       ->type_name("NAME,...");
   command->callback([&action, options] { action = [options] { return print_schedule(*options); }; });

@@ -136,14 +136,12 @@ std::string compare_schedules(const ScheduleSource& asked, const std::vector<std
   for (const ComparedSchedule& row : rows) text += line_of(row);
   if (costs_text != nullptr) {
     text += fmt::format(
-        "costs: of a stage when the model has the {} stages of {}, in proportion for other numbers of "
-        "stages\n",
-        stages, names.front());
+        "costs: per stage of a model with the {} stages of {}, scaled for other numbers of stages\n", stages,
+        names.front());
   }
   return text +
-         "ratio: idle / compute; fraction: idle / step; no barrier: idle / step of the longest rank when "
-         "ranks run "
-         "ahead into the next step; peak: activations of a rank, in micro-batches\n";
+         "ratio: bubble ratio, idle/compute; fraction: bubble fraction, idle/step; no barrier: fraction of "
+         "the slowest rank when ranks run ahead into the next step; peak: micro-batches in flight per rank\n";
 }
 
 }  // namespace plumbline

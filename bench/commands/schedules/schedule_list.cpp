@@ -28,17 +28,17 @@ std::string stages_of_rank(const ScheduleTraits& traits) {
 std::vector<std::string> notes_on(const ScheduleTraits& traits) {
   std::vector<std::string> notes;
   if (traits.vocab != VocabPasses::none)
-    notes.push_back(fmt::format("{} with the vocabulary split over the pipeline", traits.base));
-  if (traits.teacher) notes.emplace_back("a teacher's forwards too (distillation)");
-  if (traits.order != OrderFrom::sizes) notes.emplace_back("ordered by the times of its actions");
-  if (traits.whole_groups) notes.emplace_back("micro-batches in groups, best whole");
+    notes.push_back(fmt::format("{} with vocabulary parallelism", traits.base));
+  if (traits.teacher) notes.emplace_back("with teacher forwards (distillation)");
+  if (traits.order != OrderFrom::sizes) notes.emplace_back("order depends on action times");
+  if (traits.whole_groups) notes.emplace_back("micro-batches in groups, multiples fastest");
   return notes;
 }
 
 }  // namespace
 
 std::string schedule_list() {
-  std::string text = fmt::format("{:<16} {:<22} {:<10} {}\n", "schedule", "stages of a rank", "backward", "");
+  std::string text = fmt::format("{:<16} {:<22} {:<10} {}\n", "schedule", "stages per rank", "backward", "");
   for (const std::string_view name : schedule_names()) {
     const ScheduleTraits traits = schedule_traits(name);
     const std::string line =
@@ -46,7 +46,7 @@ std::string schedule_list() {
                     traits.split_backward ? "I and W" : "B", fmt::join(notes_on(traits), "; "));
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
-  return text + "B: a whole backward; I and W: gradients of the input and of the weights apart\n";
+  return text + "B: whole backward; I and W: input gradient and weight gradient separately\n";
 }
 
 OrderedJson schedule_list_json() {

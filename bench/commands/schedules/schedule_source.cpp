@@ -69,14 +69,15 @@ bool is_schedule_file(const std::string& name) {
 void check_schedule_name(const std::string& name) {
   if (is_schedule_file(name) || find_schedule_traits(name) != nullptr) return;
   throw InputError(
-      fmt::format("unknown schedule \"{}\", did you mean {}? `plumbline schedule --list` names all; a file "
-                  "ends in .csv or "
-                  ".json",
+      fmt::format("schedule: found the unknown schedule \"{}\", expected one such as {}; `plumbline schedule "
+                  "--list` names all; a file ends in .csv or .json",
                   printable(name), nearest_name(name, schedule_names())));
 }
 
 void ScheduleSource::add_options(CLI::App& command) {
-  command.add_option("--pp", pp, "Pipeline ranks")->check(CLI::Range(1, 65535))->capture_default_str();
+  command.add_option("--pp", pp, "Pipeline-parallel size")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
   command.add_option("--microbatches", microbatches, "Micro-batches per step")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
@@ -84,9 +85,9 @@ void ScheduleSource::add_options(CLI::App& command) {
       ->check(CLI::Range(1, 65535));
   command.add_option("--group", group, "Micro-batches per group (interleaved; default: pp)")
       ->check(CLI::Range(1, 1 << 24));
-  command.add_option("--memory-limit", memory_limit, "Activations per rank (zb-auto; default: pp)")
+  command.add_option("--memory-limit", memory_limit, "Activation limit per rank (zb-auto; default: pp)")
       ->check(CLI::Range(1.0, 1e9));
-  command.add_flag("--transfers", transfers, "With SEND and RECV actions");
+  command.add_flag("--transfers", transfers, "Include SEND and RECV actions");
 }
 
 Schedule ScheduleSource::load() const {

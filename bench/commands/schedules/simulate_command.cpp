@@ -57,8 +57,8 @@ nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
 }
 
 std::string collectives_text(const VocabularyOverlap& overlap) {
-  std::string text = fmt::format("\n{:<24} {:>10} {:>12} {:>12} {:>26}\n", "per rank and step", "time us",
-                                 "exposed us", "waited us", "overlapped, steady");
+  std::string text = fmt::format("\n{:<24} {:>10} {:>12} {:>12} {:>26}\n", "per rank and step", "total us",
+                                 "exposed us", "waiting us", "overlap in steady state");
   for (const VocabularyCall call : kAllVocabularyCalls) {
     const CollectiveOverlap& each = overlap[static_cast<std::size_t>(call)];
     text +=
@@ -97,20 +97,20 @@ nlohmann::ordered_json json_of(const SimulationReport& report, const CriticalPat
 
 std::string text_of(const Schedule& schedule, const SimulationReport& report, const CriticalPath& path) {
   std::string text = fmt::format(
-      "{}: {} ranks, {} stages, {} micro-batches\nstep {:.1f} us, bubble {:.4f} of compute, {:.4f} of the "
-      "step "
-      "({:.4f} without a barrier), peak {:.4g} micro-batches on rank {}\n\n{:>5} {:>14} {:>14} {:>8}\n",
+      "{}: {} ranks, {} stages, {} micro-batches\nstep time {:.1f} us, bubble ratio {:.4f}, bubble fraction "
+      "{:.4f} ({:.4f} without a barrier), peak {:.4g} micro-batches in flight on rank {}\n\n{:>5} {:>14} "
+      "{:>14} {:>10}\n",
       schedule.name, schedule.ranks, schedule.stages, schedule.microbatches, report.makespan.value * 1e6,
       report.bubble.ratio, report.bubble.fraction, report.free_running_bubble, report.peak_in_flight,
-      report.peak_rank, "rank", "busy us", "idle us", "peak");
+      report.peak_rank, "rank", "busy us", "idle us", "in flight");
   for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
-    text += fmt::format("{:>5} {:>14.1f} {:>14.1f} {:>8.4g}\n", rank, report.ranks[rank].busy.value * 1e6,
+    text += fmt::format("{:>5} {:>14.1f} {:>14.1f} {:>10.4g}\n", rank, report.ranks[rank].busy.value * 1e6,
                         report.ranks[rank].idle.value * 1e6, report.ranks[rank].peak_in_flight);
   }
   if (report.vocabulary_passes) text += collectives_text(report.vocabulary);
   text += fmt::format(
-      "\nlongest chain: transfers {:.1f} us; free transfers would save {:.1f} us, equal stages {:.1f} us "
-      "(slowest: stage {})\n",
+      "\ncritical path: transfers {:.1f} us; step time saved by free transfers {:.1f} us, by equal stages "
+      "{:.1f} us (slowest: stage {})\n",
       path.transfers.value * 1e6, path.on_transfers.value * 1e6, path.on_imbalance.value * 1e6,
       path.slowest_stage);
   for (std::size_t i = 0; i < std::min(kShownShares, path.shares.size()); ++i) {
@@ -135,7 +135,7 @@ int simulate_schedule(SimulateOptions options) {
                                        options.json ? ComparisonFormat::json : ComparisonFormat::text));
     return 0;
   }
-  StillWorking working("making the schedule", options.quiet ? nullptr : stderr);
+  StillWorking working("building the schedule", options.quiet ? nullptr : stderr);
   Schedule schedule = options.source.load_to_simulate(options.source.name_or_file, nullptr);
   const Costs costs = parse_costs_json(text, options.costs, schedule);
   schedule = options.source.load_to_simulate(options.source.name_or_file, &costs);
@@ -161,26 +161,20 @@ int simulate_schedule(SimulateOptions options) {
 
 void add_simulate_command(CLI::App& app, CommandAction& action) {
   auto options = std::make_shared<SimulateOptions>();
-  CLI::App* command =
-      app.add_subcommand("simulate", "Say how long a pipeline schedule takes under given costs");
-  command->add_option("file", options->file, "A schedule, .csv or .json")->type_name("FILE");
-  command->add_option("--schedule", options->name, "A schedule by name, in place of a file")
-      ->type_name("NAME");
+  CLI::App* command = app.add_subcommand("simulate", "Simulate a pipeline schedule with given action times");
+  command->add_option("file", options->file, "Schedule file, .csv or .json")->type_name("FILE");
+  command->add_option("--schedule", options->name, "Schedule name, in place of a file")->type_name("NAME");
   options->source.add_options(*command);
-  command->add_option("--costs", options->costs, "Times of the actions")->required()->type_name("COSTS.json");
-  auto* svg =
-      command->add_option("--svg", options->svg, "Also write a picture to this file")->type_name("FILE.svg");
-  auto* trace =
-      command
-          ->add_option(
-              "--trace", options->trace,
-              "Also write a trace for ui.perfetto.dev: Perfetto's protobuf when FILE ends in .pftrace, "
-              "Chrome's JSON otherwise")
-          ->type_name("FILE");
+  command->add_option("--costs", options->costs, "Action times")->required()->type_name("COSTS.json");
+  auto* svg = command->add_option("--svg", options->svg, "Output file for a picture")->type_name("FILE.svg");
+  auto* trace = command
+                    ->add_option("--trace", options->trace,
+                                 "Output file with a trace for ui.perfetto.dev: Perfetto protobuf if FILE "
+                                 "ends in .pftrace, else Chrome JSON")
+                    ->type_name("FILE");
   auto* json = command->add_flag("--json", options->json, "Print JSON");
-  auto* timeline =
-      command->add_flag("--timeline", options->timeline, "Also draw the timeline")->excludes(json);
-  command->add_option("--compare", options->compare, "Compare with further schedules")
+  auto* timeline = command->add_flag("--timeline", options->timeline, "Draw the timeline")->excludes(json);
+  command->add_option("--compare", options->compare, "Schedules to compare with")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->excludes(svg)
