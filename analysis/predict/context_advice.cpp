@@ -32,9 +32,7 @@ std::string context_report(const RunConfig& config, const RepeatedSchedule& step
   if (config.parallel.context == 1 || config.batch.packed.on() ||
       std::int64_t{step.once.ranks} * config.microbatches() > kMostContextCells)
     return "";
-  std::string text =
-      "cp_comm_type: seconds per step, of which waiting for tensor and context ranks, GiB of the fullest "
-      "rank\n";
+  std::string text = "cp_comm_type: step time s, exposed TP/CP/EP communication s, peak memory GiB\n";
   int predicted = 0;
   for (const CpCommType way : kContextWays) {
     RunConfig other = config;
@@ -48,7 +46,7 @@ std::string context_report(const RunConfig& config, const RepeatedSchedule& step
       name += fmt::format(" {},{}", sizes.heads, sizes.ring);
     }
     if (const auto reason = why_invalid(other)) {
-      text += fmt::format("  {:<11} cannot be: {}\n", name, *reason);
+      text += fmt::format("  {:<11} impossible: {}\n", name, *reason);
       continue;
     }
     if (why_unpredictable(other)) continue;

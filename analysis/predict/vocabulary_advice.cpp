@@ -108,21 +108,18 @@ std::string vocabulary_report(const RunConfig& config, const Schedule& schedule,
   if (schedule.ranks < 2 || config.distillation.teacher) return "";
   const PipelineImbalance imbalance = pipeline_imbalance(schedule, prediction);
   std::string text = fmt::format(
-      "imbalance over pipeline ranks: time of rank {} is {:.2f} × the mean, peak bytes of rank {} {:.2f} × "
-      "the "
-      "mean\n",
-      imbalance.slowest_rank, imbalance.time, imbalance.fullest_rank, imbalance.bytes);
+      "imbalance over pipeline ranks, max/mean: compute time {:.2f} (rank {}), peak memory {:.2f} (rank "
+      "{})\n",
+      imbalance.time, imbalance.slowest_rank, imbalance.bytes, imbalance.fullest_rank);
   if (config.parallel.splits_vocabulary()) {
     const Seconds all = total_of(prediction.vocabulary, &CollectiveOverlap::time);
     const Seconds exposed = total_of(prediction.vocabulary, &CollectiveOverlap::exposed);
-    text += fmt::format(
-        "collectives of the vocabulary: {:.4g} s per step and rank, {:.4g} s of it exposed ({:.1f} %)\n",
-        all.value, exposed.value, all.value > 0 ? exposed / all * 100 : 0);
+    text += fmt::format("vocabulary collectives: {:.4g} s per step and rank, exposed {:.4g} s ({:.1f} %)\n",
+                        all.value, exposed.value, all.value > 0 ? exposed / all * 100 : 0);
     for (const VocabularyCall call : {VocabularyCall::statistics, VocabularyCall::hidden_gradient}) {
       const double overlapped = prediction.vocabulary[static_cast<std::size_t>(call)].overlapped;
       if (std::isnan(overlapped)) continue;
-      text += fmt::format("  {}: in the steady state {:.1f} % of its time overlaps with computation\n",
-                          name_of(call), 100 * overlapped);
+      text += fmt::format("  {}: overlap in steady state {:.1f} %\n", name_of(call), 100 * overlapped);
     }
   }
   if (schedule.ranks * config.microbatches() > kCheap) return text;
@@ -130,7 +127,8 @@ std::string vocabulary_report(const RunConfig& config, const Schedule& schedule,
   if (!best) return text;
   const Prediction& other = best->prediction;
   text += fmt::format(
-      "better: {}: {:.4g} s per step instead of {:.4g} ({:+.1f} %), peak {:.2f} GiB instead of {:.2f}\n",
+      "faster: {}: step time {:.4g} s instead of {:.4g} ({:+.1f} %), peak memory {:.2f} GiB instead of "
+      "{:.2f}\n",
       name_of(best->config), other.time.step.value, prediction.time.step.value,
       (other.time.step / prediction.time.step - 1) * 100, gib(other.memory.peak),
       gib(prediction.memory.peak));

@@ -49,8 +49,8 @@ std::string cells_text(const std::vector<OomRow>& rows, const ByteUnit& unit) {
   std::vector<std::string> titles;
   for (const auto& [key, value] : rows.front().cell.values) titles.push_back(title_of(key));
   const std::string peak = fmt::format("peak {}", unit.name);
-  titles.insert(titles.end(), {"published", "predicted", peak, "margin bytes", "decided by", "measured", peak,
-                               "difference bytes"});
+  titles.insert(titles.end(), {"published", "predicted", peak, "margin bytes", "peak rank, largest category",
+                               "measured", peak, "difference bytes"});
   TextGrid grid(titles);
   for (const OomRow& row : rows) {
     std::vector<std::string> line;
@@ -81,11 +81,11 @@ std::string agreement_text(const OomTable& table) {
   std::string text;
   if (agreement.measured > 0) {
     text += fmt::format(
-        "prediction and measurement: same outcome in {} of {} cells, same peak to the byte in {} of {}\n",
+        "predicted and measured outcome equal in {} of {} cells, peak equal to the byte in {} of {}\n",
         agreement.same_status, agreement.measured, agreement.same_peak, agreement.peaks);
   }
   if (agreement.published > 0) {
-    text += fmt::format("prediction and publication: same outcome in {} of {} cells\n",
+    text += fmt::format("predicted and published outcome equal in {} of {} cells\n",
                         agreement.same_as_published, agreement.published);
   }
   return text;
@@ -93,7 +93,7 @@ std::string agreement_text(const OomTable& table) {
 
 std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUnit& unit) {
   TextGrid grid({"hypothesis", fmt::format("budget {}", unit.name), "right", "wrong",
-                 fmt::format("follows for budgets {}", unit.name), "largest that ran: margin",
+                 fmt::format("consistent budgets {}", unit.name), "largest that fits: margin",
                  "smallest OOM: margin", ""});
   for (const HypothesisRow& row : rows) {
     std::string range = "-";
@@ -107,7 +107,7 @@ std::string hypotheses_text(const std::vector<HypothesisRow>& rows, const ByteUn
     };
     grid.add({row.name, row.budget.value > 0 ? unit.of(row.budget) : "none", std::to_string(row.right),
               std::to_string(row.wrong), range, margin(row.fitting), margin(row.missing),
-              row.explains() ? "explains what was published" : ""});
+              row.explains() ? "consistent with all published outcomes" : ""});
   }
   return grid.text();
 }

@@ -30,9 +30,9 @@ std::string device_text(const KnifeEdge& edge, const ByteUnit& unit) {
   }
   const std::int64_t low = (device.least() - edge.peak).value;
   const std::int64_t high = (device.most() - edge.peak).value;
-  const char* verdict = low <= 0 && high >= 0 ? "what is assumed of the device decides the outcome"
-                        : high < 0            ? "out of memory whatever of these is true"
-                                              : "fits whatever of these is true";
+  const char* verdict = low <= 0 && high >= 0 ? "the outcome depends on these assumptions"
+                        : high < 0            ? "out of memory under all assumptions"
+                                              : "fits under all assumptions";
   return text + fmt::format("\n    so {} to {} {}, margin {} to {} bytes: {}\n", unit.of(device.least()),
                             unit.of(device.most()), unit.name, signed_digits(low), signed_digits(high),
                             verdict);
@@ -77,7 +77,7 @@ std::string to_text(const KnifeEdge& edge) {
   }
   const ByteUnit unit = column_unit(edge.budget);
   std::string text = fmt::format(
-      "knife edge: {}, published to be out of memory, needs the least of those: {} {}, margin {} bytes of "
+      "tightest published OOM cell: {}: needs {} {}, margin {} bytes of "
       "{} {}\n  rank {}:",
       cell, unit.of(edge.peak), unit.name, signed_digits((edge.budget - edge.peak).value),
       unit.of(edge.budget), unit.name, edge.rank);

@@ -52,8 +52,7 @@ constexpr const char* kDetail =
     "<div class=\"picker\"><button type=\"button\" id=\"previous\" aria-label=\"Previous "
     "cell\">\xe2\x86\x90</button><label>Cell <select id=\"pick\"></select></label><button type=\"button\" "
     "id=\"next\" aria-label=\"Next cell\">\xe2\x86\x92</button></div><div id=\"detail\"></div>"
-    "<noscript><p class=\"note\">Details and timelines need scripts to be allowed; everything else works "
-    "without.</p></noscript>";
+    "<noscript><p class=\"note\">Details and timelines need JavaScript.</p></noscript>";
 
 /// The cells that a page has room for: those with the worst step prediction, then those without an error; in
 /// their order.
@@ -91,9 +90,10 @@ std::string html_report(const ReportInput& input) {
   return page_of(
       part,
       summary_html(input.records, numbers) +
-          fmt::format("<p class=\"note\">Of {} cells a page has room for {}: below are those whose step "
-                      "is predicted worst. compare --format csv has all.</p>",
-                      input.records.size(), part.records.size()));
+          fmt::format(
+              "<p class=\"note\">The page shows {} of {} cells, those with the largest step time errors; "
+              "compare --format csv has all.</p>",
+              part.records.size(), input.records.size()));
 }
 
 namespace {
@@ -125,7 +125,7 @@ std::string page_of(const ReportInput& input, const std::string& summary) {
   if (against) html += section("accuracy", "Predicted against measured", scatter_html(input.records));
   html += section("cells", "Cells", table_html(input.records));
   if (!fit.empty()) html += section("fit", "What fits", fit);
-  if (!experts.empty()) html += section("experts", "Load of experts", experts);
+  if (!experts.empty()) html += section("experts", "Expert load", experts);
   if (!recovery.empty()) html += section("failures", "Failures", recovery);
   html += section("detail-section", "Cell in detail", kDetail);
   html += "</main>\n";

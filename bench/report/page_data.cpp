@@ -9,6 +9,7 @@
 #include "bench/report/escape.hpp"
 #include "bench/report/packed_timeline.hpp"
 #include "bench/report/page_parts.hpp"
+#include "bench/text/lane_titles.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_json.hpp"
@@ -114,15 +115,15 @@ class TimelineWriter {
     try {
       timelines = input_.timelines(input_.records[index].id);
     } catch (const InputError& error) {
-      cell["timeline_note"] = fmt::format("The file of its timelines cannot be read: {}", error.what());
+      cell["timeline_note"] = fmt::format("The timeline file cannot be read: {}", error.what());
       return;
     }
     if (!timelines || (!timelines->predicted && !timelines->measured)) return;
     if (add(index, *timelines, true, true, cell)) return;
     if (add(index, *timelines, true, false, cell)) {
-      cell["timeline_note"] = fmt::format(
-          "The lanes of its groups are left out to keep this page small; timelines/{}.json has them.",
-          input_.records[index].id);
+      cell["timeline_note"] =
+          fmt::format("Communication lanes are left out to keep this page small; timelines/{}.json has them.",
+                      input_.records[index].id);
       return;
     }
     if (add(index, *timelines, false, false, cell)) {
@@ -166,20 +167,36 @@ class TimelineWriter {
   std::string html_;
 };
 
+/// Labels of the step's figures by key: the page has the terminal's.
+OrderedJson labels_json() {
+  OrderedJson labels = OrderedJson::object();
+  for (const auto& figure : kTimeFigures) labels[std::string(figure.key)] = figure.title;
+  for (const auto& figure : kThroughputFigures) labels[std::string(figure.key)] = figure.title;
+  return labels;
+}
+
 }  // namespace
 
 std::string data_html(const ReportInput& input) {
   const std::vector<std::string> keys = keys_to_show(input.records);
   TimelineWriter timelines(input);
-  OrderedJson data = {{"common", common_config(input.records)}, {"categories", OrderedJson::array()},
-                      {"types", OrderedJson::array()},          {"compute", OrderedJson::array()},
-                      {"groups", OrderedJson::array()},         {"cells", OrderedJson::array()}};
+  OrderedJson data = {{"common", common_config(input.records)},
+                      {"categories", OrderedJson::array()},
+                      {"types", OrderedJson::array()},
+                      {"compute", OrderedJson::array()},
+                      {"groups", OrderedJson::array()},
+                      {"group_titles", OrderedJson::array()},
+                      {"labels", labels_json()},
+                      {"cells", OrderedJson::array()}};
   for (int i = 0; i < kCategories; ++i) data["categories"].push_back(name_of(static_cast<Category>(i)));
   for (int i = 0; i < kActionTypes; ++i) {
     data["types"].push_back(name_of(static_cast<ActionType>(i)));
     data["compute"].push_back(is_compute(static_cast<ActionType>(i)));
   }
-  for (std::size_t i = 0; i < kLanes; ++i) data["groups"].push_back(lane_name(lane_at(i)));
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    data["groups"].push_back(lane_name(lane_at(i)));
+    data["group_titles"].push_back(lane_title(lane_at(i)));
+  }
   for (std::size_t i = 0; i < input.records.size(); ++i) {
     OrderedJson cell = cell_json(input.records[i], data["common"], keys);
     if (input.progress) input.progress(static_cast<int>(i), static_cast<int>(input.records.size()));

@@ -81,8 +81,7 @@ std::string load_in_words(const std::vector<ExpertLoadReport>& layers) {
         busiest, static_cast<double>(*std::max_element(layer.tokens.begin(), layer.tokens.end())) / mean);
   }
   const std::int64_t tokens = tokens_of(layers);
-  return fmt::format("{} choices, busiest expert {:.2f} times the mean of its layer, {:.2f} % dropped",
-                     tokens, busiest,
+  return fmt::format("{} routed tokens, expert load max/mean {:.2f}, {:.2f} % dropped", tokens, busiest,
                      100.0 * static_cast<double>(dropped_of(layers)) /
                          static_cast<double>(std::max<std::int64_t>(1, tokens)));
 }
@@ -102,10 +101,8 @@ std::string experts_html(const std::vector<Record>& records) {
   }
   if (html.empty()) return {};
   std::string note =
-      "<p class=\"note\">Of the last step, all copies and micro-batches together: a row for every layer with "
-      "experts, a square "
-      "for every expert, the darker the more tokens chose it; the bar at its foot is the share that it "
-      "dropped.</p>";
+      "<p class=\"note\">Last step, all replicas and micro-batches: one row per MoE layer, one square per "
+      "expert, darker with more routed tokens; the red bar is the share of dropped tokens.</p>";
   if (maps > kMostLoadMaps)
     note += fmt::format("<p class=\"note\">The first {} of {} cells.</p>", kMostLoadMaps, maps);
   return note + html;

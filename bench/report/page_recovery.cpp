@@ -57,13 +57,13 @@ std::string lanes_svg(const RecoveryReport& report) {
   for (const RecoveryProgress& each : built.progress)
     points += fmt::format("{:.2f},{:.2f} ", x(each.at), bottom - kProgressHeight * each.steps / most);
   svg += fmt::format(
-      "<text class=\"tick\" x=\"{0}\" y=\"{1:.1f}\" text-anchor=\"end\">steps done</text><text "
+      "<text class=\"tick\" x=\"{0}\" y=\"{1:.1f}\" text-anchor=\"end\">completed steps</text><text "
       "class=\"tick\" "
       "x=\"{0}\" y=\"{2:.1f}\" text-anchor=\"end\">{3:.0f}</text><polyline class=\"progress\" "
       "points=\"{4}\"/>",
       kLanesLeft - 8, bottom, bottom - kProgressHeight + 8, most, points);
   return fmt::format(
-      "<svg class=\"recovery\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"The run over time: steps, "
+      "<svg class=\"recovery\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"Run timeline: steps, "
       "lost work, checkpoints, failures, detection and restart; the tables below have the figures\">{}</svg>",
       kLanesLeft + kLanesWidth + 20, bottom + 20, svg);
 }
@@ -95,12 +95,12 @@ std::string goodput_table(const RecoveryReport& report) {
     return fmt::format("{:+.1f} points", 100 * (share - report.goodput));
   };
   rows += row_of("predicted for these failures", {percent(predicted.of_seed), difference(predicted.of_seed)});
-  rows +=
-      row_of("predicted for any such run", {fmt::format("{} (nine in ten: {} to {})", percent(predicted.mean),
-                                                        percent(predicted.low), percent(predicted.high)),
-                                            difference(predicted.mean)});
-  return table_of("Goodput: the share of the time in which work was done that is kept",
-                  {"", "goodput", "difference"}, rows);
+  rows += row_of("predicted for random failures",
+                 {fmt::format("{} (90 % interval: {} to {})", percent(predicted.mean), percent(predicted.low),
+                              percent(predicted.high)),
+                  difference(predicted.mean)});
+  return table_of("Goodput: share of wall time spent on work that is kept", {"", "goodput", "difference"},
+                  rows);
 }
 
 std::string parts_table(const RecoveryReport& report) {
@@ -115,7 +115,7 @@ std::string parts_table(const RecoveryReport& report) {
       rows +=
           row_of(name, {readable_time(time.value), percent(time.value / std::max(report.total.value, 1e-9))});
   }
-  return table_of("Where the time went", {"", "time", "share"}, rows);
+  return table_of("Wall time breakdown", {"", "time", "share"}, rows);
 }
 
 std::string failures_table(const RecoveryReport& report) {
@@ -130,11 +130,11 @@ std::string failures_table(const RecoveryReport& report) {
                     fmt::format("{}", failure.resumed_step), fmt::format("{}", failure.replicas)});
   }
   if (rows.empty()) return "";
-  std::string caption = "Failures, and returns of replicas";
+  std::string caption = "Failures and returns of replicas";
   if (shown < report.failures.size())
     caption += fmt::format(": the first {} of {}", shown, report.failures.size());
   return table_of(caption,
-                  {"at", "kind", "rank", "noticed after", "next step after", "lost work", "steps",
+                  {"at", "kind", "rank", "detected after", "restarted after", "lost work", "steps",
                    "from step", "replicas"},
                   rows);
 }
@@ -150,7 +150,7 @@ std::string recovery_html(const std::vector<Record>& records) {
     html += fmt::format("<h3>Cell {}{}: {} steps in {}, {} failures</h3>", i + 1,
                         html_escaped(records.size() > 1 ? ", " + label_of(records[i], keys) : ""),
                         report.steps, readable_time(report.total.value), count_failures(report));
-    html += "<div class=\"run-over-time\" tabindex=\"0\" role=\"region\" aria-label=\"The run over time\">" +
+    html += "<div class=\"run-over-time\" tabindex=\"0\" role=\"region\" aria-label=\"Run timeline\">" +
             lanes_svg(report) + "</div>" + goodput_table(report) + parts_table(report) +
             failures_table(report);
   }

@@ -185,7 +185,7 @@ std::string scatter_html(const std::vector<Record>& records) {
          "30 "
          "12\" aria-hidden=\"true\"><rect class=\"band\" width=\"30\" height=\"12\"/></svg> \xc2\xb1"
          "10 % "
-         "Points above the line: too much was predicted.</p>";
+         "Points above the line are predicted too high.</p>";
 }
 
 }  // namespace plumbline

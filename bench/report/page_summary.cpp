@@ -43,7 +43,7 @@ std::string error_tile(const std::vector<Record>& records, const std::string& la
                        const std::optional<ErrorSummary>& summary, bool relative,
                        const std::vector<std::size_t>& numbers) {
   const auto worst = summary ? worst_of(records, error_of, summary->worst) : std::nullopt;
-  if (!worst) return tile(label, "\xe2\x80\x93", "nothing was measured");
+  if (!worst) return tile(label, "\xe2\x80\x93", "no measurement");
   const auto text = [&](double error, bool sign) {
     const char* format = relative ? (sign ? "{:+.2f} %" : "{:.2f} %") : (sign ? "{:+.3f}" : "{:.3f}");
     return fmt::format(fmt::runtime(format), relative ? 100 * error : error);
@@ -78,15 +78,14 @@ std::string prediction_tiles(const std::vector<Record>& records, const std::vect
     if (!smallest || prediction.memory.peak < of(*smallest).memory.peak) smallest = i;
   }
   html += tile("Predicted to fit", fmt::format("{}", fitting),
-               fmt::format("of {} predicted cells; nothing was measured", predicted));
+               fmt::format("of {} predicted cells; no measurement", predicted));
   if (fitting == 0) return html;
   const Throughput& best = records[*fastest].prediction->throughput;
   const std::string where = in_cell(*fastest, numbers);
-  html +=
-      tile("Fastest that fits, tokens/s per GPU", fmt::format("{:.1f}", best.tokens_per_s_per_gpu), where);
-  html += tile("Its TFLOP/s per GPU", fmt::format("{:.1f}", best.model_tflops_per_gpu),
+  html += tile("Fastest that fits, tokens/s/GPU", fmt::format("{:.1f}", best.tokens_per_s_per_gpu), where);
+  html += tile("Its TFLOP/s/GPU", fmt::format("{:.1f}", best.model_tflops_per_gpu),
                best.mfu > 0 ? fmt::format("MFU {:.1f} %", 100 * best.mfu) : "");
-  return html + tile("Least peak memory",
+  return html + tile("Lowest peak memory",
                      readable_bytes(static_cast<double>(records[*smallest].prediction->memory.peak.value)),
                      in_cell(*smallest, numbers));
 }

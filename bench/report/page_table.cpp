@@ -137,7 +137,7 @@ std::string table_html(const std::vector<Record>& records) {
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of cells\"><table "
       "id=\"table\"><caption>Every cell: " +
       std::string(page.measured ? "predicted, measured and their difference" : "predicted") +
-      ". A heading sorts; a number opens the cell.</caption><thead>" + header_html(keys, page) +
+      ". Click a heading to sort, a number to open the cell.</caption><thead>" + header_html(keys, page) +
       "</thead><tbody>\n";
   for (std::size_t i = 0; i < records.size(); ++i) html += row_html(records[i], i, keys, page);
   html += "</tbody></table></div>";

@@ -75,7 +75,7 @@ class LaneBuilder {
     const Seconds start = gone + failure.waiting;
     now_ = start + failure.restart;
     add_if_long(kDetection, hit, gone, what);
-    add_if_long(kWaiting, gone, start, "until there are ranks to start with");
+    add_if_long(kWaiting, gone, start, "until enough ranks are available");
     add_if_long(kRestart, start, now_, fmt::format("after {}", what));
     steps_ = failure.resumed_step;
     replicas_ = failure.replicas;

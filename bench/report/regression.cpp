@@ -139,12 +139,12 @@ int count_of_kind(const Regression& regression, Change::Kind kind) {
 
 std::string summary_of_changes(const Regression& regression, double tolerance) {
   return fmt::format(
-      "{} cells compared at {:.4g} %: {} losses, {} gains that no prediction explains{}{}",
+      "{} cells compared, tolerance {:.4g} %: {} regressions, {} gains without a predicted gain{}{}",
       regression.compared, 100 * tolerance, count_of_kind(regression, Change::Kind::loss),
       count_of_kind(regression, Change::Kind::unexplained_gain),
       regression.within_noise == 0
           ? ""
-          : fmt::format("; {} more differ, but within the noise of the machine", regression.within_noise),
+          : fmt::format("; {} more differences within machine noise", regression.within_noise),
       regression.new_cells == 0 ? "" : fmt::format("; {} new cells", regression.new_cells));
 }
 
@@ -168,8 +168,7 @@ Regression compare_records(const std::vector<Record>& base, const std::vector<Re
     const auto at = found.find(before.id);
     if (at == found.end()) {
       if (before.status == Status::ok)
-        regression.changes.push_back(
-            {Change::Kind::loss, before.id, "missing", "was ok, is not there any more"});
+        regression.changes.push_back({Change::Kind::loss, before.id, "missing", "was ok, now missing"});
       continue;
     }
     const Record& after = *at->second;

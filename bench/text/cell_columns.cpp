@@ -91,10 +91,10 @@ constexpr CellColumn kCellColumns[] = {
      [](const Record& r) { return figure_of(r.baseline, &BaselineReport::predicted); }},
     {CellQuantity::speed_up, ColumnSide::measured, AtSpeed::any, "measured", "measured_speed_up", "",
      [](const Record& r) { return figure_of(r.baseline, &BaselineReport::measured); }},
-    {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "tokens/s per GPU",
+    {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "tokens/s/GPU",
      "predicted_tokens_per_s_per_gpu", "prediction.throughput.tokens_per_s_per_gpu",
      [](const Record& r) { return figure_of(r.prediction, kTokensPerGpuOf); }},
-    {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "TFLOP/s per GPU",
+    {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "TFLOP/s/GPU",
      "predicted_model_tflops_per_gpu", "prediction.throughput.model_tflops_per_gpu",
      [](const Record& r) { return figure_of(r.prediction, kTflopsOf); }},
     {CellQuantity::predicted_throughput, ColumnSide::predicted, AtSpeed::any, "MFU %", "predicted_mfu",
@@ -102,10 +102,10 @@ constexpr CellColumn kCellColumns[] = {
     {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "tokens/s", "measured_tokens_per_s",
      "measurement.throughput.tokens_per_s",
      [](const Record& r) { return figure_of(r.measurement, kTokensOf); }},
-    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "tokens/s per GPU",
+    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "tokens/s/GPU",
      "measured_tokens_per_s_per_gpu", "measurement.throughput.tokens_per_s_per_gpu",
      [](const Record& r) { return figure_of(r.measurement, kTokensPerGpuOf); }},
-    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "TFLOP/s per GPU",
+    {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "TFLOP/s/GPU",
      "measured_model_tflops_per_gpu", "measurement.throughput.model_tflops_per_gpu",
      [](const Record& r) { return figure_of(r.measurement, kTflopsOf); }},
     {CellQuantity::throughput, ColumnSide::measured, AtSpeed::any, "MFU %", "measured_mfu",
@@ -145,9 +145,9 @@ std::string_view guess_note(const std::vector<Record>& records) {
   const bool any = std::any_of(records.begin(), records.end(), [](const Record& record) {
     return record.prediction && record.prediction->times_guessed;
   });
-  return any ? "guess: the machine was not calibrated and no accelerator was named; `plumbline calibrate` "
-               "measures "
-               "its rates"
+  return any ? "guess: generic rates, as the machine was not calibrated and no accelerator named (run "
+               "`plumbline "
+               "calibrate`)"
              : "";
 }
 
@@ -214,7 +214,7 @@ std::string CellUnits::group(const CellColumn& column) const {
     case CellQuantity::bubble:
       return std::string(time_figure("bubble_fraction").title);
     case CellQuantity::dropped_tokens:
-      return "tokens dropped, %";
+      return "dropped tokens, %";
     case CellQuantity::speed_up:
       return "speed-up over the baseline";
     case CellQuantity::predicted_throughput:

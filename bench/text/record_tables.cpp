@@ -20,6 +20,7 @@ namespace plumbline {
 namespace {
 
 constexpr std::size_t kLongestValue = 24;
+constexpr std::size_t kLongestModel = 40;  // "inline n_embd 3072, vocab_size 128000"
 constexpr std::string_view kUnknown = "-";
 
 struct Column {
@@ -140,7 +141,8 @@ std::vector<Column> columns_of(const std::vector<Record>& records) {
   for (const std::string& key : keys_to_show(records)) {
     Column column{"", title_of(key), 0, false, {}};
     for (const Record& record : records) {
-      column.cells.push_back(printable(value_of(record, key), kLongestValue));
+      column.cells.push_back(
+          printable(value_of(record, key), key == "model" ? kLongestModel : kLongestValue));
     }
     columns.push_back(std::move(column));
   }
@@ -223,7 +225,7 @@ std::string speed_line(const std::vector<Record>& records) {
   std::string line = fmt::format("step time and bubble: predicted{}", speed_suffix(speed));
   if (speed == AtSpeed::calibrated) return line + "\n";
   if (any([](const Record& r) { return r.prediction && !r.probed; }))
-    line += fmt::format(", of cells that were not probed{}", speed_suffix(AtSpeed::calibrated));
+    line += fmt::format(", cells without a probe{}", speed_suffix(AtSpeed::calibrated));
   return line + "; compare --format csv and html show both\n";
 }
 

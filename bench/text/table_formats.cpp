@@ -189,7 +189,7 @@ std::string to_line(const Summary& summary) {
   if (summary.disturbed > 0) counts.push_back(fmt::format("{} of them disturbed", summary.disturbed));
   if (!counts.empty()) line += fmt::format(": {}", fmt::join(counts, ", "));
   if (summary.fastest) {
-    line += fmt::format("; predicted fastest that fits: #{}, {:.1f} tokens/s per GPU",
+    line += fmt::format("; fastest predicted cell that fits: #{}, {:.1f} tokens/s/GPU",
                         summary.fastest->cell + 1, summary.fastest->tokens_per_s_per_gpu);
     if (summary.fastest->mfu > 0) line += fmt::format(", MFU {:.1f} %", 100 * summary.fastest->mfu);
   }

@@ -80,7 +80,7 @@ std::string memory_table(const Record& record) {
   const auto at = [](const RankMemoryReport& row) { return row.at.empty() ? "-" : row.at; };
   std::string text =
       fmt::format("  {:<16}{:>18}{:>18}\n  {:<16}{:>18}{:>18}\n", fmt::format("rank {}, MiB", rank),
-                  "predicted", "measured", "peak at", at(expected), at(found));
+                  "predicted", "measured", "peak during", at(expected), at(found));
   const auto row = [&](std::string_view name, Bytes predicted_bytes, Bytes measured_bytes) {
     if (predicted_bytes.value == 0 && measured_bytes.value == 0) return;
     text += fmt::format("  {:<16}{:>18.3f}{:>18.3f}{}\n", name, mib(predicted_bytes), mib(measured_bytes),
@@ -94,7 +94,7 @@ std::string memory_table(const Record& record) {
   }
   row("total", expected.bytes.total(), found.bytes.total());
   for (const HolderReport& holder : found.holders) {
-    text += fmt::format("  holds {:.3f} MiB in {} tensor{}: {} ({})\n", mib(holder.bytes), holder.tensors,
+    text += fmt::format("  {:.3f} MiB in {} tensor{}: {} ({})\n", mib(holder.bytes), holder.tensors,
                         holder.tensors == 1 ? "" : "s", holder.holder, name_of(holder.category));
   }
   return text;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/text/figures.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_json.hpp"
 #include "core/base/text_input.hpp"
@@ -81,15 +82,15 @@ std::string_view name_of_gradients(GradDType type) {
 }
 
 std::string states_text(const StatesQuestion& q) {
-  std::string text = fmt::format("model states per rank: {:g} parameters, D = {:g} data-parallel ranks\n",
-                                 q.parameters, q.data_parallel);
+  std::string text = fmt::format("model states per rank: {} B parameters, D = {:g} data-parallel ranks\n",
+                                 readable_number(q.parameters / 1e9), q.data_parallel);
   for (const GradDType gradients : q.gradients) {
     const StateBytes bytes = state_bytes(q.precision, gradients, q.optimizer);
     text += fmt::format(
         "\n{} parameters, {}-byte gradients, optimizer K = {} bytes per parameter (GB = 10^9, GiB = 2^30)\n",
         name_of(q.precision), bytes.gradient, bytes.optimizer);
     text += fmt::format("{:<18} {:<18} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "ZeRO", "bytes/parameter",
-                        "parameters", "gradients", "optimizer", "sum GB", "sum GiB");
+                        "parameters", "gradients", "optimizer", "total GB", "total GiB");
     constexpr std::string_view kStages[] = {"0", "1 (Pos)", "2 (Pos+g)", "3 (Pos+g+p)"};
     for (int stage = 0; stage <= 3; ++stage) {
       const ModelStates states = zero_model_states(q.parameters, stage, q.data_parallel, bytes);
@@ -100,7 +101,7 @@ std::string states_text(const StatesQuestion& q) {
     }
     const ModelStates whole = zero_model_states(q.parameters, 0, 1, bytes);
     text +=
-        fmt::format("on one rank {:.4g} + {:.4g} + {:.4g} = {:.5g} GB: parameters, gradients, {} states\n",
+        fmt::format("D = 1: {:.4g} + {:.4g} + {:.4g} = {:.5g} GB: parameters, gradients, {} states\n",
                     whole.parameters / kGigabyte, whole.gradients / kGigabyte, whole.optimizer / kGigabyte,
                     whole.total() / kGigabyte, q.optimizer == Optimizer::adam ? "Adam" : "SGD");
   }
@@ -146,8 +147,8 @@ std::string print_model_states(const std::string& parameters, const Overrides& k
 
 std::string to_text(const FormulaReport& report) {
   std::string text = fmt::format(
-      "\nmodel states by ZeRO's formula (arXiv:1910.02054), stage {} over D = {}: {} bytes per "
-      "parameter\n{:<14} {:>16} {:>14} {:>14} {:>12}\n",
+      "\nmodel states, ZeRO formula (arXiv:1910.02054): stage {}, D = {}, {} bytes per parameter\n"
+      "{:<14} {:>16} {:>14} {:>14} {:>12}\n",
       report.zero_stage, report.data_parallel, zero_formula(report.zero_stage, report.bytes), "pipeline rank",
       "parameters", "formula MiB", "exact MiB", "difference");
   for (const StateComparison& row : report.states) {
@@ -156,10 +157,10 @@ std::string to_text(const FormulaReport& report) {
                         row.formula / kMebibyte, exact / kMebibyte, 100 * (exact / row.formula - 1));
   }
   text += fmt::format(
-      "\nactivations one layer keeps of a micro-batch, by {} (* this configuration; % of "
-      "tensor parallelism alone)\n{:<42} {:>12} {:>8} {:>12} {:>8}\n",
-      report.classic ? "the classic layer's formula (arXiv:2205.05198, 16-bit, dropout, stored scores)"
-                     : "the modern layer's formula (RMSNorm, grouped queries, SwiGLU, no stored scores)",
+      "\nactivations per layer and micro-batch, {} (*: this configuration; %: of tensor parallelism "
+      "alone)\n{:<42} {:>12} {:>8} {:>12} {:>8}\n",
+      report.classic ? "classic layer formula (arXiv:2205.05198, 16-bit, dropout, stored scores)"
+                     : "modern layer formula (RMSNorm, GQA, SwiGLU, no stored scores)",
       "technique", "formula MiB", "%", "exact MiB", "%");
   for (const ActivationComparison& row : report.activations) {
     text +=

@@ -37,7 +37,7 @@ std::string parameters_text(const ModelReport& model) {
 std::string machines_text(const RunConfig& config) {
   const int world = config.parallel.world_size;
   const std::string& hardware = config.machine.hardware;
-  if (hardware.empty()) return fmt::format("{} {} of this machine", world, world == 1 ? "rank" : "ranks");
+  if (hardware.empty()) return fmt::format("{} {} on this machine", world, world == 1 ? "rank" : "ranks");
   return fmt::format("{} x {}", world, printable(hardware, kLongestName));
 }
 
@@ -48,7 +48,7 @@ std::string parallel_text(const RunConfig& config) {
   if (parallel.expert_tensor > 0) text += fmt::format(", ETP {}", parallel.expert_tensor);
   if (parallel.pipeline > 1) {
     text += "; " + printable(parallel.schedule, kLongestName);
-    if (parallel.virtual_chunks > 1) text += fmt::format(" of {} chunks", parallel.virtual_chunks);
+    if (parallel.virtual_chunks > 1) text += fmt::format(", {} chunks per rank", parallel.virtual_chunks);
   }
   if (parallel.effective_sequence_parallel()) text += "; sequence parallelism";
   return text;
@@ -75,11 +75,12 @@ std::string numerics_text(const RunConfig& config) {
   if (config.numerics.fp8.on())
     text += fmt::format(" with FP8 {} ({})", key_text(config, "fp8_format"), key_text(config, "fp8_recipe"));
   text += "; " + sharding_text(config);
-  text += "; recomputation " + key_text(config, "recompute_granularity");
+  text += "; activation recomputation " + key_text(config, "recompute_granularity");
   if (config.recompute.granularity == Recompute::selective)
     text += fmt::format(" ({})", key_text(config, "recompute_modules"));
   if (config.recompute.granularity == Recompute::full)
-    text += fmt::format(" (of {} layers together)", config.recompute.num_layers);
+    text += fmt::format(" ({} {} per unit)", config.recompute.num_layers,
+                        config.recompute.num_layers == 1 ? "layer" : "layers");
   return text;
 }
 

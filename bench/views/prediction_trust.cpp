@@ -16,13 +16,11 @@ std::string published_line(const char* what, const KnownError& error, const std:
                            const RunConfig& config, double predicted, double unit, const char* name) {
   const ErrorInterval& interval = error.interval;
   return fmt::format(
-      "  {} of {} published {} of {}: off by {:.1f} % on average; eight of ten runs like this one came to "
-      "{:.2f} to "
-      "{:.2f} times the prediction: {:.4g} to {:.4g} {} here\n",
-      what, error.rows, config.model.mixture ? "mixtures" : "dense runs",
-      software == config.machine.software ? "it" : fmt::format("{}, for which it stands", software),
-      100 * error.mean, interval.low, interval.high, interval.low * predicted / unit,
-      interval.high * predicted / unit, name);
+      "  {}: mean error {:.1f} % over {} published {} runs of {}; 80 % interval {:.2f} to {:.2f} x "
+      "prediction: "
+      "{:.4g} to {:.4g} {}\n",
+      what, 100 * error.mean, error.rows, config.model.mixture ? "MoE" : "dense", software, interval.low,
+      interval.high, interval.low * predicted / unit, interval.high * predicted / unit, name);
 }
 
 OrderedJson published_json(const KnownError& error, double predicted) {
@@ -47,18 +45,19 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction) {
   std::string text;
   text += is_own(config)
-              ? "memory of tensors: exact, to the byte that plumbline's own training step allocates\n"
-              : fmt::format("memory: estimated from what {} keeps\n", config.machine.software);
+              ? "tensor memory: exact to the byte for plumbline's own training step\n"
+              : fmt::format("memory: estimated from the tensors that {} keeps\n", config.machine.software);
   if (hardware.guessed()) {
     return text +
-           "time: a guess, from rates of no machine in particular; `plumbline calibrate` measures this one, "
-           "--hardware names an accelerator\n";
+           "time: guess from generic rates; `plumbline calibrate` measures this machine, --hardware names an "
+           "accelerator\n";
   }
   if (hardware.accelerator() == nullptr) {
-    return text + "time: calibrated, operators and messages measured on the profile's machine\n";
+    return text + "time: calibrated from measured operators and messages\n";
   }
   text += fmt::format("time: estimated from the constants of {}\n", hardware.accelerator()->name);
-  for (const std::string& line : hardware.defaults) text += fmt::format("  not given there, {}\n", line);
+  for (const std::string& line : hardware.defaults)
+    text += fmt::format("  missing constant, default taken: {}\n", line);
   const KnownErrors known = known_errors_of(config);
   if (known.step) {
     text +=
@@ -69,8 +68,8 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
                            kBytesPerGiB, "GiB");
   }
   if (!known.step && !known.peak) {
-    text += fmt::format("  no published {} of {} is among the shipped tables: see plumbline validate\n",
-                        config.model.mixture ? "mixture" : "run", config.machine.software);
+    text += fmt::format("  no published {} runs of {} to compare with (plumbline validate)\n",
+                        config.model.mixture ? "MoE" : "dense", config.machine.software);
   }
   return text;
 }

@@ -59,16 +59,15 @@ OrderedJson errors_by_software(const std::vector<ComparedTable>& tables) {
 }
 
 std::string held_out_text(const std::vector<ComparedTable>& tables) {
-  std::string text = fmt::format("{:<40} {:<12} {:>5} {:>10} {:>10}\n", "table left out", "quantity", "rows",
-                                 "inside %", "width");
+  std::string text = fmt::format("{:<40} {:<12} {:>5} {:>10} {:>10}\n", "held-out table", "quantity", "rows",
+                                 "coverage %", "width");
   for (const char* quantity : kQuantities) {
     const std::vector<HeldOutTable> list = hold_out_tables(tables, quantity);
     for (const HeldOutTable& table : list) text += held_out_line(table, quantity);
     if (!list.empty()) text += held_out_line(together(list), quantity);
   }
   return text +
-         "inside: rows in the 80 % interval that the other tables give for runs like them; width: of "
-         "published ÷ "
+         "coverage: rows within the 80 % interval of the other tables' similar runs; width: of published ÷ "
          "predicted\n";
 }
 
@@ -89,7 +88,7 @@ OrderedJson held_out_json(const std::vector<ComparedTable>& tables) {
 
 std::string changes_text(const std::vector<ComparedTable>& tables, bool rows) {
   const std::vector<RunChange> changes = run_changes(tables);
-  std::string text = fmt::format("{:<34} {:<12} {:>7} {:>7} {:>7} {:>10}\n", "what changed", "quantity",
+  std::string text = fmt::format("{:<34} {:<12} {:>7} {:>7} {:>7} {:>10}\n", "changed key", "quantity",
                                  "changes", "scored", "right", "median %");
   int scored = 0;
   int right = 0;

@@ -12,7 +12,7 @@
 namespace plumbline {
 
 std::string recovery_text(const RecoveryReport& report) {
-  std::string text = fmt::format("{} steps in {} with {} failures, one every {} asked for\n", report.steps,
+  std::string text = fmt::format("{} steps in {} with {} failures; requested MTBF {}\n", report.steps,
                                  readable_time(report.total.value), count_failures(report),
                                  readable_time(report.mtbf.value));
   const std::array<std::pair<const char*, Seconds>, 7> parts = {{{"useful", report.useful},
@@ -20,26 +20,26 @@ std::string recovery_text(const RecoveryReport& report) {
                                                                  {"lost work", report.lost},
                                                                  {"detection", report.detect},
                                                                  {"restart", report.restart},
-                                                                 {"waiting", report.waiting},
-                                                                 {"missing", report.missing}}};
+                                                                 {"waiting for ranks", report.waiting},
+                                                                 {"missing replicas", report.missing}}};
   for (const auto& [name, time] : parts) {
     if (time.value == 0) continue;
-    text += fmt::format("  {:<12} {:>10}  {:6.2f} %\n", name, readable_time(time.value),
+    text += fmt::format("  {:<18} {:>10}  {:6.2f} %\n", name, readable_time(time.value),
                         report.total.value > 0 ? 100 * (time / report.total) : 0.0);
   }
   const PredictedGoodput& predicted = report.predicted;
   text += fmt::format("goodput        measured {:.2f} %, predicted for these failures {:.2f} %\n",
                       100 * report.goodput, 100 * predicted.of_seed);
-  text += fmt::format("  any such run   {:.2f} %, nine in ten from {:.2f} to {:.2f} %\n",
+  text += fmt::format("  predicted for random failures {:.2f} %, 90 % interval {:.2f} to {:.2f} %\n",
                       100 * predicted.mean, 100 * predicted.low, 100 * predicted.high);
   const std::array<std::tuple<const char*, Seconds, Seconds>, 6> costs = {
       {{"step", report.costs.step, predicted.from.step},
-       {"checkpoint, standing still", report.costs.stall, predicted.from.stall},
-       {"checkpoint, until durable", report.costs.durable, predicted.from.durable},
+       {"checkpoint stall", report.costs.stall, predicted.from.stall},
+       {"checkpoint until durable", report.costs.durable, predicted.from.durable},
        {"restart", report.costs.restart, predicted.from.restart},
        {"detection of a kill", report.costs.detect_kill, predicted.from.detect_kill},
        {"detection of a hang", report.costs.detect_hang, predicted.from.detect_hang}}};
-  text += fmt::format("{:<28}  {:>10}  {:>14}\n", "one", "measured", "predicted with");
+  text += fmt::format("{:<28}  {:>10}  {:>14}\n", "cost per event", "measured", "predicted with");
   for (const auto& [name, measured, assumed] : costs) {
     text += fmt::format("  {:<26}  {:>10}  {:>14}\n", name, readable_time(measured.value),
                         readable_time(assumed.value));

@@ -16,14 +16,13 @@ RoutingInterval routing_interval(const RunConfig& config, int routings, Bytes bu
   if (std::none_of(shapes.begin(), shapes.end(),
                    [](const StageShape& s) { return s.depends_on_routing(); })) {
     throw InputError(fmt::format(
-        "--routings: found {}, whose memory is the same whatever the routing is; expected a mixture with "
+        "--routings: found {}, whose memory does not depend on routing; expected an MoE model with "
         "expert_model_parallel_size above 1, fp8_format or moe_expert_capacity_factor, not padded",
         config.model.name));
   }
   if (config.spreads_teacher_experts()) {
     throw InputError(fmt::format(
-        "--routings: found the teacher {} with experts on several ranks, whose routings are not drawn; "
-        "expected a dense one, or none",
+        "--routings: found the teacher {} with experts on several ranks; expected a dense teacher or none",
         config.distillation.teacher->name));
   }
   const MeanLoad load = mean_load(config, given_routing(config));
@@ -41,14 +40,14 @@ OrderedJson to_json(const RoutingInterval& interval) {
 std::string describe(const RoutingInterval& interval, const RunConfig& config, Bytes budget) {
   const auto bytes = [](Bytes b) { return readable_bytes(static_cast<double>(b.value)); };
   std::string text = fmt::format(
-      "memory over {} random routings, as likely as moe_routing {} says: 99.6 % of steps need {} to {} ({} "
-      "to {} bytes), half of "
-      "them at most {}\n",
+      "peak memory over {} random routings with the mean load of moe_routing {}: 99.6 % interval {} to {} "
+      "({} "
+      "to {} bytes), median {}\n",
       interval.routings, config.mixture.routing, bytes(interval.low), bytes(interval.high),
       interval.low.value, interval.high.value, bytes(interval.half));
   if (budget.value > 0) {
-    text += fmt::format("{:.2f} % of steps need more than the {} there are\n", 100 * interval.over_budget,
-                        bytes(budget));
+    text +=
+        fmt::format("{:.2f} % of steps exceed the budget of {}\n", 100 * interval.over_budget, bytes(budget));
   }
   return text;
 }

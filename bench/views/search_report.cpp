@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/text/figures.hpp"
 #include "core/base/escaped_controls.hpp"
 #include "core/base/output_json.hpp"
 
@@ -105,17 +106,17 @@ double gib(Bytes bytes) {
 std::string table_of(const std::vector<Candidate>& list) {
   const auto cell = [](bool known, Bytes bytes) { return known ? fmt::format(" {:>8.2f}", gib(bytes)) : ""; };
   const bool known = !list.empty() && list.front().device.value > 0;
-  std::string text = fmt::format("{:>3} {:>9} {:>10} {:>6} {:>8}{} {:>8} {:>7} {:>7} {:>6} {:>6}  {}\n", "#",
-                                 "step s", "tokens/s", "MFU %", "GiB", known ? "   device   needed" : "",
-                                 "compute", "tensor", "pipe", "data", "optim", "configuration");
+  std::string text = fmt::format("{:>3} {:>9} {:>10} {:>6} {:>8}{} {:>8} {:>8} {:>7} {:>6} {:>6}  {}\n", "#",
+                                 "step s", "tokens/s", "MFU %", "peak GiB", known ? "   device   needed" : "",
+                                 "compute", "TP/CP/EP", "bubble", "DP", "optim", "configuration");
   int number = 0;
   for (const Candidate& c : list) {
     text += fmt::format(
-        "{:>3} {:>9.4f} {:>10.0f} {:>6.1f} {:>8.2f}{}{} {:>8.3f} {:>7.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}{}\n",
-        ++number, c.time.step.value, c.throughput.tokens_per_s, 100 * c.throughput.mfu, gib(c.peak),
-        cell(known, c.device), cell(known, c.fit.needed), c.time.compute.value, c.time.exposed_tensor.value,
-        c.time.exposed_pipeline.value, c.time.exposed_data.value, c.time.optimizer.value,
-        describe_candidate(c), c.fit.fits ? "" : " (does not fit)");
+        "{:>3} {:>9.4f} {:>10} {:>6.1f} {:>8.2f}{}{} {:>8.3f} {:>8.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}{}\n",
+        ++number, c.time.step.value, grouped_digits(c.throughput.tokens_per_s), 100 * c.throughput.mfu,
+        gib(c.peak), cell(known, c.device), cell(known, c.fit.needed), c.time.compute.value,
+        c.time.exposed_tensor.value, c.time.exposed_pipeline.value, c.time.exposed_data.value,
+        c.time.optimizer.value, describe_candidate(c), c.fit.fits ? "" : " (does not fit)");
   }
   return text;
 }
@@ -163,47 +164,46 @@ std::string why_second(const Candidate& first, const Candidate& second) {
                                b[i].second, a[i].second);
   }
   const std::array<std::pair<const char*, double>, 5> parts = {
-      {{"kernels", (second.time.compute - first.time.compute).value},
-       {first.keys.context * second.keys.context > 1 ? "tensor- and context-parallel communication"
-                                                     : "tensor-parallel communication",
-        (second.time.exposed_tensor - first.time.exposed_tensor).value},
-       {"pipeline waiting", (second.time.exposed_pipeline - first.time.exposed_pipeline).value},
-       {"data-parallel communication", (second.time.exposed_data - first.time.exposed_data).value},
+      {{"compute", (second.time.compute - first.time.compute).value},
+       {"exposed TP/CP/EP communication", (second.time.exposed_tensor - first.time.exposed_tensor).value},
+       {"pipeline bubble", (second.time.exposed_pipeline - first.time.exposed_pipeline).value},
+       {"exposed DP communication", (second.time.exposed_data - first.time.exposed_data).value},
        {"optimizer", (second.time.optimizer - first.time.optimizer).value}}};
   const auto grown = std::max_element(parts.begin(), parts.end(),
                                       [](const auto& x, const auto& y) { return x.second < y.second; });
   const double loss = second.time.step / first.time.step - 1;
   if (loss < 1e-6) {
-    return fmt::format("as fast, {:.2f} GiB against {:.2f}: {}", gib(second.peak), gib(first.peak),
+    return fmt::format("same step time, {:.2f} instead of {:.2f} GiB: {}", gib(second.peak), gib(first.peak),
                        differences);
   }
-  return fmt::format("{:.2f} % slower ({}): {} {:+.1f} ms, all parts together {:+.1f} ms", 100 * loss,
-                     differences, grown->first, 1e3 * grown->second,
-                     1e3 * (second.time.step - first.time.step).value);
+  return fmt::format("{:.2f} % slower ({}): {} {:+.1f} ms, step time {:+.1f} ms", 100 * loss, differences,
+                     grown->first, 1e3 * grown->second, 1e3 * (second.time.step - first.time.step).value);
 }
 
 std::string search_text(const SearchResult& result, const SearchContext& context) {
   std::string text = fmt::format(
-      "{} configurations on {}, {} within {:.2f} GiB, {:.2f} s ({} simulated, bounds rule out the "
-      "rest)\n\n",
-      result.configurations, context.machine, result.fitting, gib(context.limit), context.seconds,
+      "{} configurations on {}, {} fit {:.2f} GiB; searched in {:.2f} s ({} simulated, the rest ruled out by "
+      "bounds)\n\n",
+      grouped_digits(static_cast<double>(result.configurations)), context.machine,
+      grouped_digits(static_cast<double>(result.fitting)), gib(context.limit), context.seconds,
       result.simulated);
   text += table_of(result.best);
   if (context.by_device)
-    text += "GiB: tensors; device: device memory; needed: with the allocator's margin, which must fit\n";
-  text += "\nas commands:\n" + commands_of(result.best, context);
+    text +=
+        "peak: tensors; device: device memory; needed: device memory and allocator margin, which must fit\n";
+  text += "\ncommands:\n" + commands_of(result.best, context);
   if (result.best.size() > 1) {
-    text += fmt::format("\nwhy not the second: {}\n", why_second(result.best[0], result.best[1]));
+    text += fmt::format("\nsecond best: {}\n", why_second(result.best[0], result.best[1]));
   }
   // Steps of less than three percent are left out of the text; the JSON has them all.
   std::vector<Candidate> shown;
   for (const Candidate& c : result.front) {
     if (shown.empty() || c.time.step.value < 0.97 * shown.back().time.step.value) shown.push_back(c);
   }
-  text += "\nless memory against less time (no other is both smaller and faster; commands: --json):\n";
+  text += "\nPareto front of memory and step time (commands: --json):\n";
   text += table_of(shown);
-  if (!context.ways.empty()) text += fmt::format("\nof the best, by {}", context.ways);
-  text += fmt::format("\nnot searched: {} (ask `predict` about one configuration)\n",
+  if (!context.ways.empty()) text += fmt::format("\nbest configuration, by {}", context.ways);
+  text += fmt::format("\nnot searched: {} (use `predict` with one configuration)\n",
                       fmt::join(not_searched(context), ", "));
   return text;
 }

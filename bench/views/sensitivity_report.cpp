@@ -1,6 +1,7 @@
 #include "bench/views/sensitivity_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/search/sensitivity.hpp"
 #include "bench/evaluate/plan.hpp"
+#include "bench/text/figures.hpp"
 #include "core/base/output_json.hpp"
 
 namespace plumbline {
@@ -26,26 +28,32 @@ double gib_of(Bytes bytes) {
 
 std::string what_limits_text(const RunConfig& config) {
   const Limits limits = limits_of(config);
-  std::string text = fmt::format("what limits it (step {:.4f} s)\n", limits.step.value);
+  std::string text = fmt::format("sensitivity of the step time, {:.4f} s\n", limits.step.value);
   for (const bool fits : {true, false}) {
     const auto line =
         std::ranges::find_if(limits.changes, [&](const ChangedKey& c) { return c.fit.fits == fits; });
     if (line == limits.changes.end()) {
-      if (fits) text += "\nno single change of the configuration fits\n";
+      if (fits) text += "\nno single configuration change fits\n";
       continue;
     }
-    text += fits ? "\none change of the configuration, of those that fit\n" : "\nof those that do not fit\n";
+    text += fits ? "\nsingle configuration changes that fit: step time, memory needed, change\n"
+                 : "\nsingle configuration changes that do not fit\n";
     for (const ChangedKey& change : limits.changes) {
       if (change.fit.fits != fits) continue;
       text += fmt::format("  {:>+8.2f} %  {:>8.2f} GiB  {}\n", 100 * (change.step / limits.step - 1),
                           gib_of(change.peak), change.what);
     }
   }
-  text +=
-      fmt::format("\none percent more of a constant of {} changes the step by\n", config.machine.hardware);
+  if (!limits.not_varied.empty()) {
+    text += fmt::format("\nnot varied, more than {} simulated actions: {}\n",
+                        grouped_digits(static_cast<double>(kMostVariedActions)),
+                        fmt::join(limits.not_varied, ", "));
+  }
+  if (limits.hardware.empty()) return text;
+  text += fmt::format("\nstep time change per +1 % of a constant of {}\n", config.machine.hardware);
   for (const Elasticity& e : limits.hardware) {
     if (std::abs(e.elasticity) < 5e-4) continue;
-    text += fmt::format("  {:>+8.3f} %  {} ({:g})\n", e.elasticity, e.constant, e.value);
+    text += fmt::format("  {:>+8.3f} %  {} ({})\n", e.elasticity, e.constant, prefixed_number(e.value));
   }
   return text;
 }
@@ -68,6 +76,7 @@ std::string what_limits_json(const RunConfig& config) {
                        {"fits", change.fit.fits},
                        {"relative", change.step / limits.step - 1}});
   }
+  json["not_varied"] = limits.not_varied;
   return output_json(json, 2) + "\n";
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "bench/text/figures.hpp"
+#include "bench/text/lane_titles.hpp"
 #include "bench/views/cluster/slow_rank_lines.hpp"
 #include "core/base/byte_text.hpp"
 
@@ -14,7 +15,7 @@ namespace plumbline {
 namespace {
 
 std::string as_number(double value) {
-  return fmt::format("{:.4g}", value);
+  return readable_number(value);
 }
 std::string as_percent(double value) {
   return std::isnan(value) ? "-" : fmt::format("{:.1f} %", 100 * value);
@@ -30,7 +31,7 @@ std::string as_fraction(double value) {
 class Sheet {
  public:
   explicit Sheet(const Record& record) : record_(record) {
-    text_ += fmt::format("{:<28}", "");
+    text_ += fmt::format("{:<34}", "");
     if (record.prediction && record.prediction->times_guessed) width_ = 20;
     if (record.prediction) text_ += fmt::format("{:>{}}", "predicted", width_);
     if (record.measurement) text_ += fmt::format("{:>14}", "measured");
@@ -44,7 +45,7 @@ class Sheet {
   void row(const std::string& name, const Value& value, Print print, bool relative = true) {
     double predicted = 0;
     double measured = 0;
-    std::string line = fmt::format("{:<28}", name);
+    std::string line = fmt::format("{:<34}", name);
     if (record_.prediction) {
       const PredictionReport& p = *record_.prediction;
       predicted = value(p.memory, p.time, p.throughput);
@@ -70,7 +71,7 @@ class Sheet {
     if (std::isnan(predicted) && std::isnan(measured)) return;
     if (predicted == 0 && !(measured > 0)) return;
     const auto cell = [&](double value) { return std::isnan(value) ? std::string("-") : print(value); };
-    std::string line = fmt::format("{:<28}", name);
+    std::string line = fmt::format("{:<34}", name);
     if (record_.prediction) line += predicted_cell(cell(predicted));
     if (record_.measurement) line += fmt::format("{:>14}", cell(measured));
     if (both() && !std::isnan(predicted))
@@ -150,16 +151,17 @@ void device_rows(Sheet& sheet, const Record& record) {
   add("  tensors (allocated)", [](const DeviceMemoryRow& r) { return r.allocated; });
   add("  tensors (reserved)", [](const DeviceMemoryRow& r) { return r.reserved; });
   add("  CUDA context", [](const DeviceMemoryRow& r) { return r.context; });
-  add("  cuBLASLt and scratch", [](const DeviceMemoryRow& r) { return r.libraries; });
+  add("  cuBLASLt and workspaces", [](const DeviceMemoryRow& r) { return r.libraries; });
   add("  NCCL communicators", [](const DeviceMemoryRow& r) { return r.nccl; });
-  add("  kernels and others", [](const DeviceMemoryRow& r) { return r.other; });
+  add("  kernels and other", [](const DeviceMemoryRow& r) { return r.other; });
   add("allocator margin", [](const DeviceMemoryRow& r) { return r.margin; });
   add("  all processes on the device", [](const DeviceMemoryRow& r) { return r.device_used; });
-  sheet.say(fmt::format("device: {} ({})", readable_bytes(static_cast<double>(shown->device.value)),
+  sheet.say(fmt::format("device capacity: {} ({})", readable_bytes(static_cast<double>(shown->device.value)),
                         shown->source));
   const int sharing = m != nullptr ? m->ranks_on_device : 1;
   if (sharing > 1)
-    sheet.say(fmt::format("{} ranks share it: NCCL and others are an even share of what was read", sharing));
+    sheet.say(
+        fmt::format("{} ranks share the device: NCCL and other are even shares of the reading", sharing));
 }
 
 void time_rows(Sheet& sheet, bool split_vocabulary, bool offloads) {
@@ -201,7 +203,7 @@ void collective_rows(Sheet& sheet) {
     sheet.row(
         "  exposed", [=](auto&, const StepTime& time, auto&) { return of(time).exposed.value; }, known_time);
     sheet.row(
-        "  overlapped, steady", [=](auto&, const StepTime& time, auto&) { return of(time).overlapped; },
+        "  overlap in steady state", [=](auto&, const StepTime& time, auto&) { return of(time).overlapped; },
         as_percent, false);
   }
 }
@@ -220,9 +222,8 @@ void lane_rows(Sheet& sheet, const Record& record) {
                      of(record.measurement, place, &LaneTimes::time) > 0;
     if (!any) continue;
     const LaneGroup lane = lane_at(place);
-    row(lane ? fmt::format("{} group's lane", lane_name(lane)) : "lane of copies to the host", place,
-        &LaneTimes::time);
-    row("  waited for", place, &LaneTimes::exposed);
+    row(lane_title(lane), place, &LaneTimes::time);
+    row("  exposed", place, &LaneTimes::exposed);
   }
 }
 
@@ -245,8 +246,8 @@ void expert_rows(Sheet& sheet, const Record& record) {
     }
     return most;
   };
-  sheet.pair("busiest expert / mean", busiest(record.prediction), busiest(record.measurement), as_number);
-  sheet.pair("tokens dropped", share(record.prediction), share(record.measurement), as_percent);
+  sheet.pair("expert load, max/mean", busiest(record.prediction), busiest(record.measurement), as_number);
+  sheet.pair("dropped tokens", share(record.prediction), share(record.measurement), as_percent);
 }
 
 /// Known figures of a run's steps; an emulated one may have neither times nor a loss.
@@ -279,7 +280,7 @@ std::string losses_line(const MeasurementReport& m) {
 void peak_lines(Sheet& sheet, const Record& record, int rank) {
   const auto says = [&](const char* who, const MemoryReport& memory) {
     const RankMemoryReport* row = memory.row_of(rank);
-    if (row != nullptr && !row->at.empty()) sheet.say(fmt::format("peak at {} ({})", row->at, who));
+    if (row != nullptr && !row->at.empty()) sheet.say(fmt::format("peak during {} ({})", row->at, who));
   };
   if (record.prediction) says("predicted", record.prediction->memory);
   if (!record.measurement) return;
@@ -287,7 +288,7 @@ void peak_lines(Sheet& sheet, const Record& record, int rank) {
   const RankMemoryReport* measured = record.measurement->memory.row_of(rank);
   if (measured == nullptr) return;
   for (const HolderReport& holder : measured->holders) {
-    sheet.say(fmt::format("  {:<26} {:>13}  {}, {} tensor{}", holder.holder,
+    sheet.say(fmt::format("  {:<32} {:>13}  {}, {} tensor{}", holder.holder,
                           readable_bytes(static_cast<double>(holder.bytes.value)), name_of(holder.category),
                           holder.tensors, holder.tensors == 1 ? "" : "s"));
   }
@@ -308,9 +309,9 @@ void utilisation_lines(Sheet& sheet, const Throughput& throughput, const char* w
   const auto say = [&](const char* name, const char* what, double share) {
     if (std::isnan(share) || throughput.tokens_per_s_per_gpu <= 0) return;
     const double per_token = share * throughput.peak_tflops * 1e12 / throughput.tokens_per_s_per_gpu;
-    sheet.say(fmt::format(
-        "{} {:.1f} % = {:.4g} {} FLOP/token x {:.4g} tokens/s per rank / {:.4g} TFLOP/s{} ({})", name,
-        100 * share, per_token, what, throughput.tokens_per_s_per_gpu, throughput.peak_tflops, of, who));
+    sheet.say(fmt::format("{} {:.1f} % = {} {} GFLOP/token x {} tokens/s/GPU / {:.4g} TFLOP/s/GPU{} ({})",
+                          name, 100 * share, readable_number(per_token / 1e9), what,
+                          readable_number(throughput.tokens_per_s_per_gpu), throughput.peak_tflops, of, who));
   };
   say("MFU", "model", throughput.mfu);
   say("HFU", "executed", throughput.hfu);
@@ -322,7 +323,7 @@ void speed_lines(Sheet& sheet, const Record& record) {
     return fmt::format("{} to {}", readable_time(i.low.value), readable_time(i.high.value));
   };
   if (record.prediction && record.prediction->step_interval) {
-    sheet.say(fmt::format("predicted step between {}: as far as speeds moved during calibration",
+    sheet.say(fmt::format("predicted step time {}: range of machine speed during calibration",
                           between(*record.prediction->step_interval)));
   }
   if (record.probed && record.error) {
@@ -330,10 +331,11 @@ void speed_lines(Sheet& sheet, const Record& record) {
     const double stretch = record.probed->stretch;
     const std::string shared =
         stretch < 1.005 ? ""
-                        : fmt::format("; the step {:.2f} times, since others had the processors", stretch);
+                        : fmt::format("; step {:.2f} times, other programs used the processors", stretch);
     sheet.say(
-        fmt::format("at current machine speed: step time {}, {:+.1f} % (compute took {:.2f} times as long as "
-                    "calibrated, memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f}{})",
+        fmt::format("predicted at current machine speed: step time {}, {:+.1f} % (time relative to "
+                    "calibration: compute {:.2f}, "
+                    "memory {:.2f}, bandwidth {:.2f}, messages {:.2f}, host {:.2f}{})",
                     readable_time(record.probed->time.step.value), 100 * record.error->probed_step_time,
                     speed.compute, speed.memory, speed.bandwidth, speed.messages, speed.host, shared));
   }
@@ -344,7 +346,7 @@ void speed_lines(Sheet& sheet, const Record& record) {
                        record.prediction->step_interval->low <= measured.high &&
                        measured.low <= record.prediction->step_interval->high;
   if (overlap)
-    sheet.say(fmt::format("measured step between {}: the difference is within the noise", between(measured)));
+    sheet.say(fmt::format("measured step time {}: the difference is within the noise", between(measured)));
   if (record.disturbed()) sheet.say(fmt::format("disturbed: {}", what_disturbed(m.disturbance)));
 }
 

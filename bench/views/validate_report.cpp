@@ -48,7 +48,7 @@ std::string skipped_line(const ComparedTable& table) {
     if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, what);
   };
   add(coming, "not modelled yet");
-  add(other, "contradicting themselves");
+  add(other, "self-contradictory");
   add(unreadable, "unreadable");
   return fmt::format("{:<40} rows skipped: {}\n", table.name, parts);
 }
@@ -59,7 +59,7 @@ std::string unmodelled_text(const std::vector<ComparedTable>& tables) {
   std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string text = sorted.empty() ? "" : "not modelled yet, rows by feature:\n";
+  std::string text = sorted.empty() ? "" : "not modelled yet, rows per feature:\n";
   for (const auto& [feature, rows] : sorted) text += fmt::format("  {:>5}  {}\n", rows, feature);
   return text;
 }
@@ -167,7 +167,7 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
 }
 
 std::string leave_one_out_text(const std::vector<LeftOut>& list) {
-  std::string text = fmt::format("{:<36} {:>10} {:>10} {:>8}  factors of:", "table left out", "shipped %",
+  std::string text = fmt::format("{:<36} {:>10} {:>10} {:>8}  factors of:", "held-out table", "shipped %",
                                  "chosen %", "points");
   for (const std::string& name : calibratable_constants()) text += fmt::format(" {},", name);
   text.back() = '\n';

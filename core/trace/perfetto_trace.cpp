@@ -171,7 +171,7 @@ void write_collectives(Writer& writer, const std::vector<CollectiveEvent>& event
     slice(e.start, fmt::format("{} {}", short_name(e.call), e.microbatch), "collective");
     const auto [from, to] = wait_of(e);
     if (to > from) {
-      slice(from, "waited for", "exposed");
+      slice(from, "exposed wait", "exposed");
       end(to);
     }
     end(e.end);
@@ -201,7 +201,7 @@ void write_lanes(Writer& writer, const std::vector<LaneSpan>& spans, const Proce
       begin(span.start, name, kind_of(group), span.waited);
       const auto [from, to] = wait_of(span);
       if (to > from) {
-        begin(from, "waited for", "exposed", span.waited);
+        begin(from, "exposed wait", "exposed", span.waited);
         end(to);
       }
       end(span.end);

@@ -72,24 +72,24 @@ inline constexpr Figure<StepTime> kTimeFigures[] = {
     {"bubble_ratio", "bubble ratio, idle/compute", FigureUnit::ratio, &StepTime::bubble_ratio},
     {"bubble_fraction", "bubble fraction, idle/step", FigureUnit::ratio, &StepTime::bubble_fraction},
     {"compute_s", "compute", FigureUnit::seconds, &StepTime::compute},
-    {"exposed_tensor_s", "exposed tensor messages", FigureUnit::seconds, &StepTime::exposed_tensor},
-    {"exposed_pipeline_s", "exposed pipeline wait", FigureUnit::seconds, &StepTime::exposed_pipeline},
-    {"exposed_data_s", "exposed data reduction", FigureUnit::seconds, &StepTime::exposed_data},
-    {"exposed_offload_s", "exposed copies to the host", FigureUnit::seconds, &StepTime::exposed_offload,
+    {"exposed_tensor_s", "exposed TP/CP/EP communication", FigureUnit::seconds, &StepTime::exposed_tensor},
+    {"exposed_pipeline_s", "pipeline bubble (idle)", FigureUnit::seconds, &StepTime::exposed_pipeline},
+    {"exposed_data_s", "exposed DP communication", FigureUnit::seconds, &StepTime::exposed_data},
+    {"exposed_offload_s", "exposed CPU offload copies", FigureUnit::seconds, &StepTime::exposed_offload,
      false, true, 0.0},
     {"optimizer_s", "optimizer", FigureUnit::seconds, &StepTime::optimizer},
-    {"exposed_vocabulary_s", "of it vocabulary collectives", FigureUnit::seconds,
+    {"exposed_vocabulary_s", "exposed vocabulary collectives", FigureUnit::seconds,
      &StepTime::exposed_vocabulary, true, true, 0.0},
 };
 inline constexpr Figure<Throughput> kThroughputFigures[] = {
     {"tokens_per_s", "tokens/s", FigureUnit::per_second, &Throughput::tokens_per_s},
-    {"tokens_per_s_per_gpu", "tokens/s per rank", FigureUnit::per_second, &Throughput::tokens_per_s_per_gpu,
+    {"tokens_per_s_per_gpu", "tokens/s/GPU", FigureUnit::per_second, &Throughput::tokens_per_s_per_gpu,
      false},
-    {"model_tflops_per_gpu", "model TFLOP/s per rank", FigureUnit::per_second,
-     &Throughput::model_tflops_per_gpu, false},
+    {"model_tflops_per_gpu", "model TFLOP/s/GPU", FigureUnit::per_second, &Throughput::model_tflops_per_gpu,
+     false},
     {"mfu", "MFU", FigureUnit::ratio, &Throughput::mfu},
     {"hfu", "HFU", FigureUnit::ratio, &Throughput::hfu, true, true, std::numeric_limits<double>::quiet_NaN()},
-    {"peak_tflops", "peak TFLOP/s per rank", FigureUnit::per_second, &Throughput::peak_tflops, false, false},
+    {"peak_tflops", "peak TFLOP/s/GPU", FigureUnit::per_second, &Throughput::peak_tflops, false, false},
 };
 
 /// The figure of that key; an unknown key does not compile.

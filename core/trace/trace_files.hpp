@@ -12,8 +12,9 @@
 namespace plumbline {
 
 /// An SVG grid: one row per rank, time to the right, each action a box with its micro-batch; colour shows the
-/// kind of action, shade the model chunk. Transfers are left out.
-std::string to_svg(const Schedule& schedule, const Trace& trace);
+/// kind of action, shade the model chunk. Transfers are left out. The title has the bubble. `unit_times`: the
+/// axis counts forwards ("f"), not seconds.
+std::string to_svg(const Schedule& schedule, const Trace& trace, bool unit_times = false);
 
 /// Chrome's trace event JSON, which Perfetto (ui.perfetto.dev) and chrome://tracing open. One track per rank,
 /// one slice per action with its stage, micro-batch and kind. Messages have a track of their own, and an

@@ -70,7 +70,7 @@ void append_collectives(std::string& text, std::size_t process, std::size_t rank
     append_slice(text, process, thread, event.start, event.end,
                  fmt::format("{} {}", short_name(event.call), event.microbatch), "collective", args);
     const auto [from, to] = wait_of(event);
-    if (to > from) append_slice(text, process, thread, from, to, "waited for", "exposed", args);
+    if (to > from) append_slice(text, process, thread, from, to, "exposed wait", "exposed", args);
   }
 }
 
@@ -86,7 +86,7 @@ void append_lanes(std::string& text, std::size_t process, std::size_t rank, int 
       const std::string args = fmt::format("\"waited_us\":{:.3f}", span.waited.value * 1e6);
       append_slice(text, process, thread, span.start, span.end, lane_name(group), kind_of(group), args);
       const auto [from, to] = wait_of(span);
-      if (to > from) append_slice(text, process, thread, from, to, "waited for", "exposed", args);
+      if (to > from) append_slice(text, process, thread, from, to, "exposed wait", "exposed", args);
     }
     ++first_lane;
   }

@@ -137,6 +137,10 @@ TEST(TraceFiles, SvgAndTraceHoldEveryAction) {
     for (std::size_t at = 0; (at = svg.find("<title>", at)) != std::string::npos; ++at) ++boxes;
     EXPECT_EQ(boxes, actions) << name;
     EXPECT_EQ(svg.rfind("<svg", 0), 0U);
+    for (const char* words : {">Forward</text>", "bubble fraction 0.", "bubble ratio ", ">time, s</text>",
+                              "4 pipeline ranks, 8 micro-batches"})
+      EXPECT_NE(svg.find(words), std::string::npos) << name << ": " << words;
+    EXPECT_NE(to_svg(schedule, trace, true).find(">time, forwards of one stage</text>"), std::string::npos);
     const auto json = nlohmann::json::parse(to_trace_json(schedule, trace));
     const auto& events = json["traceEvents"];
     const auto is_action = [](const auto& event) {

@@ -2,36 +2,38 @@
 
 const current = {index: -1, lanes: null};
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+const isPart = (name) => name[0] === name[0].toLowerCase();
 const timeRows = [
-  ["Step time", "step_s", time, "percent"],
-  ["compute", "compute_s", time, "percent"],
-  ["exposed tensor messages", "exposed_tensor_s", time, "percent"],
-  ["exposed pipeline wait", "exposed_pipeline_s", time, "percent"],
-  ["of it vocabulary collectives", "exposed_vocabulary_s", time, "percent"],
-  ["exposed data reduction", "exposed_data_s", time, "percent"],
-  ["exposed copies to the host", "exposed_offload_s", time, "percent"],
-  ["optimizer", "optimizer_s", time, "percent"],
-  ["Bubble fraction, idle / step", "bubble_fraction", ratio, "absolute"],
-  ["Bubble ratio, idle / compute", "bubble_ratio", ratio, "absolute"],
+  [capital(data.labels.step_s), "step_s", time, "percent"],
+  [data.labels.compute_s, "compute_s", time, "percent"],
+  [data.labels.exposed_tensor_s, "exposed_tensor_s", time, "percent"],
+  [data.labels.exposed_pipeline_s, "exposed_pipeline_s", time, "percent"],
+  [data.labels.exposed_vocabulary_s, "exposed_vocabulary_s", time, "percent"],
+  [data.labels.exposed_data_s, "exposed_data_s", time, "percent"],
+  [data.labels.exposed_offload_s, "exposed_offload_s", time, "percent"],
+  [data.labels.optimizer_s, "optimizer_s", time, "percent"],
+  [capital(data.labels.bubble_fraction), "bubble_fraction", ratio, "absolute"],
+  [capital(data.labels.bubble_ratio), "bubble_ratio", ratio, "absolute"],
 ];
 const share = (value) => (known(value) ? (100 * value).toFixed(1) + " %" : dash);
 const throughputRows = [
-  ["Tokens/s", "tokens_per_s", plain, "percent"],
-  ["tokens/s per rank", "tokens_per_s_per_gpu", plain, "percent"],
-  ["model TFLOP/s per rank", "model_tflops_per_gpu", plain, "percent"],
-  ["MFU", "mfu", share, "percent"],
-  ["HFU", "hfu", share, "percent"],
+  [capital(data.labels.tokens_per_s), "tokens_per_s", plain, "percent"],
+  [data.labels.tokens_per_s_per_gpu, "tokens_per_s_per_gpu", plain, "percent"],
+  [data.labels.model_tflops_per_gpu, "model_tflops_per_gpu", plain, "percent"],
+  [data.labels.mfu, "mfu", share, "percent"],
+  [data.labels.hfu, "hfu", share, "percent"],
 ];
 /** A page of predictions alone has no columns for measurements. */
 const anyMeasured = data.cells.some((cell) => cell.measurement);
 // GPU memory of the process of the fullest rank.
 const deviceRows = [
-  ["tensors, allocated", "allocated_bytes"],
-  ["tensors, reserved by the pool", "reserved_bytes"],
+  ["tensors (allocated)", "allocated_bytes"],
+  ["tensors (reserved)", "reserved_bytes"],
   ["context", "context_bytes"],
-  ["libraries and scratch", "libraries_bytes"],
+  ["libraries and workspaces", "libraries_bytes"],
   ["communicators", "nccl_bytes"],
-  ["kernels and others", "other_bytes"],
+  ["kernels and other", "other_bytes"],
 ];
 
 function difference(predicted, measured, kind) {
@@ -44,8 +46,8 @@ function compareTable(cell) {
   const p = cell.prediction, m = cell.measurement;
   const rows = [];
   const row = (name, key, predicted, measured, write, kind) => {
-    if (!predicted && !measured && name === name.toLowerCase()) return;  // nothing of this kind here
-    rows.push(el("tr", {class: name === name.toLowerCase() ? "sub" : null, "data-key": key}, el("th", {scope: "row"}, name),
+    if (!predicted && !measured && isPart(name)) return;  // nothing of this kind here
+    rows.push(el("tr", {class: isPart(name) ? "sub" : null, "data-key": key}, el("th", {scope: "row"}, name),
       el("td", {class: "num", "data-v": predicted}, write(predicted)),
       anyMeasured ? [el("td", {class: "num", "data-v": measured}, write(measured)), el("td", {class: "num"}, difference(predicted, measured, kind))] : null));
   };
@@ -62,14 +64,14 @@ function compareTable(cell) {
     if (!of(p) && !of(m)) return;
     row(name, call + "_time_s", of(p)?.time_s, of(m)?.time_s, time, "percent");
     row("exposed", call + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
-    row("overlapped in the steady state", call + "_overlapped", of(p)?.overlapped, of(m)?.overlapped, share, "absolute");
+    row("overlap in steady state", call + "_overlapped", of(p)?.overlapped, of(m)?.overlapped, share, "absolute");
   });
-  for (const name of data.groups) {
+  data.groups.forEach((name, i) => {
     const of = (part) => part?.lanes?.[name];
-    if (!of(p) && !of(m)) continue;
-    row(name === "host" ? "Lane of copies to the host" : `Lane of the ${name} group`, "lane_" + name + "_time_s", of(p)?.time_s, of(m)?.time_s, time, "percent");
-    row("waited for", "lane_" + name + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
-  }
+    if (!of(p) && !of(m)) return;
+    row(capital(data.group_titles[i]), "lane_" + name + "_time_s", of(p)?.time_s, of(m)?.time_s, time, "percent");
+    row("exposed", "lane_" + name + "_exposed_s", of(p)?.exposed_s, of(m)?.exposed_s, time, "percent");
+  });
   for (const [name, key, write, kind] of throughputRows) row(name, key, p?.throughput[key], m?.throughput[key], write, kind);
   const guessed = p?.times_guessed ? "predicted (times: guess)" : null;
   const heads = anyMeasured ? ["", guessed || "predicted (calibrated)", "measured", "difference"] : ["", guessed || "predicted"];
@@ -93,13 +95,13 @@ const sum = (values) => values.reduce((total, value) => total + (value || 0), 0)
 
 function timeBars(cell) {
   const parts = ["compute_s", "exposed_tensor_s", "exposed_pipeline_s", "exposed_data_s", "optimizer_s"];
-  const words = ["compute", "tensor messages", "pipeline wait", "data reduction", "optimizer"];
+  const words = parts.map((key) => data.labels[key]);
   const runs = [[cell.prediction?.times_guessed ? "guess" : "predicted", cell.prediction], ["measured", cell.measurement]].filter(([, part]) => part)
     .map(([run, part]) => [run, parts.map((key) => part.time[key]), part.time.step_s]);
   const most = Math.max(...runs.map(([, values, whole]) => Math.max(sum(values), whole || 0)));
   if (!(most > 0)) return [];
   const bars = runs.flatMap(([run, values, whole]) => [el("span", {class: "who"}, run), bar(values, most), el("span", {}, time(whole))]);
-  return [el("h3", {}, "Where the step goes"),
+  return [el("h3", {}, "Step time breakdown"),
     el("div", {class: "bars", role: "img", "aria-label": runs.map(([run, values]) =>
       `${run}: ` + words.map((word, i) => `${word} ${time(values[i])}`).join(", ")).join("; ")}, bars),
     el("ul", {class: "legend"}, words.map((word, i) => el("li", {}, el("i", {class: `swatch k${i}`}), word)))];
@@ -128,7 +130,7 @@ function memoryBars(cell) {
     ...runs.flatMap(([run, values]) => [el("span", {class: "who"}, run), bar(values, most), el("span", {"data-total": sum(values)}, bytes(sum(values)))])]);
   const words = rows.map(({row, runs}) => `${rankText(row.ranks)}: ` + runs.map(([run, values]) => `${run} ${bytes(sum(values))}`).join(", "));
   const used = data.categories.map((_, i) => i).filter((i) => rows.some(({runs}) => runs.some(([, values]) => values[i] > 0)));
-  return [el("h3", {}, "Memory at each rank's peak"),
+  return [el("h3", {}, "Peak memory per rank"),
     el("div", {class: "bars", role: "img", "aria-label": words.join("; ")}, bars), categoryLegend(used), memoryTable(rows, used), holderTable(rows)];
 }
 

@@ -8,12 +8,12 @@ const fills = {
   IF: "#9fd49a", IB: "#c3d97a", ARG: "#a8b4d8", ARE: "#b9b2ee", OPT: "#e3d48b", transfer: "#8b95a5",
 };
 const names = {
-  F: "forward", B: "backward", I: "backward, input gradient", W: "backward, weight gradient",
-  SEND_F: "send activation", RECV_F: "receive activation", SEND_B: "send gradient", RECV_B: "receive gradient",
-  TF: "teacher forward", S: "vocabulary output, first pass", T: "vocabulary output, gradient pass",
-  IF: "vocabulary input, forward", IB: "vocabulary input, backward", ARG: "data-parallel gradient reduction",
-  ARE: "tied embedding reduction", OPT: "optimizer", SEND_TF: "send teacher activation",
-  RECV_TF: "receive teacher activation",
+  F: "Forward", B: "Backward", I: "Input gradient", W: "Weight gradient",
+  SEND_F: "Send activation", RECV_F: "Receive activation", SEND_B: "Send gradient", RECV_B: "Receive gradient",
+  TF: "Teacher forward", S: "Vocabulary forward", T: "Vocabulary backward",
+  IF: "Embedding", IB: "Embedding gradient", ARG: "DP gradient reduction",
+  ARE: "Tied embedding reduction", OPT: "Optimizer", SEND_TF: "Send teacher activation",
+  RECV_TF: "Receive teacher activation",
 };
 const collectiveNames = ["C0 broadcast X", "C1 all-gather statistics", "C2 all-reduce dX", "I1 all-reduce embedded",
   "I2 broadcast gradient"];

@@ -77,7 +77,7 @@ function buildTimelines(index, timelines, place) {
       button("Fit", "Show everything", () => lanes.show(0, lanes.span * 1.01)),
       timelines.length > 1 ? grouping : null,
       timelines.some((timeline) => timeline.lanes.length)
-        ? checkbox("Lanes of groups", lanes.showGroups, (on) => { lanes.showGroups = on; lanes.arrange(); }) : null,
+        ? checkbox("Communication lanes", lanes.showGroups, (on) => { lanes.showGroups = on; lanes.arrange(); }) : null,
       checkbox("Critical path", true, (on) => { lanes.showChain = on; lanes.draw(); })),
     root, overview, explain, legend(timelines), memory, rankTable(timelines));
   explain.replaceChildren(...explanation(null, timelines));
@@ -92,7 +92,7 @@ function legend(timelines) {
     .map((name) => {
       const swatch = el("i", {class: "swatch"});
       swatch.style.background = fills[name] || fills.transfer;
-      return el("li", {}, swatch, `${name} ${names[name] || ""}`);
+      return el("li", {}, swatch, names[name] ? `${names[name]} (${name})` : name);
     });
   const line = el("i", {class: "swatch"});
   line.style.background = "var(--path)";
@@ -101,11 +101,11 @@ function legend(timelines) {
   thin.style.background = fills.transfer;
   thin.style.height = "3px";
   const waits = timelines.some((timeline) => timeline.collectives.length)
-    ? el("li", {}, "thin lines: collectives of the split vocabulary, C0, C1, C2, I1, I2; coloured as the critical path where the rank waits") : null;
+    ? el("li", {}, "thin lines: vocabulary collectives C0, C1, C2, I1, I2; exposed parts in the colour of the critical path") : null;
   return el("ul", {class: "legend"}, items, el("li", {}, thin, "message, waiting included"), waits,
     timelines.some((timeline) => timeline.lanes.length)
-      ? el("li", {}, "bars below a rank: collectives of its groups and copies to and from the host, hidden; coloured as the critical path where the rank waits") : null,
-    el("li", {}, el("i", {class: "swatch hatch"}), "bubble: nothing to compute"), el("li", {}, line, "critical path"));
+      ? el("li", {}, "bars below a rank: communication and CPU offload copies; exposed parts in the colour of the critical path") : null,
+    el("li", {}, el("i", {class: "swatch hatch"}), "bubble (idle)"), el("li", {}, line, "critical path"));
 }
 
 /** Busy and idle time of every rank: the chart in words. */
@@ -138,14 +138,13 @@ function explanation(found, timelines) {
     const [kind, microbatch, start, end, from, to] = found.collective;
     return [el("b", {}, collectiveNames[kind]), ` \u00b7 micro-batch ${microbatch}, rank ${rank}, ${timeline.run}`,
       el("p", {class: "note"}, `from ${time(secondsOf(timeline, start))} to ${time(secondsOf(timeline, end))}; ` +
-        (to > from ? `the rank waits for it ${time(secondsOf(timeline, to - from))}` : "the rank does not wait for it"))];
+        (to > from ? `exposed ${time(secondsOf(timeline, to - from))}` : "overlapped with computation"))];
   }
   if (found.span !== undefined) {
     const {laneStart, laneLength, laneWaited, laneGroup} = timeline, i = found.span;
-    const name = data.groups[laneGroup[i]];
-    return [el("b", {}, name === "host" ? "copy to or from the host" : `collective of the ${name} group`), ` \u00b7 rank ${rank}, ${timeline.run}`,
+    return [el("b", {}, capital(data.group_titles[laneGroup[i]])), ` \u00b7 rank ${rank}, ${timeline.run}`,
       el("p", {class: "note"}, `${time(secondsOf(timeline, laneStart[i]))} + ${time(secondsOf(timeline, laneLength[i]))}; ` +
-        (laneWaited[i] > 0 ? `the rank waits for it ${time(secondsOf(timeline, laneWaited[i]))}` : "hidden behind computation"))];
+        (laneWaited[i] > 0 ? `exposed ${time(secondsOf(timeline, laneWaited[i]))}` : "overlapped with computation"))];
   }
   if (event < 0) {
     const after = found.ticks > timeline.pipelineEnd;
@@ -172,7 +171,7 @@ function explanation(found, timelines) {
   }
   const where = data.compute[timeline.type[event]] || isTransfer(name)
     ? `micro-batch ${timeline.microbatch[event]}, stage ${timeline.stage[event]}, ` : "";
-  return [el("b", {}, `${name} ${names[name] || ""}`), ` \u00b7 ${where}rank ${rank}, ${timeline.run}` +
+  return [el("b", {}, names[name] ? `${names[name]} (${name})` : name), ` \u00b7 ${where}rank ${rank}, ${timeline.run}` +
     (timeline.onChain[event] ? ", on the critical path" : ""), el("dl", {}, facts)];
 }
 

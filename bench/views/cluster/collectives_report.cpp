@@ -14,8 +14,8 @@ namespace {
 std::string axis_text(GroupCall call, const std::vector<Bytes>& sizes, const AxisCollective& axis) {
   const CollectiveTimes& times = axis.times;
   std::string text = fmt::format(
-      "\n{} along {}: {} ranks in {} nodes, {} groups at once\n{:<18} {:<15} {:>8}\n", name_of(call),
-      axis.axis, times.ranks, times.nodes, axis.groups, "algorithm", "busiest link", "GB/s");
+      "\n{} along {}: {} ranks in {} nodes, {} concurrent groups\n{:<18} {:<15} {:>8}\n", name_of(call),
+      axis.axis, times.ranks, times.nodes, axis.groups, "algorithm", "bottleneck link", "GB/s");
   for (const AlgorithmRate& each : times.algorithms)
     text +=
         fmt::format("{:<18} {:<15} {:>8.1f}\n", name_of(each.algorithm), each.link, each.rate.value / 1e9);
@@ -24,8 +24,8 @@ std::string axis_text(GroupCall call, const std::vector<Bytes>& sizes, const Axi
     text += fmt::format("{:<34} {:>8}\n", readable_bytes(static_cast<double>(sizes[i].value)),
                         readable_time(times.seconds[i].value));
   }
-  return text + fmt::format("by the network of {}; {}: {:.3g} x the time on links that are not shared\n",
-                            axis.hardware, name_of(times.taken), times.sharing);
+  return text + fmt::format("network of {}; {}: {:.3g} x the time without link sharing\n", axis.hardware,
+                            name_of(times.taken), times.sharing);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ std::string goodput_svg(const GoodputRequest& request, const GoodputReport& repo
   std::vector<std::pair<std::string, GoodputRequest>> curves = changed_requests(request);
   // Another interval is another place on the same curve.
   std::erase_if(curves, [](const auto& each) { return each.first == "the best interval"; });
-  curves.insert(curves.begin(), {"as it is", request});
+  curves.insert(curves.begin(), {"this configuration", request});
   for (std::size_t i = 0; i < curves.size(); ++i) {
     const char* ink = kInks[i % kInks.size()];
     marks += curve(curves[i].second, ink);
@@ -88,9 +88,8 @@ std::string goodput_svg(const GoodputRequest& request, const GoodputReport& repo
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" "
       "font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-      "<text x=\"8\" y=\"20\" font-weight=\"bold\">Expected effective time of {2} GPUs over the work between "
-      "two "
-      "checkpoints</text>\n{3}</svg>\n",
+      "<text x=\"8\" y=\"20\" font-weight=\"bold\">Expected effective time of {2} GPUs (%) by checkpoint "
+      "interval</text>\n{3}</svg>\n",
       kPlotWidth, kPlotHeight, request.gpus, marks);
 }
 

@@ -39,34 +39,37 @@ NamedShares shares_of(const TimeShares& mean) {
 }
 
 /// Meaning of each part of the time, in the order of shares_of.
-constexpr std::array<const char*, 6> kMeanings = {"work that was kept",
-                                                  "work that a failure lost",
-                                                  "the job waits for its checkpoints",
-                                                  "from a failure to the next step",
-                                                  "for a node to come out of repair",
-                                                  "groups that dropped out"};
+constexpr std::array<const char*, 6> kMeanings = {
+    "work that is kept",     "work lost by failures",        "checkpoint stall",
+    "detection and restart", "waiting for a node in repair", "replicas out of service"};
+
+/// "87.3 B": no exponents.
+std::string tokens_text(double tokens) {
+  return fmt::format("{} B", readable_number(tokens / 1e9));
+}
 
 std::string header_text(const GoodputRequest& request, const GoodputReport& report) {
-  std::string text = fmt::format("{} GPUs ({:g} nodes), failures of {}: one every {}, {:.4g} a day\n",
-                                 request.gpus, request.fleet.nodes(request.gpus), request.fleet.name,
-                                 long_time(report.between), 86400 / report.between.value);
-  const char* how = request.checkpoint.stall ? "alongside the training" : "the job waits";
-  text += fmt::format("checkpoint {}, {} to write ({}), every {} of work\n",
+  std::string text =
+      fmt::format("{} GPUs ({:g} nodes), failure rates of {}: MTBF {}, {:.4g} failures per day\n",
+                  request.gpus, request.fleet.nodes(request.gpus), request.fleet.name,
+                  long_time(report.between), 86400 / report.between.value);
+  const char* how = request.checkpoint.stall ? "asynchronous" : "blocking";
+  text += fmt::format("checkpoint {}, written in {} ({}), interval {}\n",
                       readable_bytes(static_cast<double>(request.checkpoint.size.value)),
                       long_time(report.save), how, long_time(report.saves.interval));
   if (request.recovery.elastic_groups) {
     const bool restarts = request.recovery.elastic_restarts;
     const Seconds pause = restarts ? report.recovery : request.recovery.detect + request.drop;
-    text += fmt::format("a failure takes one of {} groups away, the others go on after {}{}\n",
+    text += fmt::format("a failure removes one of {} groups; the others continue after {}{}\n",
                         *request.recovery.elastic_groups, long_time(pause),
                         restarts ? " from the last checkpoint" : "");
   } else {
-    text += fmt::format("a failure takes {} until the next step\n", long_time(report.recovery));
+    text += fmt::format("recovery from a failure to the next step: {}\n", long_time(report.recovery));
   }
   if (!report.makes_progress) {
     text += fmt::format(
-        "makes no progress: a restart ({}) outlasts the time between failures ({}); what is left below "
-        "is the luck of long gaps\n",
+        "no progress: recovery ({}) takes longer than the MTBF ({}); figures below come from rare long gaps "
+        "between failures\n",
         long_time(report.recovery), long_time(report.between));
   }
   return text;
@@ -74,13 +77,14 @@ std::string header_text(const GoodputRequest& request, const GoodputReport& repo
 
 std::string money_text(const GoodputRequest& request, const GoodputReport& report) {
   const double days = request.trials.horizon.value / 86400;
-  std::string text = fmt::format(
-      "\ntokens per day {:.4g} (in the 5th percentile of trials {:.4g})\n", report.tokens_per_day,
-      report.tokens_per_day / report.simulated.mean.effective * report.simulated.percentile(0.05));
-  text += fmt::format("GPU-hours in {:g} days {:.6g}\n", days, report.gpu_hours);
-  if (report.kwh) text += fmt::format("energy {:.6g} kWh\n", *report.kwh);
+  std::string text =
+      fmt::format("\ntokens per day {} (5th percentile of trials {})\n", tokens_text(report.tokens_per_day),
+                  tokens_text(report.tokens_per_day / report.simulated.mean.effective *
+                              report.simulated.percentile(0.05)));
+  text += fmt::format("GPU-hours in {:g} days {}\n", days, grouped_digits(report.gpu_hours));
+  if (report.kwh) text += fmt::format("energy {} kWh\n", grouped_digits(*report.kwh));
   if (report.cost)
-    text += fmt::format("cost {:.6g}, {:.4g} per million tokens\n", *report.cost,
+    text += fmt::format("cost {}, {:.4g} per million tokens\n", grouped_digits(*report.cost),
                         report.cost_per_million.value_or(0));
   return text;
 }
@@ -96,7 +100,7 @@ std::string goodput_text(const GoodputRequest& request, const GoodputReport& rep
       share_text(report.expected), share_text(simulated.mean.effective),
       share_text(simulated.percentile(0.05)), share_text(simulated.percentile(0.5)),
       share_text(simulated.percentile(0.95)));
-  text += fmt::format("\nwhere the time goes, mean of {} trials of {:g} days with {:.1f} failures each\n",
+  text += fmt::format("\nwall time breakdown, mean of {} trials of {:g} days with {:.1f} failures each\n",
                       request.trials.trials, request.trials.horizon.value / 86400, simulated.failures);
   const NamedShares shares = shares_of(simulated.mean);
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -104,19 +108,19 @@ std::string goodput_text(const GoodputRequest& request, const GoodputReport& rep
       text +=
           fmt::format("  {:<12} {:>9}  {}\n", shares[i].first, share_text(shares[i].second), kMeanings[i]);
   }
-  text += "\ninterval of checkpoints          expected\n";
+  text += "\ncheckpoint interval              expected\n";
   for (const IntervalRule& rule : report.intervals) {
     text += fmt::format("  {:<20} {:>9} {:>9}\n", rule.name, long_time(rule.interval),
                         share_text(rule.effective));
   }
-  text += fmt::format("  to first order, E[ETTR] of arXiv:2410.21680: {}\n", share_text(report.first_order));
-  text += "\none change                                      expected\n";
+  text += fmt::format("  first-order E[ETTR] (arXiv:2410.21680): {}\n", share_text(report.first_order));
+  text += "\nsingle change                                   expected\n";
   for (const GoodputChange& change : report.changes) {
     text += fmt::format("  {:<44} {:>9}\n", change.what, share_text(change.effective));
   }
   if (report.nodes_in_repair) {
-    text += fmt::format("\nnodes in repair: {:.1f} on average, 99 % of the time at most {}\n",
-                        *report.nodes_in_repair, report.spares_for_99);
+    text += fmt::format("\nnodes in repair: mean {:.1f}, 99th percentile {}\n", *report.nodes_in_repair,
+                        report.spares_for_99);
   }
   return text + money_text(request, report);
 }
@@ -173,14 +177,14 @@ std::string goodput_json(const GoodputRequest& request, const GoodputReport& rep
 
 std::string goodput_page(const GoodputRequest& request, const GoodputReport& report) {
   const Goodput& simulated = report.simulated;
-  PlotCurve trials{"effective time of trials", {}};
+  PlotCurve trials{"effective time of trials, %", {}};
   trials.points.reserve(101);
   for (int percent = 0; percent <= 100; ++percent)
     trials.points.emplace_back(percent, 100 * simulated.percentile(percent / 100.0));
-  PagePart time{"Where the time goes",
+  PagePart time{"Wall time breakdown",
                 fmt::format("Mean of {} trials of {:g} days with {:.1f} failures each.",
                             request.trials.trials, request.trials.horizon.value / 86400, simulated.failures),
-                {{"", "share", "what it is"}, {}},
+                {{"", "share", "meaning"}, {}},
                 ""};
   const NamedShares shares = shares_of(simulated.mean);
   for (std::size_t i = 0; i < shares.size(); ++i) {
@@ -188,10 +192,10 @@ std::string goodput_page(const GoodputRequest& request, const GoodputReport& rep
       time.table.rows.push_back({shares[i].first, share_text(shares[i].second), kMeanings[i]});
   }
   PagePart intervals{
-      "Interval of checkpoints", "", {{"rule", "interval", "expected"}, {}}, goodput_svg(request, report)};
+      "Checkpoint interval", "", {{"rule", "interval", "expected"}, {}}, goodput_svg(request, report)};
   for (const IntervalRule& rule : report.intervals)
     intervals.table.rows.push_back({rule.name, long_time(rule.interval), share_text(rule.effective)});
-  PagePart changes{"One change", "", {{"change", "expected"}, {}}, ""};
+  PagePart changes{"Single changes", "", {{"change", "expected"}, {}}, ""};
   for (const GoodputChange& change : report.changes)
     changes.table.rows.push_back({change.what, share_text(change.effective)});
   const PagePart effective{"Effective time",
@@ -200,20 +204,20 @@ std::string goodput_page(const GoodputRequest& request, const GoodputReport& rep
                             {{"effective", share_text(report.expected), share_text(simulated.mean.effective),
                               share_text(simulated.percentile(0.05)), share_text(simulated.percentile(0.5)),
                               share_text(simulated.percentile(0.95))}}},
-                           percentile_svg("Trials by their effective time", "%", {trials})};
+                           percentile_svg("Effective time by percentile of trials", "%", {trials})};
   const PagePart money{"Tokens, GPU-hours, cost", money_text(request, report), {}, ""};
   return cluster_page(
       fmt::format("Goodput of {} GPUs", request.gpus),
-      fmt::format("failures of {}, one every {}", request.fleet.name, long_time(report.between)),
+      fmt::format("failure rates of {}, MTBF {}", request.fleet.name, long_time(report.between)),
       {effective, time, intervals, changes, money});
 }
 
 std::string published_checks_text(const std::vector<PublishedCheck>& checks) {
   std::string text = fmt::format("{:<58} {:>9} {:>9}  {}\n", "published", "printed", "computed", "");
   for (const PublishedCheck& check : checks) {
-    std::string verdict = check.within ? "within its rounding" : "outside its rounding";
+    std::string verdict = check.within ? "within rounding" : "outside rounding";
     if (check.measured)
-      verdict = check.within ? "measured, as the law says" : "measured, and not what the law says";
+      verdict = check.within ? "measured, agrees with the formula" : "measured, disagrees with the formula";
     if (!check.computed) verdict = "not computed: " + check.why;
     text += fmt::format("{:<58} {:>9} {:>9}  {}\n", check.quantity,
                         fmt::format("{:g} {}", check.printed, check.unit),

@@ -42,7 +42,7 @@ std::string slow_ranks_text(const std::vector<Record>& records) {
     const std::vector<SlowRank> slow = slow_ranks_of(*record.measurement);
     const std::string id = records.size() > 1 ? record.id + ": " : "";
     if (slow.empty())
-      text += fmt::format("{}no slow rank among {}; one that takes {:.2f} times as long would be named\n", id,
+      text += fmt::format("{}no slow rank among {}; smallest detectable slowdown {:.2f} x\n", id,
                           compared_ranks(*record.measurement), least_named(*record.measurement));
     for (const SlowRank& each : slow) text += fmt::format("{}{}\n", id, slow_rank_line(each));
   }
@@ -64,9 +64,8 @@ std::string slow_ranks_json(const std::vector<Record>& records) {
 }
 
 std::string slow_rank_line(const SlowRank& slow) {
-  return fmt::format(
-      "rank {} computes {:.3f} times as long as the others of its stage ({:.1f} standard errors)", slow.rank,
-      slow.factor, slow.certainty);
+  return fmt::format("rank {}: compute time {:.3f} x the others of its stage ({:.1f} standard errors)",
+                     slow.rank, slow.factor, slow.certainty);
 }
 
 }  // namespace plumbline

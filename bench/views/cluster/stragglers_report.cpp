@@ -37,7 +37,7 @@ nlohmann::ordered_json blame_json(const std::vector<NoiseBlame>& all) {
 }  // namespace
 
 std::string noise_cases_text(const std::vector<NoiseCase>& cases) {
-  std::string text = fmt::format("{:<32} {:>11} {:>9} {:>11} {:>11} {:>11}\n", "", "mean step", "longer by",
+  std::string text = fmt::format("{:<32} {:>11} {:>9} {:>11} {:>11} {:>11}\n", "", "mean step", "slowdown",
                                  "5 %", "50 %", "95 %");
   for (const NoiseCase& each : cases) {
     const NoisySteps& steps = each.steps;
@@ -48,9 +48,8 @@ std::string noise_cases_text(const std::vector<NoiseCase>& cases) {
   }
   const NoiseCase& whole = taken_apart(cases);
   if (whole.steps.blame.empty()) return text;
-  text +=
-      fmt::format("\nmedian step, {}: pipeline {} is last; without one of these it would be done sooner by\n",
-                  whole.what, whole.steps.last_replica);
+  text += fmt::format("\nmedian step, {}: pipeline {} finishes last; time saved without the delay of\n",
+                      whole.what, whole.steps.last_replica);
   for (const NoiseBlame& blame : most_blamed(whole))
     text +=
         fmt::format("  rank {:<4} {:<10} {:>11}\n", blame.rank, blame.what, readable_time(blame.cost.value));
@@ -58,7 +57,7 @@ std::string noise_cases_text(const std::vector<NoiseCase>& cases) {
 }
 
 std::string noise_cases_page(const std::string& title, const std::vector<NoiseCase>& cases) {
-  PagePart steps{"Steps", "", {{"", "mean step", "longer by", "5 %", "50 %", "95 %"}, {}}, ""};
+  PagePart steps{"Steps", "", {{"", "mean step", "slowdown", "5 %", "50 %", "95 %"}, {}}, ""};
   std::vector<PlotCurve> curves;
   curves.reserve(cases.size());
   for (const NoiseCase& each : cases) {
@@ -73,12 +72,11 @@ std::string noise_cases_page(const std::string& title, const std::vector<NoiseCa
     for (int percent = 0; percent <= 100; ++percent)
       curve.points.emplace_back(percent, all.percentile(percent / 100.0).value);
   }
-  steps.svg = percentile_svg("Steps by their length", "s", curves);
+  steps.svg = percentile_svg("Step time by percentile of steps", "s", curves);
   const NoiseCase& whole = taken_apart(cases);
-  PagePart blame{"What the median step waits for",
-                 fmt::format("{}: pipeline {} is last; without one of these it would be done sooner.",
-                             whole.what, whole.steps.last_replica),
-                 {{"rank and action", "sooner by"}, {}},
+  PagePart blame{"Delays of the median step",
+                 fmt::format("{}: pipeline {} finishes last.", whole.what, whole.steps.last_replica),
+                 {{"rank and action", "time saved without its delay"}, {}},
                  ""};
   for (const NoiseBlame& each : most_blamed(whole)) {
     blame.table.rows.push_back(
@@ -86,7 +84,7 @@ std::string noise_cases_page(const std::string& title, const std::vector<NoiseCa
   }
   std::vector<PagePart> parts = {steps};
   if (!blame.table.rows.empty()) parts.push_back(blame);
-  return cluster_page("Steps of ranks that are not alike", title, parts);
+  return cluster_page("Step time with stragglers", title, parts);
 }
 
 std::string noise_cases_json(const std::vector<NoiseCase>& cases) {
@@ -109,12 +107,11 @@ std::string noise_cases_json(const std::vector<NoiseCase>& cases) {
 }
 
 std::string slow_ranks_text(const std::vector<SlowRank>& slow) {
-  if (slow.empty()) return "no slow rank\n";
+  if (slow.empty()) return "no slow rank found\n";
   std::string text;
   for (const SlowRank& rank : slow) {
-    text +=
-        fmt::format("pipeline rank {} takes {:.3f} times as long as the others ({:.1f} standard errors)\n",
-                    rank.rank, rank.factor, rank.certainty);
+    text += fmt::format("pipeline rank {}: compute time {:.3f} x the others ({:.1f} standard errors)\n",
+                        rank.rank, rank.factor, rank.certainty);
   }
   return text;
 }

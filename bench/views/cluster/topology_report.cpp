@@ -97,11 +97,11 @@ std::string topology_text(const Fabric& fabric, const std::vector<AxisRates>& ax
   std::string text =
       fmt::format("{}: {} nodes, {} GPUs\nswitches: {} leaf, {} spine, {} core\n", fabric.name, counts.nodes,
                   counts.gpus, counts.switches[0], counts.switches[1], counts.switches[2]);
-  text += fmt::format("cables: {} node to leaf, {} above leaf, {} above spine\n", counts.cables_to_nodes,
+  text += fmt::format("cables: {} node-leaf, {} leaf-spine, {} spine-core\n", counts.cables_to_nodes,
                       counts.cables_above[0], counts.cables_above[1]);
   if (axes.empty()) return text;
   text += fmt::format("\n{:<6} {:>7} {:>8}  {:<11} {:>13} {:>13}  {}\n", "axis", "ranks", "groups", "pattern",
-                      "GB/s alone", "all at once", "busiest link");
+                      "one, GB/s", "all, GB/s", "bottleneck link");
   for (const AxisRates& axis : axes) {
     text +=
         fmt::format("{:<6} {:>7} {:>8}  {:<11} {:>13.1f} {:>13.1f}  {}\n", axis.axis, axis.size, axis.groups,
@@ -140,7 +140,7 @@ StepBytes step_bytes(const RunConfig& config, const RepeatedSchedule& step) {
 }
 
 std::string orders_text(const std::vector<OrderTimes>& orders, const std::string& usual, std::size_t top) {
-  std::string text = "\norders of ranks, fastest axis first, by the time on the busiest links of a step\n";
+  std::string text = "\nrank orders, fastest-varying axis first, by time on bottleneck links per step\n";
   for (std::size_t i = 0; i < std::min(top, orders.size()); ++i) {
     text += fmt::format("{:<14} {:>9.4f} s ", orders[i].order, orders[i].total.value);
     for (const AxisTime& axis : orders[i].axes)
@@ -150,8 +150,8 @@ std::string orders_text(const std::vector<OrderTimes>& orders, const std::string
   for (const OrderTimes& order : orders) {
     if (order.order != usual) continue;
     const std::string why = why_shorter(orders.front(), order);
-    text += why.empty() ? fmt::format("none is shorter than the usual {}\n", usual)
-                        : fmt::format("{} instead of the usual {}: {}\n", orders.front().order, usual, why);
+    text += why.empty() ? fmt::format("no order is faster than the default {}\n", usual)
+                        : fmt::format("{} instead of the default {}: {}\n", orders.front().order, usual, why);
   }
   return text;
 }

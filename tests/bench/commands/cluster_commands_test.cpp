@@ -78,7 +78,7 @@ TEST_F(ClusterCommands, TopologyOfASlurmCluster) {
 TEST_F(ClusterCommands, TopologyShowsCollectivesByAlgorithmAndSize) {
   const Said said = plumbline("topology superpod-b200:4 --tp 8 --collective all-reduce --sizes 64KiB,4GiB");
   ASSERT_EQ(said.exit_code, 0) << said.err;
-  EXPECT_THAT(said.out, HasSubstr("all-reduce along dp: 128 ranks in 128 nodes, 8 groups at once"));
+  EXPECT_THAT(said.out, HasSubstr("all-reduce along dp: 128 ranks in 128 nodes, 8 concurrent groups"));
   EXPECT_THAT(said.out, ContainsRegex("NVLS +nvlink"));
   const nlohmann::json json = nlohmann::json::parse(
       plumbline("topology superpod-b200:4 --tp 8 --collective all-reduce --sizes 64KiB,4GiB --json").out);
@@ -164,7 +164,7 @@ TEST_F(ClusterCommands, StragglersOfARunAreNamed) {
     ASSERT_EQ(record["slow_ranks"].size(), slow == std::string("none") ? 0U : 1U) << said.out;
     if (record["slow_ranks"].empty()) {
       EXPECT_THAT(plumbline("stragglers --record run.json").out,
-                  HasSubstr("; one that takes 1.05 times as long"));
+                  HasSubstr("; smallest detectable slowdown 1.05 x"));
       continue;
     }
     EXPECT_EQ(record["slow_ranks"][0]["rank"], 2);

@@ -40,7 +40,7 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "llama-3.1-8b, 8.0 B parameters; 16 x h100-sxm-80gb; software megatron-core\n"
        "TP 2, PP 4, CP 1, EP 1, DP 2; 1f1b; sequence parallelism\n"
        "sequence 4096; batch 32 = 2 replicas x 16 micro-batches of 1\n"
-       "bf16; ZeRO 1; recomputation none\n"
+       "bf16; ZeRO 1; activation recomputation none\n"
        "fits: ",
        " GiB (", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gpus 8 --gbs 8 --seq-length 4096 --precision bf16 --software "
@@ -49,7 +49,7 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "llama-3.1-8b, 8.0 B parameters; 8 x h100-sxm-80gb; software torchtitan\n"
        "TP 1, PP 1, CP 1, EP 1, DP 8\n"
        "sequence 4096; batch 8 = 8 replicas x 1 micro-batches of 1\n"
-       "bf16; FSDP; recomputation full (of 1 layers together)\n"
+       "bf16; FSDP; activation recomputation full (1 layer per unit)\n"
        "fits: ",
        "%), largest: ", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gbs 1 --seq-length 4096 --precision bf16",

@@ -30,8 +30,8 @@ class PredictedPlans : public ProgramFolder {
 TEST_F(PredictedPlans, EverySoftwareIsOneTableOnePageOneCsv) {
   const Said table = plumbline("matrix plan.yaml --predict-only --out out --quiet");
   EXPECT_EQ(table.exit_code, 0) << table.err;
-  for (const char* part : {"tokens/s per GPU", "TFLOP/s per GPU", "MFU %", "of device %", "megatron-core  ",
-                           "torchtitan  ", "predicted fastest that fits: #"})
+  for (const char* part : {"tokens/s/GPU", "TFLOP/s/GPU", "MFU %", "of device %", "megatron-core  ",
+                           "torchtitan  ", "fastest predicted cell that fits: #"})
     EXPECT_THAT(table.out, HasSubstr(part));
   EXPECT_THAT(table.out, Not(HasSubstr("measured")));
   EXPECT_THAT(table.out, Not(HasSubstr("unsupported")));
@@ -53,8 +53,8 @@ TEST_F(PredictedPlans, EverySoftwareIsOneTableOnePageOneCsv) {
     EXPECT_THAT(csv.out, HasSubstr(header));
   const Said page = plumbline("compare out --format html");
   EXPECT_EQ(page.exit_code, 0) << page.err;
-  EXPECT_THAT(page.out, HasSubstr("Fastest that fits, tokens/s per GPU"));
-  EXPECT_THAT(page.out, HasSubstr(">TFLOP/s per GPU</button>"));
+  EXPECT_THAT(page.out, HasSubstr("Fastest that fits, tokens/s/GPU"));
+  EXPECT_THAT(page.out, HasSubstr(">TFLOP/s/GPU</button>"));
   EXPECT_THAT(page.out, Not(HasSubstr(">measured</button>")));
 
   const Said oom = plumbline("oom plan.yaml --predict-only --out oom --quiet");

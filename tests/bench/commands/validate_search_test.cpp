@@ -104,7 +104,7 @@ TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
   EXPECT_TRUE(json.contains("why_not_second"));
   EXPECT_FALSE(json.at("front").empty());
   const Said text = plumbline("search gpt.yaml --gpus 8");
-  EXPECT_THAT(text.out, HasSubstr("why not the second"));
+  EXPECT_THAT(text.out, HasSubstr("second best:"));
   EXPECT_THAT(text.out, HasSubstr("not searched: context_parallel_size"));
   const Said shared = plumbline(
       "search llama-3.1-8b --gpus 8 --gbs 1 --seq-length 131072 --hardware h100-sxm-80gb --max-cp 8");

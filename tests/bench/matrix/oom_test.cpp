@@ -186,7 +186,7 @@ TEST_F(Oom, TheKnifeEdgeIsTheLeastThatWasOutOfMemory) {
   const std::string text = to_text(table);
   EXPECT_THAT(text, HasSubstr("margin -5 bytes"));
   EXPECT_THAT(text, HasSubstr("without large numbers: -45 bytes, margin +40 (their paper)"));
-  EXPECT_THAT(text, HasSubstr("margin -15 to +0 bytes: what is assumed of the device decides the outcome"));
+  EXPECT_THAT(text, HasSubstr("margin -15 to +0 bytes: the outcome depends on these assumptions"));
   const auto json = nlohmann::json::parse(to_json(table))["knife_edge"];
   EXPECT_EQ(json["margin_bytes"], -5);
   EXPECT_EQ(json["without"][0]["margin_bytes"], 40);

@@ -87,7 +87,7 @@ TEST(Regression, ToleranceDecides) {
     for (const Change& change : found.changes) kinds.push_back(change.kind);
     EXPECT_EQ(kinds, c.kinds) << c.name;
     EXPECT_EQ(found.any_loss(), !kinds.empty() && kinds[0] == loss) << c.name;
-    EXPECT_THAT(to_text(found, 0.05), HasSubstr("cells compared at 5 %")) << c.name;
+    EXPECT_THAT(to_text(found, 0.05), HasSubstr("cells compared, tolerance 5 %")) << c.name;
   }
 }
 
@@ -110,7 +110,7 @@ TEST(Regression, NamesWhatChangedOfTheMachineInEveryForm) {
   const std::string page = to_html(found, 0.05, "old and <new>");
   EXPECT_THAT(page, HasSubstr("<td>another &lt;CPU&gt;</td>"));
   EXPECT_THAT(page, HasSubstr("old and &lt;new&gt;"));
-  EXPECT_THAT(page, HasSubstr("1 cells compared at 5 %: 1 losses"));
+  EXPECT_THAT(page, HasSubstr("1 cells compared, tolerance 5 %: 1 regressions"));
   EXPECT_TRUE(compare_records({cell("a", 1)}, {cell("a", 1)}, 0.05).machine.empty());
 }
 
@@ -149,7 +149,7 @@ TEST(Regression, OnlyBeyondTheNoise) {
     EXPECT_EQ(found.changes.size(), c.loss ? 1U : 0U) << c.name;
   }
   EXPECT_THAT(to_text(compare_records({cases[2].before}, {cases[2].after}, 0.05), 0.05),
-              HasSubstr("; 1 more differ, but within the noise of the machine"));
+              HasSubstr("; 1 more differences within machine noise"));
 }
 
 TEST(Regression, ChangesAreSaidInWords) {
@@ -157,7 +157,9 @@ TEST(Regression, ChangesAreSaidInWords) {
       to_text(compare_records({cell("a", 1)}, {cell("a", 1.5), cell("new", 1)}, 0.05), 0.05);
   EXPECT_THAT(text, HasSubstr("LOSS                 step time    a: 1.000 s -> 1.500 s (+50.0 %)\n"));
   EXPECT_THAT(
-      text, HasSubstr("1 cells compared at 5 %: 1 losses, 0 gains that no prediction explains; 1 new cells"));
+      text,
+      HasSubstr(
+          "1 cells compared, tolerance 5 %: 1 regressions, 0 gains without a predicted gain; 1 new cells"));
 }
 
 TEST(Regression, Tolerance) {

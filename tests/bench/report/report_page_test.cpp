@@ -152,12 +152,11 @@ TEST(Page, LoadOfExpertsIsAMapOfLayersAndExperts) {
   Record record = sample_record("a");
   record.measurement->expert_load = {{1, {30, 10, 0}, {12, 0, 0}}, {2, {20, 10, 10}, {0, 0, 0}}};
   const std::string page = html_report(input_of({record}));
-  EXPECT_THAT(page,
-              HasSubstr("80 choices, busiest expert 2.25 times the mean of its layer, 15.00 % dropped"));
+  EXPECT_THAT(page, HasSubstr("80 routed tokens, expert load max/mean 2.25, 15.00 % dropped"));
   EXPECT_THAT(page, HasSubstr("<title>layer 1, expert 0: 30 tokens, 12 dropped</title>"));
   EXPECT_THAT(page, HasSubstr("<title>layer 2, expert 2: 10 tokens, 0 dropped</title>"));
   record.measurement->expert_load.clear();
-  EXPECT_THAT(html_report(input_of({record})), Not(HasSubstr("Load of experts")));
+  EXPECT_THAT(html_report(input_of({record})), Not(HasSubstr("Expert load")));
 }
 
 TEST(Page, RanksWithEqualMemoryShareARow) {
@@ -213,12 +212,12 @@ TEST(Page, HostileTextStaysText) {
 }
 
 TEST(Page, WithoutRecordsOrMeasurements) {
-  EXPECT_THAT(html_report(input_of({})), HasSubstr("nothing was measured"));
+  EXPECT_THAT(html_report(input_of({})), HasSubstr("no measurement"));
   Record record = sample_record("a");
   record.measurement.reset();
   record.error.reset();
   const std::string predicted = html_report(input_of({record}));
-  EXPECT_THAT(predicted, HasSubstr("nothing was measured"));
+  EXPECT_THAT(predicted, HasSubstr("no measurement"));
   EXPECT_THAT(predicted, Not(HasSubstr("<td class=\"num none\">")));
   EXPECT_THAT(predicted, Not(HasSubstr("Predicted against measured")));
   record = sample_record("a");

@@ -96,7 +96,7 @@ TEST(CellColumns, TheTerminalSaysWhichSpeedItShows) {
   predicted.measurement.reset();
   predicted.error.reset();
   const std::string current = "step time and bubble: predicted (current machine speed)";
-  const std::string other = ", of cells that were not probed (calibrated)";
+  const std::string other = ", cells without a probe (calibrated)";
   const std::string both = "; compare --format csv and html show both\n";
   struct Case {
     const char* name;
@@ -145,18 +145,18 @@ TEST(CellColumns, PredictionsAloneHaveNoColumnsOfMeasurements) {
     for (const CellColumn* column : columns_to_show(c.records))
       EXPECT_TRUE(c.measured || column->side == ColumnSide::predicted) << column->csv;
     const std::string table = to_table(c.records, {});
-    for (const char* title : {"tokens/s per GPU", "TFLOP/s per GPU", "MFU %", "of device %"})
+    for (const char* title : {"tokens/s/GPU", "TFLOP/s/GPU", "MFU %", "of device %"})
       EXPECT_EQ(table.find(title) == std::string::npos, c.measured) << title << "\n" << table;
     EXPECT_EQ(table.find("measured") != std::string::npos, c.measured) << table;
     EXPECT_EQ(to_line(summarize(c.records))
-                      .find("predicted fastest that fits: #1, 500.0 tokens/s per GPU, MFU "
+                      .find("fastest predicted cell that fits: #1, 500.0 tokens/s/GPU, MFU "
                             "20.0 %") == std::string::npos,
               c.measured);
     ReportInput input;
     input.records = c.records;
     const std::string page = html_report(input);
     EXPECT_EQ(page.find("id=\"accuracy\"") != std::string::npos, c.measured);
-    EXPECT_EQ(page.find("Fastest that fits, tokens/s per GPU") == std::string::npos, c.measured);
+    EXPECT_EQ(page.find("Fastest that fits, tokens/s/GPU") == std::string::npos, c.measured);
   }
 }
 

@@ -108,7 +108,7 @@ TEST(Table, SaysWhatExpertsDrop) {
   record.measurement->expert_load = {{1, {30, 10, 0}, {12, 0, 0}}, {2, {20, 10, 10}, {0, 0, 0}}};
   record.prediction->expert_load = {{1, {20, 20, 0}, {2, 2, 0}}};
   const auto lines = lines_of(to_table({record}, {}));
-  EXPECT_THAT(lines[0], HasSubstr("tokens dropped, %"));
+  EXPECT_THAT(lines[0], HasSubstr("dropped tokens, %"));
   EXPECT_THAT(lines[2], HasSubstr("10.00     15.00"));
 }
 

@@ -179,7 +179,7 @@ struct Perfetto {
     ASSERT_TRUE(tracks.contains(uuid)) << "an event on a track that was not described";
     if (type == 1) {
       // Only the wait for a collective lies within another slice.
-      EXPECT_EQ(open_[uuid]++, name == "waited for" ? 1 : 0) << "slices overlap on " << tracks[uuid];
+      EXPECT_EQ(open_[uuid]++, name == "exposed wait" ? 1 : 0) << "slices overlap on " << tracks[uuid];
       slices[uuid].push_back({name, timestamp, 0});
     } else if (type == 2) {
       const int open = open_[uuid]--;
@@ -259,7 +259,7 @@ TEST(Perfetto, CollectivesHaveTracksOfTheirOwn) {
   const std::vector<Slice>& gather = found.at("rank 0 C1 all-gather statistics");
   ASSERT_EQ(gather.size(), 2U);
   EXPECT_EQ(gather[0].name, "C1 0");
-  EXPECT_EQ(gather[1].name, "waited for");
+  EXPECT_EQ(gather[1].name, "exposed wait");
   EXPECT_EQ(gather[1].begin, 2'750'000'000U);
   EXPECT_EQ(gather[1].end, 3'000'000'000U) << "no longer than the slice it lies in";
   EXPECT_EQ(gather[0].end, 3'000'000'000U);
@@ -317,7 +317,7 @@ TEST(Perfetto, GroupsHaveTracksOfTheirOwn) {
   }
   const std::vector<Slice>& tensor = found.at("rank 0 tensor group");
   ASSERT_EQ(tensor.size(), 3U);
-  EXPECT_EQ(tensor[1].name, "waited for");
+  EXPECT_EQ(tensor[1].name, "exposed wait");
   EXPECT_EQ(tensor[1].begin, 500'000'000U);
   EXPECT_EQ(tensor[1].end, 1'000'000'000U);
   EXPECT_EQ(found.at("rank 0 data group").size(), 1U);

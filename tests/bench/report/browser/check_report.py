@@ -72,8 +72,8 @@ def check_lanes(page, path):
     words = page.evaluate("(row => { const line = row.of, at = line.lanes[row.rank].first; current.lanes.select(current.lanes.pickSpan(row, "
                           "current.lanes.view.x((line.laneStart[at] + line.laneLength[at] / 2) * line.tick)), false); "
                           "return document.getElementById('explain').textContent; })(%s[0])" % rows)
-    expect("tensor group" in words and "the rank waits for it" in words, "a collective is explained: %s" % words)
-    box = "Array.from(document.querySelectorAll('.toolbar input')).find(each => each.parentElement.textContent === 'Lanes of groups')"
+    expect("TP communication" in words and "exposed" in words, "a collective is explained: %s" % words)
+    box = "Array.from(document.querySelectorAll('.toolbar input')).find(each => each.parentElement.textContent === 'Communication lanes')"
     page.evaluate(box + ".click()")
     expect(page.evaluate(rows + ".length") == 0, "lanes can be switched off")
     check_quiet(page, "lanes")
