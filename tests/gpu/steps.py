@@ -49,7 +49,7 @@ class Step:
     config: dict = None  # of a training run; its steps are added to the estimate
     environment: dict = dataclasses.field(default_factory=dict)
     # Its message, or its exit code, without a GPU: everything before the first kernel was there then.
-    without_gpu: str = "no CUDA device|no usable GPU|found cuda, but"
+    without_gpu: str = "no CUDA device|without a usable GPU|found cuda, but"
     needs: str = ""  # a file of an earlier step; without it the step is left out
     processes: int = 1  # at once, each with its share of a test program's tests
 

@@ -598,7 +598,7 @@ TEST(FrameworkContext, ARingHidesWhatItsStepsCover) {
                                             *find_hardware_preset(config.machine.hardware));
   EXPECT_THAT(report, testing::HasSubstr(fmt::format("\n  p2p         {:.4g}", ring.step.value)));
   EXPECT_THAT(report, testing::ContainsRegex("all_gather .*this one"));
-  EXPECT_THAT(report, testing::HasSubstr("a2a         cannot be: cp_comm_type: found a2a with"));
+  EXPECT_THAT(report, testing::HasSubstr("a2a         impossible: cp_comm_type: found a2a with"));
   // A repeated step is predicted with all of its repetitions, for every cp_comm_type.
   config.batch.global_batch_size = 64;
   const HardwareProfile& hardware = *find_hardware_preset(config.machine.hardware);

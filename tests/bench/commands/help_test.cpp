@@ -164,7 +164,7 @@ TEST(Manual, EverySoftwareIsDescribed) {
     EXPECT_GT(each.meaning.size(), 10U) << each.name;
     described.insert(each.name);
   }
-  for (const auto& [name, software] : cluster::built_in_profiles().software)
+  for (const auto& [name, software] : built_in_profiles().software)
     EXPECT_EQ(described.erase(name), 1U) << name;
   EXPECT_TRUE(described.empty()) << *described.begin();
 }

@@ -196,7 +196,7 @@ TEST_F(RecoveryCommand, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   fs::resize_file(shard, fs::file_size(shard) - 4);
   const json resumed = measured("--pp 2 --steps 6 --checkpoint-dir saved --resume");
   EXPECT_THAT(read("err.txt"), HasSubstr("damaged checkpoint, the one before is taken: "));
-  EXPECT_THAT(read("err.txt"), HasSubstr("iter_0000004/shard_00000.safetensors: has "));
+  EXPECT_THAT(read("err.txt"), HasSubstr("iter_0000004/shard_00000.safetensors: found "));
   EXPECT_EQ(resumed.at("measurement").at("checkpoints").at("resumed_step"), 2);
   for (std::size_t i = 0; i < 6; ++i)
     EXPECT_NEAR(resumed["measurement"]["losses"][i].get<double>(),
@@ -215,9 +215,9 @@ TEST_F(RecoveryCommand, WhatCannotBeDoneIsOneLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"--checkpoint-interval 2", "--checkpoint-dir: missing"},
       {"--checkpoint-dir run.yaml", "expected a writable folder"},
-      {"--checkpoint-dir taken", "has checkpoints of an earlier run; add --resume"},
+      {"--checkpoint-dir taken", "found checkpoints of an earlier run in"},
       {"--checkpoint-dir saved --backend emulated --hardware h100-sxm-80gb",
-       "the emulated backend computes no values"},
+       "backend emulated, which computes no values"},
       {"--inject-failures mtbf=30s", "--inject-failures: expected --checkpoint-dir"},
       {"--checkpoint-dir saved --inject-failures mtbf=soon", "expected a time from 10ms to 1000h"},
       {"--recovery-costs run.yaml", "--recovery-costs requires --inject-failures"},

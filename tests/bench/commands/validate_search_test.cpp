@@ -110,7 +110,7 @@ TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
       "search llama-3.1-8b --gpus 8 --gbs 1 --seq-length 131072 --hardware h100-sxm-80gb --max-cp 8");
   ASSERT_EQ(shared.exit_code, 0) << shared.err;
   EXPECT_THAT(shared.out, ContainsRegex("dp 1 cp [248] (p2p|a2a|all_gather) mbs 1"));
-  EXPECT_THAT(shared.out, HasSubstr("of the best, by cp_comm_type: seconds per step"));
+  EXPECT_THAT(shared.out, HasSubstr("best configuration, by cp_comm_type: step time s"));
   EXPECT_THAT(shared.out, HasSubstr("not searched: fp8_format"));
 }
 

@@ -154,9 +154,8 @@ TEST(StoreRogue, AClientFindsTheRealServerBehindOne) {
 
 TEST(StoreRogue, AStoreWithoutASecretSaysSoToOtherHosts) {
   const Listening listening([](const Line& line) { line.say(greeting_with(fresh_nonce(), kRefuses)); });
-  EXPECT_THAT(
-      [&] { StoreClient(listening.address(), kShared, {20}); },
-      ThrowsMessage<InputError>(HasSubstr("PLUMBLINE_SECRET: missing where rank 0 is (127.0.0.1)")));
+  EXPECT_THAT([&] { StoreClient(listening.address(), kShared, {20}); },
+              ThrowsMessage<InputError>(HasSubstr("PLUMBLINE_SECRET: missing where rank 0 is (127.0.0.1)")));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::string refusal(const RunConfig& config) {
 }
 
 TEST(RoutingReport, RefusesWhatItWouldNotDraw) {
-  EXPECT_THAT(refusal(mixture(1)), HasSubstr("memory is the same whatever the routing is"));
+  EXPECT_THAT(refusal(mixture(1)), HasSubstr("memory does not depend on routing"));
   RunConfig config = mixture(2);
   EXPECT_EQ(refusal(config), "");
   config.distillation.teacher = config.model;

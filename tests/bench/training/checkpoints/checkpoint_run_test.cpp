@@ -378,7 +378,7 @@ TEST_F(CheckpointRun, BadInputIsOneLineBeforeAnythingRuns) {
       {"found precision fp32, expected bf16", [](RunConfig& c) { c.numerics.precision = DType::bf16; }},
       {"found optimizer adam", [](RunConfig& c) { c.optimizer.kind = Optimizer::sgd; }},
       {"found seed 1234", [](RunConfig& c) { c.measure.seed = 1; }},
-      {"the emulated backend computes no values",
+      {"backend emulated, which computes no values",
        [](RunConfig& c) { c.machine.backend = Backend::emulated; }},
   };
   for (const Other& other : others) {
