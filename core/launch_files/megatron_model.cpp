@@ -71,10 +71,9 @@ void set_vocabulary(LaunchArguments& from, Json& json) {
   json["vocab_size"] = 1;
   const ModelConfig* const preset = preset_of_shape(json);
   if (preset == nullptr) {
-    throw InputError(
-        fmt::format("--vocab-size: missing, and the vocabulary of tokenizer {} is not known; add "
-                    "--vocab-size",
-                    printable(tokenizer_of(from))));
+    throw InputError(fmt::format(
+        "--vocab-size: missing, expected with tokenizer {}, whose vocabulary is not known; add --vocab-size",
+        printable(tokenizer_of(from))));
   }
   json["vocab_size"] = preset->vocab;
   from.file().notes.push_back(
