@@ -156,7 +156,7 @@ TEST_F(PredictedPlans, WhatCannotBeDrawnSaysSo) {
   };
   const std::vector<Case> cases = {
       {"predict llama-3.1-8b --hardware h100-sxm-80gb --svg no/such/t.svg",
-       {"--svg", "not a writable folder"}},
+       {"--svg", "expected a writable folder"}},
       {"predict llama-3.1-8b --hardware h100-sxm-80gb --gbs 1000000 --trace t.json",
        {"--trace: found a step of", "expected at most 1000000", "global_batch_size"}},
       {"predict --parameters 7e9 --timeline", {"--parameters with --timeline", "expected a CONFIG"}},
