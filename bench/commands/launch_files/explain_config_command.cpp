@@ -21,6 +21,7 @@
 namespace plumbline {
 namespace {
 
+constexpr std::size_t kWidestValue = 32;
 constexpr std::size_t kMaxLaunchFile = std::size_t{1} << 20;
 
 struct ExplainOptions {
@@ -58,8 +59,7 @@ LaunchFile read_source(const ExplainOptions& options) {
 std::string shown_value(const LaunchSetting& setting) {
   if (setting.key != "model" || !setting.value.starts_with('{')) return printable(setting.value, 60);
   const ModelConfig model = parse_model_config(setting.value, setting.origin);
-  return fmt::format("{}: {} layers, hidden {}, {} parameters", model.architecture, model.layers,
-                     model.hidden, model.parameters());
+  return fmt::format("{}, {} layers, hidden {}", model.architecture, model.layers, model.hidden);
 }
 
 void print_settings(const LaunchFile& file, bool defaults) {
@@ -67,12 +67,16 @@ void print_settings(const LaunchFile& file, bool defaults) {
   std::size_t value_width = 0;
   for (const LaunchSetting& setting : file.settings) {
     key_width = std::max(key_width, setting.key.size());
-    value_width = std::max(value_width, std::min<std::size_t>(28, shown_value(setting).size()));
+    value_width = std::max(value_width, std::min(kWidestValue, shown_value(setting).size()));
   }
   for (const LaunchSetting& setting : file.settings) {
     if (setting.is_default != defaults) continue;
-    fmt::print("  {:<{}}  {:<{}}  {}\n", setting.key, key_width, shown_value(setting), value_width,
-               defaults ? "" : printable(setting.origin, 200));
+    fmt::print("  {:<{}}  ", setting.key, key_width);
+    if (defaults) {
+      fmt::print("{}\n", shown_value(setting));
+    } else {
+      fmt::print("{:<{}}  {}\n", shown_value(setting), value_width, printable(setting.origin, 200));
+    }
   }
 }
 
