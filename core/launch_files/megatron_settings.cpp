@@ -210,7 +210,7 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   set_kernels(from);
   for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);
   if (launcher.world_size == 0)
-    file.notes.push_back("the file does not say how many GPUs it starts; add --gpus N");
+    file.notes.push_back("the file does not say how many GPUs it starts; --gpus N does");
   return file;
 }
 

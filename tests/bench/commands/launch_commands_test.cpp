@@ -1,0 +1,59 @@
+// Launch files of other frameworks on the command line: explain-config, export, and files in place of CONFIG.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/bench/commands/program_folder.hpp"
+
+namespace plumbline {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class LaunchCommands : public ProgramFolder {};
+
+constexpr const char* kTour = PLUMBLINE_SOURCE_DIR "/bench/tour/train.sh";
+
+TEST_F(LaunchCommands, EveryKeyHasAnOrigin) {
+  const Said said = plumbline(fmt::format("explain-config {} --json", kTour));
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  const json explained = json::parse(said.out);
+  EXPECT_EQ(explained["framework"], "Megatron-LM");
+  EXPECT_TRUE(explained["refused"].empty());
+  for (const json& setting : explained["settings"]) EXPECT_NE(setting["origin"], "") << setting;
+}
+
+TEST_F(LaunchCommands, AScriptIsPredictedLikeItsExport) {
+  const std::string machine = "--hardware h100-sxm-80gb --json";
+  const Said script = plumbline(fmt::format("predict {} {}", kTour, machine));
+  ASSERT_EQ(script.exit_code, 0) << script.err;
+  const Said exported = plumbline(fmt::format("export {} --to megatron-lm", kTour));
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  write("exported.sh", exported.out);
+  const Said again = plumbline("predict exported.sh " + machine);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(script.out)["prediction"]["time"]["step_s"],
+            json::parse(again.out)["prediction"]["time"]["step_s"]);
+  EXPECT_EQ(json::parse(script.out)["prediction"]["memory"]["peak_bytes"],
+            json::parse(again.out)["prediction"]["memory"]["peak_bytes"]);
+}
+
+TEST_F(LaunchCommands, RefusalsAreOneLine) {
+  const std::string arguments =
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "
+      "--vocab-size 99 --micro-batch-size 1 --softmax-type learnable";
+  for (const char* command : {"explain-config", "predict"}) {
+    const Said said = plumbline(fmt::format("{} --megatron-args \"{}\"", command, arguments));
+    EXPECT_EQ(said.exit_code, 2) << command;
+    EXPECT_THAT(said.err, HasSubstr("--softmax-type: not modelled")) << command;
+  }
+  EXPECT_EQ(plumbline("export llama-3.1-8b --to caffe").exit_code, 2);
+  EXPECT_EQ(plumbline("explain-config").exit_code, 2);
+}
+
+}  // namespace
+}  // namespace plumbline
