@@ -212,7 +212,7 @@ TEST_F(Oom, ACellThatDoesNotFitLeavesTheOthersUntouched) {
   EXPECT_EQ(json["agreement"]["same_peak"], 2);
   EXPECT_EQ(json["agreement"]["same_as_published"], 1);
   ASSERT_EQ(plumbline("oom m.yaml"), 0) << read("err.txt");  // resumes: nothing is run again
-  EXPECT_THAT(read("out.txt"), HasSubstr("same outcome in 3 of 3 cells"));
+  EXPECT_THAT(read("out.txt"), HasSubstr("outcome equal in 3 of 3 cells"));
 }
 
 /// Contents of a file of /proc, its zero bytes as spaces.
