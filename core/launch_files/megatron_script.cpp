@@ -144,13 +144,16 @@ std::pair<std::vector<ShellWord>, std::vector<ShellWord>> parted(std::vector<She
   return {std::move(before), std::vector<ShellWord>(program, words.end())};
 }
 
-/// Programs of Megatron-LM that train other models have names of this form.
+/// Programs of Megatron-LM that train other models, or none, have names of these forms.
 void require_gpt(const std::vector<ShellWord>& launcher, const std::string& name) {
   if (launcher.empty()) return;
   const std::string& path = launcher.back().text;
   const std::string program = path.substr(path.rfind('/') + 1);
-  if (!program.starts_with("pretrain_") || program == "pretrain_gpt.py") return;
-  throw InputError(fmt::format("{}:{}: found {}, expected pretrain_gpt.py: other models are not predicted",
+  const bool other = program.starts_with("pretrain_") && program != "pretrain_gpt.py";
+  const bool generates =
+      program.find("generat") != std::string::npos || program.find("server") != std::string::npos;
+  if (!other && !generates) return;
+  throw InputError(fmt::format("{}:{}: found {}, expected pretrain_gpt.py: other programs are not predicted",
                                name, launcher.back().line, printable(program)));
 }
 

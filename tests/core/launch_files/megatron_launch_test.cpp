@@ -189,7 +189,8 @@ TEST(MegatronLaunch, RefusalsNamePlaceFlagAndReason) {
       {"--lr 1", "found a script without arguments of Megatron-LM"},
   };
   for (const Case& each : cases) EXPECT_THAT(complaint(each.flags), HasSubstr(each.words)) << each.flags;
-  for (const char* program : {"pretrain_bert.py", "a/pretrain_vlm.py"}) {
+  for (const char* program :
+       {"pretrain_bert.py", "a/pretrain_vlm.py", "tools/run_text_generation_server.py"}) {
     EXPECT_THROW(read_launch_file(fmt::format("#!/bin/sh\ntorchrun {} {}", program, kLlama), "x.sh"),
                  InputError);
   }
