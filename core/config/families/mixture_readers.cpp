@@ -129,7 +129,10 @@ void read_latent_attention(const JsonKeys& keys, const JsonKeys& with_nulls, Mod
   latent.kv_rank = keys.integer("kv_lora_rank", kMostWidth);
   latent.nope_dim = keys.integer("qk_nope_head_dim", kMostHeadElements);
   latent.rope_dim = keys.integer("qk_rope_head_dim", kMostHeadElements);
-  latent.value_dim = keys.integer("v_head_dim", kMostHeadElements);
+  // MiniCPM3's files leave it out.
+  const std::int64_t usual = config.architecture == "minicpm3" ? config.hidden / config.heads : 0;
+  latent.value_dim = usual > 0 ? keys.integer_or("v_head_dim", kMostHeadElements, usual)
+                               : keys.integer("v_head_dim", kMostHeadElements);
   if (latent.rope_dim % 2 != 0) {
     keys.fail(
         "qk_rope_head_dim",

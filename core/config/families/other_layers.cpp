@@ -93,6 +93,13 @@ std::string_view kind_in(const Json& list) {
   return "";
 }
 
+/// Granite 4 models without Mamba layers.
+bool all_attention(const JsonKeys& keys) {
+  const Json* list = keys.find("layer_types");
+  return list != nullptr && list->is_array() && !list->empty() &&
+         std::all_of(list->begin(), list->end(), [](const Json& entry) { return entry == "attention"; });
+}
+
 }  // namespace
 
 std::string_view family_of_alias(std::string_view type) {
@@ -108,6 +115,7 @@ void refuse_other_layers(const JsonKeys& keys) {
                                found, name));
   };
   const std::string type = keys.string_or("model_type", "");
+  if (type == "granitemoehybrid" && all_attention(keys)) return;  // whose keys for Mamba are of no use
   for (const NamedType& other : kOtherTypes) {
     if (other.type == type) refuse("model_type", fmt::format("\"{}\"", printable(type)), other.name);
   }

@@ -191,10 +191,20 @@ void read_granite_moe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Mode
   read_numbers_of_experts(keys, "num_local_experts", "num_experts_per_tok", config);
   config.mixture.shared = keys.integer_or("shared_intermediate_size", 0, kWidthAtMost, 0);
   set_biases(keys.boolean_or("attention_bias", false), false, config);
+  keys.find("layer_types");  // of granitemoehybrid
   for (const char* key :
        {"embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"}) {
     keys.number_or(key, -1e9, 1e9, 1);
   }
+}
+
+/// Of layers with attention alone. Without experts, the MLP is the shared one.
+void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
+  if (keys.integer_or("num_local_experts", 0, kExpertsAtMost, 0) > 0)
+    return read_granite_moe(keys, with_nulls, config);
+  read_granite(keys, with_nulls, config);
+  config.ffn = keys.integer("shared_intermediate_size", kWidthAtMost);
+  keys.find("layer_types");
 }
 
 /// Sizes of attention and experts stand in objects of their own.

@@ -36,6 +36,7 @@ void read_hunyuan_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelCon
 void read_olmoe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_phimoe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_granite_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
+void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_dbrx(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_deepseek_v2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 

@@ -66,7 +66,7 @@ OPTIONS = {
     "ernie4_5": dict(DENSE, **HEADS, use_bias=BOTH),
     "ministral": dict(DENSE, **HEADS, **WINDOW),
     "ministral3": dict(DENSE, **HEADS),
-    "minicpm3": dict(DENSE, num_key_value_heads=(8,), num_attention_heads=(8,), **LATENT),
+    "minicpm3": dict(DENSE, num_key_value_heads=(8,), num_attention_heads=(8,), **dict(LATENT, v_head_dim=(12, 8, None))),
     "stablelm": dict(DENSE, hidden_size=(64, 128), num_attention_heads=(8, 4), use_qkv_bias=BOTH, use_parallel_residual=BOTH),
     "gpt_neox": dict(
         {k: v for k, v in DENSE.items() if k != "num_key_value_heads"}, hidden_size=(64, 128), num_attention_heads=(8, 4), attention_bias=BOTH, use_parallel_residual=BOTH),
@@ -86,6 +86,10 @@ OPTIONS = {
     "phimoe": dict(BIASED, **EXPERTS, lm_head_bias=BOTH, sliding_window=(None, 8)),
     "granitemoe": dict(BIASED, **EXPERTS, **FACTORS),
     "granitemoeshared": dict(BIASED, **EXPERTS, **FACTORS, shared_intermediate_size=(20, 32, 0)),
+    "granitemoehybrid": dict(
+        BIASED, **FACTORS, num_local_experts=(0, 4), num_experts_per_tok=(2, 1), shared_intermediate_size=(20, 32),
+        num_hidden_layers=(4,), mamba_n_heads=(8,), layer_types=(["attention"] * 4,),
+    ),  # fmt: skip
     "dbrx": dict(
         vocab_size=(61, 97), d_model=(64, 96), n_layers=(4, 2), n_heads=(8, 4), max_seq_len=(32,),
         attn_config=({"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 500000.0}, {"kv_n_heads": 4, "rope_theta": 10000.0}),

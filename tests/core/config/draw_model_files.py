@@ -68,7 +68,7 @@ PREDICTED = (
     "gemma2", "gemma3_text", "olmo", "olmo2", "olmo3", "exaone4", "glm4", "smollm3", "seed_oss", "apertus", "arcee", "granite",
     "cohere", "cohere2", "hunyuan_v1_dense", "ernie4_5", "ministral", "ministral3", "minicpm3", "stablelm", "gpt_neox", "dots1",
     "minimax_m2", "gpt_oss", "llama4_text", "ernie4_5_moe", "hunyuan_v1_moe", "olmoe", "phimoe", "granitemoe", "granitemoeshared",
-    "dbrx", "deepseek_v2",
+    "granitemoehybrid", "dbrx", "deepseek_v2",
 )  # fmt: skip
 OWN_SIZES = ("gemma3_text",)  # whose multimodal files leave the class's sizes out
 # Sizes that a file must give, regardless of a class's defaults.
