@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kShortColumn = 30;  // where descriptions begin
 constexpr std::size_t kMostExamples = 3;
+constexpr std::string_view kEveryCommand = "Every command";  // page.cpp's group of shared options
 
 /// Options of configuration keys that most plans have.
 constexpr std::array<std::string_view, 12> kCommonKeys = {
@@ -109,7 +110,7 @@ void write_keys(ShortLines& lines, const Page& page) {
 
 std::string short_page(const Page& page, const TextStyle& style) {
   ShortLines lines(style);
-  lines.plain(emphasized(page.name, style) + " - " + page.summary);
+  lines.wrapped_line(page.name + " - " + page.summary);
   lines.blank();
   lines.wrapped_line("Usage: " + page.synopsis);
   if (!page.commands.empty()) lines.heading("COMMANDS");
@@ -119,6 +120,13 @@ std::string short_page(const Page& page, const TextStyle& style) {
     if (is_of_keys(group)) continue;
     if (!any) lines.heading("ARGUMENTS AND OPTIONS");
     any = true;
+    if (group.title == kEveryCommand) {
+      std::string names;
+      for (const PageOption& option : group.options)
+        names += (names.empty() ? "every command: " : ", ") + shown_name(option);
+      lines.wrapped_line(names);
+      continue;
+    }
     for (const PageOption& option : group.options) lines.entry(shown_name(option), option.description);
   }
   write_keys(lines, page);
