@@ -7,7 +7,7 @@
 
 #include "analysis/memory/stage/final_units.hpp"
 #include "analysis/memory/stage/memory_replay.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {

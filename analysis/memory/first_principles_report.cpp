@@ -1,7 +1,8 @@
 #include "analysis/memory/first_principles_report.hpp"
 
 #include "analysis/memory/action_memory.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/parameters.hpp"
+#include "analysis/step/step_model.hpp"
 
 namespace plumbline {
 namespace {
@@ -36,8 +37,8 @@ double exact_bytes(RunConfig config, const ActivationComparison& technique) {
   config.recompute.granularity = technique.recompute;
   config.recompute.modules = kCoreAttention;  // as the formulas have it
   StageShape shape = stage_shapes(config, 1).front();
-  shape.dense_layers = 0;  // in MoE models: layers with experts
-  const std::int64_t group = technique.recompute == Recompute::full ? shape.recompute_layers : 1;
+  shape.moe.dense_layers = 0;  // in MoE models: layers with experts
+  const std::int64_t group = technique.recompute == Recompute::full ? shape.recomputation.layers : 1;
   const auto kept = [&](std::int64_t layers) {
     shape.layers = layers;
     return action_profile(shape, ActionType::forward).net[Category::activations].value;
@@ -77,8 +78,9 @@ FormulaReport compare_with_formulas(const RunConfig& config, const Schedule& sch
   report.data_parallel = config.parallel.state_shards();
   report.bytes = state_bytes(config.numerics.precision, config.numerics.grad_dtype, config.optimizer.kind);
   report.states.resize(static_cast<std::size_t>(schedule.ranks));
-  for (const StageShape& shape : stage_shapes(config, schedule)) {
-    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.stage)];
+  const StepModel model(config, schedule);
+  for (const StageShape& shape : model.shapes()) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.place.stage)];
     report.states[static_cast<std::size_t>(rank)].parameters += parameters_of(shape).total();
   }
   for (const RankMemory& rank : memory.ranks) {

@@ -17,31 +17,35 @@ constexpr std::int64_t kHeldForWeights = 32;
 /// others.
 std::int64_t kept_by_name(const StageShape& s) {
   const Software& sw = *s.framework;
-  std::int64_t bytes = 2 * s.rows * s.hidden + 2 * s.tokens * (s.q + 2 * s.k);
-  if (!sw.recomputes_projection) bytes += 2 * s.rows * s.hidden;
-  if (!sw.recomputes_fc1) bytes += 2 * s.tokens * s.fc1;
+  std::int64_t bytes =
+      2 * s.stream.rows * s.stream.hidden + 2 * s.stream.tokens * (s.attention.q + 2 * s.attention.k);
+  if (!sw.recomputes_projection) bytes += 2 * s.stream.rows * s.stream.hidden;
+  if (!sw.recomputes_fc1) bytes += 2 * s.stream.tokens * s.mlp.fc1;
   if (!sw.recomputes_attention) {
-    bytes += 2 * s.tokens * s.q + (s.unfused_attention ? 2 * s.tokens * s.seq : 4 * s.tokens) * s.heads;
+    bytes +=
+        2 * s.stream.tokens * s.attention.q +
+        (s.attention.unfused ? 2 * s.stream.tokens * s.stream.seq : 4 * s.stream.tokens) * s.attention.heads;
   }
   return bytes;
 }
 
 /// Products read quantized operands that software makes of 16-bit values.
 bool quantizes(const StageShape& s) {
-  return s.framework_fp8 && !s.framework->fp8;
+  return s.numerics.framework_fp8 && !s.framework->fp8;
 }
 /// Bytes of `elements` elements in the form that products read.
 std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
-  return quantizes(s) ? static_cast<std::int64_t>(s.operand_bytes * static_cast<double>(elements))
+  return quantizes(s) ? static_cast<std::int64_t>(s.numerics.operand_bytes * static_cast<double>(elements))
                       : 2 * elements;
 }
 
 /// Short vectors before and behind their norms, queries, keys, values, attention's result and its statistics.
 std::int64_t latent_attention_bytes(const StageShape& s) {
-  const std::int64_t ranks = s.rows * (s.query_rank + s.kv_rank);
-  const std::int64_t attended = s.tokens * s.attended();
-  return 2 * (ranks + s.rows * s.rotated + s.tokens * s.qkv() + attended) + operand_bytes(s, ranks) +
-         (quantizes(s) ? operand_bytes(s, attended) : 0) + 4 * s.tokens * s.heads;
+  const std::int64_t ranks = s.stream.rows * (s.attention.query_rank + s.attention.kv_rank);
+  const std::int64_t attended = s.stream.tokens * s.attention.attended();
+  return 2 * (ranks + s.stream.rows * s.attention.rotated + s.stream.tokens * s.attention.qkv() + attended) +
+         operand_bytes(s, ranks) + (quantizes(s) ? operand_bytes(s, attended) : 0) +
+         4 * s.stream.tokens * s.attention.heads;
 }
 
 /// Kept bytes of an MoE layer: expert rows, outputs of fc1 and the activation, outputs weighted afterwards,
@@ -49,107 +53,118 @@ std::int64_t latent_attention_bytes(const StageShape& s) {
 std::int64_t mixture_bytes(const StageShape& s) {
   const ExpertShape& e = s.expert;
   std::int64_t bytes =
-      operand_bytes(s, e.rows * (s.hidden + e.ffn)) + 2 * e.rows * e.fc1 + 8 * e.sent * s.experts;
-  if (s.framework->weighted_results) bytes += 2 * e.sent * e.chosen * s.hidden;
-  return bytes + (s.swiglu ? 4 : 2) * s.tokens * s.shared + operand_bytes(s, s.tokens * s.shared);
+      operand_bytes(s, e.rows * (s.stream.hidden + e.ffn)) + 2 * e.rows * e.fc1 + 8 * e.sent * s.moe.experts;
+  if (s.framework->weighted_results) bytes += 2 * e.sent * e.chosen * s.stream.hidden;
+  return bytes + (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.moe.shared +
+         operand_bytes(s, s.stream.tokens * s.moe.shared);
 }
 
 /// A layer with everything kept, or as selective recomputation leaves it.
 std::int64_t kept_bytes(const StageShape& s, bool selective) {
-  const std::int64_t mask = s.hidden_dropout ? 2 : 0;  // a byte per element, after attention and MLP
-  const std::int64_t stream = s.rows * s.hidden;
+  const std::int64_t mask = s.block.dropout ? 2 : 0;  // a byte per element, after attention and MLP
+  const std::int64_t stream = s.stream.rows * s.stream.hidden;
   const std::int64_t more_norms = 2 * s.predicted.more_norms;  // bytes of their inputs
   if (selective && s.framework->saves_by_name) return kept_by_name(s);
   // Operands are kept in the form that products read. Quantized: one form of the norms' and the activation's
   // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
   // inputs).
   const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
-  const std::int64_t attention = quantizes(s) ? operand(s.tokens * s.q) : 0;
-  if (s.latent() || s.mixture()) {
-    const std::int64_t own = s.tokens * 4 * (s.k + s.q + s.heads) + attention;
-    const std::int64_t feed_forward = (s.swiglu ? 4 : 2) * s.tokens * s.ffn + operand(s.tokens * s.ffn);
-    const std::int64_t scores = s.unfused_attention && !selective
-                                    ? (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads
-                                    : std::int64_t{0};
+  const std::int64_t attention = quantizes(s) ? operand(s.stream.tokens * s.attention.q) : 0;
+  if (s.attention.latent() || s.mixture()) {
+    const std::int64_t own =
+        s.stream.tokens * 4 * (s.attention.k + s.attention.q + s.attention.heads) + attention;
+    const std::int64_t feed_forward =
+        (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.mlp.ffn + operand(s.stream.tokens * s.mlp.ffn);
+    const std::int64_t scores =
+        s.attention.unfused && !selective
+            ? (s.attention.dropout ? 5 : 2) * s.stream.tokens * s.stream.seq * s.attention.heads
+            : std::int64_t{0};
     return stream * (4 + mask + more_norms) + operand(2 * stream) + scores +
-           (s.latent() ? latent_attention_bytes(s) : own) + (s.mixture() ? mixture_bytes(s) : feed_forward);
+           (s.attention.latent() ? latent_attention_bytes(s) : own) +
+           (s.mixture() ? mixture_bytes(s) : feed_forward);
   }
   // Only trained weights need their product's input again; of frozen ones those with an adapter, whose own
   // narrow results are kept, too. The projection's input is attention's result, which its backward reads. A
   // parallel block's norms read the same.
-  const bool mlp_inputs = !s.frozen() || s.adapted == LoraTargets::all;
-  const std::int64_t norms = stream * ((s.parallel() ? 2 : 4) + mask + more_norms) +
-                             operand(stream * (mlp_inputs ? s.layer_norms() : std::int64_t{1}));
-  const std::int64_t activation = mlp_inputs ? operand(s.tokens * s.ffn) : 0;
+  const bool mlp_inputs = !s.adapters.frozen() || s.adapters.targets == LoraTargets::all;
+  const std::int64_t norms = stream * ((s.block.parallel() ? 2 : 4) + mask + more_norms) +
+                             operand(stream * (mlp_inputs ? s.block.norms() : std::int64_t{1}));
+  const std::int64_t activation = mlp_inputs ? operand(s.stream.tokens * s.mlp.ffn) : 0;
   const std::int64_t adapters =
-      2 * s.tokens * s.adapter_rank * static_cast<std::int64_t>(adapted_products(s).size());
-  if (s.swiglu) {
+      2 * s.stream.tokens * s.adapters.rank * static_cast<std::int64_t>(adapted_products(s).size());
+  if (s.mlp.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
     if (!selective || !s.framework->selective_operators) {
       return norms + attention + adapters + activation +
-             s.tokens * (4 * s.q + 4 * s.k + 4 * s.ffn + 4 * s.heads);
+             s.stream.tokens *
+                 (4 * s.attention.q + 4 * s.attention.k + 4 * s.mlp.ffn + 4 * s.attention.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
     // saves).
-    return stream * (4 + mask + more_norms) + s.tokens * (4 * s.q + 2 * s.k + 2 * s.ffn + 4 * s.heads);
+    return stream * (4 + mask + more_norms) +
+           s.stream.tokens * (4 * s.attention.q + 2 * s.attention.k + 2 * s.mlp.ffn + 4 * s.attention.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes = norms + attention + adapters + activation + s.tokens * (4 * s.q + 4 * s.k + 2 * s.ffn);
-  if (!s.unfused_attention) return bytes + 4 * s.tokens * s.heads;
+  std::int64_t bytes = norms + attention + adapters + activation +
+                       s.stream.tokens * (4 * s.attention.q + 4 * s.attention.k + 2 * s.mlp.ffn);
+  if (!s.attention.unfused) return bytes + 4 * s.stream.tokens * s.attention.heads;
   // The softmax's result; with dropout also its mask and its own result.
-  if (!selective) bytes += (s.attention_dropout ? 5 : 2) * s.tokens * s.seq * s.heads;
+  if (!selective) bytes += (s.attention.dropout ? 5 : 2) * s.stream.tokens * s.stream.seq * s.attention.heads;
   return bytes;
 }
 
 /// Memory in use while a layer's backward runs: gradients of its widest activations and of scores if they
 /// exist, recomputed activations. With ZeRO 3 also two layers' gathered parameters and gradients.
 std::int64_t passing_bytes(const StageShape& s) {
-  std::int64_t bytes = 4 * s.tokens * s.ffn + 4 * s.rows * s.hidden;
-  if (s.mixture()) bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.hidden) + 4 * s.rows * s.hidden;
-  if (s.unfused_attention && !s.swiglu) bytes += 8 * s.tokens * s.seq * s.heads;
-  if (s.recompute != Recompute::none) {
-    const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
+  std::int64_t bytes = 4 * s.stream.tokens * s.mlp.ffn + 4 * s.stream.rows * s.stream.hidden;
+  if (s.mixture())
+    bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.stream.hidden) + 4 * s.stream.rows * s.stream.hidden;
+  if (s.attention.unfused && !s.mlp.swiglu) bytes += 8 * s.stream.tokens * s.stream.seq * s.attention.heads;
+  if (s.recomputation.granularity != Recompute::none) {
+    const std::int64_t group = s.recomputation.granularity == Recompute::full ? s.recomputation.layers : 1;
     bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
   }
-  if (s.zero == 3) bytes += std::int64_t{2} * ((gathers_fp8(s) ? 1 : 2) + 4) * layer_matrices(s);
+  if (s.sharding.zero == 3) bytes += std::int64_t{2} * ((gathers_fp8(s) ? 1 : 2) + 4) * layer_matrices(s);
   return bytes;
 }
 
 std::int64_t per_logit(const StageShape& s, double bytes) {
-  return static_cast<std::int64_t>(bytes * static_cast<double>(s.tokens * s.vocab));
+  return static_cast<std::int64_t>(bytes * static_cast<double>(s.stream.tokens * s.ends.vocab));
 }
 /// While the loss is computed: the logits in every form that is there at once, the norm's output and input.
 std::int64_t loss_bytes(const StageShape& s) {
-  return per_logit(s, s.framework->logit_bytes) + 4 * s.tokens * s.hidden;
+  return per_logit(s, s.framework->logit_bytes) + 4 * s.stream.tokens * s.stream.hidden;
 }
 /// Bytes that the loss's backward needs.
 std::int64_t softmax_bytes(const StageShape& s) {
-  return (1 + s.prediction_modules) * per_logit(s, s.framework->kept_logit_bytes);
+  return (1 + s.ends.prediction_modules) * per_logit(s, s.framework->kept_logit_bytes);
 }
 
 /// The embedding's output is the first layer's input; its dropout keeps a mask.
 std::int64_t embedding_bytes(const StageShape& s) {
-  if (!s.first || !(s.unfused_attention || s.hidden_dropout)) return 0;
-  return 3 * s.rows * s.hidden;
+  if (!s.place.first || !(s.attention.unfused || s.block.dropout)) return 0;
+  return 3 * s.stream.rows * s.stream.hidden;
 }
 
 std::int64_t stage_bytes(const StageShape& s) {
-  const std::int64_t group = s.recompute == Recompute::full ? s.recompute_layers : 1;
+  const std::int64_t group = s.recomputation.granularity == Recompute::full ? s.recomputation.layers : 1;
   const auto of_layers = [&](const StageShape& alike, std::int64_t layers) {
     const std::int64_t kept = (layers + group - 1) / group;  // groups, the last may be smaller
     return kept * group * framework_layer_bytes(alike);
   };
-  const std::int64_t dense = s.dense_layers > 0 ? of_layers(s.like_layer(0), s.dense_layers) : 0;
+  const std::int64_t dense = s.moe.dense_layers > 0 ? of_layers(s.like_layer(0), s.moe.dense_layers) : 0;
   // An MTP module keeps its two inputs, normed and side by side, too.
-  const std::int64_t modules = s.prediction_modules * (framework_layer_bytes(s) + 4 * s.rows * s.hidden +
-                                                       operand_bytes(s, 2 * s.rows * s.hidden));
-  return dense + of_layers(s, s.layers - s.dense_layers) + modules + embedding_bytes(s);
+  const std::int64_t modules =
+      s.ends.prediction_modules * (framework_layer_bytes(s) + 4 * s.stream.rows * s.stream.hidden +
+                                   operand_bytes(s, 2 * s.stream.rows * s.stream.hidden));
+  return dense + of_layers(s, s.layers - s.moe.dense_layers) + modules + embedding_bytes(s);
 }
 
 /// Share of a stage's activations that W still needs.
 std::int64_t held_for_weights(const StageShape& s) {
-  const std::int64_t needed = kHeldForWeights * s.tokens * s.hidden / s.tensor * s.layers;
+  const std::int64_t needed =
+      kHeldForWeights * s.stream.tokens * s.stream.hidden / s.sharding.tensor * s.layers;
   return std::min(stage_bytes(s), needed);
 }
 
@@ -169,8 +184,9 @@ void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
 }  // namespace
 
 std::int64_t framework_layer_bytes(const StageShape& s) {
-  if (s.recompute == Recompute::full) return 2 * s.rows * s.hidden / s.recompute_layers;
-  return kept_bytes(s, s.recompute == Recompute::selective);
+  if (s.recomputation.granularity == Recompute::full)
+    return 2 * s.stream.rows * s.stream.hidden / s.recomputation.layers;
+  return kept_bytes(s, s.recomputation.granularity == Recompute::selective);
 }
 
 ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
@@ -233,31 +249,34 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   double experts = 0;
   for (const StageShape& s : stages) {
     const auto spread = static_cast<double>(spread_expert_elements(s));
-    elements += static_cast<double>(elements_of(s).whole() + (s.frozen() ? trainable_elements(s) : 0));
+    elements +=
+        static_cast<double>(elements_of(s).whole() + (s.adapters.frozen() ? trainable_elements(s) : 0));
     trained += static_cast<double>(trainable_elements(s)) - spread;
     experts += spread;
   }
   const auto bytes = [&](double count, double each, bool sharded) {
-    return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.state_shards : 1))};
+    return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.sharding.state_shards : 1))};
   };
   const Software& sw = *any.framework;
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
-  held[Category::parameters] = bytes(elements, weights, any.zero >= 3);
+  held[Category::parameters] = bytes(elements, weights, any.sharding.zero >= 3);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
   // bit, or instead of them.
-  if (any.framework_fp8 && !sw.fp8 && any.zero < 3) {
-    const double each = any.fp8_forms * any.operand_bytes - (any.fp8_weights ? weights : 0);
+  if (any.numerics.framework_fp8 && !sw.fp8 && any.sharding.zero < 3) {
+    const double each =
+        any.numerics.fp8_forms * any.numerics.operand_bytes - (any.numerics.fp8_weights ? weights : 0);
     for (const StageShape& s : stages) {
       held[Category::parameters] += bytes(static_cast<double>(stage_layer_matrices(s)), each, false);
     }
   }
-  const auto of_gradient = static_cast<double>(any.g());
-  held[Category::gradients] = bytes(trained, of_gradient, any.zero >= 2) + bytes(experts, of_gradient, false);
-  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.zero >= 1) +
+  const auto of_gradient = static_cast<double>(any.numerics.g());
+  held[Category::gradients] =
+      bytes(trained, of_gradient, any.sharding.zero >= 2) + bytes(experts, of_gradient, false);
+  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.sharding.zero >= 1) +
                               bytes(experts / any.expert.state_shards, sw.optimizer_state_bytes, false);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
   // Broadcast hidden states and their gradients, two of them in fp32.
-  if (any.vocabulary.split) held[Category::communication].value = 10 * any.tokens * any.hidden;
+  if (any.vocabulary.split) held[Category::communication].value = 10 * any.stream.tokens * any.stream.hidden;
   return held;
 }
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "analysis/memory/stage/memory_replay.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {

@@ -9,11 +9,11 @@ namespace plumbline {
 
 std::vector<Bytes> offloaded_bytes(const StageShape& shape) {
   std::vector<Bytes> bytes;
-  if (shape.offloaded == 0) return bytes;
+  if (shape.recomputation.offloaded == 0) return bytes;
   ReductionUnderWay none;
   Replay replay;
   StageReplay stage(shape, ActionType::forward, {}, none, replay);
-  for (std::int64_t layer = 0; layer < shape.offloaded; ++layer)
+  for (std::int64_t layer = 0; layer < shape.recomputation.offloaded; ++layer)
     bytes.push_back({stage.kept_until_backward(layer)});
   return bytes;
 }

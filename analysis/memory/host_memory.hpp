@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/base/units.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 

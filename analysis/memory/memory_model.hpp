@@ -8,9 +8,8 @@
 
 #include "analysis/memory/memory_walk.hpp"
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/step/step_model.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
-#include "analysis/work/shapes.hpp"
-#include "analysis/work/stage_kinds.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 #include "core/tensor/arena.hpp"
@@ -44,6 +43,8 @@ enum class MemoryDetail { peaks, timeline };
 /// Exact allocated bytes (elements × size, no rounding) of every rank over one training step. Throws
 /// InputError when the schedule has an action whose memory the description does not cover. Timelines need a
 /// schedule written out whole.
+MemoryPrediction predict_memory(const StepModel& model, const RepeatedSchedule& step,
+                                MemoryDetail detail = MemoryDetail::peaks);
 MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step,
                                 MemoryDetail detail = MemoryDetail::peaks);
 /// Memory of the ranks with one Layout::sender under a known routing. `rows`: rows under that routing, for
@@ -54,25 +55,20 @@ MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedul
 /// The memory of steps whose routing is known, one routing after the other; that of a teacher is even.
 class RoutedMemory {
  public:
-  RoutedMemory(const RunConfig& config, const Schedule& schedule);
+  /// A reference is kept.
+  explicit RoutedMemory(const StepModel& model);
   /// Prediction for all ranks: those of a pipeline rank, which differ by Layout::sender, one after the other.
   /// Throws InputError if `routing` lacks a copy, layer or micro-batch.
   MemoryPrediction of(std::span<const RoutedTokens> routing) const;
 
  private:
-  const RunConfig& config_;
+  const StepModel& model_;
   RepeatedSchedule step_;
-  StageKinds kinds_;
-  std::vector<StageShape> teachers_;
   MemoryPlan plan_;
 };
-/// The same with a framework's traits instead of those that `software` names.
-MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, MemoryDetail detail,
-                                const Software* framework);
 /// Peak memory of a configuration without a teacher, one of many that share this step. `plan`:
-/// memory_plan(step, false); `kinds`: those of the configuration's stages; `profiles`: known profiles by kind
-/// of stage.
-MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule& step, const MemoryPlan& plan,
-                                const StageKinds& kinds, const std::vector<StageProfiles*>& profiles);
+/// memory_plan(step, false); `profiles`: known profiles by kind of stage.
+MemoryPrediction predict_memory(const StepModel& model, const RepeatedSchedule& step, const MemoryPlan& plan,
+                                const std::vector<StageProfiles*>& profiles);
 
 }  // namespace plumbline

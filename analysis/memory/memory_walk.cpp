@@ -181,23 +181,23 @@ std::vector<FinalAction> final_actions(std::span<const StageShape> stages,
   for (const LastGradients& at : last) {
     const StageShape& shape = stages[at.stage];
     by_position[at.layers].layers = true;
-    if (shape.first && shape.positions > 0) by_position[at.embedding].positions = true;
+    if (shape.place.first && shape.ends.positions > 0) by_position[at.embedding].positions = true;
     if (shape.vocabulary.carries) {
-      if (!shape.tied || at.scores > at.input) by_position[at.scores].output = true;
-      if (!shape.tied || at.scores < at.input) by_position[at.input].embedding = true;
+      if (!shape.ends.tied || at.scores > at.input) by_position[at.scores].output = true;
+      if (!shape.ends.tied || at.scores < at.input) by_position[at.input].embedding = true;
     }
-    const bool looks_up_output = shape.own_modules() > 0 && shape.tied && !shape.shared_output;
-    if (shape.embedding_copy || (looks_up_output && at.embedding >= at.output)) {
+    const bool looks_up_output = shape.own_modules() > 0 && shape.ends.tied && !shape.ends.shared_output;
+    if (shape.ends.embedding_copy || (looks_up_output && at.embedding >= at.output)) {
       by_position[at.embedding].lookup = true;
     }
-    if (shape.scores() && !shape.shared_output && !(looks_up_output && at.embedding >= at.output))
+    if (shape.scores() && !shape.ends.shared_output && !(looks_up_output && at.embedding >= at.output))
       by_position[at.output].output = true;
     if (!shape.embeds()) continue;
     // Whichever use of a shared embedding comes last; its own when both are in one action.
     std::uint32_t output = 0;
     bool shared = false;
     for (const LastGradients& other : last) {
-      if (!stages[other.stage].shared_output) continue;
+      if (!stages[other.stage].ends.shared_output) continue;
       output = std::max(output, other.output);
       shared = true;
     }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/memory/action_memory.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/memory/framework_memory.hpp"
+#include "analysis/step/parameters.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -17,23 +18,23 @@ struct HeldQuantized {
 /// Number of a layer's linear layers: two of attention (latent attention four), and two of the feed-forward
 /// part (with experts two of each and of a shared one).
 std::int64_t linear_layer_count(const StageShape& s) {
-  const std::int64_t attention = s.latent() ? 4 : 2;
-  return attention + (s.mixture() ? 2 * s.local_experts() + (s.shared > 0 ? 2 : 0) : 2);
+  const std::int64_t attention = s.attention.latent() ? 4 : 2;
+  return attention + (s.mixture() ? 2 * s.local_experts() + (s.moe.shared > 0 ? 2 : 0) : 2);
 }
 
 /// Elements of their matrices: all but a router and the gate of a shared expert.
 std::int64_t linear_matrices(const StageShape& s) {
-  const std::int64_t gate = s.mixture() && s.shared > 0 && s.shared_gated ? s.hidden : 0;
-  return layer_matrices(s) - s.experts * s.hidden - gate;
+  const std::int64_t gate = s.mixture() && s.moe.shared > 0 && s.moe.shared_gated ? s.stream.hidden : 0;
+  return layer_matrices(s) - s.moe.experts * s.stream.hidden - gate;
 }
 
 HeldQuantized held_quantized(std::span<const StageShape> stages) {
   HeldQuantized held;
   for (const StageShape& s : stages) {
-    if (!s.fp8) continue;
+    if (!s.numerics.fp8) continue;
     const std::int64_t slots = 3 * s.over_layers(linear_layer_count);
-    if (s.zero < 3) held.weights += 2 * s.over_layers(linear_matrices);
-    held.scales += (2 + 1 + s.fp8_history) * slots * 4;  // scale, 1/scale, largest value
+    if (s.sharding.zero < 3) held.weights += 2 * s.over_layers(linear_matrices);
+    held.scales += (2 + 1 + s.numerics.fp8_history) * slots * 4;  // scale, 1/scale, largest value
   }
   return held;
 }
@@ -63,16 +64,16 @@ struct HeadsAtWork {
   std::int64_t at_once(std::int64_t each) const {
     const std::int64_t fit = kAtOnce.value / each;
     const std::int64_t of_sequence = divisor_below(kv_heads, fit);
-    return of_sequence < kv_heads ? of_sequence : kv_heads * divisor_below(s.batch, fit / kv_heads);
+    return of_sequence < kv_heads ? of_sequence : kv_heads * divisor_below(s.stream.batch, fit / kv_heads);
   }
   std::int64_t bytes() const {
-    const std::int64_t of_queries = (s.seq + padded(s.seq, 8)) * s.head_dim;
-    const std::int64_t of_keys = shared_by > 1 ? s.seq * s.head_dim : 0;
-    const std::int64_t each = 4 * shared_by * (of_queries + s.seq + of_keys);
+    const std::int64_t of_queries = (s.stream.seq + padded(s.stream.seq, 8)) * s.attention.head_dim;
+    const std::int64_t of_keys = shared_by > 1 ? s.stream.seq * s.attention.head_dim : 0;
+    const std::int64_t each = 4 * shared_by * (of_queries + s.stream.seq + of_keys);
     return at_once(each) * each + kRest;
   }
   std::int64_t deterministic_bytes() const {
-    const std::int64_t scores = 2 * padded(s.seq, 64) * padded(s.seq, 128);  // of a query head
+    const std::int64_t scores = 2 * padded(s.stream.seq, 64) * padded(s.stream.seq, 128);  // of a query head
     std::int64_t query_heads = 0;
     std::int64_t apart = 1;  // pieces of a key/value head's query heads
     if (shared_by * scores <= kGiB.value) {
@@ -84,8 +85,8 @@ struct HeadsAtWork {
       return kRest;  // the forward's
     }
     const bool adds_up = apart > 1 ? query_heads > 1 : shared_by > 1;
-    const std::int64_t matrix = 4 * s.seq * s.head_dim;
-    return query_heads * (scores + 4 * s.seq) + (adds_up ? query_heads * matrix : 0) +
+    const std::int64_t matrix = 4 * s.stream.seq * s.attention.head_dim;
+    return query_heads * (scores + 4 * s.stream.seq) + (adds_up ? query_heads * matrix : 0) +
            (apart > 1 ? apart * matrix : 0) + kRest;
   }
 };
@@ -93,14 +94,16 @@ struct HeadsAtWork {
 /// Scratch of the CUDA operators (kernels/cuda/README.md): of one chunk with a CP ring; of whole sequences
 /// and a share of the heads after a head exchange.
 std::int64_t cuda_attention_scratch(const StageShape& s) {
-  const std::int64_t heads = s.heads / s.head_ranks;
-  const std::int64_t kv_heads = s.kv_heads / s.head_ranks;
-  if (s.ring() > 1) return heads * s.ring_chunk();
-  const std::int64_t statistics = s.batch * heads * s.seq;
-  if (s.type == DType::fp32 || s.seq == 1 || s.head_dim % 8 != 0 || s.head_dim > 256) return statistics;
-  if (s.latent() && s.value_dim != s.head_dim) return statistics;
+  const std::int64_t heads = s.attention.heads / s.cp.head_ranks;
+  const std::int64_t kv_heads = s.attention.kv_heads / s.cp.head_ranks;
+  if (s.cp.ring() > 1) return heads * s.ring_chunk();
+  const std::int64_t statistics = s.stream.batch * heads * s.stream.seq;
+  if (s.numerics.type == DType::fp32 || s.stream.seq == 1 || s.attention.head_dim % 8 != 0 ||
+      s.attention.head_dim > 256)
+    return statistics;
+  if (s.attention.latent() && s.attention.value_dim != s.attention.head_dim) return statistics;
   const HeadsAtWork work{s, heads / kv_heads, kv_heads};
-  const std::int64_t bytes = s.deterministic ? work.deterministic_bytes() : work.bytes();
+  const std::int64_t bytes = s.numerics.deterministic ? work.deterministic_bytes() : work.bytes();
   return std::max(statistics, bytes / 4);
 }
 
@@ -108,28 +111,28 @@ std::int64_t cuda_attention_scratch(const StageShape& s) {
 /// position tables.
 std::int64_t held_by_ends(const StageShape& s) {
   std::int64_t elements = 0;
-  if (s.last && s.normed_output) elements += 2 * s.vocab;
-  if (s.first && s.block_positions && s.positions > 0) elements += 2 * s.tokens;
+  if (s.place.last && s.ends.normed_output) elements += 2 * s.ends.vocab;
+  if (s.place.first && s.ends.block_positions && s.ends.positions > 0) elements += 2 * s.stream.tokens;
   return elements;
 }
 
 /// Bytes of the numbers that routers add to their scores.
 std::int64_t expert_biases(const StageShape& s) {
-  const auto biases = [](const StageShape& like) { return like.expert_bias ? like.experts : 0; };
+  const auto biases = [](const StageShape& like) { return like.moe.expert_bias ? like.moe.experts : 0; };
   return 4 * (s.over_layers(biases) + s.over_modules(biases));
 }
 
 }  // namespace
 
 std::int64_t attention_scratch_elements(const StageShape& s) {
-  if (s.cuda) return cuda_attention_scratch(s);
-  const bool whole = s.ring() == 1;
-  const std::int64_t chunk = whole ? s.seq : s.ring_chunk();
+  if (s.numerics.cuda) return cuda_attention_scratch(s);
+  const bool whole = s.cp.ring() == 1;
+  const std::int64_t chunk = whole ? s.stream.seq : s.ring_chunk();
   const std::int64_t rows = std::min<std::int64_t>(128, chunk);
-  const std::int64_t keys = s.cp_comm_type == CpCommType::all_gather ? s.seq : chunk;
-  const std::int64_t values = s.latent() ? s.value_dim : s.head_dim;
-  return 2 * rows * keys + 2 * keys * (s.head_dim + values) +
-         rows * (s.head_dim + values + std::max(s.head_dim, values)) + rows;
+  const std::int64_t keys = s.cp.comm_type == CpCommType::all_gather ? s.stream.seq : chunk;
+  const std::int64_t values = s.attention.latent() ? s.attention.value_dim : s.attention.head_dim;
+  return 2 * rows * keys + 2 * keys * (s.attention.head_dim + values) +
+         rows * (s.attention.head_dim + values + std::max(s.attention.head_dim, values)) + rows;
 }
 
 MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& config,
@@ -150,51 +153,55 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     const StageElements elements = elements_of(s);
     whole += elements.whole();
     owned += elements.owned();
-    if (s.keeps_secondary_shards()) secondary += elements.matrices / s.secondary_shards;
-    const bool sends_forward = !s.last && !s.next_here;
-    const bool sends_backward = !s.first && !s.previous_here;
+    if (s.sharding.keeps_secondary_shards()) secondary += elements.matrices / s.sharding.secondary_shards;
+    const bool sends_forward = !s.place.last && !s.place.next_here;
+    const bool sends_backward = !s.place.first && !s.place.previous_here;
     const std::int64_t here = (sends_forward ? 1 : 0) + (sends_backward ? 1 : 0);
-    const std::int64_t width = s.hidden + (s.distillation.joint ? s.distillation.teacher_hidden : 0);
-    buffers += here * s.rows * width;
+    const std::int64_t width = s.stream.hidden + (s.distillation.joint ? s.distillation.teacher_hidden : 0);
+    buffers += here * s.stream.rows * width;
     if (s.distillation.on && !s.distillation.joint && sends_forward) {
-      buffers += s.rows * s.distillation.teacher_hidden;
+      buffers += s.stream.rows * s.distillation.teacher_hidden;
     }
     of_ends += held_by_ends(s);
     expert_bias_bytes += expert_biases(s);
     ahead += 2 * s.own_modules();
-    first = first || s.first;
-    last = last || s.last;
+    first = first || s.place.first;
+    last = last || s.place.last;
   }
   const StageShape& any = stages.front();
   const HeldQuantized quantized = held_quantized(stages);
   held[Category::parameters].value =
-      ((any.zero >= 3 ? owned : whole) + secondary) * any.e() + quantized.weights + expert_bias_bytes;
-  held[Category::gradients].value = (any.zero >= 2 ? owned : whole) * any.g();
+      ((any.sharding.zero >= 3 ? owned : whole) + secondary) * any.numerics.e() + quantized.weights +
+      expert_bias_bytes;
+  held[Category::gradients].value = (any.sharding.zero >= 2 ? owned : whole) * any.numerics.g();
   const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
-  const std::int64_t master = any.type == DType::fp32 ? 0 : 1;
-  held[Category::optimizer].value = (any.zero >= 1 ? owned : whole) * (moments + master) * 4;
+  const std::int64_t master = any.numerics.type == DType::fp32 ? 0 : 1;
+  held[Category::optimizer].value = (any.sharding.zero >= 1 ? owned : whole) * (moments + master) * 4;
   std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0) + ahead;  // inputs, targets
-  held[Category::communication].value = buffers * any.e();
+  held[Category::communication].value = buffers * any.numerics.e();
   if (any.vocabulary.split) {
     token_ids = 2;
-    const std::int64_t stream = any.tokens * any.hidden;
-    std::int64_t bytes = any.vocabulary.first_rank ? 0 : 2 * stream * any.e();
+    const std::int64_t stream = any.stream.tokens * any.stream.hidden;
+    std::int64_t bytes = any.vocabulary.first_rank ? 0 : 2 * stream * any.numerics.e();
     if (any.vocabulary.two_barriers && !any.vocabulary.last_rank) bytes += 2 * stream * 4;  // dX
     held[Category::communication].value += bytes;
   }
 
-  const auto rotary_tables = [](const StageShape& s) { return 2 * (s.seq / s.context) * (s.rotated / 2); };
+  const auto rotary_tables = [](const StageShape& s) {
+    return 2 * (s.stream.seq / s.cp.ranks) * (s.attention.rotated / 2);
+  };
   std::int64_t rotary = rotary_tables(any);
   std::int64_t scratch = attention_scratch_elements(any);
   if (!teachers.empty()) {
     rotary += rotary_tables(teachers.front());
     scratch = std::max(scratch, attention_scratch_elements(teachers.front()));
     for (const StageShape& teacher : teachers) {
-      held[Category::teacher].value += parameters_of(teacher).total() * teacher.e() + expert_biases(teacher);
+      held[Category::teacher].value +=
+          parameters_of(teacher).total() * teacher.numerics.e() + expert_biases(teacher);
       of_ends += held_by_ends(teacher);
     }
   }
-  token_ids *= config.microbatches() * any.tokens;
+  token_ids *= config.microbatches() * any.stream.tokens;
   held[Category::workspace].value = 4 * (rotary + token_ids + scratch + of_ends) + quantized.scales;
   return held;
 }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/config/run_config.hpp"
 #include "core/tensor/arena.hpp"
 

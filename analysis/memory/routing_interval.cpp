@@ -9,7 +9,8 @@ std::vector<Bytes> needs_of_routings(const RunConfig& config, const Schedule& sc
   RunConfig balanced = config;
   balanced.mixture.routing = MixtureConfig().routing;
   std::vector<RoutedTokens> routing = given_routing(balanced);
-  const RoutedMemory memory(balanced, schedule);
+  const StepModel model(balanced, schedule);
+  const RoutedMemory memory(model);
   std::mt19937_64 random(seed);
   std::vector<Bytes> needs;
   needs.reserve(static_cast<std::size_t>(routings));

@@ -1,6 +1,7 @@
 #include "analysis/predict/fit.hpp"
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "core/config/context_ring.hpp"
 

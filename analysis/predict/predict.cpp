@@ -7,6 +7,7 @@
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/slower_ranks.hpp"
 #include "analysis/simulate/step_simulation.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/routing/given_routing.hpp"
@@ -158,25 +159,26 @@ void take_larger(MemoryPrediction step, MemoryPrediction& all) {
 /// `longer`: empty, or as in predict().
 Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
                         const HardwareProfile& hardware, const Software* framework,
-                        const std::vector<double>& longer) {
+                        const std::vector<double>& longer = {}) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   prediction.guessed = hardware.guessed();
   const Schedule& schedule = step.once;
+  const StepModel model(config, schedule, framework);
   MeanRows rows;
   if (config.mixture.routing == MixtureConfig().routing) {
-    prediction.memory = predict_memory(config, step, MemoryDetail::peaks, framework);
+    prediction.memory = predict_memory(model, step);
   } else {
     const std::vector<std::vector<RoutedTokens>> steps = given_steps(config);
-    const RoutedMemory memory(config, schedule);
+    const RoutedMemory memory(model);
     for (const std::vector<RoutedTokens>& routing : steps) take_larger(memory.of(routing), prediction.memory);
-    rows = mean_rows(config, steps);
+    rows = mean_rows(model, steps);
   }
   prediction.device =
       device_memory_of(config, channel_ends(schedule), hardware, prediction.memory, framework);
   prediction.fit = fit_of(config, hardware, prediction.memory, prediction.device);
   StepSimulation simulation(step);
-  StageCostsPrediction predicted = stage_costs(config, simulation, hardware, framework, rows);
+  StageCostsPrediction predicted = stage_costs(model, simulation, hardware, rows);
   const bool collectives = schedule.vocab != VocabPasses::none;
   prediction.costs = longer.empty() ? predicted.costs : with_slower_ranks(predicted.costs, schedule, longer);
   if (collectives) prediction.vocabulary = vocabulary_overlap(simulation.trace(prediction.costs));
@@ -191,7 +193,7 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
 }  // namespace
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware) {
-  return predict_with(config, step, hardware, framework_of(config), {});
+  return predict_with(config, step, hardware, framework_of(config));
 }
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
@@ -201,7 +203,7 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const Software* framework) {
-  return predict_with(config, step, hardware, framework, {});
+  return predict_with(config, step, hardware, framework);
 }
 
 }  // namespace plumbline

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "core/schedule/schedule_traits.hpp"
 
@@ -20,12 +21,12 @@ using H = HardwareProfile;
 using Refusal = std::optional<std::string>;
 
 Refusal listed_mixture(const C& c, const S* software, const H* /*hardware*/) {
-  return software != nullptr ? why_mixture_unlisted(c, *software) : std::nullopt;
+  return why_mixture_unlisted(c, *software);
 }
 
 /// States, operators and kept activations of other software are those of 16-bit storage and Adam.
-Refusal single_precision(const C& c, const S* software, const H* /*hardware*/) {
-  if (software == nullptr || c.numerics.precision != DType::fp32) return std::nullopt;
+Refusal single_precision(const C& c, const S* /*software*/, const H* /*hardware*/) {
+  if (c.numerics.precision != DType::fp32) return std::nullopt;
   return fmt::format(
       "precision: found fp32 with software {}, whose step is predicted in 16 bits; expected bf16, fp16 or "
       "fp8, "
@@ -33,8 +34,8 @@ Refusal single_precision(const C& c, const S* software, const H* /*hardware*/) {
       c.machine.software);
 }
 
-Refusal optimizer_of_software(const C& c, const S* software, const H* /*hardware*/) {
-  if (software == nullptr || c.optimizer.kind == Optimizer::adam) return std::nullopt;
+Refusal optimizer_of_software(const C& c, const S* /*software*/, const H* /*hardware*/) {
+  if (c.optimizer.kind == Optimizer::adam) return std::nullopt;
   return fmt::format(
       "optimizer: found sgd with software {}, whose states are predicted for adam; expected adam, or "
       "software: "
@@ -72,14 +73,12 @@ std::string why_recipe_missing(const RunConfig& config, const Software& framewor
 }
 
 Refusal fp8_recipe(const C& c, const S* software, const H* /*hardware*/) {
-  if (software == nullptr || !c.numerics.fp8.on() || takes_recipe(*software, c.numerics.fp8.recipe))
-    return std::nullopt;
+  if (!c.numerics.fp8.on() || takes_recipe(*software, c.numerics.fp8.recipe)) return std::nullopt;
   return why_recipe_missing(c, *software);
 }
 
 Refusal graphs(const C& c, const S* software, const H* /*hardware*/) {
-  if (software == nullptr || c.machine.cuda_graph_impl == CudaGraphImpl::none ||
-      software->graph_operator_s != 0)
+  if (c.machine.cuda_graph_impl == CudaGraphImpl::none || software->graph_operator_s != 0)
     return std::nullopt;
   return fmt::format(
       "cuda_graph_impl: found {} with {}, which has no CUDA graphs; expected none, or software: "
@@ -88,8 +87,7 @@ Refusal graphs(const C& c, const S* software, const H* /*hardware*/) {
 }
 
 Refusal four_bit_software(const C& c, const S* software, const H* /*hardware*/) {
-  if (c.numerics.fp4_format == Fp4Format::none || software == nullptr || software->nvfp4_scaling)
-    return std::nullopt;
+  if (c.numerics.fp4_format == Fp4Format::none || software->nvfp4_scaling) return std::nullopt;
   return fmt::format(
       "fp4_format: found e2m1 with {}, which has none; expected none, or software: megatron-core",
       c.machine.software);
@@ -133,13 +131,13 @@ Refusal fp8_format(const C& c, const S* /*software*/, const H* h) {
 }
 
 Refusal fp8_software(const C& c, const S* software, const H* h) {
-  if (software == nullptr || !software->fp8 || h->multiplies_fp8()) return std::nullopt;
+  if (!software->fp8 || h->multiplies_fp8()) return std::nullopt;
   return fmt::format("software: found {} on {}, which has no FP8 products; expected another, or hardware: {}",
                      c.machine.software, h->accelerator()->name, with_fp8());
 }
 
 Refusal schedule_of_software(const C& c, const S* software, const H* /*hardware*/) {
-  if (software == nullptr || c.parallel.pipeline == 1) return std::nullopt;
+  if (c.parallel.pipeline == 1) return std::nullopt;
   const ScheduleTraits* traits = find_with_passes(c.parallel.schedule, c.parallel.vocab_parallel);
   if (traits == nullptr || software->runs(traits->name)) return std::nullopt;
   return fmt::format("pipeline_schedule: found {} with {}, expected one of {}", traits->name,
@@ -148,26 +146,26 @@ Refusal schedule_of_software(const C& c, const S* software, const H* /*hardware*
 
 constexpr PredictionRow kRows[] = {
     {"software", "other than plumbline, with a mixture of experts", "a software that describes mixtures",
-     false, listed_mixture},
-    {"precision", "fp32", "software: plumbline", false, single_precision},
-    {"optimizer", "sgd", "software: plumbline", false, optimizer_of_software},
-    {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false,
+     false, true, listed_mixture},
+    {"precision", "fp32", "software: plumbline", false, true, single_precision},
+    {"optimizer", "sgd", "software: plumbline", false, true, optimizer_of_software},
+    {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false, false,
      host_copies},
-    {"fp8_recipe", "any", "a software with this recipe", false, fp8_recipe},
+    {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},
     {"cuda_graph_impl", "local, transformer_engine, full_iteration", "a software that captures graphs", false,
-     graphs},
-    {"fp4_format", "e2m1", "a software with NVFP4", false, four_bit_software},
-    {"fp4_format", "e2m1", "hardware with products of 4 bits", false, four_bit_hardware},
-    {"fp8_recipe", "mxfp8", "hardware with block scales", false, block_scales},
-    {"fp8_format", "e4m3, hybrid", "hardware with FP8 products", false, fp8_format},
-    {"software", "one in FP8", "hardware with FP8 products", false, fp8_software},
-    {"pipeline_schedule", "any", "a software that has the schedule", true, schedule_of_software},
+     true, graphs},
+    {"fp4_format", "e2m1", "a software with NVFP4", false, true, four_bit_software},
+    {"fp4_format", "e2m1", "hardware with products of 4 bits", false, false, four_bit_hardware},
+    {"fp8_recipe", "mxfp8", "hardware with block scales", false, false, block_scales},
+    {"fp8_format", "e4m3, hybrid", "hardware with FP8 products", false, false, fp8_format},
+    {"software", "one in FP8", "hardware with FP8 products", false, true, fp8_software},
+    {"pipeline_schedule", "any", "a software that has the schedule", true, true, schedule_of_software},
 };
 
 Refusal first_refusal(const C& config, const H* hardware) {
   const S* const software = framework_of(config);
   for (const PredictionRow& row : kRows) {
-    if (row.searches != (hardware == nullptr)) continue;
+    if (row.searches != (hardware == nullptr) || (row.frameworks && software == nullptr)) continue;
     if (auto refusal = row.refusal(config, software, hardware)) return refusal;
   }
   return std::nullopt;

@@ -17,9 +17,10 @@ struct PredictionRow {
   std::string_view key;
   std::string_view values;  // of the key, that need something
   std::string_view needed;
-  bool searches = false;  // refused by searches alone
-  /// "KEY: found X with Y, expected Z", or nothing. `software`: null for plumbline's own step. `hardware` is
-  /// given unless `searches`.
+  bool searches = false;    // refused by searches alone
+  bool frameworks = false;  // asked of other software than plumbline alone
+  /// "KEY: found X with Y, expected Z", or nothing. `software` is given if `frameworks`, `hardware` unless
+  /// `searches`.
   std::optional<std::string> (*refusal)(const RunConfig& config, const Software* software,
                                         const HardwareProfile* hardware) = nullptr;
 };

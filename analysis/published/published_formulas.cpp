@@ -10,6 +10,7 @@
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/published/published_readers.hpp"
 #include "analysis/simulate/simulator.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -48,6 +49,7 @@ RunConfig with(RunConfig config, bool sequence_parallel, Recompute recompute) {
 StageShape shape_of(const RunConfig& config, const Profiles& profiles) {
   StageShape shape = stage_shapes(config, 1).front();
   shape.framework = &profiles.generation(config.machine.software);
+  shape.traits = kFrameworkTraits;
   return shape;
 }
 
@@ -203,7 +205,9 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
   config.batch.global_batch_size = config.batch.micro_batch_size * need.microbatches;
   const HardwareProfile hardware = a100(profiles);
   const Software& software = profiles.generation("megatron-vocabulary");
-  Costs costs = stage_costs(config, make.of_run(config), hardware, &software).costs;
+  const RepeatedSchedule schedule = make.of_run(config);
+  StepSimulation simulation(schedule);
+  Costs costs = stage_costs(StepModel(config, schedule.once, &software), simulation, hardware).costs;
   costs.vocabulary = {};  // part of the measured times
   const bool split = need.vocabulary != VocabPasses::none;
   // S has one of the output layer's three products with two barriers, two with one barrier.

@@ -6,6 +6,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/published/published_readers.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/action_time.hpp"
 
 namespace plumbline {
@@ -15,10 +16,11 @@ namespace {
 StageShape end_of_model(const RunConfig& config, const Software& software, bool first) {
   StageShape shape = stage_shapes(config, 1).front();
   shape.framework = &software;
+  shape.traits = kFrameworkTraits;
   shape.layers = 0;
-  shape.first = first;
-  shape.last = !first;
-  shape.positions = 0;
+  shape.place.first = first;
+  shape.place.last = !first;
+  shape.ends.positions = 0;
   return shape;
 }
 
@@ -53,7 +55,7 @@ void vocabulary_scaling(const PublishedRow& row, const Profiles& profiles, const
         gpt_run(32, hidden, hidden / 128, 256000, row.integer("seq", 1 << 22), "megatron-vocabulary");
     StageShape shape = end_of_model(config, software, input);
     const double whole = seconds(shape, {forward, backward}, hardware);
-    shape.vocab /= ranks;
+    shape.ends.vocab /= ranks;
     shape.vocabulary = {.split = true, .two_barriers = !one_barrier, .carries = true, .shards = ranks};
     const double share = input ? seconds(shape, {input_forward, input_backward}, hardware)
                                : seconds(shape, {vocab_forward, vocab_backward}, hardware);

@@ -62,7 +62,8 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(keys);
   if (entry == nullptr) return std::nullopt;
-  const StageKinds kinds(stage_shapes(config_, entry->step.once, framework_), entry->step.once);
+  const StepModel model(config_, entry->step.once, framework_);
+  const StageKinds& kinds = model.kinds;
   std::vector<StageMemo::Stage*> stages;
   std::vector<StageProfiles*> profiles;
   stages.reserve(kinds.first_stage.size());
@@ -71,7 +72,7 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
     stages.push_back(&memo_.stage(kinds.shapes[stage]));
     profiles.push_back(&stages.back()->memory);
   }
-  const MemoryPrediction memory = predict_memory(config_, entry->step, entry->memory, kinds, profiles);
+  const MemoryPrediction memory = predict_memory(model, entry->step, entry->memory, profiles);
   const Costs costs = bounding_costs(*entry, kinds, stages);
   const auto device = device_memory_of(config_, entry->channels, hardware_, memory, framework_);
   return Bounds{memory.peak, entry->bound.of(costs), fit_of(config_, hardware_, memory, device).fits};

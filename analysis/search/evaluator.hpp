@@ -16,7 +16,7 @@
 #include "analysis/search/candidate.hpp"
 #include "analysis/search/lower_bound.hpp"
 #include "analysis/search/stage_memo.hpp"
-#include "analysis/work/stage_kinds.hpp"
+#include "analysis/step/step_model.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 
 namespace plumbline {

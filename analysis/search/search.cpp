@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "analysis/search/search_space.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -5,7 +5,7 @@
 
 #include "analysis/hardware/software.hpp"
 #include "analysis/predict/prediction_rows.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config/layer_distribution.hpp"
 

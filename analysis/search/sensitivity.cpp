@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "analysis/predict/predict.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/config_checks.hpp"

@@ -12,7 +12,7 @@ namespace {
 
 /// The shape without its place: a stage's position changes nothing in what it computes.
 StageShape placeless(StageShape shape) {
-  shape.stage = shape.route = 0;
+  shape.place.stage = shape.place.route = 0;
   return shape;
 }
 
@@ -31,12 +31,15 @@ Seconds total_of(const std::vector<OperatorCall>& calls, const HardwareProfile& 
 
 std::size_t StageMemo::Hash::operator()(const StageShape& s) const {
   std::size_t hash = 0;
-  for (const std::int64_t value : {s.layers, s.rows, s.tokens, s.vocab, s.recompute_layers}) mix(hash, value);
-  mix(hash,
-      s.tensor + 64 * s.zero + 256 * static_cast<int>(s.recompute) + 1024 * static_cast<int>(s.grad_type));
-  mix(hash, (s.first ? 1 : 0) + (s.last ? 2 : 0) + (s.shared_output ? 4 : 0) + (s.vocabulary.split ? 8 : 0) +
-                (s.vocabulary.carries ? 16 : 0) + (s.vocabulary.two_barriers ? 32 : 0) +
-                (s.sequence_parallel ? 64 : 0) + (s.previous_here ? 128 : 0) + (s.next_here ? 256 : 0));
+  for (const std::int64_t value :
+       {s.layers, s.stream.rows, s.stream.tokens, s.ends.vocab, s.recomputation.layers})
+    mix(hash, value);
+  mix(hash, s.sharding.tensor + 64 * s.sharding.zero + 256 * static_cast<int>(s.recomputation.granularity) +
+                1024 * static_cast<int>(s.numerics.grad_type));
+  mix(hash, (s.place.first ? 1 : 0) + (s.place.last ? 2 : 0) + (s.ends.shared_output ? 4 : 0) +
+                (s.vocabulary.split ? 8 : 0) + (s.vocabulary.carries ? 16 : 0) +
+                (s.vocabulary.two_barriers ? 32 : 0) + (s.sharding.sequence_parallel ? 64 : 0) +
+                (s.place.previous_here ? 128 : 0) + (s.place.next_here ? 256 : 0));
   return hash;
 }
 
@@ -70,15 +73,11 @@ const StageCosts& StageMemo::step_end(std::vector<const Stage*> known, int route
   StageCosts& costs = found->second;
   if (!fresh) return costs;
   const HeldStages rank = held();
-  const Software* framework = rank.held.front().framework;
-  const bool overlaps = rank.held.front().overlap_grad_reduce;
-  costs.reduce_gradients = total_of(overlaps && rank.held.front().zero <= 1 ? std::vector<OperatorCall>{}
-                                    : framework != nullptr                  ? framework_reduction_calls(rank)
-                                                           : reduce_gradients_calls(rank, config),
-                                    hardware_, load);
-  costs.optimizer =
-      total_of(framework != nullptr ? framework_update_calls(rank) : optimizer_calls(rank, config, 0),
-               hardware_, load);
+  const StageShape& any = rank.held.front();
+  // Reductions that overlap with the backwards may hide.
+  if (!any.overlap.grad_reduce || any.sharding.zero > 1)
+    costs.reduce_gradients = total_of(step_reduction_calls(rank, config), hardware_, load);
+  costs.optimizer = total_of(step_update_calls(rank, config), hardware_, load);
   return costs;
 }
 

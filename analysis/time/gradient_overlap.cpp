@@ -29,10 +29,10 @@ class Finals {
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) of_stage(stage);
     // A shared output layer's gradient belongs to the embedding of the first stage on the same rank.
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
-      if (!shapes[stage].shared_output || !last_[stage].weights) continue;
+      if (!shapes[stage].ends.shared_output || !last_[stage].weights) continue;
       const double output = moments(stage, *last_[stage].weights).front();
       for (std::size_t other = 0; other < shapes.size(); ++other) {
-        if (shapes[other].first && schedule.rank_of_stage[other] == schedule.rank_of_stage[stage]) {
+        if (shapes[other].place.first && schedule.rank_of_stage[other] == schedule.rank_of_stage[stage]) {
           at_[other][0] = std::max(at_[other][0], output);
         }
       }
@@ -47,7 +47,7 @@ class Finals {
   std::vector<double> moments(std::size_t stage, const StepSummary::Last& last) const {
     const ActionTime& time = actions_[stage][static_cast<std::size_t>(last.type)];
     Seconds start = seconds_of(last.end) - time.all;
-    const bool deferring = shapes_[stage].defers_output_gradient;
+    const bool deferring = shapes_[stage].ends.defers_output_gradient;
     const ActionType split = deferring ? ActionType::backward_input : ActionType::backward_weight;
     if (last.type == ActionType::backward || last.type == split) start -= waits_[stage];
     std::vector<double> result;
@@ -62,29 +62,29 @@ class Finals {
     at.assign(units_of(s).size(), started_[stage]);
     if (!last.weights) return;
     const std::size_t embedding = s.holds_embedding() ? 1 : 0;
-    const std::size_t before = embedding + (s.first && s.positions > 0 ? 1 : 0);
+    const std::size_t before = embedding + (s.place.first && s.ends.positions > 0 ? 1 : 0);
     const std::size_t output = before + static_cast<std::size_t>(s.layers + s.own_modules());
     const std::size_t copy = output + (s.holds_output() ? 1 : 0);
-    const std::size_t experts = copy + (s.embedding_copy ? 1 : 0);
+    const std::size_t experts = copy + (s.ends.embedding_copy ? 1 : 0);
     std::vector<double> moment = moments(stage, *last.weights);
     std::size_t next = 0;
     if (s.scores()) {
-      if (!s.shared_output) at[output] = moment[next];
+      if (!s.ends.shared_output) at[output] = moment[next];
       ++next;
     }
-    if (s.defers_output_gradient) {
+    if (s.ends.defers_output_gradient) {
       moment = moments(stage, *last.inputs);
       next = 0;
     }
     const bool both = last.weights->type == ActionType::backward;
     const auto looked_up = [&](double final) {  // by a module
-      if (s.embedding_copy) at[copy] = final;
-      if (s.tied && !s.shared_output) at[output] = std::max(at[output], final);
+      if (s.ends.embedding_copy) at[copy] = final;
+      if (s.ends.tied && !s.ends.shared_output) at[output] = std::max(at[output], final);
     };
     for (std::int64_t layer = s.layers + s.own_modules(); layer-- > 0;) {
       at[before + static_cast<std::size_t>(layer)] = moment[next];
-      if (s.exchanges_rows() && layer >= s.dense_layers)
-        at[experts + static_cast<std::size_t>(layer - s.dense_layers)] = moment[next];
+      if (s.exchanges_rows() && layer >= s.moe.dense_layers)
+        at[experts + static_cast<std::size_t>(layer - s.moe.dense_layers)] = moment[next];
       ++next;
       if (layer >= s.layers && both) looked_up(moment[next++]);
     }
@@ -106,8 +106,9 @@ class Finals {
     if (last.look_up) at.front() = moments(stage, *last.look_up).front();
     if (!last.scores) return;
     const StageShape& s = shapes_[stage];
-    const std::size_t spread = s.exchanges_rows() ? static_cast<std::size_t>(s.layers - s.dense_layers) : 0;
-    double& output = s.tied ? at.front() : at[at.size() - 1 - spread];
+    const std::size_t spread =
+        s.exchanges_rows() ? static_cast<std::size_t>(s.layers - s.moe.dense_layers) : 0;
+    double& output = s.ends.tied ? at.front() : at[at.size() - 1 - spread];
     output = std::max(output, moments(stage, *last.scores).front());
   }
 
@@ -201,7 +202,7 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
       if (schedule.rank_of_stage[stage] != static_cast<int>(rank)) continue;
       // Frameworks reduce into their gradient buffer: nothing is copied, no start waits for the one before.
-      scatters = shapes[stage].zero == 1 && shapes[stage].framework == nullptr;
+      scatters = shapes[stage].sharding.zero == 1 && shapes[stage].traits.copies_reduced_pieces;
       for (const GradientBucket& bucket : gradient_buckets(shapes[stage], config.parallel.ddp_bucket_size)) {
         double ready = bucket.at_end ? 0 : started;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);

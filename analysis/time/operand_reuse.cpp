@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/step/parameters.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "analysis/work/parameter_units.hpp"
 
@@ -11,42 +12,47 @@ namespace {
 
 /// Bytes of a layer's activations per token.
 std::int64_t layer_bytes(const StageShape& shape) {
-  const std::int64_t masks = shape.hidden_dropout ? 2 * shape.hidden : 0;
-  const std::int64_t operand = shape.fp8 ? 1 : shape.e();  // bytes of norm outputs and activation output
-  const std::int64_t experts = shape.mixture() ? shape.choices / shape.tokens : 1;  // of a token
+  const std::int64_t masks = shape.block.dropout ? 2 * shape.stream.hidden : 0;
+  const std::int64_t operand =
+      shape.numerics.fp8 ? 1 : shape.numerics.e();  // bytes of norm outputs and activation output
+  const std::int64_t experts = shape.mixture() ? shape.moe.choices / shape.stream.tokens : 1;  // of a token
   return masks +
-         shape.e() *
-             (2 * shape.hidden + shape.qkv() + shape.attended() +
-              (shape.latent() ? 2 * shape.compressed() : 0) + experts * shape.fc1 + 2 * shape.shared) +
-         operand * (2 * shape.hidden + experts * shape.ffn + shape.shared);
+         shape.numerics.e() * (2 * shape.stream.hidden + shape.attention.qkv() + shape.attention.attended() +
+                               (shape.attention.latent() ? 2 * shape.attention.compressed() : 0) +
+                               experts * shape.mlp.fc1 + 2 * shape.moe.shared) +
+         operand * (2 * shape.stream.hidden + experts * shape.mlp.ffn + shape.moe.shared);
 }
 
 std::int64_t logits_bytes(const StageShape& shape) {
   const bool scores = shape.scores() || shape.vocabulary.carries;
-  return scores ? shape.tokens * (shape.loss_in_fp32 ? 4 : shape.e()) * shape.vocab : 0;
+  return scores ? shape.stream.tokens * (shape.ends.loss_in_fp32 ? 4 : shape.numerics.e()) * shape.ends.vocab
+                : 0;
 }
 
 /// Bytes touched by a stage's forward and backward: weights, gradients and the activations of a micro-batch.
 std::int64_t touched_bytes(const StageShape& shape) {
-  const bool quantized = shape.fp8 && shape.zero < 3;  // weights, in both forms that products read
+  const bool quantized =
+      shape.numerics.fp8 && shape.sharding.zero < 3;  // weights, in both forms that products read
   const StageParameters all = parameters_of(shape);
   // An untied embedding contributes only the rows of the tokens.
-  const std::int64_t rows = std::min(shape.tokens * shape.hidden, all.embedding);
+  const std::int64_t rows = std::min(shape.stream.tokens * shape.stream.hidden, all.embedding);
   const std::int64_t unused = shape.scores() && all.output == 0 ? 0 : all.embedding - rows;
-  const std::int64_t parameters = (all.total() - unused) * (shape.e() + shape.g()) +
+  const std::int64_t parameters = (all.total() - unused) * (shape.numerics.e() + shape.numerics.g()) +
                                   (quantized ? 2 * shape.layers * layer_matrices(shape) : 0);
   const std::int64_t modules = shape.own_modules();
   const std::int64_t layers = shape.layers + modules;
   // Recomputed layers use the same memory one after the other, and keep their inputs.
-  const std::int64_t activations = shape.recompute == Recompute::full
-                                       ? layer_bytes(shape) + layers * shape.hidden * shape.e()
-                                       : layers * layer_bytes(shape);
-  return parameters + shape.tokens * activations + (1 + modules) * logits_bytes(shape);
+  const std::int64_t activations =
+      shape.recomputation.granularity == Recompute::full
+          ? layer_bytes(shape) + layers * shape.stream.hidden * shape.numerics.e()
+          : layers * layer_bytes(shape);
+  return parameters + shape.stream.tokens * activations + (1 + modules) * logits_bytes(shape);
 }
 
 /// The same for a teacher's forward, which keeps nothing.
 std::int64_t touched_bytes_of_teacher(const StageShape& shape) {
-  return parameters_of(shape).total() * shape.e() + shape.tokens * layer_bytes(shape) + logits_bytes(shape);
+  return parameters_of(shape).total() * shape.numerics.e() + shape.stream.tokens * layer_bytes(shape) +
+         logits_bytes(shape);
 }
 
 /// True if a rank computes for teacher and student alternately, not first for one and then for the other.
@@ -76,8 +82,8 @@ OperandReuse::OperandReuse(const RunConfig& config, const Schedule& schedule,
 
 Load OperandReuse::of(const StageShape& shape, ActionType type, Load load) const {
   if (!measured_) return load;
-  const HeldStages stages = stages_on_rank(config_, schedule_, shapes_,
-                                           schedule_.rank_of_stage[static_cast<std::size_t>(shape.stage)]);
+  const HeldStages stages = stages_on_rank(
+      config_, schedule_, shapes_, schedule_.rank_of_stage[static_cast<std::size_t>(shape.place.stage)]);
   const bool of_teacher = type == ActionType::teacher_forward;
   std::int64_t bytes = 0;
   std::int64_t layers = 0;
@@ -85,7 +91,7 @@ Load OperandReuse::of(const StageShape& shape, ActionType type, Load load) const
     layers += held.layers;
     if (!of_teacher || teacher_in_turn_) bytes += touched_bytes(held);
     if (!teachers_.empty() && (of_teacher || teacher_in_turn_))
-      bytes += touched_bytes_of_teacher(teachers_[static_cast<std::size_t>(held.stage)]);
+      bytes += touched_bytes_of_teacher(teachers_[static_cast<std::size_t>(held.place.stage)]);
   }
   const Bytes cycle = in_turns(bytes);
   load.gradients = {.apart = cycle};
@@ -99,7 +105,7 @@ Load OperandReuse::of(const StageShape& shape, ActionType type, Load load) const
   }
   load.weights_in_backward = load.operands;
   // Recomputation has used a layer's weights just before.
-  if (shape.recompute == Recompute::full && layers > 0)
+  if (shape.recomputation.granularity == Recompute::full && layers > 0)
     load.weights_in_backward = {.apart = in_turns(bytes / layers)};
   return load;
 }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "analysis/time/processor_contention.hpp"
-#include "analysis/work/shapes.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {

@@ -57,19 +57,19 @@ constexpr double kSettled = 1e-7;  // seconds
 /// Fills in costs, communication and lines.
 class StageCoster {
  public:
-  StageCoster(const RunConfig& config, StepSimulation& simulation, const HardwareProfile& hardware,
-              const Software* framework, const MeanRows& rows, std::vector<ActionLanes>* lanes = nullptr)
-      : config_(config),
+  StageCoster(const StepModel& model, StepSimulation& simulation, const HardwareProfile& hardware,
+              const MeanRows& rows, std::vector<ActionLanes>* lanes = nullptr)
+      : config_(model.config),
         simulation_(simulation),
         schedule_(simulation.step().once),
         hardware_(hardware),
-        framework_(framework),
-        shapes_(stage_shapes(config, schedule_, framework)),
-        teachers_(teacher_shapes(config, schedule_)),
+        framework_(model.framework),
+        shapes_(model.shapes()),
+        teachers_(model.teachers),
         present_(types_in(schedule_)),
-        load_(load_of(config, simulation.step(), hardware, framework)),
+        load_(load_of(config_, simulation.step(), hardware, framework_)),
         crowded_(crowd(hardware, load_.layout.world())),
-        reuse_(config, schedule_, shapes_, teachers_, hardware, crowded_),
+        reuse_(config_, schedule_, shapes_, teachers_, hardware, crowded_),
         lanes_(lanes) {
     set_mean_rows(rows, shapes_);
   }
@@ -77,7 +77,7 @@ class StageCoster {
   StageCostsPrediction run() {
     for (const StageShape& shape : shapes_) passes(shape);
     Costs& costs = prediction_.costs;
-    costs.pairs_in_turn = shapes_.empty() || !shapes_.front().runs_pairs;
+    costs.pairs_in_turn = shapes_.empty() || !shapes_.front().overlap.pairs;
     if (!costs.pairs_in_turn) pairs();
     transfers();
     collectives();
@@ -195,8 +195,8 @@ class StageCoster {
       const ActionWork work = work_of(shape, phase.type);
       const Load load = load_on(shape, phase.type);
       ActionTime& time = actions[static_cast<std::size_t>(phase.type)];
-      time =
-          timed(work, load, phase.type, shape.stage, false, host_copies(shape, phase.type, hardware_, load));
+      time = timed(work, load, phase.type, shape.place.stage, false,
+                   host_copies(shape, phase.type, hardware_, load));
       const VocabularySeconds waited = pass_lines(shape, phase, work, time, load);
       costs.*phase.cost = time.all + sum_of(waited) + hardware_.action_overhead;
       communication.*phase.communication = {time.tensor, time.gathers + time.scatters, time.copies, waited};
@@ -204,9 +204,9 @@ class StageCoster {
     first_forward(shape, load_on(shape, ActionType::forward), costs);
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
       const ActionWork work =
-          work_of(teachers_[static_cast<std::size_t>(shape.stage)], ActionType::teacher_forward);
+          work_of(teachers_[static_cast<std::size_t>(shape.place.stage)], ActionType::teacher_forward);
       const Load load = load_on(shape, ActionType::teacher_forward);
-      const ActionTime time = timed(work, load, ActionType::teacher_forward, shape.stage, false);
+      const ActionTime time = timed(work, load, ActionType::teacher_forward, shape.place.stage, false);
       costs.teacher_forward = time.all + hardware_.action_overhead;
       communication.teacher_forward = {time.tensor, {}, {}, {}};
       const Phase phase{ActionType::teacher_forward, "teacher forward", &StageCosts::teacher_forward,
@@ -219,25 +219,26 @@ class StageCoster {
 
   /// Gradients are reduced alongside the last backwards: on ranks with a processor each.
   bool overlaps_reductions() const {
-    return hardware_.processors() == 0 && !shapes_.empty() && shapes_.front().overlap_grad_reduce;
+    return hardware_.processors() == 0 && !shapes_.empty() && shapes_.front().overlap.grad_reduce;
   }
 
   /// True if it hides reductions that ARG waits for.
   bool hides_reductions() const {
     return has(ActionType::reduce_gradients) && overlaps_reductions() &&
-           (shapes_.front().data > 1 || shapes_.front().expert.copies > 1) && shapes_.front().zero <= 1;
+           (shapes_.front().sharding.data > 1 || shapes_.front().expert.copies > 1) &&
+           shapes_.front().sharding.zero <= 1;
   }
 
   /// Extra time of a step's first F for gathering parameters from all ranks.
   void first_forward(const StageShape& shape, const Load& load, StageCosts& costs) {
-    const bool gathers = shape.gathers_in_first_forward() || shape.keeps_secondary_shards();
+    const bool gathers = shape.gathers_in_first_forward() || shape.sharding.keeps_secondary_shards();
     if (!gathers || !has(ActionType::forward)) return;
     const HostCopies copies = host_copies(shape, ActionType::forward, hardware_, load);
     const ActionTime plain = time_action(work_of(shape, ActionType::forward), hardware_, load, copies);
     const ActionTime time =
-        timed(first_forward_work(shape), load, ActionType::forward, shape.stage, true, copies);
+        timed(first_forward_work(shape), load, ActionType::forward, shape.place.stage, true, copies);
     costs.first_forward.value = std::max(0.0, (time.all - plain.all).value);
-    Lines lines(prediction_.lines, shape.stage, "step");
+    Lines lines(prediction_.lines, shape.place.stage, "step");
     for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
     const Seconds hidden = time.gathered - time.gathers - (plain.gathered - plain.gathers);
     lines.add("parameter all-gather", 0, costs.first_forward, {}, {std::max(0.0, hidden.value)});
@@ -254,7 +255,7 @@ class StageCoster {
   /// with computation there: they take their time where the pass needs or starts them.
   VocabularySeconds pass_lines(const StageShape& shape, const Phase& phase, const ActionWork& work,
                                const ActionTime& time, const Load& load) {
-    Lines lines(prediction_.lines, shape.stage, phase.name);
+    Lines lines(prediction_.lines, shape.place.stage, phase.name);
     bool gathers = false;
     bool scatters = false;
     for (const OperatorCall& call : calls_of(work)) {
@@ -280,8 +281,8 @@ class StageCoster {
     if (time.host.value > 0) lines.add("waits for the host", 1, time.host);
     if (time.copied.value > 0) {
       const bool to = phase.type == ActionType::forward;
-      lines.add(to ? "activations to the host" : "activations from the host", shape.offloaded, time.copies,
-                {}, time.copied - time.copies);
+      lines.add(to ? "activations to the host" : "activations from the host", shape.recomputation.offloaded,
+                time.copies, {}, time.copied - time.copies);
     }
     VocabularySeconds vocabulary{};
     if (!waits_for_vocabulary() || !shape.vocabulary.carries) return vocabulary;
@@ -357,7 +358,7 @@ class StageCoster {
     for (std::size_t rank = 0; rank < waits.lanes.size(); ++rank) {
       const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, static_cast<int>(rank));
       if (stages.held.empty()) continue;
-      const int stage = stages.held.front().stage;
+      const int stage = stages.held.front().place.stage;
       end_lanes(ActionType::reduce_gradients, stage, std::move(waits.lanes[rank]),
                 waits.reduce_gradients[static_cast<std::size_t>(stage)], late_reduction_calls(stages), load);
     }
@@ -376,7 +377,7 @@ class StageCoster {
     const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, rank);
     if (stages.held.empty()) return;
     const Load load = end_load(held_bytes(stages.held, config_).total().value);
-    const int stage = stages.held.front().stage;
+    const int stage = stages.held.front().place.stage;
     StageCosts& costs = prediction_.costs.stages[static_cast<std::size_t>(stage)];
     Lines lines(prediction_.lines, stage, "step");
     const auto total = [&](const std::vector<OperatorCall>& calls) {
@@ -390,9 +391,9 @@ class StageCoster {
     };
     if (framework_ != nullptr) {
       if (has(ActionType::reduce_gradients)) {
-        costs.reduce_gradients =
-            total(overlaps_reductions() && stages.held.front().zero <= 1 ? late_reduction_calls(stages)
-                                                                         : framework_reduction_calls(stages));
+        costs.reduce_gradients = total(overlaps_reductions() && stages.held.front().sharding.zero <= 1
+                                           ? late_reduction_calls(stages)
+                                           : framework_reduction_calls(stages));
       }
       if (has(ActionType::reduce_embedding)) costs.reduce_embedding = total(reduce_embedding_calls(stages));
       if (has(ActionType::optimizer)) costs.optimizer = total(framework_update_calls(stages));
@@ -430,10 +431,10 @@ class StageCoster {
     const int world = load_.layout.world();
     const StageShape& any = shapes_.front();
     const auto message = [&](std::int64_t width) {
-      return message_time(hardware_, world, {any.rows * width * any.e()}, between_nodes);
+      return message_time(hardware_, world, {any.stream.rows * width * any.numerics.e()}, between_nodes);
     };
     const std::int64_t joint = schedule_.joint_teacher ? any.distillation.teacher_hidden : 0;
-    const Seconds whole = message(any.hidden + joint);
+    const Seconds whole = message(any.stream.hidden + joint);
     LinkCosts hop;
     hop.latency = std::min(whole, message_time(hardware_, world, {1}, between_nodes));
     hop.transfer = whole - hop.latency;
@@ -457,15 +458,18 @@ class StageCoster {
   /// rank's part, which its receivers gather.
   LinkCosts framework_hop(bool between_nodes) const {
     const StageShape& any = shapes_.front();
-    const bool scatters = framework_->scattered_messages && !any.sequence_parallel && any.tensor > 1;
-    const std::int64_t elements = any.rows * any.hidden;
+    const bool scatters =
+        framework_->scattered_messages && !any.sharding.sequence_parallel && any.sharding.tensor > 1;
+    const std::int64_t elements = any.stream.rows * any.stream.hidden;
     LinkCosts hop;
-    hop.transfer = message_time(hardware_, load_.layout.world(),
-                                {elements * any.e() / (scatters ? any.tensor : 1)}, between_nodes);
+    hop.transfer =
+        message_time(hardware_, load_.layout.world(),
+                     {elements * any.numerics.e() / (scatters ? any.sharding.tensor : 1)}, between_nodes);
     if (scatters) {
-      hop.transfer += time_of(CallList::collective_call(CallKind::all_gather, "message all-gather",
-                                                        Group::tensor, any.tensor, elements, any.type),
-                              hardware_, load_);
+      hop.transfer +=
+          time_of(CallList::collective_call(CallKind::all_gather, "message all-gather", Group::tensor,
+                                            any.sharding.tensor, elements, any.numerics.type),
+                  hardware_, load_);
     }
     hop.transfer += Seconds{framework_->message_s};
     return hop;
@@ -493,8 +497,8 @@ class StageCoster {
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
   const Software* framework_;
-  std::vector<StageShape> shapes_;
-  std::vector<StageShape> teachers_;
+  std::vector<StageShape> shapes_;  // with `rows`
+  const std::vector<StageShape>& teachers_;
   ActionTypes present_;
   Load load_;  // during the pipeline's part of the step
   double crowded_;
@@ -508,34 +512,24 @@ class StageCoster {
 
 std::vector<ActionLanes> action_lanes(const RunConfig& config, const RepeatedSchedule& step,
                                       const HardwareProfile& hardware) {
+  const StepModel model(config, step.once);
   const bool balanced = config.mixture.routing == MixtureConfig().routing;
-  const MeanRows rows = balanced ? MeanRows() : mean_rows(config, given_steps(config));
+  const MeanRows rows = balanced ? MeanRows() : mean_rows(model, given_steps(config));
   std::vector<ActionLanes> lanes;
   StepSimulation simulation(step);
-  StageCoster(config, simulation, hardware, framework_of(config), rows, &lanes).run();
+  StageCoster(model, simulation, hardware, rows, &lanes).run();
   return lanes;
 }
 
-StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware) {
-  return stage_costs(config, simulation, hardware, framework_of(config));
-}
-
-StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware, const Software* framework,
-                                 const MeanRows& rows) {
-  return StageCoster(config, simulation, hardware, framework, rows).run();
+StageCostsPrediction stage_costs(const StepModel& model, StepSimulation& simulation,
+                                 const HardwareProfile& hardware, const MeanRows& rows) {
+  return StageCoster(model, simulation, hardware, rows).run();
 }
 
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
-                                 const HardwareProfile& hardware, const Software* framework) {
+                                 const HardwareProfile& hardware) {
   StepSimulation simulation(step);
-  return stage_costs(config, simulation, hardware, framework);
-}
-
-StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
-                                 const HardwareProfile& hardware) {
-  return stage_costs(config, step, hardware, framework_of(config));
+  return stage_costs(StepModel(config, step.once), simulation, hardware);
 }
 
 }  // namespace plumbline

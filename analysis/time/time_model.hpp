@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/hardware/software.hpp"
 #include "analysis/simulate/costs.hpp"
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/time/time_phases.hpp"
@@ -49,15 +48,9 @@ struct StageCostsPrediction {
 /// the step are at the lowest stage of each rank, which ARG, ARE and OPT name.
 StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
                                  const HardwareProfile& hardware);
-/// The same for the step that is simulated, now and when the costs are known.
-StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware);
-/// The same with a framework's traits instead of those that `software` names; `rows`: of experts, if
+/// The same for the step that is simulated, now and when the costs are known. `rows`: of experts, if
 /// unbalanced.
-StageCostsPrediction stage_costs(const RunConfig& config, const RepeatedSchedule& step,
-                                 const HardwareProfile& hardware, const Software* framework);
-StageCostsPrediction stage_costs(const RunConfig& config, StepSimulation& simulation,
-                                 const HardwareProfile& hardware, const Software* framework,
-                                 const MeanRows& rows = {});
+StageCostsPrediction stage_costs(const StepModel& model, StepSimulation& simulation,
+                                 const HardwareProfile& hardware, const MeanRows& rows = {});
 
 }  // namespace plumbline

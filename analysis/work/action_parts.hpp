@@ -11,14 +11,36 @@
 
 namespace plumbline {
 
-/// Parts in the order in which they run.
-class WorkBuilder {
+/// Parts of an action in the order in which they run.
+class PartList {
+ public:
+  explicit PartList(const StageShape& shape) {
+    work.gathers_ahead = shape.overlap.param_gather;
+    work.scatters_go_on = shape.overlap.grad_reduce;
+  }
+  std::size_t add(UnitWork part) {
+    work.parts.push_back(std::move(part));
+    return work.parts.size() - 1;
+  }
+  /// `layer`: one of a stage that offloads some.
+  void run(std::size_t part, std::int64_t repeat = 1, std::int64_t layer = -1) {
+    if (repeat == 0) return;
+    if (layer < 0 && !work.runs.empty() && work.runs.back().part == part && work.runs.back().layer < 0) {
+      work.runs.back().repeat += repeat;
+    } else {
+      work.runs.push_back({part, repeat, layer});
+    }
+  }
+
+  ActionWork work;
+};
+
+/// The parts of plumbline's own step.
+class WorkBuilder : public PartList {
  public:
   /// `first`: the first forward of a step, which gathers values with every ZeRO stage, and from all ranks.
-  explicit WorkBuilder(const StageShape& shape, bool first = false) : s_(shape), first_(first) {
-    work.gathers_ahead = shape.overlap_param_gather;
-    work.scatters_go_on = shape.overlap_grad_reduce;
-  }
+  explicit WorkBuilder(const StageShape& shape, bool first = false)
+      : PartList(shape), s_(shape), first_(first) {}
 
   /// A part that uses the values of a unit, or computes its weight gradient, or neither. `unit`: its padded
   /// elements. Fills the calls by `write(list)`. `again`: every forward uses the values earlier, too.
@@ -35,11 +57,12 @@ class WorkBuilder {
   template <class Write>
   std::size_t part(const StageShape& shape, Kind kind, std::int64_t unit, Write&& write) {
     CallList list(shape);
-    if (kind.gradient && s_.zero >= 2) list.memory("fill", unit, static_cast<double>(s_.g()), s_.grad_type);
-    const bool gathers = kind.values && s_.pieces() > 1 && (s_.zero >= 3 || (first_ && !kind.again));
-    const bool from_all = !s_.keeps_secondary_shards() || (first_ && !kind.again);
-    if (gathers && from_all && s_.keeps_secondary_shards())
-      list.memory("copy", unit / s_.secondary_shards, 2 * static_cast<double>(s_.e()));
+    if (kind.gradient && s_.sharding.zero >= 2)
+      list.memory("fill", unit, static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
+    const bool gathers = kind.values && s_.pieces() > 1 && (s_.sharding.zero >= 3 || (first_ && !kind.again));
+    const bool from_all = !s_.sharding.keeps_secondary_shards() || (first_ && !kind.again);
+    if (gathers && from_all && s_.sharding.keeps_secondary_shards())
+      list.memory("copy", unit / s_.sharding.secondary_shards, 2 * static_cast<double>(s_.numerics.e()));
     write(list);
     UnitWork part;
     part.calls = std::move(list.calls);
@@ -48,32 +71,20 @@ class WorkBuilder {
       part.gather = CallList::collective_call(
           CallKind::all_gather,
           from_all ? "parameter all-gather" : "parameter all-gather of secondary shards",
-          from_all ? s_.piece_group() : Group::zero_param, from_all ? s_.pieces() : s_.secondary_shards, unit,
-          s_.type);
+          from_all ? s_.piece_group() : Group::zero_param,
+          from_all ? s_.pieces() : s_.sharding.secondary_shards, unit, s_.numerics.type);
     }
-    if (kind.gradient && s_.zero >= 2) {
+    if (kind.gradient && s_.sharding.zero >= 2) {
       std::tie(part.scatter, part.between) = gradient_scatter(s_, s_.piece_group(), s_.pieces(), unit);
-      part.accumulate =
-          CallList::memory_call("add", unit / s_.pieces(), 3 * static_cast<double>(s_.g()), s_.grad_type);
+      part.accumulate = CallList::memory_call(
+          "add", unit / s_.pieces(), 3 * static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
     }
-    work.parts.push_back(std::move(part));
-    return work.parts.size() - 1;
-  }
-  /// `layer`: one of a stage that offloads some.
-  void run(std::size_t part, std::int64_t repeat, std::int64_t layer = -1) {
-    if (repeat == 0) return;
-    if (layer < 0 && !work.runs.empty() && work.runs.back().part == part && work.runs.back().layer < 0) {
-      work.runs.back().repeat += repeat;
-    } else {
-      work.runs.push_back({part, repeat, layer});
-    }
+    return add(std::move(part));
   }
   template <class Write>
   void once(Kind kind, std::int64_t unit, Write&& write) {
-    run(part(kind, unit, write), 1);
+    run(part(kind, unit, write));
   }
-
-  ActionWork work;
 
  private:
   const StageShape& s_;
@@ -85,20 +96,22 @@ class WorkBuilder {
 class LayerParts {
  public:
   /// `make(shape, window)` makes a part of a layer; shape: the stage as if all its layers were like it.
-  /// `windows`: whether they make a difference.
+  /// `windows`: they make a difference; `last_first`: parts are made from the last layer on.
   template <class Make>
-  LayerParts(const StageShape& s, Make&& make, bool windows = true) : s_(s), windows_(windows) {
-    for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+  LayerParts(const StageShape& s, Make&& make, bool windows = true, bool last_first = false)
+      : s_(s), windows_(windows) {
+    for (std::int64_t i = 0; i < s.layers; ++i) {
+      const std::int64_t layer = last_first ? s.layers - 1 - i : i;
       const std::int64_t window = kind_of(layer).window;
       if (find(layer) == parts_.end()) parts_.push_back({kind_of(layer), make(s.like_layer(layer), window)});
     }
   }
   /// Runs those of the layers [first, end), ascending.
-  void run(WorkBuilder& builder, std::int64_t first, std::int64_t end) const {
-    for (std::int64_t layer = first; layer < end; ++layer) builder.run(of(layer), 1, numbered(layer));
+  void run(PartList& parts, std::int64_t first, std::int64_t end) const {
+    for (std::int64_t layer = first; layer < end; ++layer) parts.run(of(layer), 1, numbered(layer));
   }
-  void run_descending(WorkBuilder& builder, std::int64_t first, std::int64_t end) const {
-    for (std::int64_t layer = end; layer-- > first;) builder.run(of(layer), 1, numbered(layer));
+  void run_descending(PartList& parts, std::int64_t first, std::int64_t end) const {
+    for (std::int64_t layer = end; layer-- > first;) parts.run(of(layer), 1, numbered(layer));
   }
 
  private:
@@ -113,8 +126,8 @@ class LayerParts {
     std::size_t part;
   };
   Kind kind_of(std::int64_t layer) const {
-    const std::vector<KnownRows>& known = s_.known_rows;
-    return {windows_ ? s_.window_of(layer) : 0, layer < s_.dense_layers,
+    const std::vector<KnownRows>& known = s_.moe.known_rows;
+    return {windows_ ? s_.attention.window_of(layer) : 0, layer < s_.moe.dense_layers,
             known.empty() ? KnownRows() : known[static_cast<std::size_t>(layer)]};
   }
   std::vector<Part>::const_iterator find(std::int64_t layer) const {
@@ -122,7 +135,7 @@ class LayerParts {
                         [kind = kind_of(layer)](const Part& part) { return part.kind == kind; });
   }
   std::size_t of(std::int64_t layer) const { return find(layer)->part; }
-  std::int64_t numbered(std::int64_t layer) const { return s_.offloaded > 0 ? layer : -1; }
+  std::int64_t numbered(std::int64_t layer) const { return s_.recomputation.offloaded > 0 ? layer : -1; }
 
   const StageShape& s_;
   const bool windows_;

@@ -1,4 +1,5 @@
 #include "analysis/work/flops.hpp"
+#include "analysis/step/stage_shapes.hpp"
 
 namespace plumbline {
 
@@ -106,15 +107,15 @@ Flops executed_flops_per_token(const RunConfig& config, int stages) {
   mean.batch.packed.slowest = mean.batch.packed.mean;
   for (const StageShape& shape : stage_shapes(mean, stages)) {
     const StageFlops flops = stage_flops(shape);
-    microbatch +=
-        (flops.forward + flops.backward) * static_cast<double>(std::int64_t{shape.tensor} * shape.context);
+    microbatch += (flops.forward + flops.backward) *
+                  static_cast<double>(std::int64_t{shape.sharding.tensor} * shape.cp.ranks);
   }
   if (config.distillation.teacher) {
     RunConfig evaluated = evaluated_teacher(mean);
     evaluated.distillation.teacher.reset();
     for (const StageShape& shape : stage_shapes(evaluated, 1)) {
-      microbatch +=
-          stage_flops(shape).forward * static_cast<double>(std::int64_t{shape.tensor} * shape.context);
+      microbatch += stage_flops(shape).forward *
+                    static_cast<double>(std::int64_t{shape.sharding.tensor} * shape.cp.ranks);
     }
   }
   return microbatch / static_cast<double>(config.batch.micro_batch_size * config.batch.seq_length);

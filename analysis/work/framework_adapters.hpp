@@ -20,7 +20,7 @@ class AdapterCalls {
       calls_.gemm("adapter", GemmPass::forward, p.narrow, p.in);
       reduced();
       calls_.gemm("adapter", GemmPass::forward, p.out, p.wide);
-      calls_.stream("adapter add", s_.tokens * p.out, 6);
+      calls_.stream("adapter add", s_.stream.tokens * p.out, 6);
       return 5.0;
     });
   }
@@ -29,7 +29,7 @@ class AdapterCalls {
       calls_.gemm("adapter", GemmPass::input_gradient, p.out, p.wide);
       reduced();
       calls_.gemm("adapter", GemmPass::input_gradient, p.narrow, p.in);
-      calls_.stream("adapter add", s_.tokens * p.in, 6);
+      calls_.stream("adapter add", s_.stream.tokens * p.in, 6);
       return 5.0;
     });
   }
@@ -49,7 +49,8 @@ class AdapterCalls {
     return operators;
   }
   void reduced() {
-    calls_.collective(CallKind::all_gather, "adapter collective", s_.tokens * s_.adapter_rank, s_.type);
+    calls_.collective(CallKind::all_gather, "adapter collective", s_.stream.tokens * s_.adapters.rank,
+                      s_.numerics.type);
   }
 
   const StageShape& s_;

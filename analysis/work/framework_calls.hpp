@@ -7,6 +7,16 @@
 
 namespace plumbline {
 
+/// Piece of a reduced gradient of `elements` elements, summed over the optimizer instances: its neighbours
+/// are as many ranks apart as an instance has.
+inline OperatorCall between_instances(const StageShape& s, std::int64_t elements, DType type) {
+  OperatorCall call =
+      CallList::collective_call(CallKind::all_reduce, "gradient all-reduce between instances", Group::data,
+                                s.sharding.optimizer_instances, elements / s.sharding.state_shards, type);
+  call.stride = s.sharding.tensor * s.sharding.state_shards;
+  return call;
+}
+
 class FrameworkCalls {
  public:
   FrameworkCalls(const StageShape& shape, UnitWork& work)
@@ -24,15 +34,15 @@ class FrameworkCalls {
   /// A product of a layer: with FP8 operands if the framework has them.
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share = 1) {
     gemm(label, pass, out, in);
-    list_.calls.back().fp8 = s_.framework_fp8 && !s_.fp4;
-    list_.calls.back().fp4 = s_.fp4;
-    list_.calls.back().block_scaled = list_.calls.back().fp8 && s_.fp8_recipe == Fp8Recipe::mxfp8;
+    list_.calls.back().fp8 = s_.numerics.framework_fp8 && !s_.numerics.fp4;
+    list_.calls.back().fp4 = s_.numerics.fp4;
+    list_.calls.back().block_scaled = list_.calls.back().fp8 && s_.numerics.fp8_recipe == Fp8Recipe::mxfp8;
     list_.calls.back().share = share;
   }
   /// The same over the rows of the stream that sequence parallelism leaves this rank.
   void rows_linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share) {
     linear(label, pass, out, in, share);
-    list_.calls.back().tokens = s_.rows;
+    list_.calls.back().tokens = s_.stream.rows;
   }
   // Experts spread over ranks:
   /// The same product of every expert of this rank, in one call.
@@ -44,13 +54,13 @@ class FrameworkCalls {
     call.tokens = std::max<std::int64_t>(1, s_.expert.rows / s_.expert.local);
   }
   void router(GemmPass pass) {
-    gemm("router", pass, s_.experts, s_.hidden);
+    gemm("router", pass, s_.moe.experts, s_.stream.hidden);
     list_.calls.back().tokens = s_.expert.sent;
   }
   /// Among `ranks` ranks, `stride` apart in the world.
   void expert_collective(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements) {
     const std::size_t before = list_.calls.size();
-    list_.collective(kind, label, Group::tensor, ranks, elements, s_.type);
+    list_.collective(kind, label, Group::tensor, ranks, elements, s_.numerics.type);
     if (list_.calls.size() > before) list_.calls.back().stride = stride;
   }
   /// Tokens to the ranks and nodes of their experts, each once, or their results back: `elements` of all
@@ -81,20 +91,20 @@ class FrameworkCalls {
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     list_.gemm(label, pass, out, in);
     const bool adds = pass == GemmPass::weight_gradient && sw_.fused_weight_gradient;
-    list_.calls.back().result_bytes = static_cast<double>(adds ? 2 * s_.g() : s_.e());
+    list_.calls.back().result_bytes = static_cast<double>(adds ? 2 * s_.numerics.g() : s_.numerics.e());
   }
   /// `heads` products of a sequence's scores or values.
   void batched(const char* label, std::int64_t m, std::int64_t n, std::int64_t k) {
     list_.gemm(label, GemmPass::forward, n, k);
     OperatorCall& call = list_.calls.back();
     call.tokens = m;
-    call.batch = s_.heads * s_.batch;
-    call.result_bytes = static_cast<double>(s_.e());
+    call.batch = s_.attention.heads * s_.stream.batch;
+    call.result_bytes = static_cast<double>(s_.numerics.e());
   }
   void attention(bool backward, std::int64_t window) {
-    if (s_.context == 1) return kernel(backward, window);
-    if (s_.cp_comm_type == CpCommType::p2p) return ring_attention(backward, window);
-    if (s_.cp_comm_type == CpCommType::all_gather) return gather_attention(backward, window);
+    if (s_.cp.ranks == 1) return kernel(backward, window);
+    if (s_.cp.comm_type == CpCommType::p2p) return ring_attention(backward, window);
+    if (s_.cp.comm_type == CpCommType::all_gather) return gather_attention(backward, window);
     exchanged_attention(backward, window);
   }
   /// Transformer Engine's ring (attention with cp_comm_type p2p). While a rank computes with one rank's K/V,
@@ -103,17 +113,18 @@ class FrameworkCalls {
   /// step by step: three quarters of the rows on average.
   void ring_attention(bool backward, std::int64_t window) {
     const char* label = backward ? "context ring backward" : "context ring forward";
-    const std::int64_t own = s_.tokens * (s_.k + s_.values());
-    for (int step = 0; step < s_.ring(); ++step) {
-      const std::int64_t keys = step + 1 < s_.ring() ? own : 0;
+    const std::int64_t own = s_.stream.tokens * (s_.attention.k + s_.attention.values());
+    for (int step = 0; step < s_.cp.ring(); ++step) {
+      const std::int64_t keys = step + 1 < s_.cp.ring() ? own : 0;
       const std::int64_t gradients = backward && step > 0 ? own : 0;
-      list_.collective(CallKind::ring_shift, label, Group::context, s_.ring(), keys + gradients, s_.type);
+      list_.collective(CallKind::ring_shift, label, Group::context, s_.cp.ring(), keys + gradients,
+                       s_.numerics.type);
       const int ticket = keys + gradients > 0 ? list_.start_collective(label) : 0;
       kernel(backward, window);
-      list_.calls.back().tokens = s_.seq / s_.ring();
-      list_.calls.back().elements /= s_.head_ranks;
+      list_.calls.back().tokens = s_.stream.seq / s_.cp.ring();
+      list_.calls.back().elements /= s_.cp.head_ranks;
       if (ticket > 0) list_.wait(ticket);
-      stream("attention merge", s_.tokens * s_.attended() * 3 / 4, 6);
+      stream("attention merge", s_.stream.tokens * s_.attention.attended() * 3 / 4, 6);
       if (backward && step > 0) stream("attention merge", own, 6);
     }
   }
@@ -123,45 +134,46 @@ class FrameworkCalls {
   void exchanged_attention(bool backward, std::int64_t window) {
     const auto exchange = [&](std::int64_t width) {
       list_.collective(CallKind::all_to_all, "context all-to-all",
-                       s_.ring() == 1 ? Group::context : Group::context_heads, s_.head_ranks,
-                       s_.tokens * width, s_.type);
+                       s_.cp.ring() == 1 ? Group::context : Group::context_heads, s_.cp.head_ranks,
+                       s_.stream.tokens * width, s_.numerics.type);
     };
-    exchange(backward ? s_.attended() : s_.qkv());
-    if (s_.ring() > 1) {
+    exchange(backward ? s_.attention.attended() : s_.attention.qkv());
+    if (s_.cp.ring() > 1) {
       ring_attention(backward, window);
     } else {
       kernel(backward, window);
-      list_.calls.back().elements /= s_.head_ranks;
+      list_.calls.back().elements /= s_.cp.head_ranks;
     }
-    exchange(backward ? s_.qkv() : s_.attended());
+    exchange(backward ? s_.attention.qkv() : s_.attention.attended());
   }
   /// Keys and values of all ranks are gathered before, backward once more, and their gradients scattered.
   void gather_attention(bool backward, std::int64_t window) {
-    const std::int64_t whole = s_.context * s_.tokens * (s_.k + s_.values());
-    list_.collective(CallKind::all_gather, "context all-gather", Group::context, s_.context, whole, s_.type);
+    const std::int64_t whole = s_.cp.ranks * s_.stream.tokens * (s_.attention.k + s_.attention.values());
+    list_.collective(CallKind::all_gather, "context all-gather", Group::context, s_.cp.ranks, whole,
+                     s_.numerics.type);
     kernel(backward, window);
-    list_.calls.back().share /= s_.context;
+    list_.calls.back().share /= s_.cp.ranks;
     if (backward)
-      list_.collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context, whole,
-                       s_.type);
+      list_.collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.cp.ranks, whole,
+                       s_.numerics.type);
   }
   /// The tensor-parallel collectives at `edges` of a layer, in the storage type: an all-reduce, or its two
   /// halves with sequence parallelism.
   void edges(const char* label, int count, double share = 1) {
-    const std::int64_t whole = s_.tokens * s_.hidden;
+    const std::int64_t whole = s_.stream.tokens * s_.stream.hidden;
     const auto add = [&](CallKind kind) {
       const std::size_t before = list_.calls.size();
-      list_.collective(kind, label, Group::tensor, s_.tensor, whole, s_.type);
+      list_.collective(kind, label, Group::tensor, s_.sharding.tensor, whole, s_.numerics.type);
       if (list_.calls.size() == before) return;
       list_.calls.back().count = count;
       list_.calls.back().share = share;
     };
-    if (!s_.sequence_parallel) return add(CallKind::all_reduce);
+    if (!s_.sharding.sequence_parallel) return add(CallKind::all_reduce);
     add(CallKind::all_gather);
     add(CallKind::reduce_scatter);
   }
   void collective(CallKind kind, const char* label, std::int64_t elements, DType type) {
-    list_.collective(kind, label, Group::tensor, s_.tensor, elements, type);
+    list_.collective(kind, label, Group::tensor, s_.sharding.tensor, elements, type);
   }
   // tp_comm_overlap of Megatron-Core by Transformer Engine's userbuffers. The overlap of each product, and
   // the pieces and multiprocessors of its collectives, are the defaults of initialize_ub
@@ -170,15 +182,15 @@ class FrameworkCalls {
   /// "ring_exchange": every step multiplies a tensor rank's rows while they are stored into the next rank's
   /// memory.
   void ring_linear(const char* gather, const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
-    for (int step = 0; step < s_.tensor; ++step) {
-      const bool passes_on = step + 1 < s_.tensor;
+    for (int step = 0; step < s_.sharding.tensor; ++step) {
+      const bool passes_on = step + 1 < s_.sharding.tensor;
       int ticket = 0;
       if (passes_on) {
-        collective(CallKind::ring_shift, gather, s_.rows * s_.hidden, s_.type);
+        collective(CallKind::ring_shift, gather, s_.stream.rows * s_.stream.hidden, s_.numerics.type);
         ticket = start(gather, 1);
       }
       linear(label, pass, out, in);
-      list_.calls.back().tokens = s_.rows;
+      list_.calls.back().tokens = s_.stream.rows;
       if (passes_on) list_.wait(ticket);
     }
   }
@@ -189,9 +201,10 @@ class FrameworkCalls {
     int ticket = 0;
     for (int split = 0; split < kSplits; ++split) {
       linear(label, pass, out, in);
-      list_.calls.back().tokens = (s_.tokens + kSplits - 1) / kSplits;
+      list_.calls.back().tokens = (s_.stream.tokens + kSplits - 1) / kSplits;
       if (ticket > 0) list_.wait(ticket);
-      collective(CallKind::reduce_scatter, scatter, s_.tokens * s_.hidden / kSplits, s_.type);
+      collective(CallKind::reduce_scatter, scatter, s_.stream.tokens * s_.stream.hidden / kSplits,
+                 s_.numerics.type);
       ticket = start(scatter, kBulkProcessors);
     }
     list_.wait(ticket);
@@ -200,12 +213,12 @@ class FrameworkCalls {
   /// gradient.
   void bulk_gradients(const char* gather, const char* scatter, const char* label, std::int64_t out,
                       std::int64_t in) {
-    const std::int64_t whole = s_.tokens * s_.hidden;
-    collective(CallKind::all_gather, gather, whole, s_.type);
+    const std::int64_t whole = s_.stream.tokens * s_.stream.hidden;
+    collective(CallKind::all_gather, gather, whole, s_.numerics.type);
     const int gathered = start(gather, kBulkProcessors);
     linear(label, GemmPass::input_gradient, out, in);
     list_.wait(gathered);
-    collective(CallKind::reduce_scatter, scatter, whole, s_.type);
+    collective(CallKind::reduce_scatter, scatter, whole, s_.numerics.type);
     const int scattered = start(scatter, kBulkProcessors);
     linear(label, GemmPass::weight_gradient, out, in);
     list_.wait(scattered);
@@ -215,24 +228,28 @@ class FrameworkCalls {
   /// pass (also that of NVFP4, arXiv:2509.25149). Delayed scaling takes none, and the producer of the values
   /// (`made_here`: a norm) writes FP8 directly. Compiled torchao has one form and everything in one kernel.
   void casts(std::int64_t elements, bool made_here) {
-    if (!s_.framework_fp8 || elements == 0) return;
-    const int forms = s_.frozen() ? 1 : s_.fp8_forms;  // frozen weights have no gradient that reads columns
-    double bytes = 2 + s_.operand_bytes * forms;
+    if (!s_.numerics.framework_fp8 || elements == 0) return;
+    const int forms = s_.adapters.frozen()
+                          ? 1
+                          : s_.numerics.fp8_forms;  // frozen weights have no gradient that reads columns
+    double bytes = 2 + s_.numerics.operand_bytes * forms;
     if (sw_.fp8) {
       bytes = 3;
     } else if (sw_.fused_casts) {
       bytes = 2;  // XLA quantizes in the kernel that makes the values, and transposes them separately
-    } else if (s_.fp4 || s_.fp8_recipe == Fp8Recipe::tensorwise) {
+    } else if (s_.numerics.fp4 || s_.numerics.fp8_recipe == Fp8Recipe::tensorwise) {
       bytes += 2;
-    } else if (s_.fp8_recipe == Fp8Recipe::delayed) {
+    } else if (s_.numerics.fp8_recipe == Fp8Recipe::delayed) {
       if (made_here) return;  // at most two bytes as before, one of each form
     } else {
-      bytes += 2 * (s_.fp8_recipe == Fp8Recipe::mxfp8 ? 1.0 / 32 : 4.0 / 128);  // scales
+      bytes += 2 * (s_.numerics.fp8_recipe == Fp8Recipe::mxfp8 ? 1.0 / 32 : 4.0 / 128);  // scales
     }
-    stream(s_.fp4 ? "cast to fp4" : "cast to fp8", elements, bytes);
+    stream(s_.numerics.fp4 ? "cast to fp4" : "cast to fp8", elements, bytes);
   }
   /// Operators that casts launch for `products` products in one pass.
-  double cast_operators(int products) const { return s_.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0; }
+  double cast_operators(int products) const {
+    return s_.numerics.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0;
+  }
   /// Processor time to launch `operators` operators, part of which graphs capture.
   void launches(double operators, double captured) {
     work_.host +=

@@ -19,12 +19,12 @@ double exposed_edges(const Software& sw) {
 bool softmax_is_fused(const StageShape& s) {
   // Megatron's fused kernels work on blocks of four rows of (micro-batch × local heads), 16 < s <= 2048
   // (fused_softmax.py, is_kernel_available); otherwise six pointwise kernels in fp32 replace one.
-  return s.batch * s.heads % 4 == 0 && s.seq <= 2048;
+  return s.stream.batch * s.attention.heads % 4 == 0 && s.stream.seq <= 2048;
 }
 
 /// Elements of the materialised scores.
 std::int64_t scores(const StageShape& s) {
-  return s.batch * s.heads * s.seq * s.seq;
+  return s.stream.batch * s.attention.heads * s.stream.seq * s.stream.seq;
 }
 
 void softmax(const StageShape& s, FrameworkCalls& calls, double fused_passes) {
@@ -33,30 +33,30 @@ void softmax(const StageShape& s, FrameworkCalls& calls, double fused_passes) {
 }
 
 void attention_forward(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
-  if (!s.unfused_attention) return calls.attention(false, window);
-  calls.batched("scores", s.seq, s.seq, s.head_dim);
+  if (!s.attention.unfused) return calls.attention(false, window);
+  calls.batched("scores", s.stream.seq, s.stream.seq, s.attention.head_dim);
   softmax(s, calls, 1.5);  // reads the lower triangle, writes the square
   // Read, write and a mask of one byte; drawing the numbers takes longer than moving them.
-  if (s.attention_dropout) calls.draw("attention dropout", scores(s), 5);
-  calls.batched("values", s.seq, s.head_dim, s.seq);
-  calls.stream("copy", s.tokens * s.q, 4);  // heads back to rows
+  if (s.attention.dropout) calls.draw("attention dropout", scores(s), 5);
+  calls.batched("values", s.stream.seq, s.attention.head_dim, s.stream.seq);
+  calls.stream("copy", s.stream.tokens * s.attention.q, 4);  // heads back to rows
 }
 
 void attention_backward(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
-  if (!s.unfused_attention) return calls.attention(true, window);
-  calls.stream("copy", s.tokens * s.q, 4);
-  calls.batched("scores", s.seq, s.seq, s.head_dim);  // dP
-  calls.batched("values", s.seq, s.head_dim, s.seq);  // dV
-  if (s.attention_dropout) calls.stream("attention dropout", scores(s), 5);
+  if (!s.attention.unfused) return calls.attention(true, window);
+  calls.stream("copy", s.stream.tokens * s.attention.q, 4);
+  calls.batched("scores", s.stream.seq, s.stream.seq, s.attention.head_dim);  // dP
+  calls.batched("values", s.stream.seq, s.attention.head_dim, s.stream.seq);  // dV
+  if (s.attention.dropout) calls.stream("attention dropout", scores(s), 5);
   softmax(s, calls, 3);
-  calls.batched("values", s.seq, s.head_dim, s.seq);  // dQ
-  calls.batched("values", s.seq, s.head_dim, s.seq);  // dK
+  calls.batched("values", s.stream.seq, s.attention.head_dim, s.stream.seq);  // dQ
+  calls.batched("values", s.stream.seq, s.attention.head_dim, s.stream.seq);  // dK
 }
 
 /// Bias, dropout and sum with the stream.
 void residual(const StageShape& s, FrameworkCalls& calls) {
-  const std::int64_t stream = s.rows * s.hidden;
-  if (!s.hidden_dropout) return calls.stream("add", stream, 6);
+  const std::int64_t stream = s.stream.rows * s.stream.hidden;
+  if (!s.block.dropout) return calls.stream("add", stream, 6);
   if (s.framework->fused_dropout) return calls.stream("dropout_add", stream, 7);
   calls.stream("bias", stream, 4);
   calls.draw("dropout", stream, 5);
@@ -65,25 +65,27 @@ void residual(const StageShape& s, FrameworkCalls& calls) {
 
 /// Queries and keys: each head's norm, then the part of a head that is rotated.
 void turn_queries_and_keys(const StageShape& s, FrameworkCalls& calls, bool backward) {
-  const std::int64_t elements = s.tokens * (s.q + s.k);
-  if (s.rotary) calls.stream("rope", elements * s.rotated / s.head_dim, s.framework->compiled ? 4 : 12);
-  if (!s.qk_norm) return;
+  const std::int64_t elements = s.stream.tokens * (s.attention.q + s.attention.k);
+  if (s.attention.rotary)
+    calls.stream("rope", elements * s.attention.rotated / s.attention.head_dim,
+                 s.framework->compiled ? 4 : 12);
+  if (!s.attention.qk_norm) return;
   calls.stream(backward ? "norm backward" : "norm", elements, backward ? 10 : 2 * s.framework->norm_passes);
 }
 
 double operators(const StageShape& s, double launched, bool attention_inside) {
-  const bool apart = attention_inside && s.unfused_attention && !softmax_is_fused(s);
+  const bool apart = attention_inside && s.attention.unfused && !softmax_is_fused(s);
   return launched + (apart ? 6 : 0);
 }
 
 /// Operators of the collectives' wrappers in one direction.
 double communication_operators(const StageShape& s) {
-  return s.tensor > 1 ? 4.0 * (s.sequence_parallel ? 2 : 1) : 0;
+  return s.sharding.tensor > 1 ? 4.0 * (s.sharding.sequence_parallel ? 2 : 1) : 0;
 }
 
 /// Norms of queries and keys, modules of their own: a kernel each, backward two.
 double norm_operators(const StageShape& s, bool backward) {
-  return s.qk_norm ? (backward ? 4 : 2) : 0;
+  return s.attention.qk_norm ? (backward ? 4 : 2) : 0;
 }
 
 /// Parts of a forward: all, or those that selective recomputation repeats.
@@ -102,131 +104,132 @@ constexpr const char* kBackward = "tensor collectives backward";
 /// Number of a layer's edges with awaited collectives, of gathered inputs and summed outputs alike:
 /// attention's, and that of a feed-forward layer or shared expert.
 int edges_of(const StageShape& s, bool overlaps) {
-  const int attention = overlaps || s.latent() ? 0 : 1;
-  const int feed_forward = s.mixture() ? (s.shared > 0 ? 1 : 0) : overlaps ? 0 : 1;
+  const int attention = overlaps || s.attention.latent() ? 0 : 1;
+  const int feed_forward = s.mixture() ? (s.moe.shared > 0 ? 1 : 0) : overlaps ? 0 : 1;
   return attention + feed_forward;
 }
 
 /// With latent attention the projection's output, or its gradient, alone.
 void projected_edge(const StageShape& s, bool backward, FrameworkCalls& calls) {
-  if (backward && !s.sequence_parallel) return;
-  calls.collective(!s.sequence_parallel ? CallKind::all_reduce
-                   : backward           ? CallKind::all_gather
-                                        : CallKind::reduce_scatter,
-                   backward ? kBackward : kForward, s.tokens * s.hidden, s.type);
+  if (backward && !s.sharding.sequence_parallel) return;
+  calls.collective(!s.sharding.sequence_parallel ? CallKind::all_reduce
+                   : backward                    ? CallKind::all_gather
+                                                 : CallKind::reduce_scatter,
+                   backward ? kBackward : kForward, s.stream.tokens * s.stream.hidden, s.numerics.type);
 }
 
 void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
-  const std::int64_t qkv = s.q + 2 * s.k;
-  const bool overlaps = s.tensor_overlap && wanted.communication && !s.latent();
+  const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
+  const bool overlaps = s.overlap.tensor && wanted.communication && !s.attention.latent();
   const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
-    if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.hidden);
-    calls.linear(label, GemmPass::forward, out, s.hidden, share);
+    if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.stream.hidden);
+    calls.linear(label, GemmPass::forward, out, s.stream.hidden, share);
   };
   const auto summed = [&](const char* label, std::int64_t in, double share) {
-    if (overlaps) return calls.pipelined_linear(kForward, label, GemmPass::forward, s.hidden, in);
-    calls.linear(label, GemmPass::forward, s.hidden, in, share);
+    if (overlaps) return calls.pipelined_linear(kForward, label, GemmPass::forward, s.stream.hidden, in);
+    calls.linear(label, GemmPass::forward, s.stream.hidden, in, share);
   };
-  calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
-  if (s.latent()) {
+  calls.stream("norm", s.stream.rows * s.stream.hidden, 2 * sw.norm_passes);
+  if (s.attention.latent()) {
     LatentCalls(s, calls).forward(wanted.qkv);
   } else {
     of_gathered("qkv", qkv, wanted.qkv);
-    if (s.qkv_bias && !s.swiglu) calls.stream("bias", s.tokens * qkv, 4);
+    if (s.attention.qkv_bias && !s.mlp.swiglu) calls.stream("bias", s.stream.tokens * qkv, 4);
     turn_queries_and_keys(s, calls, false);
   }
   if (wanted.attention) attention_forward(s, window, calls);
-  summed("projection", s.attended(), wanted.projection);
-  if (sw.fused_residual_norm && !s.parallel() && !s.hidden_dropout) {
-    calls.stream("add and norm", s.rows * s.hidden,
+  summed("projection", s.attention.attended(), wanted.projection);
+  if (sw.fused_residual_norm && !s.block.parallel() && !s.block.dropout) {
+    calls.stream("add and norm", s.stream.rows * s.stream.hidden,
                  6 + 2 * (sw.norm_passes - 1));  // the sum is not read again
   } else {
     residual(s, calls);
-    if (s.layer_norms() > 1) calls.stream("norm", s.rows * s.hidden, 2 * sw.norm_passes);
+    if (s.block.norms() > 1) calls.stream("norm", s.stream.rows * s.stream.hidden, 2 * sw.norm_passes);
   }
   if (s.mixture()) {
     MixtureCalls(s, calls).forward();
   } else {
-    of_gathered("fc1", s.fc1, wanted.fc1);
-    const double activation = s.swiglu ? (sw.compiled ? 6 : 10) : 4;
-    calls.stream(s.swiglu ? "swiglu" : "gelu", s.tokens * s.ffn, activation);
-    summed("fc2", s.ffn, wanted.fc2);
+    of_gathered("fc1", s.mlp.fc1, wanted.fc1);
+    const double activation = s.mlp.swiglu ? (sw.compiled ? 6 : 10) : 4;
+    calls.stream(s.mlp.swiglu ? "swiglu" : "gelu", s.stream.tokens * s.mlp.ffn, activation);
+    summed("fc2", s.mlp.ffn, wanted.fc2);
   }
   residual(s, calls);
-  calls.stream("norm", s.predicted.more_norms * s.rows * s.hidden, 2 * sw.norm_passes);
+  calls.stream("norm", s.predicted.more_norms * s.stream.rows * s.stream.hidden, 2 * sw.norm_passes);
   // Casts of the four inputs.
-  calls.casts((s.mixture() ? 1 : 2) * s.tokens * s.hidden, true);
-  calls.casts(s.tokens * (s.attended() + (s.mixture() ? 0 : s.ffn)), false);
+  calls.casts((s.mixture() ? 1 : 2) * s.stream.tokens * s.stream.hidden, true);
+  calls.casts(s.stream.tokens * (s.attention.attended() + (s.mixture() ? 0 : s.mlp.ffn)), false);
   // Gathered parameters are copied out of the communication buffer, and cast if products read FP8.
-  if (s.zero >= 3 && !sw.gathers_in_place)
+  if (s.sharding.zero >= 3 && !sw.gathers_in_place)
     calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
-  if (s.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
+  if (s.sharding.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
   if (!wanted.communication) return;
-  if (s.latent()) LatentCalls(s, calls).gather();
+  if (s.attention.latent()) LatentCalls(s, calls).gather();
   if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kForward, edges, exposed_edges(sw));
-  if (s.latent()) projected_edge(s, false, calls);
+  if (s.attention.latent()) projected_edge(s, false, calls);
 }
 
 /// `overlaps`: the collectives overlap with the products, and so do the weight gradients that some of them
 /// need.
 void backward_input(const StageShape& s, std::int64_t window, bool overlaps, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
-  const std::int64_t stream = s.rows * s.hidden;
-  const std::int64_t qkv = s.q + 2 * s.k;
-  const double dropped = s.hidden_dropout ? 5 : 2;
+  const std::int64_t stream = s.stream.rows * s.stream.hidden;
+  const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
+  const double dropped = s.block.dropout ? 5 : 2;
   const auto norm_and_sum = [&](bool has_norm) {
     if (has_norm) calls.stream("norm backward", stream, 10);
     calls.stream("add", stream, 6);
   };
   // Product of the stream's gradient, which is gathered.
   const auto of_gathered = [&](const char* label, std::int64_t in) {
-    if (!overlaps) return calls.linear(label, GemmPass::input_gradient, s.hidden, in);
-    calls.ring_linear(kBackward, label, GemmPass::input_gradient, s.hidden, in);
-    if (!s.frozen()) calls.linear(label, GemmPass::weight_gradient, s.hidden, in);
+    if (!overlaps) return calls.linear(label, GemmPass::input_gradient, s.stream.hidden, in);
+    calls.ring_linear(kBackward, label, GemmPass::input_gradient, s.stream.hidden, in);
+    if (!s.adapters.frozen()) calls.linear(label, GemmPass::weight_gradient, s.stream.hidden, in);
   };
   const auto summed = [&](const char* label, std::int64_t out) {
-    if (!overlaps) return calls.linear(label, GemmPass::input_gradient, out, s.hidden);
-    if (s.frozen()) {  // there is no weight gradient that could hide the result's scattering
-      calls.linear(label, GemmPass::input_gradient, out, s.hidden);
-      return calls.collective(CallKind::reduce_scatter, kBackward, s.tokens * s.hidden, s.type);
+    if (!overlaps) return calls.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
+    if (s.adapters.frozen()) {  // there is no weight gradient that could hide the result's scattering
+      calls.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
+      return calls.collective(CallKind::reduce_scatter, kBackward, s.stream.tokens * s.stream.hidden,
+                              s.numerics.type);
     }
-    calls.bulk_gradients(kBackward, kBackward, label, out, s.hidden);
+    calls.bulk_gradients(kBackward, kBackward, label, out, s.stream.hidden);
   };
   calls.stream("dropout backward", stream, dropped);
   if (s.mixture()) {
     MixtureCalls(s, calls).backward_input();
   } else {
-    of_gathered("fc2", s.ffn);
-    const double activation = s.swiglu ? (sw.compiled ? 10 : 16) : 6;
-    calls.stream(s.swiglu ? "swiglu backward" : "gelu backward", s.tokens * s.ffn, activation);
-    summed("fc1", s.fc1);
+    of_gathered("fc2", s.mlp.ffn);
+    const double activation = s.mlp.swiglu ? (sw.compiled ? 10 : 16) : 6;
+    calls.stream(s.mlp.swiglu ? "swiglu backward" : "gelu backward", s.stream.tokens * s.mlp.ffn, activation);
+    summed("fc1", s.mlp.fc1);
   }
-  norm_and_sum(s.layer_norms() > 1);
+  norm_and_sum(s.block.norms() > 1);
   calls.stream("dropout backward", stream, dropped);
-  of_gathered("projection", s.attended());
+  of_gathered("projection", s.attention.attended());
   attention_backward(s, window, calls);
-  if (s.latent()) {
+  if (s.attention.latent()) {
     LatentCalls(s, calls).backward_input();
   } else {
     turn_queries_and_keys(s, calls, true);
-    calls.stream("concatenate", s.tokens * qkv, 4);  // gradients of query, key and value
+    calls.stream("concatenate", s.stream.tokens * qkv, 4);  // gradients of query, key and value
     summed("qkv", qkv);
   }
   norm_and_sum(true);
   calls.stream("norm backward", s.predicted.more_norms * stream, 10);
-  const std::int64_t feed_forward = s.mixture() ? 0 : s.hidden + (sw.fp8 ? s.ffn : s.fc1);
-  calls.casts(s.tokens * (s.hidden + s.qkv() + feed_forward), false);
-  if (s.linear_bias && !s.swiglu) {
+  const std::int64_t feed_forward = s.mixture() ? 0 : s.stream.hidden + (sw.fp8 ? s.mlp.ffn : s.mlp.fc1);
+  calls.casts(s.stream.tokens * (s.stream.hidden + s.attention.qkv() + feed_forward), false);
+  if (s.block.linear_bias && !s.mlp.swiglu) {
     // Bias gradients in their own kernel: always for the rank's rows of the stream where products read
     // gathered ones.
-    std::int64_t apart = 2 * stream + s.tokens * (qkv + s.ffn);
-    if (sw.fused_bias_gradient) apart = s.sequence_parallel ? 2 * stream : 0;
+    std::int64_t apart = 2 * stream + s.stream.tokens * (qkv + s.mlp.ffn);
+    if (sw.fused_bias_gradient) apart = s.sharding.sequence_parallel ? 2 * stream : 0;
     if (apart > 0) calls.stream("bias backward", apart, 2);
   }
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
   if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kBackward, edges, exposed_edges(sw));
-  if (!s.latent()) return;
+  if (!s.attention.latent()) return;
   projected_edge(s, true, calls);
   LatentCalls(s, calls).scatter();
 }
@@ -235,21 +238,21 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
 void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) {
   const Software& sw = *s.framework;
   if (s.mixture()) MixtureCalls(s, calls).backward_weight();
-  if (products && !s.frozen()) {
+  if (products && !s.adapters.frozen()) {
     if (!s.mixture()) {
-      calls.linear("fc2", GemmPass::weight_gradient, s.hidden, s.ffn);
-      calls.linear("fc1", GemmPass::weight_gradient, s.fc1, s.hidden);
+      calls.linear("fc2", GemmPass::weight_gradient, s.stream.hidden, s.mlp.ffn);
+      calls.linear("fc1", GemmPass::weight_gradient, s.mlp.fc1, s.stream.hidden);
     }
-    calls.linear("projection", GemmPass::weight_gradient, s.hidden, s.attended());
-    if (s.latent()) {
+    calls.linear("projection", GemmPass::weight_gradient, s.stream.hidden, s.attention.attended());
+    if (s.attention.latent()) {
       LatentCalls(s, calls).backward_weight();
     } else {
-      calls.linear("qkv", GemmPass::weight_gradient, s.q + 2 * s.k, s.hidden);
+      calls.linear("qkv", GemmPass::weight_gradient, s.attention.q + 2 * s.attention.k, s.stream.hidden);
     }
   }
   const std::int64_t parameters = trainable_layer(s);
   // Gradients are copied, as fp32, into the communication buffer.
-  if (s.zero >= 3 && !sw.gathers_in_place) calls.stream("copy gradients", parameters, 10);
+  if (s.sharding.zero >= 3 && !sw.gathers_in_place) calls.stream("copy gradients", parameters, 10);
   if (sw.weight_gradient_bytes > 0) calls.stream("add gradients", parameters, sw.weight_gradient_bytes);
 }
 
@@ -258,7 +261,7 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
 void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, bool both_gradients,
                      UnitWork& work) {
   const Software& sw = *s.framework;
-  const bool overlaps = s.tensor_overlap && both_gradients && !s.latent();
+  const bool overlaps = s.overlap.tensor && both_gradients && !s.attention.latent();
   FrameworkCalls calls(s, work);
   AdapterCalls adapters(s, calls);
   switch (pass) {
@@ -282,8 +285,9 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
                                   adapters.backward_input());
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
-      return calls.layer_launches(s.frozen() ? adapters.backward_weight()
-                                             : operators(s, 0.25 * sw.layer_backward_operators, false));
+      return calls.layer_launches(s.adapters.frozen()
+                                      ? adapters.backward_weight()
+                                      : operators(s, 0.25 * sw.layer_backward_operators, false));
   }
 }
 
@@ -291,14 +295,14 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   const Software& sw = *s.framework;
   FrameworkCalls calls(s, work);
   const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
-  if (s.recompute == Recompute::full) {
+  if (s.recomputation.granularity == Recompute::full) {
     forward(s, window, {}, calls);
     calls.run_alongside();
     if (s.mixture()) MixtureCalls(s, calls).launches(false);
     // The checkpoint saves and restores random states.
     return calls.layer_launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
   }
-  if (s.recompute != Recompute::selective) return;
+  if (s.recomputation.granularity != Recompute::selective) return;
   if (sw.selective_operators) {  // pointwise work again, and half of the products; attention's result is kept
     constexpr double kHalf = 0.5;
     forward(s, window, {false, kHalf, kHalf, kHalf, kHalf, false}, calls);
@@ -311,7 +315,7 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
             calls);
     calls.run_alongside();
     calls.layer_launches(launched);
-  } else if (s.unfused_attention) {
+  } else if (s.attention.unfused) {
     attention_forward(s, window, calls);
     calls.layer_launches(6);
   }

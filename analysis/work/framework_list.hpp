@@ -18,6 +18,9 @@ ActionWork framework_work(const StageShape& shape, ActionType type);
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
 /// OPT: one pass over the rank's own elements, then with ZeRO 1 and 2 the gather of the parameters.
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
+/// ARG and OPT of whatever software the rank's step is of.
+std::vector<OperatorCall> step_reduction_calls(const HeldStages& rank, const RunConfig& config);
+std::vector<OperatorCall> step_update_calls(const HeldStages& rank, const RunConfig& config);
 
 /// True if the software has the job's FP8 recipe, or FP8 of its own whatever the recipe.
 bool takes_recipe(const Software& software, Fp8Recipe recipe);

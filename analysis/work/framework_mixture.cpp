@@ -30,7 +30,7 @@ constexpr double kBiasOperators = 4;  // per expert forward; twice as many backw
 
 void MixtureCalls::exchange(const char* label) {
   const ExpertShape& e = s_.expert;
-  const std::int64_t own = e.sent * s_.hidden;
+  const std::int64_t own = e.sent * s_.stream.hidden;
   if (e.dispatcher == TokenDispatcher::flex) {
     calls_.dispatched(label, own);
   } else {
@@ -40,28 +40,28 @@ void MixtureCalls::exchange(const char* label) {
 }
 
 bool MixtureCalls::reads() const {
-  const bool dropless = !s_.padded;
+  const bool dropless = !s_.moe.padded;
   return dropless && !s_.graphs.step && !s_.expert.overlapped && s_.framework->expert_product_s > 0;
 }
 
 /// Experts' rows are filled up to what FP8 products need by a copy, unless the dispatcher's kernels do it
 /// (Megatron-Core, experts.py, quantization_padding; skip_routed_expert_padding in moe_utils.py).
 void MixtureCalls::pad(const char* label) {
-  if (!s_.framework_fp8 || s_.padded || s_.expert.dispatcher == TokenDispatcher::flex) return;
-  calls_.stream(label, s_.expert.rows * s_.hidden, kReordered);
+  if (!s_.numerics.framework_fp8 || s_.moe.padded || s_.expert.dispatcher == TokenDispatcher::flex) return;
+  calls_.stream(label, s_.expert.rows * s_.stream.hidden, kReordered);
 }
 
 void MixtureCalls::dispatch(const char* label, bool first) {
   const ExpertShape& e = s_.expert;
-  const std::int64_t rows = e.rows * s_.hidden;
+  const std::int64_t rows = e.rows * s_.stream.hidden;
   if (e.dispatcher == TokenDispatcher::allgather) {
     calls_.expert_collective(CallKind::all_gather, label, e.ranks * e.tensor, 1,
-                             e.sent * s_.hidden * e.ranks * e.tensor);
+                             e.sent * s_.stream.hidden * e.ranks * e.tensor);
     return calls_.stream("permute", rows, kReordered);
   }
   const bool travels = e.ranks > 1;
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
-    calls_.stream("permute", e.sent * e.chosen * s_.hidden, kReordered);
+    calls_.stream("permute", e.sent * e.chosen * s_.stream.hidden, kReordered);
   }
   if (travels) exchange(label);
   if (travels && first && reads()) calls_.launched(kDispatchLaunch, true);
@@ -71,86 +71,88 @@ void MixtureCalls::dispatch(const char* label, bool first) {
 
 void MixtureCalls::combine(const char* label) {
   const ExpertShape& e = s_.expert;
-  const std::int64_t rows = e.rows * s_.hidden;
+  const std::int64_t rows = e.rows * s_.stream.hidden;
   if (e.dispatcher == TokenDispatcher::allgather) {
     calls_.stream("unpermute", rows, kReordered);
     return calls_.expert_collective(CallKind::reduce_scatter, label, e.ranks * e.tensor, 1,
-                                    e.sent * s_.hidden * e.ranks * e.tensor);
+                                    e.sent * s_.stream.hidden * e.ranks * e.tensor);
   }
   const bool travels = e.ranks > 1;
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
   calls_.expert_collective(CallKind::reduce_scatter, "expert tensor reduce-scatter", e.tensor, 1, rows);
   if (travels) exchange(label);
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
-    calls_.stream("unpermute", e.sent * e.chosen * s_.hidden, kReordered);
+    calls_.stream("unpermute", e.sent * e.chosen * s_.stream.hidden, kReordered);
   }
 }
 
 void MixtureCalls::shared(GemmPass pass) {
-  if (s_.shared == 0) return;
-  const std::int64_t up = s_.swiglu ? 2 * s_.shared : s_.shared;
+  if (s_.moe.shared == 0) return;
+  const std::int64_t up = s_.mlp.swiglu ? 2 * s_.moe.shared : s_.moe.shared;
   if (pass == GemmPass::forward) {
-    calls_.linear("shared fc1", pass, up, s_.hidden);
-    calls_.stream("shared swiglu", s_.tokens * s_.shared, s_.framework->compiled ? 6 : 10);
-    calls_.linear("shared fc2", pass, s_.hidden, s_.shared);
-    calls_.casts(s_.tokens * s_.hidden, true);
-    calls_.casts(s_.tokens * s_.shared, false);
-    return calls_.stream("add", s_.rows * s_.hidden, 6);
+    calls_.linear("shared fc1", pass, up, s_.stream.hidden);
+    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, s_.framework->compiled ? 6 : 10);
+    calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
+    calls_.casts(s_.stream.tokens * s_.stream.hidden, true);
+    calls_.casts(s_.stream.tokens * s_.moe.shared, false);
+    return calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
   }
-  calls_.linear("shared fc2", pass, s_.hidden, s_.shared);
+  calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
   if (pass == GemmPass::input_gradient) {
-    calls_.stream("shared swiglu backward", s_.tokens * s_.shared, s_.framework->compiled ? 10 : 16);
-    calls_.casts(s_.tokens * (s_.hidden + up), false);
-    calls_.stream("add", s_.rows * s_.hidden, 6);
+    calls_.stream("shared swiglu backward", s_.stream.tokens * s_.moe.shared,
+                  s_.framework->compiled ? 10 : 16);
+    calls_.casts(s_.stream.tokens * (s_.stream.hidden + up), false);
+    calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
   }
-  calls_.linear("shared fc1", pass, up, s_.hidden);
+  calls_.linear("shared fc1", pass, up, s_.stream.hidden);
 }
 
 void MixtureCalls::forward() {
   const ExpertShape& e = s_.expert;
   calls_.router(GemmPass::forward);
-  calls_.stream("route", e.sent * s_.experts, kRouted);
+  calls_.stream("route", e.sent * s_.moe.experts, kRouted);
   shared(GemmPass::forward);
   dispatch("expert dispatch forward", true);
   pad("pad experts");
-  calls_.grouped("fc1", GemmPass::forward, e.fc1, s_.hidden);
+  calls_.grouped("fc1", GemmPass::forward, e.fc1, s_.stream.hidden);
   // The counts of the rank's experts are on the device but for those that an all-to-all needed before.
   const bool known = e.dispatcher == TokenDispatcher::alltoall && e.ranks > 1;
   if (reads()) calls_.launched(kGroupedModule, !known);
   // Multiplied with the token's weight in the same kernel.
   calls_.stream("swiglu", e.rows * e.ffn, s_.framework->compiled ? 6 : 10);
   if (reads()) calls_.launched(kActivationLaunch);
-  calls_.grouped("fc2", GemmPass::forward, s_.hidden, e.ffn);
+  calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
   if (reads()) calls_.launched(kGroupedModule);
-  if (s_.predicted.feed_forward_bias) calls_.stream("expert biases", e.rows * s_.hidden, kBiased);
-  calls_.casts(e.rows * (s_.hidden + e.ffn), false);
-  if (s_.framework->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.hidden, 4);
+  if (s_.predicted.feed_forward_bias) calls_.stream("expert biases", e.rows * s_.stream.hidden, kBiased);
+  calls_.casts(e.rows * (s_.stream.hidden + e.ffn), false);
+  if (s_.framework->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
   pad("unpad experts");
   combine("expert combine forward");
 }
 
 void MixtureCalls::backward_input() {
   const ExpertShape& e = s_.expert;
-  if (s_.framework->weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * s_.hidden, 8);
+  if (s_.framework->weighted_results)
+    calls_.stream("weigh backward", e.sent * e.chosen * s_.stream.hidden, 8);
   dispatch("expert combine backward", false);
   pad("pad experts");
   if (s_.predicted.feed_forward_bias)
-    calls_.stream("expert biases backward", e.rows * s_.hidden, kBiasedBack);
-  calls_.grouped("fc2", GemmPass::input_gradient, s_.hidden, e.ffn);
+    calls_.stream("expert biases backward", e.rows * s_.stream.hidden, kBiasedBack);
+  calls_.grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, e.ffn);
   calls_.stream("swiglu backward", e.rows * e.ffn, s_.framework->compiled ? 10 : 16);
-  calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.hidden);
-  calls_.casts(e.rows * (s_.hidden + e.fc1), false);
+  calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.stream.hidden);
+  calls_.casts(e.rows * (s_.stream.hidden + e.fc1), false);
   pad("unpad experts");
   combine("expert dispatch backward");
   shared(GemmPass::input_gradient);
-  calls_.stream("route backward", e.sent * s_.experts, kRoutedBack);
+  calls_.stream("route backward", e.sent * s_.moe.experts, kRoutedBack);
   calls_.router(GemmPass::input_gradient);
-  calls_.stream("add", e.sent * s_.hidden, 6);
+  calls_.stream("add", e.sent * s_.stream.hidden, 6);
 }
 
 void MixtureCalls::backward_weight() {
-  calls_.grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.expert.ffn);
-  calls_.grouped("fc1", GemmPass::weight_gradient, s_.expert.fc1, s_.hidden);
+  calls_.grouped("fc2", GemmPass::weight_gradient, s_.stream.hidden, s_.expert.ffn);
+  calls_.grouped("fc1", GemmPass::weight_gradient, s_.expert.fc1, s_.stream.hidden);
   shared(GemmPass::weight_gradient);
   calls_.router(GemmPass::weight_gradient);
 }
@@ -159,7 +161,7 @@ void MixtureCalls::launches(bool backward) {
   const Software& sw = *s_.framework;
   const double products = backward ? 4 : 2;
   calls_.launches(sw.router_operators, s_.graphs.router);
-  calls_.layer_launches(s_.shared > 0 ? 6 : 0);
+  calls_.layer_launches(s_.moe.shared > 0 ? 6 : 0);
   const double biases = s_.predicted.feed_forward_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
   const auto experts = static_cast<double>(s_.expert.local);
   calls_.launches_eagerly(sw.dispatch_operators + biases * experts);
@@ -169,56 +171,65 @@ void MixtureCalls::launches(bool backward) {
 void LatentCalls::forward(double share) {
   const StageShape& l = s_;
   const double norm = 2 * s_.framework->norm_passes;
-  if (l.query_rank > 0) {
-    calls_.rows_linear("query down", GemmPass::forward, l.query_rank, s_.hidden, share);
-    calls_.stream("norm", s_.rows * l.query_rank, norm);
-    calls_.linear("query up", GemmPass::forward, s_.q, l.query_rank, share);
+  if (l.attention.query_rank > 0) {
+    calls_.rows_linear("query down", GemmPass::forward, l.attention.query_rank, s_.stream.hidden, share);
+    calls_.stream("norm", s_.stream.rows * l.attention.query_rank, norm);
+    calls_.linear("query up", GemmPass::forward, s_.attention.q, l.attention.query_rank, share);
   } else {
-    calls_.linear("query", GemmPass::forward, s_.q, s_.hidden, share);
+    calls_.linear("query", GemmPass::forward, s_.attention.q, s_.stream.hidden, share);
   }
-  calls_.rows_linear("key value down", GemmPass::forward, l.kv_rank + l.rotated, s_.hidden, share);
-  calls_.stream("norm", s_.rows * l.kv_rank, norm);
-  calls_.linear("key value up", GemmPass::forward, up_width(), l.kv_rank, share);
+  calls_.rows_linear("key value down", GemmPass::forward, l.attention.kv_rank + l.attention.rotated,
+                     s_.stream.hidden, share);
+  calls_.stream("norm", s_.stream.rows * l.attention.kv_rank, norm);
+  calls_.linear("key value up", GemmPass::forward, up_width(), l.attention.kv_rank, share);
   // Queries' rotated parts turn in place; keys are put together of their two parts, values copied out.
-  calls_.stream("rope", s_.tokens * (s_.heads * l.rotated + s_.k + s_.values()), 4);
+  calls_.stream(
+      "rope",
+      s_.stream.tokens * (s_.attention.heads * l.attention.rotated + s_.attention.k + s_.attention.values()),
+      4);
 }
 
 void LatentCalls::backward_input() {
   const StageShape& l = s_;
-  calls_.stream("rope", s_.tokens * (s_.heads * l.rotated + s_.k + s_.values()), 4);
-  calls_.linear("key value up", GemmPass::input_gradient, up_width(), l.kv_rank);
-  calls_.stream("norm backward", s_.rows * l.kv_rank, 10);
-  calls_.rows_linear("key value down", GemmPass::input_gradient, l.kv_rank + l.rotated, s_.hidden, 1);
-  if (l.query_rank > 0) {
-    calls_.linear("query up", GemmPass::input_gradient, s_.q, l.query_rank);
-    calls_.stream("norm backward", s_.rows * l.query_rank, 10);
-    calls_.rows_linear("query down", GemmPass::input_gradient, l.query_rank, s_.hidden, 1);
+  calls_.stream(
+      "rope",
+      s_.stream.tokens * (s_.attention.heads * l.attention.rotated + s_.attention.k + s_.attention.values()),
+      4);
+  calls_.linear("key value up", GemmPass::input_gradient, up_width(), l.attention.kv_rank);
+  calls_.stream("norm backward", s_.stream.rows * l.attention.kv_rank, 10);
+  calls_.rows_linear("key value down", GemmPass::input_gradient, l.attention.kv_rank + l.attention.rotated,
+                     s_.stream.hidden, 1);
+  if (l.attention.query_rank > 0) {
+    calls_.linear("query up", GemmPass::input_gradient, s_.attention.q, l.attention.query_rank);
+    calls_.stream("norm backward", s_.stream.rows * l.attention.query_rank, 10);
+    calls_.rows_linear("query down", GemmPass::input_gradient, l.attention.query_rank, s_.stream.hidden, 1);
   } else {
-    calls_.linear("query", GemmPass::input_gradient, s_.q, s_.hidden);
+    calls_.linear("query", GemmPass::input_gradient, s_.attention.q, s_.stream.hidden);
   }
-  calls_.stream("add", s_.rows * s_.hidden, 6);
+  calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
 }
 
 void LatentCalls::backward_weight() {
   const StageShape& l = s_;
-  calls_.linear("key value up", GemmPass::weight_gradient, up_width(), l.kv_rank);
-  calls_.rows_linear("key value down", GemmPass::weight_gradient, l.kv_rank + l.rotated, s_.hidden, 1);
-  if (l.query_rank > 0) {
-    calls_.linear("query up", GemmPass::weight_gradient, s_.q, l.query_rank);
-    calls_.rows_linear("query down", GemmPass::weight_gradient, l.query_rank, s_.hidden, 1);
+  calls_.linear("key value up", GemmPass::weight_gradient, up_width(), l.attention.kv_rank);
+  calls_.rows_linear("key value down", GemmPass::weight_gradient, l.attention.kv_rank + l.attention.rotated,
+                     s_.stream.hidden, 1);
+  if (l.attention.query_rank > 0) {
+    calls_.linear("query up", GemmPass::weight_gradient, s_.attention.q, l.attention.query_rank);
+    calls_.rows_linear("query down", GemmPass::weight_gradient, l.attention.query_rank, s_.stream.hidden, 1);
   } else {
-    calls_.linear("query", GemmPass::weight_gradient, s_.q, s_.hidden);
+    calls_.linear("query", GemmPass::weight_gradient, s_.attention.q, s_.stream.hidden);
   }
 }
 
 void LatentCalls::gather() {
-  if (s_.sequence_parallel)
-    calls_.collective(CallKind::all_gather, "tensor collectives forward", gathered(), s_.type);
+  if (s_.sharding.sequence_parallel)
+    calls_.collective(CallKind::all_gather, "tensor collectives forward", gathered(), s_.numerics.type);
 }
 
 void LatentCalls::scatter() {
-  calls_.collective(s_.sequence_parallel ? CallKind::reduce_scatter : CallKind::all_reduce,
-                    "tensor collectives backward", gathered(), s_.type);
+  calls_.collective(s_.sharding.sequence_parallel ? CallKind::reduce_scatter : CallKind::all_reduce,
+                    "tensor collectives backward", gathered(), s_.numerics.type);
 }
 
 }  // namespace plumbline

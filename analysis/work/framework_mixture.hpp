@@ -45,10 +45,10 @@ class LatentCalls {
   void scatter();
 
  private:
-  std::int64_t up_width() const { return s_.own_keys() + s_.values(); }
+  std::int64_t up_width() const { return s_.attention.own_keys() + s_.attention.values(); }
   std::int64_t gathered() const {
-    const std::int64_t queries = s_.query_rank > 0 ? s_.query_rank : s_.hidden;
-    return s_.tokens * (queries + s_.kv_rank + s_.rotated);
+    const std::int64_t queries = s_.attention.query_rank > 0 ? s_.attention.query_rank : s_.stream.hidden;
+    return s_.stream.tokens * (queries + s_.attention.kv_rank + s_.attention.rotated);
   }
 
   const StageShape& s_;

@@ -69,9 +69,9 @@ HeldStages stages_on_rank(const RunConfig& config, const Schedule& schedule,
   const auto last = static_cast<std::size_t>(schedule.stages_per_route()) - 1;
   const int other = schedule.rank_of_stage[last];
   const bool tied_copy =
-      shapes.front().tied && !shapes.front().vocabulary.split && !shapes[last].shared_output;
+      shapes.front().ends.tied && !shapes.front().vocabulary.split && !shapes[last].ends.shared_output;
   on_rank.embedding_copy =
-      (tied_copy || shapes[last].embedding_copy) && first != other && (rank == first || rank == other);
+      (tied_copy || shapes[last].ends.embedding_copy) && first != other && (rank == first || rank == other);
   return on_rank;
 }
 

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/parallel/layout.hpp"
+#include "core/schedule/schedule.hpp"
 
 namespace plumbline {
 

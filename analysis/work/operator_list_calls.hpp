@@ -23,9 +23,9 @@ class CallList {
     OperatorCall call;
     call.kind = CallKind::gemm;
     call.label = label;
-    call.type = s_.type;
+    call.type = s_.numerics.type;
     call.pass = pass;
-    call.tokens = s_.tokens;
+    call.tokens = s_.stream.tokens;
     call.out = out;
     call.in = in;
     calls.push_back(call);
@@ -33,9 +33,9 @@ class CallList {
   /// One of a layer's products. In FP8 with the preparation of its operands: transposing for a weight
   /// gradient, quantizing the weights where ZeRO-3 keeps no quantized ones (bench/training/fp8.md).
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
-    if (s_.fp8) prepare_operands(pass, out, in);
+    if (s_.numerics.fp8) prepare_operands(pass, out, in);
     gemm(label, pass, out, in);
-    calls.back().fp8 = s_.fp8;
+    calls.back().fp8 = s_.numerics.fp8;
   }
   // MoE layers (operator_list_mixture.cpp):
   /// Adds the calls that run while rows are in transit; empty: none.
@@ -44,25 +44,25 @@ class CallList {
   template <class Add>
   void each_expert(const Add& add) {
     const std::int64_t all = s_.local_experts();
-    const std::int64_t parts = s_.mlp_rows() / s_.row_multiple;
+    const std::int64_t parts = s_.mlp_rows() / s_.moe.row_multiple;
     for (const std::int64_t more : {1, 0}) {
       const std::int64_t experts = more == 1 ? parts % all : all - parts % all;
       const std::size_t first = calls.size();
-      const std::int64_t rows = (parts / all + more) * s_.row_multiple;
+      const std::int64_t rows = (parts / all + more) * s_.moe.row_multiple;
       if (rows > 0 && experts > 0) add(rows);
       for (std::size_t i = first; i < calls.size(); ++i) calls[i].count = experts;
     }
   }
   /// Rows of `width` elements that the products of the experts read; nothing in the storage type.
   void quantize_rows(std::int64_t width) {
-    if (!s_.fp8) return;
+    if (!s_.numerics.fp8) return;
     begin_scales(s_.local_experts());
     each_expert([&](std::int64_t rows) { quantize_whole_or_split(rows * width, false); });
-    allocations(s_.fp8_tensorwise ? 2 : 1);
+    allocations(s_.numerics.fp8_tensorwise ? 2 : 1);
   }
   /// The same for all tokens, which a shared expert reads.
   void quantize_shared(std::int64_t width) {
-    if (s_.shared > 0) quantize(s_.tokens * width);
+    if (s_.moe.shared > 0) quantize(s_.stream.tokens * width);
   }
   /// The products of all experts.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
@@ -78,7 +78,7 @@ class CallList {
                 const Meanwhile& meanwhile);
   /// `of_shared` where the shared expert's calls run alongside exchanges of rows, else nothing.
   Meanwhile if_hidden(Meanwhile of_shared) const {
-    return s_.hides_shared_expert ? std::move(of_shared) : Meanwhile();
+    return s_.overlap.shared_expert ? std::move(of_shared) : Meanwhile();
   }
   void among_experts(CallKind kind, const char* label, std::int64_t elements, DType type);
   void expert_scatter();
@@ -112,16 +112,20 @@ class CallList {
   /// A tensor that a layer's product reads, in FP8; nothing if products are of the storage type.
   void quantize(std::int64_t elements) { quantize_operand(elements, false); }
   /// The same for a tensor of the stream; sequence parallelism leaves every tensor rank a part.
-  void quantize_stream() { quantize_operand(s_.rows * s_.hidden, s_.sequence_parallel); }
+  void quantize_stream() {
+    quantize_operand(s_.stream.rows * s_.stream.hidden, s_.sharding.sequence_parallel);
+  }
   /// The gradient of latent attention's compressing product, likewise.
-  void quantize_compression() { quantize_operand(s_.rows * s_.compressed(), s_.sequence_parallel); }
+  void quantize_compression() {
+    quantize_operand(s_.stream.rows * s_.attention.compressed(), s_.sharding.sequence_parallel);
+  }
   /// As it is, transposed, or both ways at once.
   enum class Ways { plain, transposed, both };
   void quantize_weight(std::int64_t elements, Ways ways) { quantize_whole_or_split(elements, false, ways); }
   void transpose(std::int64_t elements) { memory("fp8_transpose", elements, 2, DType::fp8_e4m3); }
   /// Attention over the micro-batch's sequences, or over this rank's part of them.
   void attention(bool is_backward, std::int64_t window) {
-    if (s_.context > 1 && s_.framework == nullptr) return shared_attention(is_backward, window);
+    if (s_.cp.ranks > 1 && s_.traits.attends_by_chunk) return shared_attention(is_backward, window);
     whole_attention(is_backward, window);
   }
   /// Before attention, with cp_comm_type a2a and a2a+p2p: exchanges queries, keys and values of the rank's
@@ -131,21 +135,22 @@ class CallList {
     OperatorCall call;
     call.kind = CallKind::attention;
     call.label = is_backward ? "attention backward" : "attention forward";
-    call.type = s_.type;
+    call.type = s_.numerics.type;
     call.backward = is_backward;
-    call.dropout = s_.attention_dropout;
-    call.tokens = s_.seq;
+    call.dropout = s_.attention.dropout;
+    call.tokens = s_.stream.seq;
     call.window = window;
-    call.prefix = s_.prefix;
-    call.out = s_.latent() ? (s_.head_dim + s_.value_dim) / 2 : s_.head_dim;
-    call.in = s_.heads / s_.kv_heads;
-    call.elements = s_.heads * s_.batch;
-    call.share = s_.attention_share;
+    call.prefix = s_.attention.prefix;
+    call.out =
+        s_.attention.latent() ? (s_.attention.head_dim + s_.attention.value_dim) / 2 : s_.attention.head_dim;
+    call.in = s_.attention.heads / s_.attention.kv_heads;
+    call.elements = s_.attention.heads * s_.stream.batch;
+    call.share = s_.attention.share;
     calls.push_back(call);
   }
   /// `traffic`: bytes read and written per element of the largest matrix.
   void memory(const char* name, std::int64_t elements, double traffic) {
-    memory(name, elements, traffic, s_.type);
+    memory(name, elements, traffic, s_.numerics.type);
   }
   /// Row-wise operators, which start anew with every row, or head, of `width` elements.
   void rows(const char* name, std::int64_t elements, double traffic, std::int64_t width) {
@@ -166,36 +171,37 @@ class CallList {
   }
   /// The stream so far plus a block's result; with dropout the kept part of that.
   void residual_sum() {
-    const auto e = static_cast<double>(s_.e());
-    if (!s_.hidden_dropout) return memory("add", s_.rows * s_.hidden, 3 * e);
+    const auto e = static_cast<double>(s_.numerics.e());
+    if (!s_.block.dropout) return memory("add", s_.stream.rows * s_.stream.hidden, 3 * e);
     dropout_mask();
-    memory("dropout_add", s_.rows * s_.hidden, 3 * e + 1);
+    memory("dropout_add", s_.stream.rows * s_.stream.hidden, 3 * e + 1);
   }
   /// This and the two below: nothing without dropout of the stream (bench/training/dropout.md).
   void dropout_mask() {
-    if (!s_.hidden_dropout) return;
-    memory("dropout_mask", s_.rows * s_.hidden, 1, DType::uint8);
+    if (!s_.block.dropout) return;
+    memory("dropout_mask", s_.stream.rows * s_.stream.hidden, 1, DType::uint8);
     allocations(1);
   }
   void drop_embedded() {
-    if (!s_.hidden_dropout) return;
+    if (!s_.block.dropout) return;
     dropout_mask();
-    memory("dropout_add", s_.rows * s_.hidden, 2 * static_cast<double>(s_.e()) + 1);
+    memory("dropout_add", s_.stream.rows * s_.stream.hidden, 2 * static_cast<double>(s_.numerics.e()) + 1);
   }
   void dropout_backward(bool in_place) {
-    if (!s_.hidden_dropout) return;
-    memory("dropout_backward", s_.rows * s_.hidden, 2 * static_cast<double>(s_.e()) + 1);
+    if (!s_.block.dropout) return;
+    memory("dropout_backward", s_.stream.rows * s_.stream.hidden,
+           2 * static_cast<double>(s_.numerics.e()) + 1);
     if (!in_place) allocations(1);
   }
   /// The loss goes over the logits or their fp32 copy; `times`: how often it reads or writes an element.
   void loss_pass(const char* name, double times) {
-    const DType type = s_.loss_in_fp32 ? DType::fp32 : s_.type;
-    memory(name, s_.tokens * s_.vocab, times * static_cast<double>(size_of(type)), type);
+    const DType type = s_.ends.loss_in_fp32 ? DType::fp32 : s_.numerics.type;
+    memory(name, s_.stream.tokens * s_.ends.vocab, times * static_cast<double>(size_of(type)), type);
   }
   /// Into their fp32 copy, or back from it, in a new tensor; nothing without one.
   void convert_logits() {
-    if (!s_.loss_in_fp32) return;
-    memory("copy", s_.tokens * s_.vocab, 4 + static_cast<double>(s_.e()));
+    if (!s_.ends.loss_in_fp32) return;
+    memory("copy", s_.stream.tokens * s_.ends.vocab, 4 + static_cast<double>(s_.numerics.e()));
     allocations(1);
   }
   /// Nothing for a group of one or an empty buffer.
@@ -216,27 +222,29 @@ class CallList {
     return call;
   }
   void tensor_all_reduce(const char* label, std::int64_t elements, DType type) {
-    collective(CallKind::all_reduce, label, Group::tensor, s_.tensor, elements, type);
+    collective(CallKind::all_reduce, label, Group::tensor, s_.sharding.tensor, elements, type);
   }
   /// Partial sums of a product, summed over the tensor ranks and, in fp32, rounded into their tensor.
   void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter) {
-    sum_over_tensor_ranks(all_reduce, reduce_scatter, s_.hidden);
+    sum_over_tensor_ranks(all_reduce, reduce_scatter, s_.stream.hidden);
   }
   /// The same for rows of `width` elements.
   void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter, std::int64_t width) {
-    if (s_.tensor == 1) return;
-    const std::int64_t whole = s_.tokens * width;
-    if (s_.sequence_parallel) {
-      collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.tensor, whole, s_.sum_type());
+    if (s_.sharding.tensor == 1) return;
+    const std::int64_t whole = s_.stream.tokens * width;
+    if (s_.sharding.sequence_parallel) {
+      collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.sharding.tensor, whole,
+                 s_.numerics.sum_type());
     } else {
-      tensor_all_reduce(all_reduce, whole, s_.sum_type());
+      tensor_all_reduce(all_reduce, whole, s_.numerics.sum_type());
     }
     round_sums(width);
   }
-  void round_sums() { round_sums(s_.hidden); }
+  void round_sums() { round_sums(s_.stream.hidden); }
   void round_sums(std::int64_t width) {
-    if (s_.rounds_sums()) memory("copy", s_.rows * width, 4 + static_cast<double>(s_.e()));
-    allocations((s_.sequence_parallel ? 1 : 0) + (s_.rounds_sums() ? 1 : 0));
+    if (s_.numerics.rounds_sums())
+      memory("copy", s_.stream.rows * width, 4 + static_cast<double>(s_.numerics.e()));
+    allocations((s_.sharding.sequence_parallel ? 1 : 0) + (s_.numerics.rounds_sums() ? 1 : 0));
   }
   /// The last collective of that label is started instead of awaited. Returns its ticket.
   int start_collective(const char* label) {
@@ -271,8 +279,8 @@ class CallList {
     const int gathered = start_collective(gather);
     linear(label, GemmPass::input_gradient, out, in);
     wait(gathered);
-    collective(CallKind::reduce_scatter, scatter, Group::tensor, s_.tensor, s_.tokens * s_.hidden,
-               s_.sum_type());
+    collective(CallKind::reduce_scatter, scatter, Group::tensor, s_.sharding.tensor,
+               s_.stream.tokens * s_.stream.hidden, s_.numerics.sum_type());
     const int scattered = start_collective(scatter);
     linear(label, GemmPass::weight_gradient, out, in);
     after();
@@ -280,15 +288,18 @@ class CallList {
     round_sums();
   }
   /// The whole of a stream tensor, which sequence parallelism splits over tensor ranks.
-  void gathered(const char* label) { gathered(label, s_.type); }
+  void gathered(const char* label) { gathered(label, s_.numerics.type); }
   /// The same for rows of `width` elements.
   void gathered_wide(const char* label, std::int64_t width) {
-    if (!s_.sequence_parallel) return;
-    collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * width, s_.type);
+    if (!s_.sharding.sequence_parallel) return;
+    collective(CallKind::all_gather, label, Group::tensor, s_.sharding.tensor, s_.stream.tokens * width,
+               s_.numerics.type);
     allocations(1);
   }
   /// The same for the operand of a layer's product.
-  void gathered_operand(const char* label) { gathered(label, s_.fp8 ? DType::fp8_e4m3 : s_.type); }
+  void gathered_operand(const char* label) {
+    gathered(label, s_.numerics.fp8 ? DType::fp8_e4m3 : s_.numerics.type);
+  }
   void allocations(std::int64_t count) {
     if (count == 0) return;
     OperatorCall call;
@@ -317,36 +328,37 @@ class CallList {
   /// One row block; there are as many as tensor ranks.
   void row_block(const char* label, GemmPass pass, std::int64_t out, std::int64_t in);
   void gathered(const char* label, DType type) {
-    if (!s_.sequence_parallel) return;
-    collective(CallKind::all_gather, label, Group::tensor, s_.tensor, s_.tokens * s_.hidden, type);
+    if (!s_.sharding.sequence_parallel) return;
+    collective(CallKind::all_gather, label, Group::tensor, s_.sharding.tensor,
+               s_.stream.tokens * s_.stream.hidden, type);
     allocations(1);
   }
   void prepare_experts(GemmPass pass, std::int64_t out, std::int64_t in);
   void prepare_operands(GemmPass pass, std::int64_t out, std::int64_t in) {
     if (pass == GemmPass::weight_gradient) {
-      transpose(s_.tokens * out);
-      transpose(s_.tokens * in);
+      transpose(s_.stream.tokens * out);
+      transpose(s_.stream.tokens * in);
       return allocations(2);
     }
-    if (s_.zero < 3) return;
+    if (s_.sharding.zero < 3) return;
     quantize_weight(out * in, pass == GemmPass::input_gradient ? Ways::transposed : Ways::plain);
     allocations(1);
   }
   void quantize_operand(std::int64_t elements, bool split_by_rows) {
-    if (!s_.fp8) return;
+    if (!s_.numerics.fp8) return;
     begin_scales(1);
     quantize_whole_or_split(elements, split_by_rows);
-    allocations(s_.fp8_tensorwise ? 2 : 1);
+    allocations(s_.numerics.fp8_tensorwise ? 2 : 1);
   }
   /// Tensorwise a tensor has scales of its own, which are 1 before they are found; those of weights are held.
   void begin_scales(std::int64_t count) {
-    if (s_.fp8_tensorwise) memory("fill", 2 * count, 4, DType::fp32);
+    if (s_.numerics.fp8_tensorwise) memory("fill", 2 * count, 4, DType::fp32);
   }
   /// Tensorwise scaling needs the tensor's amax first. Delayed scales are there already, and amax is noted on
   /// the way.
   void quantize_whole_or_split(std::int64_t elements, bool split_by_rows, Ways ways = Ways::plain) {
-    const auto e = static_cast<double>(s_.e());
-    if (s_.fp8_tensorwise) {
+    const auto e = static_cast<double>(s_.numerics.e());
+    if (s_.numerics.fp8_tensorwise) {
       memory("fill", 1, 4, DType::fp32);
       memory("fp8_amax", elements, e);
       if (split_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);

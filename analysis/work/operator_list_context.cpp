@@ -7,24 +7,24 @@ namespace plumbline {
 
 /// Converts between the order of `ranks` ranks and that of positions: every chunk of every sequence.
 void CallList::reorder_chunks(int ranks, std::int64_t width) {
-  memory("copy", s_.chunk() * width, 2 * static_cast<double>(s_.e()));
-  calls.back().count = std::int64_t{2} * ranks * s_.batch;
+  memory("copy", s_.chunk() * width, 2 * static_cast<double>(s_.numerics.e()));
+  calls.back().count = std::int64_t{2} * ranks * s_.stream.batch;
 }
 
 void CallList::gather_keys_values(const char* label) {
-  const auto e = static_cast<double>(s_.e());
-  memory("copy", s_.tokens * s_.k, 2 * e);
-  memory("copy", s_.tokens * s_.k, 2 * e);
-  collective(CallKind::all_gather, label, Group::context, s_.context, s_.context * s_.tokens * 2 * s_.k,
-             s_.type);
-  reorder_chunks(s_.context, 2 * s_.k);
+  const auto e = static_cast<double>(s_.numerics.e());
+  memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
+  memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
+  collective(CallKind::all_gather, label, Group::context, s_.cp.ranks,
+             s_.cp.ranks * s_.stream.tokens * 2 * s_.attention.k, s_.numerics.type);
+  reorder_chunks(s_.cp.ranks, 2 * s_.attention.k);
   allocations(2);
 }
 
 void CallList::per_sequence(const char* name, std::int64_t elements, double traffic) {
   if (elements == 0) return;
   memory(name, elements, traffic);
-  calls.back().count = s_.batch;
+  calls.back().count = s_.stream.batch;
 }
 
 /// Attention of one chunk of every sequence, and of a share of the heads if they are exchanged. `past`: given
@@ -35,13 +35,14 @@ void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64
   call.tokens = s_.ring_chunk();
   call.past = past;
   call.keys = keys;
-  call.elements = s_.heads / s_.head_ranks;
-  call.count = s_.batch;
+  call.elements = s_.attention.heads / s_.cp.head_ranks;
+  call.count = s_.stream.batch;
 }
 
 /// The rank's keys and values, or gradients of another's, to the next rank of the sequence.
 int CallList::ring_message(const char* label) {
-  collective(CallKind::ring_shift, label, Group::context, s_.ring(), s_.tokens * 2 * s_.k, s_.type);
+  collective(CallKind::ring_shift, label, Group::context, s_.cp.ring(), s_.stream.tokens * 2 * s_.attention.k,
+             s_.numerics.type);
   return start_collective(label);
 }
 
@@ -49,20 +50,20 @@ int CallList::ring_message(const char* label) {
 /// another rank's keys. After a head exchange a rank stands for its group, with longer chunks and fewer
 /// heads: as many elements.
 void CallList::ring_attention(bool is_backward, std::int64_t window) {
-  const auto e = static_cast<double>(s_.e());
+  const auto e = static_cast<double>(s_.numerics.e());
   const std::int64_t chunk = s_.ring_chunk();
   const auto own_keys = [&](const char* name, double times) {
-    memory(name, s_.tokens * s_.k, times * e);
-    memory(name, s_.tokens * s_.k, times * e);
+    memory(name, s_.stream.tokens * s_.attention.k, times * e);
+    memory(name, s_.stream.tokens * s_.attention.k, times * e);
   };
   const auto added_keys = [&](const char* name, double times) {
-    per_sequence(name, s_.chunk() * s_.k, times * e);
-    per_sequence(name, s_.chunk() * s_.k, times * e);
+    per_sequence(name, s_.chunk() * s_.attention.k, times * e);
+    per_sequence(name, s_.chunk() * s_.attention.k, times * e);
   };
   const auto added_queries = [&] {
-    per_sequence(is_backward ? "add" : "attention_merge", s_.chunk() * s_.q, 3 * e);
+    per_sequence(is_backward ? "add" : "attention_merge", s_.chunk() * s_.attention.q, 3 * e);
   };
-  const int ranks = s_.ring();
+  const int ranks = s_.cp.ring();
   const int last = ranks - 1;
   own_keys("copy", 2);
   int gradients_sent = 0;
@@ -74,7 +75,7 @@ void CallList::ring_attention(bool is_backward, std::int64_t window) {
       bool opened = false;
       for (const int queries : {0, 1}) {
         const std::int64_t distance =
-            (s_.piece_of(ranks, last, queries) - s_.piece_of(ranks, last - step, keys)) * chunk;
+            (s_.cp.piece_of(ranks, last, queries) - s_.cp.piece_of(ranks, last - step, keys)) * chunk;
         if (distance < 0 || (window > 0 && distance - chunk + 1 >= window)) continue;
         chunk_attention(is_backward, window, distance, chunk);
         if (distance > 0) added_queries();
@@ -87,7 +88,7 @@ void CallList::ring_attention(bool is_backward, std::int64_t window) {
     if (!is_backward || step == 0) continue;
     if (step > 1) {
       wait(gradients_sent);
-      memory("add", s_.tokens * 2 * s_.k, 3 * e);
+      memory("add", s_.stream.tokens * 2 * s_.attention.k, 3 * e);
     }
     gradients_sent = ring_message("context ring of gradients");
   }
@@ -99,76 +100,76 @@ void CallList::ring_attention(bool is_backward, std::int64_t window) {
 
 /// Between the rank's tokens and the parts of all ranks, heads of `width` elements together.
 void CallList::copy_parts(std::int64_t width) {
-  memory("copy", s_.tokens * width / s_.head_ranks, 2 * static_cast<double>(s_.e()));
-  calls.back().count = s_.head_ranks;
+  memory("copy", s_.stream.tokens * width / s_.cp.head_ranks, 2 * static_cast<double>(s_.numerics.e()));
+  calls.back().count = s_.cp.head_ranks;
 }
 
 void CallList::exchange_parts(const char* label, std::int64_t width) {
-  collective(CallKind::all_to_all, label, s_.ring() == 1 ? Group::context : Group::context_heads,
-             s_.head_ranks, s_.tokens * width, s_.type);
+  collective(CallKind::all_to_all, label, s_.cp.ring() == 1 ? Group::context : Group::context_heads,
+             s_.cp.head_ranks, s_.stream.tokens * width, s_.numerics.type);
 }
 
 void CallList::exchange_heads() {
-  if (s_.head_ranks == 1 || s_.framework != nullptr) return;
-  copy_parts(s_.q);
-  copy_parts(s_.k);
-  copy_parts(s_.k);
-  exchange_parts("context all-to-all of heads", s_.q + 2 * s_.k);
-  reorder_chunks(s_.head_ranks, (s_.q + 2 * s_.k) / s_.head_ranks);
+  if (s_.cp.head_ranks == 1 || !s_.traits.attends_by_chunk) return;
+  copy_parts(s_.attention.q);
+  copy_parts(s_.attention.k);
+  copy_parts(s_.attention.k);
+  exchange_parts("context all-to-all of heads", s_.attention.q + 2 * s_.attention.k);
+  reorder_chunks(s_.cp.head_ranks, (s_.attention.q + 2 * s_.attention.k) / s_.cp.head_ranks);
   allocations(2);
 }
 
 /// All ranks do the same, except for the blocks where the groups are a ring.
 void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
-  const std::int64_t all = s_.q + 2 * s_.k;
+  const std::int64_t all = s_.attention.q + 2 * s_.attention.k;
   if (is_backward) {
-    copy_parts(s_.q);
-    exchange_parts("context all-to-all backward", s_.q);
-    reorder_chunks(s_.head_ranks, s_.q / s_.head_ranks);
+    copy_parts(s_.attention.q);
+    exchange_parts("context all-to-all backward", s_.attention.q);
+    reorder_chunks(s_.cp.head_ranks, s_.attention.q / s_.cp.head_ranks);
   }
-  if (s_.ring() > 1) {
+  if (s_.cp.ring() > 1) {
     ring_attention(is_backward, window);
   } else {
     whole_attention(is_backward, window);
-    calls.back().elements /= s_.head_ranks;
+    calls.back().elements /= s_.cp.head_ranks;
   }
-  reorder_chunks(s_.head_ranks, (is_backward ? all : s_.q) / s_.head_ranks);
+  reorder_chunks(s_.cp.head_ranks, (is_backward ? all : s_.attention.q) / s_.cp.head_ranks);
   exchange_parts(is_backward ? "context all-to-all of gradients" : "context all-to-all of results",
-                 is_backward ? all : s_.q);
-  copy_parts(s_.q);
+                 is_backward ? all : s_.attention.q);
+  copy_parts(s_.attention.q);
   if (is_backward) {
-    copy_parts(s_.k);
-    copy_parts(s_.k);
+    copy_parts(s_.attention.k);
+    copy_parts(s_.attention.k);
   }
   allocations(is_backward ? 6 : 3);
 }
 
 void CallList::gathered_attention(bool is_backward, std::int64_t window) {
-  const auto e = static_cast<double>(s_.e());
+  const auto e = static_cast<double>(s_.numerics.e());
   const std::int64_t chunk = s_.chunk();
   const std::int64_t early =
-      s_.piece_of(s_.context, s_.context - 1, 0) * chunk;  // where the chunks of the last rank begin
-  const std::int64_t late = s_.piece_of(s_.context, s_.context - 1, 1) * chunk;
-  const std::int64_t unseen = s_.seq - late - chunk;
+      s_.cp.piece_of(s_.cp.ranks, s_.cp.ranks - 1, 0) * chunk;  // where the chunks of the last rank begin
+  const std::int64_t late = s_.cp.piece_of(s_.cp.ranks, s_.cp.ranks - 1, 1) * chunk;
+  const std::int64_t unseen = s_.stream.seq - late - chunk;
   gather_keys_values(is_backward ? "context all-gather backward" : "context all-gather forward");
   if (!is_backward) {
     chunk_attention(false, window, early, 0);
     return chunk_attention(false, window, late, 0);
   }
   chunk_attention(true, window, late, 0);
-  per_sequence("fill", unseen * 2 * s_.k, e);
+  per_sequence("fill", unseen * 2 * s_.attention.k, e);
   chunk_attention(true, window, early, 0);
-  per_sequence("add", (early + chunk) * 2 * s_.k, 3 * e);
-  reorder_chunks(s_.context, 2 * s_.k);
-  collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.context,
-             s_.context * s_.tokens * 2 * s_.k, s_.type);
-  memory("copy", s_.tokens * s_.k, 2 * e);
-  memory("copy", s_.tokens * s_.k, 2 * e);
+  per_sequence("add", (early + chunk) * 2 * s_.attention.k, 3 * e);
+  reorder_chunks(s_.cp.ranks, 2 * s_.attention.k);
+  collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.cp.ranks,
+             s_.cp.ranks * s_.stream.tokens * 2 * s_.attention.k, s_.numerics.type);
+  memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
+  memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
   allocations(4);
 }
 
 void CallList::shared_attention(bool is_backward, std::int64_t window) {
-  switch (s_.cp_comm_type) {
+  switch (s_.cp.comm_type) {
     case CpCommType::p2p:
       return ring_attention(is_backward, window);
     case CpCommType::a2a:

@@ -5,24 +5,24 @@ namespace plumbline {
 namespace {
 
 void fused_loss(const StageShape& s, CallList& list) {
-  const std::int64_t logits = s.tokens * s.vocab;
-  const auto e = static_cast<double>(s.e());
+  const std::int64_t logits = s.stream.tokens * s.ends.vocab;
+  const auto e = static_cast<double>(s.numerics.e());
   const double cached = s.distillation.hidden ? e : static_cast<double>(s.distillation.cached_size);
   list.memory("cross_entropy_max", logits, e);
   list.memory("cross_entropy_max", logits, cached);
-  list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+  list.tensor_all_reduce("loss all-reduce", 2 * s.stream.tokens, DType::fp32);
   list.memory("distillation_sums", logits, e + cached);
-  list.tensor_all_reduce("loss all-reduce", 4 * s.tokens, DType::fp32);
+  list.tensor_all_reduce("loss all-reduce", 4 * s.stream.tokens, DType::fp32);
   list.memory("distillation_divergence", logits, e + cached);
-  list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+  list.tensor_all_reduce("loss all-reduce", s.stream.tokens, DType::fp32);
   list.memory("distillation_gradient", logits, 2 * e + cached);
   list.allocations(1);
 }
 
 /// Separate fp32 tensors, each read and written as eager code does.
 void unfused_loss(const StageShape& s, CallList& list) {
-  const std::int64_t logits = s.tokens * s.vocab;
-  const auto e = static_cast<double>(s.e());
+  const std::int64_t logits = s.stream.tokens * s.ends.vocab;
+  const auto e = static_cast<double>(s.numerics.e());
   const auto pass = [&](const char* name, double traffic) {
     list.memory(name, logits, traffic, DType::fp32);
   };
@@ -50,16 +50,16 @@ void unfused_loss(const StageShape& s, CallList& list) {
 
 void distillation_loss(const StageShape& s, CallList& list) {
   if (s.distillation.hidden) {
-    if (s.sequence_parallel) {
-      list.collective(CallKind::all_gather, "sequence all-gather forward", Group::tensor, s.tensor,
-                      s.tokens * s.distillation.teacher_hidden, s.type);
+    if (s.sharding.sequence_parallel) {
+      list.collective(CallKind::all_gather, "sequence all-gather forward", Group::tensor, s.sharding.tensor,
+                      s.stream.tokens * s.distillation.teacher_hidden, s.numerics.type);
       list.allocations(1);
     }
-    list.gemm("teacher output layer", GemmPass::forward, s.vocab, s.distillation.teacher_hidden);
+    list.gemm("teacher output layer", GemmPass::forward, s.ends.vocab, s.distillation.teacher_hidden);
     if (s.distillation.teacher_normed) {
-      const double both = 2 * static_cast<double>(s.e());
-      list.memory("row_products", s.vocab * s.distillation.teacher_hidden, both);
-      list.memory("scale_columns", s.tokens * s.vocab, both);
+      const double both = 2 * static_cast<double>(s.numerics.e());
+      list.memory("row_products", s.ends.vocab * s.distillation.teacher_hidden, both);
+      list.memory("scale_columns", s.stream.tokens * s.ends.vocab, both);
     }
     list.allocations(1);
   }

@@ -17,14 +17,14 @@ struct Owned {
 
 Owned owned_of(const StageShape& s) {
   const StageElements elements = elements_of(s);
-  return {elements.vectors, s.zero >= 1 ? elements.pieces : elements.matrices};
+  return {elements.vectors, s.sharding.zero >= 1 ? elements.pieces : elements.matrices};
 }
 
 /// Key and value rows of a layer's qkv unit in the piece of one data rank.
 std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
-  const std::int64_t from = s.q * s.hidden;
-  const std::int64_t to = (s.q + 2 * s.k) * s.hidden;
-  if (s.zero == 0) return to - from;
+  const std::int64_t from = s.attention.q * s.stream.hidden;
+  const std::int64_t to = (s.attention.q + 2 * s.attention.k) * s.stream.hidden;
+  if (s.sharding.zero == 0) return to - from;
   const std::int64_t piece = padded_layer_unit(s) / s.pieces();  // not of layers that differ
   const int mine = data_rank % s.pieces();
   return std::max<std::int64_t>(0, std::min(to, (mine + 1) * piece) - std::max(from, mine * piece));
@@ -42,7 +42,7 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
     bucket.units.push_back(i);
     bucket.reduce = CallList::collective_call(
         s.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce, "expert gradient reduction",
-        Group::data, s.expert.copies, units[i].experts, s.grad_type);
+        Group::data, s.expert.copies, units[i].experts, s.numerics.grad_type);
     bucket.reduce.stride = s.expert.tensor * s.expert.ranks;
     buckets.push_back(std::move(bucket));
   }
@@ -56,32 +56,32 @@ std::pair<OperatorCall, OperatorCall> gradient_scatter(const StageShape& s, Grou
   OperatorCall between;
   if (s.has_instances()) {
     between = CallList::collective_call(CallKind::all_reduce, "gradient all-reduce between instances",
-                                        Group::between_instances, s.optimizer_instances, elements / pieces,
-                                        s.grad_type);
+                                        Group::between_instances, s.sharding.optimizer_instances,
+                                        elements / pieces, s.numerics.grad_type);
     if (pieces == 1) return {between, {}};
   }
   return {CallList::collective_call(CallKind::reduce_scatter, "gradient reduce-scatter", group, pieces,
-                                    elements, s.grad_type),
+                                    elements, s.numerics.grad_type),
           between};
 }
 
 OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
   const int pieces = s.exchanges_rows() ? bucket.reduce.ranks : s.pieces();
-  return CallList::memory_call("copy", bucket.reduce.elements / pieces, 2 * static_cast<double>(s.g()),
-                               s.grad_type);
+  return CallList::memory_call("copy", bucket.reduce.elements / pieces,
+                               2 * static_cast<double>(s.numerics.g()), s.numerics.grad_type);
 }
 
 std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t bucket_size) {
   std::vector<GradientBucket> buckets = expert_buckets(s);
-  if ((s.data == 1 && s.expert.copies == 1) || s.zero >= 2) return buckets;
+  if ((s.sharding.data == 1 && s.expert.copies == 1) || s.sharding.zero >= 2) return buckets;
   const std::vector<ParameterUnit> units = units_of(s);
-  const bool whole = s.zero == 0;
+  const bool whole = s.sharding.zero == 0;
   GradientBucket open;
   std::int64_t elements = 0;
   const auto close = [&](const ParameterUnit& unit, bool at_end) {
     if (whole) {
       open.reduce = CallList::collective_call(CallKind::all_reduce, "gradient all-reduce", unit.group,
-                                              unit.pieces, elements, s.grad_type);
+                                              unit.pieces, elements, s.numerics.grad_type);
     } else {
       std::tie(open.reduce, open.between) = gradient_scatter(s, unit.group, unit.pieces, elements);
     }
@@ -109,13 +109,14 @@ std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank) {
   CallList list(any);
   std::int64_t vectors = 0;
   for (const StageShape& s : rank.held) vectors += vectors_of(s).total();
-  list.collective(CallKind::all_reduce, "vector all-reduce", Group::data, any.data, vectors, any.grad_type);
+  list.collective(CallKind::all_reduce, "vector all-reduce", Group::data, any.sharding.data, vectors,
+                  any.numerics.grad_type);
   for (const StageShape& s : rank.held) {
     const auto mirror = [&](std::int64_t elements) {
       list.collective(CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror, elements,
-                      s.grad_type);
+                      s.numerics.grad_type);
     };
-    for (const ParameterUnit& unit : units_of(s)) mirror(unit.owned(s.zero));
+    for (const ParameterUnit& unit : units_of(s)) mirror(unit.owned(s.sharding.zero));
     mirror(vectors_of(s).total());
   }
   return std::move(list.calls);
@@ -127,7 +128,7 @@ std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const R
     for (const GradientBucket& bucket : gradient_buckets(s, config.parallel.ddp_bucket_size)) {
       calls.push_back(bucket.reduce);
       if (bucket.between.elements > 0) calls.push_back(bucket.between);
-      if (s.zero == 1) calls.push_back(piece_copy(s, bucket));
+      if (s.sharding.zero == 1) calls.push_back(piece_copy(s, bucket));
     }
   }
   const std::vector<OperatorCall> late = late_reduction_calls(rank);
@@ -136,27 +137,28 @@ std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const R
 }
 
 std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank) {
-  if (!rank.embedding_copy || rank.held.front().frozen()) return {};
+  if (!rank.embedding_copy || rank.held.front().adapters.frozen()) return {};
   const StageShape& s = rank.held.front();
   CallList list(s);
   const std::int64_t unit = padded_vocabulary_unit(s);
   list.collective(CallKind::all_reduce, "tied embedding all-reduce", Group::embedding, 2,
-                  s.zero >= 1 ? unit / s.pieces() : unit, s.grad_type);
+                  s.sharding.zero >= 1 ? unit / s.pieces() : unit, s.numerics.grad_type);
   return std::move(list.calls);
 }
 
 std::vector<OperatorCall> clear_calls(const StageShape& s) {
   CallList list(s);
   const StageElements elements = elements_of(s);
-  const std::int64_t held = s.zero >= 2 ? elements.owned() : elements.whole();
-  list.memory("fill", held, static_cast<double>(s.g()), s.grad_type);
+  const std::int64_t held = s.sharding.zero >= 2 ? elements.owned() : elements.whole();
+  list.memory("fill", held, static_cast<double>(s.numerics.g()), s.numerics.grad_type);
   return std::move(list.calls);
 }
 
 std::vector<OperatorCall> norm_calls(const StageShape& s) {
   CallList list(s);
   const Owned owned = owned_of(s);
-  list.memory("squared_norm", owned.vectors + owned.matrices, static_cast<double>(s.g()), s.grad_type);
+  list.memory("squared_norm", owned.vectors + owned.matrices, static_cast<double>(s.numerics.g()),
+              s.numerics.grad_type);
   return std::move(list.calls);
 }
 
@@ -164,9 +166,9 @@ std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer)
   CallList list(s);
   const Owned owned = owned_of(s);
   const std::int64_t elements = owned.vectors + owned.matrices;
-  const auto e = static_cast<double>(s.e());
-  const auto g = static_cast<double>(s.g());
-  const double master = s.type == DType::fp32 ? 0 : 8;
+  const auto e = static_cast<double>(s.numerics.e());
+  const auto g = static_cast<double>(s.numerics.g());
+  const double master = s.numerics.type == DType::fp32 ? 0 : 8;
   if (optimizer == Optimizer::adam) {
     list.memory("adam", elements, 2 * e + g + 16 + master);
   } else {
@@ -179,7 +181,7 @@ std::vector<OperatorCall> parameter_gather_calls(const StageShape& s) {
   CallList list(s);
   for (const ParameterUnit& unit : units_of(s)) {
     list.collective(CallKind::all_gather, "parameter all-gather", unit.group, unit.pieces, unit.padded,
-                    s.type);
+                    s.numerics.type);
   }
   return std::move(list.calls);
 }
@@ -192,41 +194,43 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     list.calls.insert(list.calls.end(), more.begin(), more.end());
   };
   for (const StageShape& s : rank.held) {
-    if (!s.last || !s.normed_output) continue;
+    if (!s.place.last || !s.ends.normed_output) continue;
     const std::int64_t unit = padded_vocabulary_unit(s);
-    const std::int64_t elements = s.zero >= 1 ? unit / s.pieces() : unit;
-    const auto bytes = static_cast<double>(s.e());
-    const auto gradient = static_cast<double>(s.g());
+    const std::int64_t elements = s.sharding.zero >= 1 ? unit / s.pieces() : unit;
+    const auto bytes = static_cast<double>(s.numerics.e());
+    const auto gradient = static_cast<double>(s.numerics.g());
     list.memory("row_products", elements, bytes + gradient);
-    if (s.zero >= 1) {
-      list.collective(CallKind::all_reduce, "row sums all-reduce", s.piece_group(), s.pieces(), 2 * s.vocab,
-                      DType::fp32);
+    if (s.sharding.zero >= 1) {
+      list.collective(CallKind::all_reduce, "row sums all-reduce", s.piece_group(), s.pieces(),
+                      2 * s.ends.vocab, DType::fp32);
     }
     list.memory("remove_row_parts", elements, bytes + 2 * gradient);
   }
   for (const StageShape& s : rank.held) {
-    if (!s.shared_kv) continue;
+    if (!s.attention.shared_kv) continue;
     const auto all_reduce = [&](std::int64_t elements) {
       list.collective(CallKind::all_reduce, "shared key/value all-reduce", Group::shared_kv,
-                      rank.layout.kv_sharing, elements, s.grad_type);
+                      rank.layout.kv_sharing, elements, s.numerics.grad_type);
       if (!list.calls.empty() && elements > 0) list.calls.back().count = s.layers;
     };
     all_reduce(owned_key_value_rows(s, data_rank));
-    if (s.qkv_bias) all_reduce(2 * s.k);
+    if (s.attention.qkv_bias) all_reduce(2 * s.attention.k);
   }
   for (const StageShape& s : rank.held) {
-    if (!s.qk_norm || s.tensor == 1 || s.sequence_parallel || s.layers + s.own_modules() == 0) continue;
-    list.collective(CallKind::all_reduce, "head norm all-reduce", Group::tensor, s.tensor, 2 * s.head_dim,
-                    s.grad_type);
+    if (!s.attention.qk_norm || s.sharding.tensor == 1 || s.sharding.sequence_parallel ||
+        s.layers + s.own_modules() == 0)
+      continue;
+    list.collective(CallKind::all_reduce, "head norm all-reduce", Group::tensor, s.sharding.tensor,
+                    2 * s.attention.head_dim, s.numerics.grad_type);
     list.calls.back().count = s.layers + s.own_modules();
   }
   for (const StageShape& s : rank.held) {
-    if (!s.sequence_parallel) continue;
-    list.collective(CallKind::all_reduce, "replicated vector all-reduce", Group::tensor, s.tensor,
-                    vectors_of(s).replicated, s.grad_type);
+    if (!s.sharding.sequence_parallel) continue;
+    list.collective(CallKind::all_reduce, "replicated vector all-reduce", Group::tensor, s.sharding.tensor,
+                    vectors_of(s).replicated, s.numerics.grad_type);
   }
   append(fp8_scale_calls(rank));
-  const bool world = any.zero >= 1 || any.exchanges_rows();
+  const bool world = any.sharding.zero >= 1 || any.exchanges_rows();
   const int model = rank.layout.tensor * rank.layout.pipeline;
   // Without clipping too: nothing is updated by a gradient that is not finite.
   for (std::size_t i = 0; i < rank.of_first_route; ++i) append(norm_calls(rank.held[i]));
@@ -234,18 +238,18 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
                   world ? rank.layout.world() : model, 1, DType::fp32);
   for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind));
   for (const StageShape& s : rank.held) {
-    if (s.zero != 1 && s.zero != 2) continue;
+    if (s.sharding.zero != 1 && s.sharding.zero != 2) continue;
     if (!s.gathers_in_first_forward()) append(parameter_gather_calls(s));
   }
   if (config.mixture.bias_update_rate > 0) {
     std::int64_t loads = 0;
-    const auto biases = [](const StageShape& like) { return like.expert_bias ? like.experts : 0; };
+    const auto biases = [](const StageShape& like) { return like.moe.expert_bias ? like.moe.experts : 0; };
     for (const StageShape& s : rank.held) loads += s.over_layers(biases) + s.over_modules(biases);
-    list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.data, loads,
+    list.collective(CallKind::all_reduce, "expert load all-reduce", Group::data, any.sharding.data, loads,
                     DType::fp32);
     if (any.folds_experts()) {
-      list.collective(CallKind::all_reduce, "expert load all-reduce", Group::tensor, any.tensor, loads,
-                      DType::fp32);
+      list.collective(CallKind::all_reduce, "expert load all-reduce", Group::tensor, any.sharding.tensor,
+                      loads, DType::fp32);
     }
     list.collective(CallKind::all_reduce, "expert load all-reduce", Group::mirror, rank.mirror, loads,
                     DType::fp32);

@@ -17,21 +17,23 @@ struct LinearLayers {
 };
 
 std::vector<LinearLayers> linear_layers(const StageShape& s) {
-  const std::int64_t mixtures = s.mixture() ? s.layers - s.dense_layers : 0;
+  const std::int64_t mixtures = s.mixture() ? s.layers - s.moe.dense_layers : 0;
   const std::int64_t dense = s.layers - mixtures;
-  const StageShape plain = s.dense_layers > 0 ? s.like_layer(0) : s;
-  std::vector<LinearLayers> all = {{s.layers, (s.latent() ? s.compressed() : s.qkv()) * s.hidden},
-                                   {s.latent() ? s.layers : 0, s.q * s.query_width()},
-                                   {s.latent() ? s.layers : 0, (s.own_keys() + s.attended()) * s.kv_rank},
-                                   {s.layers, s.hidden * s.attended()},
-                                   {dense, plain.fc1 * s.hidden},
-                                   {dense, s.hidden * plain.ffn}};
+  const StageShape plain = s.moe.dense_layers > 0 ? s.like_layer(0) : s;
+  std::vector<LinearLayers> all = {
+      {s.layers, (s.attention.latent() ? s.attention.compressed() : s.attention.qkv()) * s.stream.hidden},
+      {s.attention.latent() ? s.layers : 0, s.attention.q * s.query_width()},
+      {s.attention.latent() ? s.layers : 0,
+       (s.attention.own_keys() + s.attention.attended()) * s.attention.kv_rank},
+      {s.layers, s.stream.hidden * s.attention.attended()},
+      {dense, plain.mlp.fc1 * s.stream.hidden},
+      {dense, s.stream.hidden * plain.mlp.ffn}};
   if (mixtures == 0) return all;
-  all.push_back({mixtures * s.local_experts(), s.fc1 * s.hidden, true});
-  all.push_back({mixtures * s.local_experts(), s.hidden * s.ffn, true});
-  if (s.shared == 0) return all;
-  all.push_back({mixtures, 2 * s.shared * s.hidden});
-  all.push_back({mixtures, s.hidden * s.shared});
+  all.push_back({mixtures * s.local_experts(), s.mlp.fc1 * s.stream.hidden, true});
+  all.push_back({mixtures * s.local_experts(), s.stream.hidden * s.mlp.ffn, true});
+  if (s.moe.shared == 0) return all;
+  all.push_back({mixtures, 2 * s.moe.shared * s.stream.hidden});
+  all.push_back({mixtures, s.stream.hidden * s.moe.shared});
   return all;
 }
 
@@ -53,27 +55,27 @@ void scale_calls(const HeldStages& rank, bool of_experts, CallList& list) {
     list.collective(CallKind::all_reduce, "fp8 largest values all-reduce", group, ranks, slots, DType::fp32);
   };
   const std::int64_t slots = (kForwardSlots + 1) * linears;
-  all_reduce(Group::tensor, any.tensor, slots);
+  all_reduce(Group::tensor, any.sharding.tensor, slots);
   if (of_experts && any.exchanges_rows()) {
     all_reduce(Group::expert_data, any.expert.copies, slots);
   } else {
-    all_reduce(Group::data, any.data, slots);
+    all_reduce(Group::data, any.sharding.data, slots);
   }
   for (const StageShape& s : rank.held) {
     all_reduce(Group::mirror, rank.mirror, kForwardSlots * count_of(s, of_experts));
     all_reduce(Group::mirror, rank.mirror, count_of(s, of_experts));
   }
   list.memory("copy", slots, 8, DType::fp32);  // the newest entry
-  const double read_and_written = 4 + 8 / static_cast<double>(any.fp8_history);
+  const double read_and_written = 4 + 8 / static_cast<double>(any.numerics.fp8_history);
   for (const std::int64_t of_linear : {kForwardSlots, std::int64_t{1}})
-    list.memory("fp8_scales", any.fp8_history * of_linear * linears, read_and_written, DType::fp32);
+    list.memory("fp8_scales", any.numerics.fp8_history * of_linear * linears, read_and_written, DType::fp32);
   list.memory("fill", slots, 4, DType::fp32);
 }
 
 }  // namespace
 
 std::vector<OperatorCall> fp8_weight_calls(const StageShape& s) {
-  if (!s.fp8 || s.zero >= 3) return {};
+  if (!s.numerics.fp8 || s.sharding.zero >= 3) return {};
   CallList list(s);
   for (const LinearLayers& layers : linear_layers(s)) {
     if (layers.count == 0) continue;
@@ -86,7 +88,7 @@ std::vector<OperatorCall> fp8_weight_calls(const StageShape& s) {
 
 std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
-  if (!any.fp8 || any.fp8_tensorwise) return {};
+  if (!any.numerics.fp8 || any.numerics.fp8_tensorwise) return {};
   CallList list(any);
   scale_calls(rank, false, list);
   scale_calls(rank, true, list);

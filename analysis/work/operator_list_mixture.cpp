@@ -11,9 +11,9 @@ constexpr const char* kGatherBackward = "sequence all-gather backward";
 /// A number of 4 bytes for every choice, for the row of every one, and the router's logits.
 struct RouterBytes {
   explicit RouterBytes(const StageShape& s)
-      : choices(4 * static_cast<double>(s.choices)),
-        rows(4 * static_cast<double>(s.folds_experts() ? s.choices : s.choice_rows)),
-        logits(4 * static_cast<double>(s.tokens * s.experts)) {}
+      : choices(4 * static_cast<double>(s.moe.choices)),
+        rows(4 * static_cast<double>(s.folds_experts() ? s.moe.choices : s.moe.choice_rows)),
+        logits(4 * static_cast<double>(s.stream.tokens * s.moe.experts)) {}
   double choices;
   double rows;
   double logits;
@@ -30,7 +30,7 @@ void CallList::prepare_experts(GemmPass pass, std::int64_t out, std::int64_t in)
     });
     return allocations(2);
   }
-  if (s_.zero < 3) return;
+  if (s_.sharding.zero < 3) return;
   const std::size_t first = calls.size();
   quantize_weight(out * in, pass == GemmPass::input_gradient ? Ways::transposed : Ways::plain);
   for (std::size_t i = first; i < calls.size(); ++i) calls[i].count = s_.local_experts();
@@ -38,11 +38,11 @@ void CallList::prepare_experts(GemmPass pass, std::int64_t out, std::int64_t in)
 }
 
 void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
-  if (s_.fp8) prepare_experts(pass, out, in);
+  if (s_.numerics.fp8) prepare_experts(pass, out, in);
   each_expert([&](std::int64_t rows) {
     gemm(label, pass, out, in);
     calls.back().tokens = rows;
-    calls.back().fp8 = s_.fp8;
+    calls.back().fp8 = s_.numerics.fp8;
   });
 }
 
@@ -65,13 +65,14 @@ void CallList::exchange(const char* label, std::int64_t elements, DType type, bo
 
 /// Dispatches every token's row to its experts, or gathers all tokens of the group.
 void CallList::tokens_to_experts(const char* exchange, const char* gather, const Meanwhile& meanwhile) {
-  const double e = 2 * static_cast<double>(s_.e());
+  const double e = 2 * static_cast<double>(s_.numerics.e());
   if (!s_.gathers_tokens()) {
-    memory("embedding_forward", s_.sent_rows() * s_.hidden, e);
-    return rows_to_experts(exchange, s_.hidden, s_.type, meanwhile);
+    memory("embedding_forward", s_.sent_rows() * s_.stream.hidden, e);
+    return rows_to_experts(exchange, s_.stream.hidden, s_.numerics.type, meanwhile);
   }
-  among_experts(CallKind::all_gather, gather, s_.expert.group * s_.expert.sent * s_.hidden, s_.type);
-  memory("embedding_forward", s_.expert.rows * s_.hidden, e);
+  among_experts(CallKind::all_gather, gather, s_.expert.group * s_.expert.sent * s_.stream.hidden,
+                s_.numerics.type);
+  memory("embedding_forward", s_.expert.rows * s_.stream.hidden, e);
   allocations(1);
 }
 
@@ -81,11 +82,12 @@ void CallList::open_dispatch() {
   if (!s_.gathers_tokens()) {
     among_experts(CallKind::all_to_all, "expert counts all-to-all", s_.expert.group * s_.expert.local,
                   DType::int32);
-    if (s_.sent_rows() > s_.choice_rows) memory("copy", s_.sent_rows(), 8, DType::fp32);
+    if (s_.sent_rows() > s_.moe.choice_rows) memory("copy", s_.sent_rows(), 8, DType::fp32);
     return rows_to_experts("expert weights all-to-all", 1, DType::fp32);
   }
   const std::int64_t choices = s_.expert.group * s_.sent_choices();
-  among_experts(CallKind::all_gather, "expert counts all-gather", s_.expert.group * s_.experts, DType::int32);
+  among_experts(CallKind::all_gather, "expert counts all-gather", s_.expert.group * s_.moe.experts,
+                DType::int32);
   among_experts(CallKind::all_gather, "expert places all-gather", choices, DType::int32);
   among_experts(CallKind::all_gather, "expert weights all-gather", choices, DType::fp32);
   memory("embedding_forward", s_.expert.rows, 8, DType::fp32);
@@ -104,17 +106,18 @@ void CallList::weights_from_experts() {
                   DType::fp32);
     allocations(2);
   }
-  if (!s_.folds_experts()) return tensor_all_reduce("expert weights all-reduce", s_.choice_rows, DType::fp32);
+  if (!s_.folds_experts())
+    return tensor_all_reduce("expert weights all-reduce", s_.moe.choice_rows, DType::fp32);
   memory("combine_rows", s_.sent_choices(), 8, DType::fp32);
-  collective(CallKind::all_gather, "expert weights all-gather", Group::tensor, s_.tensor, s_.choices,
-             DType::fp32);
-  allocations(s_.tensor > 1 ? 2 : 1);
+  collective(CallKind::all_gather, "expert weights all-gather", Group::tensor, s_.sharding.tensor,
+             s_.moe.choices, DType::fp32);
+  allocations(s_.sharding.tensor > 1 ? 2 : 1);
 }
 
 void CallList::rows_to_experts(const char* label, std::int64_t width, DType type,
                                const Meanwhile& meanwhile) {
   if (!s_.exchanges_rows()) return;
-  exchange(label, s_.sent_rows() * width, type, width == s_.hidden, meanwhile);
+  exchange(label, s_.sent_rows() * width, type, width == s_.stream.hidden, meanwhile);
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
   allocations(2);
 }
@@ -123,38 +126,39 @@ void CallList::rows_from_experts(const char* label, std::int64_t width, DType ty
                                  const Meanwhile& meanwhile) {
   if (!s_.exchanges_rows()) return;
   memory("embedding_forward", s_.expert.rows * width, 2 * static_cast<double>(size_of(type)), type);
-  exchange(label, s_.expert.rows * width, type, width == s_.hidden, meanwhile);
+  exchange(label, s_.expert.rows * width, type, width == s_.stream.hidden, meanwhile);
   allocations(2);
 }
 
 /// ZeRO-2: scatters the gradient of experts that are spread over ranks; that of the layer's other unit
 /// follows, so this one is waited for.
 void CallList::expert_scatter() {
-  if (!s_.exchanges_rows() || s_.zero < 2 || s_.expert.copies == 1) return;
+  if (!s_.exchanges_rows() || s_.sharding.zero < 2 || s_.expert.copies == 1) return;
   const std::int64_t unit = padded_expert_unit(s_);
-  const auto g = static_cast<double>(s_.g());
-  memory("fill", unit, g, s_.grad_type);
+  const auto g = static_cast<double>(s_.numerics.g());
+  memory("fill", unit, g, s_.numerics.grad_type);
   collective(CallKind::reduce_scatter, "gradient reduce-scatter", Group::expert_data, s_.expert.copies, unit,
-             s_.grad_type);
-  memory("add", unit / s_.expert.copies, 3 * g, s_.grad_type);
+             s_.numerics.grad_type);
+  memory("add", unit / s_.expert.copies, 3 * g, s_.numerics.grad_type);
 }
 
 void CallList::router_product(GemmPass pass) {
-  gemm("router", pass, s_.experts, s_.hidden);
+  gemm("router", pass, s_.moe.experts, s_.stream.hidden);
 }
 
 void CallList::mixture_forward(bool again) {
   const RouterBytes bytes(s_);
-  const std::int64_t logits = s_.tokens * s_.experts;
+  const std::int64_t logits = s_.stream.tokens * s_.moe.experts;
   gathered(kGatherForward);
   router_product(GemmPass::forward);
   memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
-  if (s_.global_balance && !again) {
-    collective(CallKind::all_reduce, "expert load all-reduce", Group::data, s_.data, s_.experts, DType::fp32);
+  if (s_.moe.global_balance && !again) {
+    collective(CallKind::all_reduce, "expert load all-reduce", Group::data, s_.sharding.data, s_.moe.experts,
+               DType::fp32);
     allocations(1);
   }
   const double per_logit = (bytes.logits + bytes.choices) / static_cast<double>(logits);
-  const std::int64_t own = logits / s_.choices * s_.sent_choices();
+  const std::int64_t own = logits / s_.moe.choices * s_.sent_choices();
   if (own < logits) memory("route", own, per_logit, DType::fp32);
   memory("arrange", own, (bytes.logits + 2 * (bytes.choices + bytes.rows)) / static_cast<double>(logits),
          DType::fp32);
@@ -164,8 +168,8 @@ void CallList::mixture_forward(bool again) {
     shared_activation();
   });
   tokens_to_experts("expert all-to-all forward", "expert all-gather forward", shared);
-  quantize_rows(s_.hidden);
-  grouped("fc1", GemmPass::forward, s_.fc1, s_.hidden);
+  quantize_rows(s_.stream.hidden);
+  grouped("fc1", GemmPass::forward, s_.mlp.fc1, s_.stream.hidden);
   if (!shared) shared_fc1();
   experts_activation();
   if (!shared) shared_activation();
@@ -174,36 +178,36 @@ void CallList::mixture_forward(bool again) {
 
 /// Activation of the expert rows, each scaled by its weight.
 void CallList::experts_activation() {
-  const auto e = static_cast<double>(s_.e());
-  memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
-  memory("scale_rows", s_.mlp_rows() * s_.ffn, 2 * e);
-  quantize_rows(s_.ffn);
+  const auto e = static_cast<double>(s_.numerics.e());
+  memory("swiglu_forward", s_.mlp_rows() * s_.mlp.fc1, 1.5 * e);
+  memory("scale_rows", s_.mlp_rows() * s_.mlp.ffn, 2 * e);
+  quantize_rows(s_.mlp.ffn);
 }
 
 void CallList::shared_fc1() {
-  if (s_.shared > 0 && s_.shared_gated) {
-    gemm("shared gate", GemmPass::forward, 1, s_.hidden);
-    memory("sigmoid_forward", s_.tokens, 8, DType::fp32);
+  if (s_.moe.shared > 0 && s_.moe.shared_gated) {
+    gemm("shared gate", GemmPass::forward, 1, s_.stream.hidden);
+    memory("sigmoid_forward", s_.stream.tokens, 8, DType::fp32);
   }
-  quantize_shared(s_.hidden);
-  if (s_.shared > 0) linear("shared fc1", GemmPass::forward, 2 * s_.shared, s_.hidden);
+  quantize_shared(s_.stream.hidden);
+  if (s_.moe.shared > 0) linear("shared fc1", GemmPass::forward, 2 * s_.moe.shared, s_.stream.hidden);
 }
 
 void CallList::shared_activation() {
-  const auto e = static_cast<double>(s_.e());
-  memory("swiglu_forward", s_.tokens * 2 * s_.shared, 1.5 * e);
-  if (s_.shared_gated) memory("scale_rows", s_.tokens * s_.shared, 2 * e);
-  quantize_shared(s_.shared);
+  const auto e = static_cast<double>(s_.numerics.e());
+  memory("swiglu_forward", s_.stream.tokens * 2 * s_.moe.shared, 1.5 * e);
+  if (s_.moe.shared_gated) memory("scale_rows", s_.stream.tokens * s_.moe.shared, 2 * e);
+  quantize_shared(s_.moe.shared);
 }
 
 void CallList::mixture_again() {
-  const RecomputeModules& modules = s_.recomputed;
+  const RecomputeModules& modules = s_.recomputation.modules;
   if (modules.moe) return mixture_forward(true);
   if (modules.shared_experts) {
     gathered(kGatherForward);
     shared_fc1();
     shared_activation();
-    allocations(s_.shared_gated ? 3 : 2);
+    allocations(s_.moe.shared_gated ? 3 : 2);
   }
   if (!modules.moe_act) return;
   experts_activation();
@@ -219,10 +223,10 @@ struct CallList::ResultLabels {
 };
 
 void CallList::mixture_output() {
-  grouped("fc2", GemmPass::forward, s_.hidden, s_.ffn);
+  grouped("fc2", GemmPass::forward, s_.stream.hidden, s_.mlp.ffn);
   add_up_choices({"expert all-to-all of results", "expert reduce-scatter of results",
                   "tensor all-reduce forward", "sequence reduce-scatter forward"},
-                 [&] { linear("shared fc2", GemmPass::forward, s_.hidden, s_.shared); }, {});
+                 [&] { linear("shared fc2", GemmPass::forward, s_.stream.hidden, s_.moe.shared); }, {});
   allocations(1);
 }
 
@@ -231,7 +235,7 @@ void CallList::mixture_output() {
 /// own sharding, only the product is summed over tensor ranks.
 void CallList::add_up_choices(const ResultLabels& labels, const Meanwhile& product, const Meanwhile& after) {
   const bool apart = s_.sums_experts_apart();
-  const bool shared = s_.shared > 0;
+  const bool shared = s_.moe.shared > 0;
   const auto over_tensor_ranks = [&] { sum_over_tensor_ranks(labels.all_reduce, labels.reduce_scatter); };
   const auto of_shared = [&] {
     if (apart && shared) allocations(1);
@@ -240,104 +244,108 @@ void CallList::add_up_choices(const ResultLabels& labels, const Meanwhile& produ
     if (after) after();
   };
   const Meanwhile meanwhile = if_hidden(of_shared);
-  const DType sums = s_.tensor > 1 && !apart ? s_.sum_type() : s_.type;
+  const DType sums = s_.sharding.tensor > 1 && !apart ? s_.numerics.sum_type() : s_.numerics.type;
   if (s_.gathers_tokens()) {
-    const std::int64_t all = s_.expert.group * s_.expert.sent * s_.hidden;
-    const auto moved = static_cast<double>(s_.expert.rows * s_.hidden * s_.e() + all * size_of(sums));
+    const std::int64_t all = s_.expert.group * s_.expert.sent * s_.stream.hidden;
+    const auto moved =
+        static_cast<double>(s_.expert.rows * s_.stream.hidden * s_.numerics.e() + all * size_of(sums));
     memory("combine_rows", all, moved / static_cast<double>(all));
     among_experts(CallKind::reduce_scatter, labels.scatter, all, sums);
     allocations(1);
   } else {
-    const std::int64_t rows = s_.sent_rows() * s_.hidden;
-    const std::int64_t tokens = s_.exchanges_rows() ? s_.expert.sent : s_.tokens;
-    rows_from_experts(labels.exchange, s_.hidden, s_.type, meanwhile);
+    const std::int64_t rows = s_.sent_rows() * s_.stream.hidden;
+    const std::int64_t tokens = s_.exchanges_rows() ? s_.expert.sent : s_.stream.tokens;
+    rows_from_experts(labels.exchange, s_.stream.hidden, s_.numerics.type, meanwhile);
     const double passes = shared && !apart ? 2 : 1;  // on top of the shared expert's product
-    const double summed = passes * static_cast<double>(tokens * s_.hidden * size_of(sums));
-    memory("combine_rows", rows, static_cast<double>(s_.e()) + summed / static_cast<double>(rows));
+    const double summed = passes * static_cast<double>(tokens * s_.stream.hidden * size_of(sums));
+    memory("combine_rows", rows, static_cast<double>(s_.numerics.e()) + summed / static_cast<double>(rows));
   }
   if (!meanwhile) of_shared();
   if (!apart) return over_tensor_ranks();
-  if (shared) memory("add", s_.rows * s_.hidden, 3 * static_cast<double>(s_.e()));
+  if (shared) memory("add", s_.stream.rows * s_.stream.hidden, 3 * static_cast<double>(s_.numerics.e()));
 }
 
 void CallList::shared_gradients(bool weight) {
-  const auto e = static_cast<double>(s_.e());
-  const std::int64_t activation = s_.tokens * s_.shared;
-  if (s_.shared_gated) {
+  const auto e = static_cast<double>(s_.numerics.e());
+  const std::int64_t activation = s_.stream.tokens * s_.moe.shared;
+  if (s_.moe.shared_gated) {
     memory("swiglu_forward", 2 * activation, 1.5 * e);
     memory("row_products", activation, 2 * e);
     memory("scale_rows", activation, 2 * e);
-    tensor_all_reduce("shared weights all-reduce", s_.tokens, DType::fp32);
-    memory("sigmoid_backward", s_.tokens, 12, DType::fp32);
-    memory("copy", s_.tokens, 4 + e);
-    if (!weight && !s_.fp8) memory("scale_rows", activation, 2 * e);
-    allocations(s_.fp8 ? 3 : 2);
+    tensor_all_reduce("shared weights all-reduce", s_.stream.tokens, DType::fp32);
+    memory("sigmoid_backward", s_.stream.tokens, 12, DType::fp32);
+    memory("copy", s_.stream.tokens, 4 + e);
+    if (!weight && !s_.numerics.fp8) memory("scale_rows", activation, 2 * e);
+    allocations(s_.numerics.fp8 ? 3 : 2);
   }
   memory("swiglu_backward", 2 * activation, 2.5 * e);
-  quantize_shared(2 * s_.shared);
+  quantize_shared(2 * s_.moe.shared);
   allocations(2);
 }
 
 /// Gradients of the shared expert's second product.
 void CallList::shared_output_gradients(bool input, bool weight) {
-  quantize_shared(s_.hidden);
-  if (s_.shared > 0 && input) linear("shared fc2", GemmPass::input_gradient, s_.hidden, s_.shared);
-  if (s_.shared > 0 && weight) linear("shared fc2", GemmPass::weight_gradient, s_.hidden, s_.shared);
+  quantize_shared(s_.stream.hidden);
+  if (s_.moe.shared > 0 && input)
+    linear("shared fc2", GemmPass::input_gradient, s_.stream.hidden, s_.moe.shared);
+  if (s_.moe.shared > 0 && weight)
+    linear("shared fc2", GemmPass::weight_gradient, s_.stream.hidden, s_.moe.shared);
 }
 
 void CallList::shared_input_weights() {
-  if (s_.shared == 0) return;
-  quantize_shared(s_.hidden);
-  linear("shared fc1", GemmPass::weight_gradient, 2 * s_.shared, s_.hidden);
-  if (s_.shared_gated) gemm("shared gate", GemmPass::weight_gradient, 1, s_.hidden);
+  if (s_.moe.shared == 0) return;
+  quantize_shared(s_.stream.hidden);
+  linear("shared fc1", GemmPass::weight_gradient, 2 * s_.moe.shared, s_.stream.hidden);
+  if (s_.moe.shared_gated) gemm("shared gate", GemmPass::weight_gradient, 1, s_.stream.hidden);
 }
 
 void CallList::mixture_backward(bool input, bool weight) {
-  const auto e = static_cast<double>(s_.e());
-  const std::int64_t logits = s_.tokens * s_.experts;
-  const std::int64_t activation = s_.mlp_rows() * s_.ffn;
+  const auto e = static_cast<double>(s_.numerics.e());
+  const std::int64_t logits = s_.stream.tokens * s_.moe.experts;
+  const std::int64_t activation = s_.mlp_rows() * s_.mlp.ffn;
   const bool spread = s_.exchanges_rows();
   const auto send = [&](const Meanwhile& meanwhile) {
     tokens_to_experts("expert all-to-all backward", "expert all-gather backward", meanwhile);
-    quantize_rows(s_.hidden);
+    quantize_rows(s_.stream.hidden);
   };
   const Meanwhile shared = input ? if_hidden([&] {
     shared_output_gradients(input, weight);
     shared_gradients(weight);
   })
                                  : Meanwhile();
-  if (!s_.folds_experts() || s_.shared > 0) gathered(kGatherBackward);
+  if (!s_.folds_experts() || s_.moe.shared > 0) gathered(kGatherBackward);
   if (input || !spread) send(shared);
-  if (input) grouped("fc2", GemmPass::input_gradient, s_.hidden, s_.ffn);
-  if (weight) grouped("fc2", GemmPass::weight_gradient, s_.hidden, s_.ffn);
+  if (input) grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, s_.mlp.ffn);
+  if (weight) grouped("fc2", GemmPass::weight_gradient, s_.stream.hidden, s_.mlp.ffn);
   if (!shared) shared_output_gradients(input, weight);
   if (input) {
-    memory("swiglu_forward", s_.mlp_rows() * s_.fc1, 1.5 * e);
+    memory("swiglu_forward", s_.mlp_rows() * s_.mlp.fc1, 1.5 * e);
     memory("row_products", activation, 2 * e);
     memory("scale_rows", activation, 2 * e);
-    if (!weight && !s_.fp8) memory("scale_rows", activation, 2 * e);  // the activation once more
-    memory("swiglu_backward", s_.mlp_rows() * s_.fc1, 2.5 * e);
-    quantize_rows(s_.fc1);
-    if (s_.shared > 0 && !shared) shared_gradients(weight);
+    if (!weight && !s_.numerics.fp8) memory("scale_rows", activation, 2 * e);  // the activation once more
+    memory("swiglu_backward", s_.mlp_rows() * s_.mlp.fc1, 2.5 * e);
+    quantize_rows(s_.mlp.fc1);
+    if (s_.moe.shared > 0 && !shared) shared_gradients(weight);
   }
   if (weight) {
     gathered(kGatherBackward);
     if (!spread) send({});
-    grouped("fc1", GemmPass::weight_gradient, s_.fc1, s_.hidden);
+    grouped("fc1", GemmPass::weight_gradient, s_.mlp.fc1, s_.stream.hidden);
   }
   if (input) {
-    grouped("fc1", GemmPass::input_gradient, s_.fc1, s_.hidden);
+    grouped("fc1", GemmPass::input_gradient, s_.mlp.fc1, s_.stream.hidden);
     add_up_choices(
         {"expert all-to-all of gradients", "expert reduce-scatter of gradients", "tensor all-reduce backward",
          "sequence reduce-scatter backward"},
-        [&] { linear("shared fc1", GemmPass::input_gradient, 2 * s_.shared, s_.hidden); },
+        [&] { linear("shared fc1", GemmPass::input_gradient, 2 * s_.moe.shared, s_.stream.hidden); },
         shared && weight ? [&] { shared_input_weights(); } : Meanwhile());
     weights_from_experts();
     const RouterBytes bytes(s_);
     memory("route_backward", logits,
            (bytes.logits + 2 * bytes.choices + bytes.rows) / static_cast<double>(logits) + e, DType::fp32);
     router_product(GemmPass::input_gradient);
-    if (s_.shared > 0 && s_.shared_gated) gemm("shared gate", GemmPass::input_gradient, 1, s_.hidden);
+    if (s_.moe.shared > 0 && s_.moe.shared_gated)
+      gemm("shared gate", GemmPass::input_gradient, 1, s_.stream.hidden);
   }
   if (weight) router_product(GemmPass::weight_gradient);
   if (weight && !shared) shared_input_weights();

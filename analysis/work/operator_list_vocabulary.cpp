@@ -7,8 +7,8 @@ namespace plumbline {
 namespace {
 
 void scores(const StageShape& s, CallList& list) {
-  const auto e = static_cast<double>(s.e());
-  list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
+  const auto e = static_cast<double>(s.numerics.e());
+  list.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
   list.convert_logits();
   list.loss_pass("cross_entropy_max", 1);
   list.loss_pass("cross_entropy_sums", 1);
@@ -16,36 +16,37 @@ void scores(const StageShape& s, CallList& list) {
   list.allocations(2 + (s.vocabulary.last_rank ? 0 : 1));
   if (s.vocabulary.two_barriers) return;
   list.convert_logits();  // the softmax
-  list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
+  list.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
   list.allocations(1);
-  if (s.zero >= 3) {
-    list.memory("embedding_forward", s.tokens * s.hidden, 2 * e);  // target rows
+  if (s.sharding.zero >= 3) {
+    list.memory("embedding_forward", s.stream.tokens * s.stream.hidden, 2 * e);  // target rows
     list.allocations(1);
   }
-  list.memory("add", s.tokens * s.hidden, 12, DType::fp32);  // dX, once C1 is done
+  list.memory("add", s.stream.tokens * s.stream.hidden, 12, DType::fp32);  // dX, once C1 is done
 }
 
 void gradient(const StageShape& s, CallList& list) {
   list.loss_pass("cross_entropy_gradient", 2);
   list.convert_logits();
   if (s.vocabulary.two_barriers) {
-    list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
+    list.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
     list.allocations(s.vocabulary.last_rank ? 1 : 0);
   }
-  list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
+  list.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
 }
 
 }  // namespace
 
 ActionWork vocabulary_work(const StageShape& s, ActionType type) {
   if (!s.vocabulary.carries) {
-    throw InputError("operators: " + std::string(name_of(type)) + " on stage " + std::to_string(s.stage) +
+    throw InputError("operators: " + std::string(name_of(type)) + " on stage " +
+                     std::to_string(s.place.stage) +
                      ", expected it on the lowest stage of a rank, with vocab_parallel");
   }
   WorkBuilder builder(s);
   const std::int64_t unit = padded_vocabulary_unit(s);
-  const std::int64_t stream = s.tokens * s.hidden;
-  const auto e = static_cast<double>(s.e());
+  const std::int64_t stream = s.stream.tokens * s.stream.hidden;
+  const auto e = static_cast<double>(s.numerics.e());
   switch (type) {
     case ActionType::input_forward:
       builder.once({true, false}, unit, [&](CallList& list) {
@@ -61,7 +62,7 @@ ActionWork vocabulary_work(const StageShape& s, ActionType type) {
       break;
     default:
       builder.once({false, true}, unit, [&](CallList& list) {
-        list.memory("embedding_backward", stream, e + 2 * static_cast<double>(s.g()));
+        list.memory("embedding_backward", stream, e + 2 * static_cast<double>(s.numerics.g()));
       });
       break;
   }
@@ -69,19 +70,20 @@ ActionWork vocabulary_work(const StageShape& s, ActionType type) {
 }
 
 VocabularyCollectives vocabulary_collectives(const StageShape& s, const Layout& layout) {
-  const std::int64_t stream = s.tokens * s.hidden;
+  const std::int64_t stream = s.stream.tokens * s.stream.hidden;
   const int pipeline = layout.pipeline;
   const int model = layout.pipeline * layout.tensor;
   const auto call = &CallList::collective_call;
   return {
-      call(CallKind::broadcast, "hidden broadcast", Group::vocab_hidden, pipeline, stream, s.type),
+      call(CallKind::broadcast, "hidden broadcast", Group::vocab_hidden, pipeline, stream, s.numerics.type),
       call(CallKind::all_gather, "statistics all-gather", Group::vocab_statistics, model,
-           std::int64_t{3} * s.vocabulary.shards * s.tokens, DType::fp32),
+           std::int64_t{3} * s.vocabulary.shards * s.stream.tokens, DType::fp32),
       call(CallKind::all_reduce, "hidden gradient all-reduce", Group::vocab_gradient, model, stream,
            DType::fp32),
-      call(CallKind::all_reduce, "embedding all-reduce", Group::embedding_output, model, stream, s.type),
+      call(CallKind::all_reduce, "embedding all-reduce", Group::embedding_output, model, stream,
+           s.numerics.type),
       call(CallKind::broadcast, "embedding gradient broadcast", Group::embedding_gradient, pipeline, stream,
-           s.type),
+           s.numerics.type),
   };
 }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "analysis/step/parameters.hpp"
+
 namespace plumbline {
 
 namespace {
 
 std::int64_t padded_for(const StageShape& s, int pieces, std::int64_t elements) {
-  if (s.zero == 0) return elements;
+  if (s.sharding.zero == 0) return elements;
   const std::int64_t multiple = std::int64_t{64} * pieces;
   return (elements + multiple - 1) / multiple * multiple;
 }
@@ -36,45 +38,46 @@ std::int64_t padded_module_unit(const StageShape& s) {
 }
 
 std::int64_t padded_vocabulary_unit(const StageShape& s) {
-  return padded_unit(s, s.vocab * s.hidden);
+  return padded_unit(s, s.ends.vocab * s.stream.hidden);
 }
 
 std::int64_t layer_matrices(const StageShape& s) {
-  return qkv_matrices(s) + s.hidden * s.attended() + feed_forward_matrices(s);
+  return qkv_matrices(s) + s.stream.hidden * s.attention.attended() + feed_forward_matrices(s);
 }
 
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
-  if (!s.frozen()) return {};
-  const std::int64_t r = s.adapter_rank;
-  const std::int64_t part = std::max<std::int64_t>(1, r / s.tensor);
+  if (!s.adapters.frozen()) return {};
+  const std::int64_t r = s.adapters.rank;
+  const std::int64_t part = std::max<std::int64_t>(1, r / s.sharding.tensor);
   // Columns of W are cut: A by its rows. Rows of W are cut: A with them, B by its own.
-  std::vector<AdaptedProduct> products = {{s.q + 2 * s.k, s.hidden, part, r}};
-  if (s.adapted != LoraTargets::qkv) products.push_back({s.hidden / s.tensor, s.q, r, r});
-  if (s.adapted == LoraTargets::all) {
-    products.push_back({s.fc1, s.hidden, part, r});
-    products.push_back({s.hidden / s.tensor, s.ffn, r, r});
+  std::vector<AdaptedProduct> products = {{s.attention.q + 2 * s.attention.k, s.stream.hidden, part, r}};
+  if (s.adapters.targets != LoraTargets::qkv)
+    products.push_back({s.stream.hidden / s.sharding.tensor, s.attention.q, r, r});
+  if (s.adapters.targets == LoraTargets::all) {
+    products.push_back({s.mlp.fc1, s.stream.hidden, part, r});
+    products.push_back({s.stream.hidden / s.sharding.tensor, s.mlp.ffn, r, r});
   }
   return products;
 }
 
 std::int64_t trainable_layer(const StageShape& s) {
-  if (!s.frozen()) return layer_matrices(s);
+  if (!s.adapters.frozen()) return layer_matrices(s);
   std::int64_t elements = 0;
   for (const AdaptedProduct& product : adapted_products(s)) elements += product.elements();
   return elements;
 }
 
 std::int64_t trainable_unit(const StageShape& s, const ParameterUnit& unit) {
-  if (!s.frozen()) return unit.padded;
+  if (!s.adapters.frozen()) return unit.padded;
   return unit.kind == UnitKind::layer ? trainable_layer(s) : 0;
 }
 
 std::int64_t trainable_elements(const StageShape& s) {
-  return s.frozen() ? s.layers * trainable_layer(s) : elements_of(s).whole();
+  return s.adapters.frozen() ? s.layers * trainable_layer(s) : elements_of(s).whole();
 }
 
 std::int64_t spread_expert_elements(const StageShape& s) {
-  return (s.layers - s.dense_layers + s.prediction_modules) * spread_expert_matrices(s);
+  return (s.layers - s.moe.dense_layers + s.ends.prediction_modules) * spread_expert_matrices(s);
 }
 
 std::int64_t prediction_module_matrices(const StageShape& s) {
@@ -82,7 +85,7 @@ std::int64_t prediction_module_matrices(const StageShape& s) {
 }
 
 std::int64_t stage_layer_matrices(const StageShape& s) {
-  return s.over_layers(layer_matrices) + s.prediction_modules * prediction_module_matrices(s);
+  return s.over_layers(layer_matrices) + s.ends.prediction_modules * prediction_module_matrices(s);
 }
 
 namespace {
@@ -90,16 +93,17 @@ namespace {
 /// `visit(kind, how many, elements of one, of them in experts that are spread)` in memory order.
 template <class Visit>
 void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
-  if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.vocab * s.hidden, 0);
-  if (s.first && s.positions > 0) visit(UnitKind::positions, 1, s.positions * s.hidden, 0);
-  if (s.dense_layers > 0) visit(UnitKind::layer, s.dense_layers, layer_matrices(s.like_layer(0)), 0);
-  visit(UnitKind::layer, s.layers - s.dense_layers, layer_matrices(s) - apart(s),
+  if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.ends.vocab * s.stream.hidden, 0);
+  if (s.place.first && s.ends.positions > 0)
+    visit(UnitKind::positions, 1, s.ends.positions * s.stream.hidden, 0);
+  if (s.moe.dense_layers > 0) visit(UnitKind::layer, s.moe.dense_layers, layer_matrices(s.like_layer(0)), 0);
+  visit(UnitKind::layer, s.layers - s.moe.dense_layers, layer_matrices(s) - apart(s),
         s.exchanges_rows() ? 0 : spread_expert_matrices(s));
   if (s.own_modules() > 0)
     visit(UnitKind::layer, s.own_modules(), layer_matrices(s) - apart(s) + s.join_elements(), 0);
-  if (s.holds_output()) visit(UnitKind::output, 1, s.vocab * s.hidden, 0);
-  if (s.embedding_copy) visit(UnitKind::embedding, 1, s.vocab * s.hidden, 0);
-  if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.dense_layers + s.own_modules(), apart(s), 0);
+  if (s.holds_output()) visit(UnitKind::output, 1, s.ends.vocab * s.stream.hidden, 0);
+  if (s.ends.embedding_copy) visit(UnitKind::embedding, 1, s.ends.vocab * s.stream.hidden, 0);
+  if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.moe.dense_layers + s.own_modules(), apart(s), 0);
 }
 
 }  // namespace
@@ -108,7 +112,7 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
   units.reserve(static_cast<std::size_t>(2 * s.layers) + 3);
   std::int64_t layer = 0;
-  std::int64_t of_experts = s.dense_layers;
+  std::int64_t of_experts = s.moe.dense_layers;
   for_each_kind_of_unit(
       s, [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
         for (std::int64_t i = 0; i < count; ++i) {
@@ -127,11 +131,11 @@ StageVectors vectors_of(const StageShape& s) {
   const auto replicated = [](const StageShape& like) { return layer_biases(like).replicated; };
   const auto split = [](const StageShape& like) { return layer_biases(like).split; };
   vectors.replicated = s.layers * s.norm_elements() + s.over_layers(replicated) + s.over_modules(replicated);
-  if (s.last) vectors.replicated += s.norm_vectors * s.hidden;
-  if (s.first && s.embedding_norm) vectors.replicated += s.norm_vectors * s.hidden;
-  vectors.replicated += s.own_modules() * (s.norm_elements() + 3 * s.norm_vectors * s.hidden);
+  if (s.place.last) vectors.replicated += s.block.norm_vectors * s.stream.hidden;
+  if (s.place.first && s.ends.embedding_norm) vectors.replicated += s.block.norm_vectors * s.stream.hidden;
+  vectors.replicated += s.own_modules() * (s.norm_elements() + 3 * s.block.norm_vectors * s.stream.hidden);
   vectors.split = s.over_layers(split) + s.over_modules(split);
-  if (s.last && s.output_bias) vectors.split += s.vocab;
+  if (s.place.last && s.ends.output_bias) vectors.split += s.ends.vocab;
   return vectors;
 }
 
@@ -146,7 +150,7 @@ StageElements elements_of(const StageShape& s) {
   for_each_kind_of_unit(s, [&](UnitKind kind, std::int64_t count, std::int64_t each, std::int64_t) {
     add(count, each, kind == UnitKind::experts ? s.expert.copies : s.pieces());
   });
-  add(s.prediction_modules - s.own_modules(), prediction_module_matrices(s), s.pieces());
+  add(s.ends.prediction_modules - s.own_modules(), prediction_module_matrices(s), s.pieces());
   return elements;
 }
 

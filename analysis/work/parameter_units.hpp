@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/parallel/layout.hpp"
 
 namespace plumbline {

@@ -41,13 +41,12 @@ void add(const GroupTraffic& more, std::int64_t times, GroupTraffic& sum) {
 /// Counts actions first, and prices each kind once.
 class RankCounter {
  public:
-  RankCounter(const RepeatedSchedule& step, const Layout& layout, const std::vector<StageShape>& shapes,
-              const std::vector<StageShape>& teachers)
+  RankCounter(const StepModel& model, const RepeatedSchedule& step)
       : schedule_(step.once),
         times_(count_by_stage(step)),
-        layout_(layout),
-        shapes_(shapes),
-        teachers_(teachers),
+        layout_(model.layout),
+        shapes_(model.shapes()),
+        teachers_(model.teachers),
         explicit_(has_transfers(step.once)) {}
 
   /// The collectives of all passes and the messages of one pipeline rank.
@@ -62,7 +61,7 @@ class RankCounter {
                                     vocab_forward, vocab_backward, input_forward, input_backward}) {
         std::int64_t times = of(type);
         if (times == 0) continue;
-        if (type == forward && shape.keeps_secondary_shards()) {
+        if (type == forward && shape.sharding.keeps_secondary_shards()) {
           count(calls_of(first_forward_work(shape)), traffic);
           --times;
         }
@@ -80,9 +79,9 @@ class RankCounter {
       const std::int64_t teacher_messages = sent_here(Payload::teacher);
       traffic.messages_sent += messages + teacher_messages;
       const std::int64_t teacher = shape.distillation.teacher_hidden;
-      const std::int64_t width = shape.hidden + (schedule_.joint_teacher ? teacher : 0);
+      const std::int64_t width = shape.stream.hidden + (schedule_.joint_teacher ? teacher : 0);
       traffic.point_to_point_sent.value +=
-          (messages * width + teacher_messages * teacher) * shape.rows * shape.e();
+          (messages * width + teacher_messages * teacher) * shape.stream.rows * shape.numerics.e();
     }
     return traffic;
   }
@@ -138,13 +137,14 @@ double share(int members) {
 
 }  // namespace
 
-std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& config,
-                                                           const RepeatedSchedule& step) {
+namespace {
+
+std::vector<std::vector<Traffic>> pipeline_traffic(const StepModel& model, const RepeatedSchedule& step) {
+  const RunConfig& config = model.config;
   const Schedule& schedule = step.once;
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
-  const Layout layout = config.layout();
-  const std::vector<StageShape> teachers = teacher_shapes(config, schedule);
-  const RankCounter counter(step, layout, shapes, teachers);
+  const std::vector<StageShape>& shapes = model.shapes();
+  const Layout& layout = model.layout;
+  const RankCounter counter(model, step);
   std::vector<std::vector<Traffic>> ranks(static_cast<std::size_t>(schedule.ranks));
   for (int pipeline = 0; pipeline < schedule.ranks; ++pipeline) {
     const HeldStages on_rank = stages_on_rank(config, schedule, shapes, pipeline);
@@ -158,8 +158,10 @@ std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& conf
     }
     const bool updates = counter.has(pipeline, ActionType::optimizer);
     // Whose piece holds key and value rows is all that tells data ranks apart.
-    const bool apart = updates && std::any_of(on_rank.held.begin(), on_rank.held.end(),
-                                              [](const StageShape& s) { return s.shared_kv && s.zero > 0; });
+    const bool apart =
+        updates && std::any_of(on_rank.held.begin(), on_rank.held.end(), [](const StageShape& s) {
+          return s.attention.shared_kv && s.sharding.zero > 0;
+        });
     for (int data = 0; data < (apart ? layout.data : 1); ++data) {
       Traffic traffic = common;
       if (updates) count(optimizer_calls(on_rank, config, data), traffic);
@@ -169,11 +171,22 @@ std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& conf
   return ranks;
 }
 
+}  // namespace
+
+std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& config,
+                                                           const RepeatedSchedule& step) {
+  return pipeline_traffic(StepModel(config, step.once), step);
+}
+
 std::vector<Traffic> predict_traffic(const RunConfig& config, const RepeatedSchedule& step) {
-  const Layout layout = config.layout();
+  return predict_traffic(StepModel(config, step.once), step);
+}
+
+std::vector<Traffic> predict_traffic(const StepModel& model, const RepeatedSchedule& step) {
+  const Layout& layout = model.layout;
   std::vector<Traffic> ranks;
   ranks.reserve(static_cast<std::size_t>(layout.world()));
-  for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step)) {
+  for (const std::vector<Traffic>& replicas : pipeline_traffic(model, step)) {
     for (int rank = 0; rank < layout.data * layout.tensor; ++rank) {
       const auto data = static_cast<std::size_t>(rank / layout.tensor);  // tensor ranks are neighbours
       ranks.push_back(replicas[replicas.size() == 1 ? 0 : data]);

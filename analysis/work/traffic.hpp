@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/step/step_model.hpp"
 #include "core/config/run_config.hpp"
 #include "core/run/traffic.hpp"
 #include "core/schedule/repeated_schedule.hpp"
@@ -15,6 +16,7 @@ namespace plumbline {
 /// not counted, nor is the trainer's control traffic (losses, barriers, clocks). A schedule without explicit
 /// transfers sends after every F, and after every B and I.
 std::vector<Traffic> predict_traffic(const RunConfig& config, const RepeatedSchedule& step);
+std::vector<Traffic> predict_traffic(const StepModel& model, const RepeatedSchedule& step);
 /// The same by pipeline rank: one entry if all its ranks are alike, else one per data rank. Tensor ranks
 /// always are alike.
 std::vector<std::vector<Traffic>> predict_pipeline_traffic(const RunConfig& config,

@@ -7,9 +7,9 @@
 
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/step/step_model.hpp"
 #include "analysis/time/time_model.hpp"
 #include "analysis/work/operator_list.hpp"
-#include "analysis/work/shapes.hpp"
 #include "core/schedule/schedule_traits.hpp"
 #include "schedules/generators.hpp"
 #include "schedules/make_schedule.hpp"
@@ -27,13 +27,14 @@ Seconds flops_as_time(const std::vector<OperatorCall>& calls) {
 DistillationTimes times_by_flops(const RunConfig& config) {
   const Schedule placement = distillation_abeja(config.parallel.pipeline, 1);
   DistillationTimes times;
-  for (const StageShape& shape : stage_shapes(config, placement)) {
+  const StepModel model(config, placement);
+  for (const StageShape& shape : model.shapes()) {
     times.forward.push_back(flops_as_time(forward_calls(shape)));
     times.backward.push_back(flops_as_time(backward_calls(shape)));
     times.backward_input.push_back(flops_as_time(backward_input_calls(shape)));
     times.backward_weight.push_back(flops_as_time(backward_weight_calls(shape)));
   }
-  for (const StageShape& shape : teacher_shapes(config, placement)) {
+  for (const StageShape& shape : model.teachers) {
     times.teacher.push_back(flops_as_time(forward_calls(shape)));
   }
   return times;
@@ -67,7 +68,7 @@ std::int64_t of_student(const MemoryBreakdown& bytes) {
 std::int64_t output_bytes(const StageShape& last_of_teacher) {
   std::int64_t bytes =
       action_profile(last_of_teacher, ActionType::teacher_forward, false).net[Category::teacher].value;
-  if (!last_of_teacher.first) {
+  if (!last_of_teacher.place.first) {
     bytes += action_profile(last_of_teacher, ActionType::receive_teacher).net[Category::teacher].value;
   }
   return bytes;
@@ -120,7 +121,7 @@ class FillWithinMemory {
   void bound(std::int64_t budget) {
     const Schedule abeja = distillation_abeja(ranks_, request_.microbatches);
     peaks_ = peaks_of(config_, complete_(abeja));
-    const std::int64_t output = output_bytes(teacher_shapes(config_, abeja).back());
+    const std::int64_t output = output_bytes(StepModel(config_, abeja).teachers.back());
     std::int64_t cached = config_.distillation.cache_limit;
     if (cached == 0) {
       // More than two per rank are no use to the order.
@@ -139,7 +140,9 @@ class FillWithinMemory {
   /// As many activations as fit with the rest, P at most.
   void make_room() {
     DistillationRoom room;
-    for (const StageShape& shape : stage_shapes(config_, distillation_abeja(ranks_, 1))) {
+    const Schedule placement = distillation_abeja(ranks_, 1);
+    const StepModel model(config_, placement);
+    for (const StageShape& shape : model.shapes()) {
       const std::size_t r = room.activations.size();
       const auto weight =
           static_cast<double>(of_student(action_profile(shape, ActionType::backward_weight).net));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/step/step_model.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
@@ -12,7 +13,8 @@ namespace plumbline {
 
 RoutingInterval routing_interval(const RunConfig& config, int routings, Bytes budget) {
   const Schedule schedule = schedule_for(config);
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
+  const StepModel model(config, schedule);
+  const std::vector<StageShape>& shapes = model.shapes();
   if (std::none_of(shapes.begin(), shapes.end(),
                    [](const StageShape& s) { return s.depends_on_routing(); })) {
     throw InputError(fmt::format(

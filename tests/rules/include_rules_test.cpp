@@ -31,34 +31,33 @@ struct Room {
 constexpr Room kRooms[] = {
     {"analysis/hardware", "analysis/silicon core/base core/run core/schedule core/tensor"},
     {"analysis/memory",
-     "analysis/hardware analysis/memory/stage analysis/work analysis/work/routing core/base core/config "
-     "core/parallel "
-     "core/schedule core/tensor"},
-    {"analysis/memory/stage", "analysis/work core/schedule core/tensor"},
+     "analysis/hardware analysis/memory/stage analysis/step analysis/work analysis/work/routing core/base "
+     "core/config core/parallel core/schedule core/tensor"},
+    {"analysis/memory/stage", "analysis/step analysis/work core/schedule core/tensor"},
     {"analysis/operators", "analysis/hardware analysis/silicon core/base"},
     {"analysis/predict",
-     "analysis/hardware analysis/memory analysis/simulate analysis/time analysis/work analysis/work/routing "
-     "core/base core/config "
-     "core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time analysis/work "
+     "analysis/work/routing core/base core/config core/schedule core/trace"},
     {"analysis/published",
      "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
-     "analysis/time analysis/work core/base core/config core/schedule"},
+     "analysis/step analysis/time analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
     {"analysis/reliability", "analysis/hardware core/base core/config_text"},
     {"analysis/search",
-     "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/time analysis/work "
-     "core/base "
-     "core/config core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/step analysis/time "
+     "analysis/work core/base core/config core/schedule core/trace"},
     {"analysis/silicon", "core/base"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
+    {"analysis/step", "analysis/hardware core/base core/config core/parallel core/schedule"},
     {"analysis/time",
-     "analysis/hardware analysis/memory analysis/simulate analysis/work analysis/work/routing core/base "
-     "core/config core/parallel core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/work analysis/work/routing "
+     "core/base core/config core/parallel core/schedule core/trace"},
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
     {"analysis/topology", "analysis/hardware core/base core/config_text"},
-    {"analysis/work", "analysis/hardware core/base core/config core/parallel core/run core/schedule"},
+    {"analysis/work",
+     "analysis/hardware analysis/step core/base core/config core/parallel core/run core/schedule"},
     {"analysis/work/passes", "analysis/work core/base"},
-    {"analysis/work/routing", "analysis/work core/base core/schedule"},
+    {"analysis/work/routing", "analysis/step analysis/work core/base core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/calibrate",
      "analysis/hardware analysis/predict bench/calibrate/cells bench/calibrate/figures bench/evaluate "
@@ -99,8 +98,8 @@ constexpr Room kRooms[] = {
      "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
-     "analysis/stragglers analysis/time analysis/work analysis/work/routing bench/launch bench/machine "
-     "bench/record "
+     "analysis/step analysis/stragglers analysis/time analysis/work analysis/work/routing bench/launch "
+     "bench/machine bench/record "
      "bench/training/checkpoints bench/training/trainer core/backends/mpi "
      "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
      "kernels/emulated schedules"},
@@ -156,8 +155,9 @@ constexpr Room kRooms[] = {
      "core/config/families "
      "core/files core/run core/tensor"},
     {"bench/views",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search bench/evaluate "
-     "bench/record bench/report bench/text bench/views/cluster core/base core/config core/config_text"},
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search analysis/step "
+     "bench/evaluate bench/record bench/report bench/text bench/views/cluster core/base core/config "
+     "core/config_text"},
     {"bench/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record bench/report "
      "bench/text "

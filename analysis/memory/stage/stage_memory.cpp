@@ -11,34 +11,34 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
                          ReductionUnderWay& under_way, Replay& replay)
     : s_(shape),
       expert_bytes_(shape),
-      dense_bytes_(shape.dense_layers > 0 ? TensorBytes(shape.like_layer(0)) : expert_bytes_),
+      dense_bytes_(shape.moe.dense_layers > 0 ? TensorBytes(shape.like_layer(0)) : expert_bytes_),
       bytes_(expert_bytes_),
       experts_(shape.mixture()),
       final_(final_units),
       kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
       expert_unit_(padded_layer_unit(shape)),
-      dense_unit_(shape.dense_layers > 0 ? padded_layer_unit(shape.like_layer(0)) : expert_unit_),
+      dense_unit_(shape.moe.dense_layers > 0 ? padded_layer_unit(shape.like_layer(0)) : expert_unit_),
       module_unit_(padded_module_unit(shape)),
       layer_unit_(expert_unit_),
       spread_unit_(shape.exchanges_rows() ? padded_expert_unit(shape) : 0),
       vocabulary_unit_(padded_vocabulary_unit(shape)),
-      position_unit_(padded_unit(shape, shape.positions * shape.hidden)),
+      position_unit_(padded_unit(shape, shape.ends.positions * shape.stream.hidden)),
       under_way_(under_way),
       replay_(replay),
-      values_(replay, units_in_order_of_use(type), shape.overlap_param_gather),
-      expert_values_(replay, experts_in_order_of_use(type), shape.overlap_param_gather) {}
+      values_(replay, units_in_order_of_use(type), shape.overlap.param_gather),
+      expert_values_(replay, experts_in_order_of_use(type), shape.overlap.param_gather) {}
 
 void StageReplay::at_layer(std::int64_t layer) {
-  if (!s_.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
-  if (s_.dense_layers == 0 && s_.own_modules() == 0) return;
-  const bool dense = layer < s_.dense_layers;
-  if (s_.known_rows.empty()) bytes_ = dense ? dense_bytes_ : expert_bytes_;
+  if (!s_.moe.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
+  if (s_.moe.dense_layers == 0 && s_.own_modules() == 0) return;
+  const bool dense = layer < s_.moe.dense_layers;
+  if (s_.moe.known_rows.empty()) bytes_ = dense ? dense_bytes_ : expert_bytes_;
   experts_ = s_.mixture() && !dense;
   layer_unit_ = unit_of_layer(layer);
 }
 
 std::int64_t StageReplay::group_size() const {
-  return s_.recompute == Recompute::full ? s_.recompute_layers : 1;
+  return s_.recomputation.granularity == Recompute::full ? s_.recomputation.layers : 1;
 }
 
 std::int64_t StageReplay::groups() const {
@@ -68,7 +68,7 @@ void StageReplay::sum_over_tensor_ranks(const std::function<void()>& make) {
 }
 
 Category StageReplay::stage_gradient() const {
-  return s_.last ? kWorkspace : kCommunication;
+  return s_.place.last ? kWorkspace : kCommunication;
 }
 
 void StageReplay::forward(bool loss) {
@@ -76,14 +76,14 @@ void StageReplay::forward(bool loss) {
     take(kActivations, bytes_.stream);  // x, copied out of the message
     give(kCommunication, bytes_.joint);
   }
-  if (s_.first) {
+  if (s_.place.first) {
     if (s_.embeds()) {
       values_.begin_use();
       take(kActivations, bytes_.stream);
       gather_stream();  // the whole lookup, before it is reduced and scattered
       values_.end_use();
     }
-    if (s_.positions > 0) {
+    if (s_.ends.positions > 0) {
       values_.begin_use();
       values_.end_use();
     }
@@ -92,10 +92,10 @@ void StageReplay::forward(bool loss) {
     take(kActivations, bytes_.mask);
   }
   const std::int64_t size = group_size();
-  const std::int64_t dense = s_.dense_layers;
+  const std::int64_t dense = s_.moe.dense_layers;
   // Groups of equal layers: those without experts; those up to the last one that waits for a copy to the
   // host, if any.
-  const std::int64_t copies = s_.offloaded > 0 ? s_.offloaded + 1 : 0;
+  const std::int64_t copies = s_.recomputation.offloaded > 0 ? s_.recomputation.offloaded + 1 : 0;
   each(groups(),
        {std::min(copies, dense / size), dense / size, (dense + size - 1) / size,
         std::max(copies, (dense + size - 1) / size)},
@@ -105,9 +105,9 @@ void StageReplay::forward(bool loss) {
            at_layer(begin + i);
            begin_layer_use();
            layer_forward(false);
-           const bool leaves = begin + i == s_.layers - 1 && !s_.last && !s_.next_here;
+           const bool leaves = begin + i == s_.layers - 1 && !s_.place.last && !s_.place.next_here;
            layer_output(leaves && !s_.distillation.joint);
-           if (s_.recompute == Recompute::full) {
+           if (s_.recomputation.granularity == Recompute::full) {
              give(kActivations, kept_by_layer());
              if (i > 0) give(kActivations, bytes_.stream);  // x
            }
@@ -115,7 +115,7 @@ void StageReplay::forward(bool loss) {
            offload_after(begin + i);
          });
        });
-  if (s_.last) {
+  if (s_.place.last) {
     take(kActivations, bytes_.stream);  // final norm
     take(kActivations, bytes_.statistics);
   }
@@ -142,13 +142,13 @@ void StageReplay::forward(bool loss) {
 
 /// The forward of the group's layers again; the last one's values stay in use for its backward.
 void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
-  each(end - begin, {s_.dense_layers - begin}, [&](std::int64_t i) {
+  each(end - begin, {s_.moe.dense_layers - begin}, [&](std::int64_t i) {
     at_layer(begin + i);
     begin_layer_use();
     layer_forward(true);
     if (begin + i == end - 1) {
-      if (s_.parallel()) give(kept_, bytes_.stream);  // x2
-      take(kept_, bytes_.mask);                       // of the MLP, whose result is not wanted
+      if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
+      take(kept_, bytes_.mask);                             // of the MLP, whose result is not wanted
       return;
     }
     layer_output();
@@ -158,11 +158,12 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
 
 /// All layers of a B (`weights`) or an I, group by group where they are recomputed.
 void StageReplay::layers_backward(bool weights) {
-  const bool full = s_.recompute == Recompute::full;
+  const bool full = s_.recomputation.granularity == Recompute::full;
   const std::int64_t size = group_size();
-  const std::int64_t dense = s_.dense_layers;
+  const std::int64_t dense = s_.moe.dense_layers;
   // As in the forward, from the layer on at whose backward the first copy comes back.
-  const std::int64_t copies = s_.offloaded > 0 ? s_.layers - 1 - s_.offloaded : groups();
+  const std::int64_t copies =
+      s_.recomputation.offloaded > 0 ? s_.layers - 1 - s_.recomputation.offloaded : groups();
   const std::int64_t some = groups() - (dense + size - 1) / size;
   each(groups(), {std::min(copies, some), some, groups() - dense / size, copies}, [&](std::int64_t later) {
     const std::int64_t begin = (groups() - 1 - later) * size;
@@ -209,14 +210,14 @@ void StageReplay::output_weight_gradients() {
 
 /// The embedded tokens stay beside their norm.
 void StageReplay::embedding_norm_forward() {
-  if (!s_.embedding_norm) return;
+  if (!s_.ends.embedding_norm) return;
   take(kept_, bytes_.stream);
   take(kept_, bytes_.statistics);
 }
 
 /// Its own gradient takes the place of that of its output.
 void StageReplay::embedding_norm_backward(Category gradient) {
-  if (!s_.embedding_norm) return;
+  if (!s_.ends.embedding_norm) return;
   take(kWorkspace, bytes_.stream);
   give(gradient, bytes_.stream);
   give(kActivations, bytes_.stream + bytes_.statistics);
@@ -224,12 +225,12 @@ void StageReplay::embedding_norm_backward(Category gradient) {
 
 /// Category of the gradient that embedding and positions receive on a first stage.
 Category StageReplay::embedded_gradient() const {
-  return s_.embedding_norm ? kWorkspace : stage_gradient();
+  return s_.ends.embedding_norm ? kWorkspace : stage_gradient();
 }
 
 void StageReplay::embedding_backward() {
   gather_stream();
-  if (lookup_under_way_ && s_.shared_lookup) under_way_.finish(replay_);  // of the same unit
+  if (lookup_under_way_ && s_.ends.shared_lookup) under_way_.finish(replay_);  // of the same unit
   first_gradient_of(vocabulary_unit_);
   gradient_done(vocabulary_unit_, final_.embedding);
   position_backward();
@@ -237,7 +238,7 @@ void StageReplay::embedding_backward() {
 }
 
 void StageReplay::position_backward() {
-  if (s_.positions == 0) return;
+  if (s_.ends.positions == 0) return;
   first_gradient_of(position_unit_);
   gradient_done(position_unit_, final_.positions);
 }
@@ -246,7 +247,7 @@ void StageReplay::position_backward() {
 void StageReplay::take_stage_gradient(Category category) {
   if (s_.layers > 0) {
     take(category, bytes_.stream);
-  } else if (s_.previous_here) {
+  } else if (s_.place.previous_here) {
     take(kCommunication, bytes_.stream);
   }
 }
@@ -258,31 +259,31 @@ void StageReplay::backward() {
   }
   if (s_.scores()) {
     output_norm_gradients();
-    if (!s_.defers_output_gradient) {
+    if (!s_.ends.defers_output_gradient) {
       output_weight_gradients();
       gradient_done(vocabulary_unit_, final_.output);
       modules_backward(true);
     }
     take_stage_gradient(kWorkspace);
     give(kWorkspace, bytes_.stream);
-    give(kActivations, bytes_.stream + bytes_.statistics);              // final input, statistics
-    if (!s_.defers_output_gradient) give(kActivations, bytes_.stream);  // final norm output
-  } else if (s_.last) {
+    give(kActivations, bytes_.stream + bytes_.statistics);                   // final input, statistics
+    if (!s_.ends.defers_output_gradient) give(kActivations, bytes_.stream);  // final norm output
+  } else if (s_.place.last) {
     take_output_gradient();
     take_stage_gradient(kWorkspace);
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);  // final input
   }
   layers_backward(true);
-  if (s_.first) {
+  if (s_.place.first) {
     give(kActivations, bytes_.mask);  // G is dropped in place
     embedding_norm_backward(stage_gradient());
   }
-  if (s_.first && s_.vocabulary.split) {
+  if (s_.place.first && s_.vocabulary.split) {
     position_backward();  // G is kept for IB
   } else {
-    if (s_.first) embedding_backward();
-    if (s_.layers > 0) give(s_.first ? embedded_gradient() : stage_gradient(), bytes_.stream);
+    if (s_.place.first) embedding_backward();
+    if (s_.layers > 0) give(s_.place.first ? embedded_gradient() : stage_gradient(), bytes_.stream);
   }
   end_of_action();
 }
@@ -292,19 +293,19 @@ void StageReplay::cross_entropy() {
   take(kLogits, bytes_.fp32_logits);
   take(kWorkspace, bytes_.loss);
   give(kWorkspace, bytes_.loss);
-  if (s_.loss_in_fp32) give(kLogits, bytes_.logits);
+  if (s_.ends.loss_in_fp32) give(kLogits, bytes_.logits);
 }
 
 /// The fp32 copy takes the place of the logits; nothing without one.
 void StageReplay::widen_logits() {
-  if (!s_.loss_in_fp32) return;
+  if (!s_.ends.loss_in_fp32) return;
   take(kLogits, bytes_.fp32_logits);
   give(kLogits, bytes_.logits);
 }
 
 /// The gradient takes the place of the fp32 one, for the products; nothing without one.
 void StageReplay::round_logits_gradient() {
-  if (!s_.loss_in_fp32) return;
+  if (!s_.ends.loss_in_fp32) return;
   take(kLogits, bytes_.logits);
   give(kLogits, bytes_.fp32_logits);
 }

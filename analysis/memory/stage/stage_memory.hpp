@@ -10,7 +10,7 @@
 
 #include "analysis/memory/stage/final_units.hpp"
 #include "analysis/memory/stage/memory_replay.hpp"
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
@@ -211,7 +211,7 @@ class StageReplay {
   using Meanwhile = std::function<void()>;
   /// `steps` where the shared expert's run alongside exchanges of rows, else nothing.
   Meanwhile if_hidden(Meanwhile steps) const {
-    return s_.hides_shared_expert ? std::move(steps) : Meanwhile();
+    return s_.overlap.shared_expert ? std::move(steps) : Meanwhile();
   }
   void read_rows(Category category, const Meanwhile& meanwhile = {});
   void mixture_forward(bool again);
@@ -296,9 +296,9 @@ class StageReplay {
 
   std::int64_t unit_of_layer(std::int64_t layer) const {
     if (layer >= s_.layers) return module_unit_;
-    return layer < s_.dense_layers ? dense_unit_ : expert_unit_;
+    return layer < s_.moe.dense_layers ? dense_unit_ : expert_unit_;
   }
-  std::int64_t pair_statistics() const { return 2 * s_.rows * 4; }
+  std::int64_t pair_statistics() const { return 2 * s_.stream.rows * 4; }
 
   const StageShape& s_;
   const TensorBytes expert_bytes_;  // of a layer; in MoE models of one with experts
@@ -337,7 +337,7 @@ template <class Part>
 void StageReplay::each(std::int64_t count, const Part& part) {
   constexpr std::int64_t kFew = 3;
   // Under a known routing no two layers are alike.
-  if (count <= kFew || !s_.known_rows.empty() || replay_.writes_steps()) {
+  if (count <= kFew || !s_.moe.known_rows.empty() || replay_.writes_steps()) {
     for (std::int64_t i = 0; i < count; ++i) part(i);
     return;
   }

@@ -16,29 +16,29 @@ void StageReplay::latent_forward() {
 void StageReplay::latent_up_projection() {
   take(kWorkspace, bytes_.compressed_gathered);
   take(kept_, bytes_.qkv);
-  if (s_.fp8) take(kWorkspace, bytes_.query_input);
-  if (s_.query_rank == 0) gather_operand();
+  if (s_.numerics.fp8) take(kWorkspace, bytes_.query_input);
+  if (s_.attention.query_rank == 0) gather_operand();
   use_weight(bytes_.queries_product);
-  if (s_.query_rank == 0) release_operand();
-  if (s_.fp8) give(kWorkspace, bytes_.query_input);
+  if (s_.attention.query_rank == 0) release_operand();
+  if (s_.numerics.fp8) give(kWorkspace, bytes_.query_input);
   take(kWorkspace, bytes_.own_part_of_keys);
-  if (s_.fp8) take(kWorkspace, bytes_.keys_values_input);
+  if (s_.numerics.fp8) take(kWorkspace, bytes_.keys_values_input);
   use_weight(bytes_.keys_values_product);
-  if (s_.fp8) give(kWorkspace, bytes_.keys_values_input);
+  if (s_.numerics.fp8) give(kWorkspace, bytes_.keys_values_input);
   give(kWorkspace, bytes_.own_part_of_keys);
   give(kWorkspace, bytes_.compressed_gathered);
 }
 
 /// The gradients of the products' weights, in FP8 from the quantized operands.
 void StageReplay::up_projection_weights() {
-  if (s_.query_rank == 0) {
+  if (s_.attention.query_rank == 0) {
     gather_operand();
     weight_gradient(bytes_.queries_product);
     release_operand();
   }
   const std::int64_t inputs[] = {bytes_.query_input, bytes_.keys_values_input};
   const ProductBytes* products[] = {&bytes_.queries_product, &bytes_.keys_values_product};
-  for (std::size_t i = s_.query_rank == 0 ? 1 : 0; s_.fp8 && i < std::size(inputs); ++i) {
+  for (std::size_t i = s_.attention.query_rank == 0 ? 1 : 0; s_.numerics.fp8 && i < std::size(inputs); ++i) {
     take(kWorkspace, inputs[i]);
     weight_gradient(*products[i]);
     give(kWorkspace, inputs[i]);
@@ -47,7 +47,8 @@ void StageReplay::up_projection_weights() {
 
 /// The same with the gradients that they are made from, which are taken apart, and quantized, again.
 void StageReplay::latent_weights() {
-  const std::int64_t quantized = s_.fp8 ? bytes_.quantized_queries + bytes_.quantized_keys_values : 0;
+  const std::int64_t quantized =
+      s_.numerics.fp8 ? bytes_.quantized_queries + bytes_.quantized_keys_values : 0;
   take(kWorkspace, bytes_.compressed_gathered);
   take(kWorkspace, bytes_.own_part_of_keys);
   take(kWorkspace, quantized);
@@ -62,12 +63,12 @@ void StageReplay::latent_weights() {
 /// computes them too.
 void StageReplay::latent_input_gradient(Category gradients) {
   const bool weights = gradients == kWorkspace;
-  const std::int64_t queries = s_.fp8 ? bytes_.quantized_queries : 0;
-  const std::int64_t keys_values = s_.fp8 ? bytes_.quantized_keys_values : 0;
+  const std::int64_t queries = s_.numerics.fp8 ? bytes_.quantized_queries : 0;
+  const std::int64_t keys_values = s_.numerics.fp8 ? bytes_.quantized_keys_values : 0;
   take(gradients, bytes_.compressed);
   take(kWorkspace, bytes_.own_part_of_keys);
   take(kWorkspace, queries);
-  if (s_.query_rank == 0) {
+  if (s_.attention.query_rank == 0) {
     take(kWorkspace, bytes_.stream);  // dn
     take(kWorkspace, bytes_.partial);
     input_gradient(bytes_.queries_product);
@@ -76,7 +77,7 @@ void StageReplay::latent_input_gradient(Category gradients) {
     give(kWorkspace, bytes_.partial);
   }
   take(kWorkspace, bytes_.compressed_partial);
-  if (s_.query_rank > 0) input_gradient(bytes_.queries_product);
+  if (s_.attention.query_rank > 0) input_gradient(bytes_.queries_product);
   take(kWorkspace, keys_values);
   input_gradient(bytes_.keys_values_product);
   take(kWorkspace, bytes_.compressed_piece);
@@ -93,17 +94,17 @@ void StageReplay::latent_input_gradient(Category gradients) {
   if (weights) give(kActivations, bytes_.compressed);  // after the norms
   give(kActivations, bytes_.compressed + bytes_.compressed_statistics);
   take_compression_gradient();
-  if (s_.query_rank > 0) take(kWorkspace, bytes_.stream);  // dn
+  if (s_.attention.query_rank > 0) take(kWorkspace, bytes_.stream);  // dn
   input_gradient(bytes_.qkv_product);
   if (!weights) give_compression_gradient();
 }
 
 /// Quantized, where it is.
 void StageReplay::take_compression_gradient() {
-  if (s_.fp8) take(kWorkspace, bytes_.quantized_compression);
+  if (s_.numerics.fp8) take(kWorkspace, bytes_.quantized_compression);
 }
 void StageReplay::give_compression_gradient() {
-  if (s_.fp8) give(kWorkspace, bytes_.quantized_compression);
+  if (s_.numerics.fp8) give(kWorkspace, bytes_.quantized_compression);
 }
 
 /// From the gradient in the form that products read, which is freed.

@@ -51,7 +51,7 @@ void StageReplay::weight_gradient(const ProductBytes& product) {
 
 /// Both gradients of a product that reads the stream.
 void StageReplay::both_gradients(const ProductBytes& product) {
-  if (!s_.tensor_overlap) {
+  if (!s_.overlap.tensor) {
     summed_input_gradient(product);
     gather_operand();
     weight_gradient(product);
@@ -87,7 +87,7 @@ void StageReplay::second_norm() {
 /// From the first norm to the activation output.
 void StageReplay::layer_forward(bool again) {
   layer_norm();
-  if (s_.latent()) {
+  if (s_.attention.latent()) {
     latent_forward();
   } else {
     gather_operand();
@@ -106,7 +106,7 @@ void StageReplay::layer_forward(bool again) {
   give(kWorkspace, bytes_.quantized_attention);
   take(kept_, bytes_.mask);
   drop_attention_block();
-  if (s_.layer_norms() > 1) second_norm();
+  if (s_.block.norms() > 1) second_norm();
   if (experts_) return mixture_forward(again);
   mlp_forward();
 }
@@ -131,15 +131,15 @@ void StageReplay::layer_output(bool into_send_buffer) {
     sum_over_tensor_ranks(bytes_.fc2_product);
   }
   take(kept_, bytes_.mask);
-  if (s_.parallel()) give(kept_, bytes_.stream);  // x2
+  if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
   drop_feed_forward();
 }
 
 /// All that a layer's forward allocates but y.
 std::int64_t StageReplay::kept_by_layer() const {
-  const std::int64_t second_norm = s_.layer_norms() > 1 ? second_norm_output() : 0;
-  return (s_.parallel() ? 0 : bytes_.stream) + bytes_.norm_output + second_norm +
-         s_.layer_norms() * bytes_.statistics + 2 * bytes_.mask + bytes_.qkv + bytes_.normed +
+  const std::int64_t second_norm = s_.block.norms() > 1 ? second_norm_output() : 0;
+  return (s_.block.parallel() ? 0 : bytes_.stream) + bytes_.norm_output + second_norm +
+         s_.block.norms() * bytes_.statistics + 2 * bytes_.mask + bytes_.qkv + bytes_.normed +
          bytes_.attention + bytes_.lse + bytes_.routing + bytes_.fc1 + bytes_.activation_output +
          bytes_.shared_weights + bytes_.shared_fc1 + bytes_.kept_rows + bytes_.orders + bytes_.row_weights +
          bytes_.shared_activation_output + 2 * bytes_.compressed + bytes_.compressed_statistics;
@@ -155,7 +155,7 @@ void StageReplay::mlp_backward() {
   give_stream_gradient();
   give(kWorkspace, bytes_.dropped);
   give(kActivations, bytes_.activation_output);
-  if (s_.swiglu) {
+  if (s_.mlp.swiglu) {
     take(kWorkspace, bytes_.fc1);  // dfc1; with GELU dact becomes dfc1, which is as large
     give(kWorkspace, bytes_.activation);
   }
@@ -164,7 +164,7 @@ void StageReplay::mlp_backward() {
   take(kWorkspace, bytes_.stream);  // dn
   both_gradients(bytes_.fc1_product);
   give(kWorkspace, bytes_.quantized_fc1 + bytes_.fc1);
-  if (s_.layer_norms() > 1) give(kActivations, bytes_.norm_output);  // of the second norm
+  if (s_.block.norms() > 1) give(kActivations, bytes_.norm_output);  // of the second norm
 }
 
 void StageReplay::layer_backward(std::int64_t layer) {
@@ -175,7 +175,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   } else {
     mlp_backward();
   }
-  if (!s_.parallel()) {
+  if (!s_.block.parallel()) {
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
   }
@@ -193,7 +193,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   attention_backward();
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.attention + bytes_.lse + bytes_.qkv + bytes_.normed);
-  if (s_.latent()) {
+  if (s_.attention.latent()) {
     latent_input_gradient(kWorkspace);
     latent_compression_weight();
     give(kWorkspace, bytes_.compressed);
@@ -203,8 +203,8 @@ void StageReplay::layer_backward(std::int64_t layer) {
     both_gradients(bytes_.qkv_product);
     give(kWorkspace, bytes_.quantized_qkv + bytes_.qkv);
   }
-  give(kActivations, bytes_.norm_output);                                   // of the first norm
-  if (layer == 0 && s_.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G
+  give(kActivations, bytes_.norm_output);                                         // of the first norm
+  if (layer == 0 && s_.place.previous_here) take(kCommunication, bytes_.stream);  // the previous stage's G
   if (layer == 0 && joint_before()) {  // a tensor of its own, copied into the message
     take(kWorkspace, bytes_.stream);
     give(kWorkspace, bytes_.stream);
@@ -215,8 +215,8 @@ void StageReplay::layer_backward(std::int64_t layer) {
 /// Frees what is left once the gradient of the layer's input exists: dn, x and the first norm's statistics. A
 /// parallel block also frees the gradient towards the MLP's input and the second norm's statistics.
 void StageReplay::end_of_layer_backward() {
-  give(kWorkspace, (s_.parallel() ? 2 : 1) * bytes_.stream);
-  const std::int64_t norms = s_.parallel() ? s_.layer_norms() : 1;
+  give(kWorkspace, (s_.block.parallel() ? 2 : 1) * bytes_.stream);
+  const std::int64_t norms = s_.block.parallel() ? s_.block.norms() : 1;
   give(kActivations, bytes_.stream + norms * bytes_.statistics);
 }
 

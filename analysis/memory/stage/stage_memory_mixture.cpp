@@ -36,19 +36,19 @@ void StageReplay::rows_to_experts(Category category, const Meanwhile& meanwhile)
 
 /// The gradient of the stream, where anything but the experts reads all of it.
 void StageReplay::gather_gradient() {
-  if (!folds() || s_.shared > 0) gather_stream();
+  if (!folds() || s_.moe.shared > 0) gather_stream();
 }
 void StageReplay::release_gradient() {
-  if (!folds() || s_.shared > 0) release_gathered();
+  if (!folds() || s_.moe.shared > 0) release_gathered();
 }
 
 /// Sum over the tensor ranks too; only the shared expert's result if experts have their own sharding.
 /// `gathered`: sums of the group's tokens; `of_shared`: workspace of the shared expert's product.
 void StageReplay::sum_of_choices(std::int64_t gathered, std::int64_t of_shared) {
-  if (!folds() || s_.tensor == 1) return sum_over_tensor_ranks(std::max(gathered, of_shared));
+  if (!folds() || s_.sharding.tensor == 1) return sum_over_tensor_ranks(std::max(gathered, of_shared));
   take(kWorkspace, gathered);
   give(kWorkspace, gathered);
-  if (s_.shared == 0) return;
+  if (s_.moe.shared == 0) return;
   sum_of_shared(of_shared);
   give(kWorkspace, bytes_.stream);
 }
@@ -76,14 +76,14 @@ void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared, const
     sum_of_choices(bytes_.group_sums, of_shared);
     return give(rows, bytes_.own_rows);
   }
-  if (s_.hides_shared_expert && folds() && s_.tensor > 1) {
+  if (s_.overlap.shared_expert && folds() && s_.sharding.tensor > 1) {
     rows_back(rows, [&] {
       sum_of_shared(of_shared);
       if (after) after();
     });
     return give(kWorkspace, bytes_.stream + bytes_.expert_rows);
   }
-  if (s_.hides_shared_expert) {
+  if (s_.overlap.shared_expert) {
     sum_over_tensor_ranks([&] {
       rows_back(rows, [&] {
         take(kWorkspace, of_shared);
@@ -100,8 +100,8 @@ void StageReplay::rows_from_experts(Category rows, std::int64_t of_shared, const
 
 /// The rows of the rank's experts as their products read them; if experts are spread they stay in `category`.
 void StageReplay::read_rows(Category category, const Meanwhile& meanwhile) {
-  rows_to_experts(s_.fp8 ? kWorkspace : category, meanwhile);
-  if (!s_.fp8) return;
+  rows_to_experts(s_.numerics.fp8 ? kWorkspace : category, meanwhile);
+  if (!s_.numerics.fp8) return;
   take(spread() ? category : kWorkspace, bytes_.read_rows);
   give(kWorkspace, bytes_.made_rows);
 }
@@ -116,7 +116,7 @@ void StageReplay::weights_to_tokens() {
   if (!folds()) return;
   take(kWorkspace, bytes_.own_weights);
   give(kWorkspace, bytes_.sent_weights);
-  if (s_.tensor == 1) return;
+  if (s_.sharding.tensor == 1) return;
   take(kWorkspace, bytes_.choice_weights);
   give(kWorkspace, bytes_.own_weights);
 }
@@ -151,7 +151,7 @@ void StageReplay::shared_fc1() {
 }
 
 void StageReplay::shared_activation() {
-  const std::int64_t wide = s_.fp8 ? bytes_.shared_activation : 0;
+  const std::int64_t wide = s_.numerics.fp8 ? bytes_.shared_activation : 0;
   take(kWorkspace, wide);
   take(kept_, bytes_.shared_activation_output);
   give(kWorkspace, wide);
@@ -175,13 +175,13 @@ void StageReplay::shared_output_gradient() {
 void StageReplay::shared_gradients(Category category, bool kept) {
   take(category, bytes_.shared_gate);
   take(kWorkspace, bytes_.shared_products);
-  if (s_.fp8 && s_.shared_gated) {  // the activation without its weights
+  if (s_.numerics.fp8 && s_.moe.shared_gated) {  // the activation without its weights
     take(kWorkspace, bytes_.shared_activation);
     give(kWorkspace, bytes_.shared_activation);
   }
   give(kWorkspace, bytes_.shared_products);
   if (!kept) give(kActivations, bytes_.shared_activation_output);
-  if (s_.fp8) {
+  if (s_.numerics.fp8) {
     take(kWorkspace, bytes_.shared_fc1);
     give(kWorkspace, bytes_.shared_activation);
     take(category, bytes_.shared_fc1_gradient);
@@ -199,7 +199,7 @@ void StageReplay::experts_gradients(Category category) {
   take(kWorkspace, bytes_.wide_activation_output);  // the activation without its weights
   give(kWorkspace, bytes_.wide_activation_output);
   if (category == kWorkspace) give(kActivations, bytes_.activation_output);
-  if (s_.fp8) {
+  if (s_.numerics.fp8) {
     take(kWorkspace, bytes_.fc1);
     give(kWorkspace, bytes_.activation);
     take(category, bytes_.fc1_gradient);
@@ -209,7 +209,7 @@ void StageReplay::experts_gradients(Category category) {
     give(kWorkspace, bytes_.activation);
   }
   give(kActivations, bytes_.fc1);
-  if (!s_.hides_shared_expert) shared_gradients(category, category != kWorkspace);
+  if (!s_.overlap.shared_expert) shared_gradients(category, category != kWorkspace);
 }
 
 void StageReplay::mixture_backward() {
@@ -242,12 +242,12 @@ void StageReplay::mixture_backward() {
   gather_stream();
   if (!spread()) read_rows(kWorkspace);
   weight_gradient(bytes_.fc1_product);
-  if (s_.fp8) {  // else the gradient takes the place of the rows
+  if (s_.numerics.fp8) {  // else the gradient takes the place of the rows
     give(spread() ? kActivations : kWorkspace, bytes_.read_rows);
     take(kWorkspace, bytes_.made_rows);
     input_gradient(bytes_.fc1_product);
   }
-  rows_from_experts(s_.fp8 ? kWorkspace : kActivations, bytes_.shared_fc1_product.weight,
+  rows_from_experts(s_.numerics.fp8 ? kWorkspace : kActivations, bytes_.shared_fc1_product.weight,
                     if_hidden([&] { shared_input_weight(); }));
   give(kWorkspace, bytes_.fc1_gradient);
   weights_to_tokens();

@@ -24,7 +24,7 @@ void StageReplay::modules_forward() {
     give(kWorkspace, 2 * bytes_.gathered);
     layer_forward(false);
     layer_output();
-    if (s_.recompute == Recompute::full) give(kActivations, kept_by_layer());
+    if (s_.recomputation.granularity == Recompute::full) give(kActivations, kept_by_layer());
     end_layer_use();
     take(kActivations, bytes_.stream + bytes_.statistics);  // norm
   }
@@ -72,7 +72,7 @@ void StageReplay::modules_backward(bool weights) {
     give(kWorkspace, bytes_.stream);                           // dnorm
     give(kActivations, (weights ? 2 : 1) * bytes_.stream + bytes_.statistics);
     begin_layer_use();
-    if (s_.recompute == Recompute::full) layer_forward(true);
+    if (s_.recomputation.granularity == Recompute::full) layer_forward(true);
     if (weights) layer_backward(kBehindAnother);
     if (!weights) layer_backward_input(kBehindAnother);
     join_gradient(weights);

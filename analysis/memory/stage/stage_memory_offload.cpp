@@ -10,14 +10,14 @@ std::int64_t StageReplay::kept_until_backward(std::int64_t layer) {
 
 /// At the end of a layer's forward, once the copy of the layer before is done.
 void StageReplay::offload_after(std::int64_t layer) {
-  if (layer == 0 || layer > s_.offloaded) return;
+  if (layer == 0 || layer > s_.recomputation.offloaded) return;
   give(kActivations, kept_until_backward(layer - 1));
   at_layer(layer);
 }
 
 /// When a layer's backward begins: room for the layer that comes next.
 void StageReplay::fetch_before(std::int64_t layer) {
-  if (layer == 0 || layer > s_.offloaded) return;
+  if (layer == 0 || layer > s_.recomputation.offloaded) return;
   take(kActivations, kept_until_backward(layer - 1));
   at_layer(layer);
 }

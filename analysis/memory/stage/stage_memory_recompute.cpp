@@ -5,17 +5,17 @@
 namespace plumbline {
 
 std::int64_t StageReplay::dropped_attention_block() const {
-  const RecomputeModules& modules = s_.recomputed;
+  const RecomputeModules& modules = s_.recomputation.modules;
   std::int64_t bytes = 0;
   if (modules.core_attn) bytes += bytes_.attention + bytes_.lse;
   if (modules.mla_up_proj) bytes += bytes_.qkv;
-  if (modules.layernorm && s_.layer_norms() > 1) bytes += bytes_.norm_output + bytes_.statistics;
+  if (modules.layernorm && s_.block.norms() > 1) bytes += bytes_.norm_output + bytes_.statistics;
   return bytes;
 }
 
 /// The second norm's output, or that of the only one.
 std::int64_t StageReplay::dropped_feed_forward() const {
-  const RecomputeModules& modules = s_.recomputed;
+  const RecomputeModules& modules = s_.recomputation.modules;
   std::int64_t bytes = 0;
   if (modules.layernorm) bytes += bytes_.norm_output + bytes_.statistics;
   if (!experts_) return bytes + (modules.mlp ? bytes_.fc1 + bytes_.activation_output : 0);
@@ -38,7 +38,7 @@ void StageReplay::drop_feed_forward() {
 }
 
 void StageReplay::feed_forward_again() {
-  const RecomputeModules& modules = s_.recomputed;
+  const RecomputeModules& modules = s_.recomputation.modules;
   if (modules.layernorm) layer_norm();
   if (!experts_) {
     if (modules.mlp) mlp_forward();
@@ -55,8 +55,8 @@ void StageReplay::feed_forward_again() {
 }
 
 void StageReplay::attention_block_again() {
-  const RecomputeModules& modules = s_.recomputed;
-  if (modules.layernorm && s_.layer_norms() > 1) layer_norm();
+  const RecomputeModules& modules = s_.recomputation.modules;
+  if (modules.layernorm && s_.block.norms() > 1) layer_norm();
   if (modules.mla_up_proj) latent_up_projection();
   if (!modules.core_attn) return;
   take(kActivations, bytes_.attention);

@@ -6,10 +6,10 @@ namespace plumbline {
 /// As mlp_backward without the gradients of matrices.
 void StageReplay::mlp_backward_input() {
   take_stream_gradient();
-  take(s_.swiglu ? kWorkspace : kActivations, bytes_.activation);  // dact
+  take(s_.mlp.swiglu ? kWorkspace : kActivations, bytes_.activation);  // dact
   input_gradient(bytes_.fc2_product);
   give_stream_gradient();
-  if (s_.swiglu) {
+  if (s_.mlp.swiglu) {
     take(kActivations, bytes_.fc1);  // dfc1
     give(kWorkspace, bytes_.activation);
   }
@@ -22,7 +22,7 @@ void StageReplay::mlp_backward_input() {
 
 void StageReplay::layer_backward_input(std::int64_t layer) {
   // With dropout the weight gradients need its result of dy and dmid, which are then freed.
-  const bool received = layer == s_.layers - 1 && !s_.last;
+  const bool received = layer == s_.layers - 1 && !s_.place.last;
   feed_forward_again();
   drop_gradient(kActivations);
   if (experts_) {
@@ -30,13 +30,13 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   } else {
     mlp_backward_input();
   }
-  if (!s_.parallel()) {
+  if (!s_.block.parallel()) {
     take(kActivations, bytes_.stream);  // dmid
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
   }
   const Category dy = received ? kCommunication : kActivations;
-  if (!s_.parallel()) give(dy, bytes_.dropped);
+  if (!s_.block.parallel()) give(dy, bytes_.dropped);
   attention_block_again();
   drop_gradient(kActivations);
   take_stream_gradient();
@@ -47,7 +47,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   attention_backward();
   give(kWorkspace, bytes_.attention);
   give(kActivations, bytes_.lse + bytes_.qkv + bytes_.normed);
-  if (s_.latent()) {
+  if (s_.attention.latent()) {
     latent_input_gradient(kActivations);
   } else {
     take(kWorkspace, bytes_.quantized_qkv);
@@ -57,18 +57,18 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   }
   if (layer > 0) {  // dx; a first layer behind another rank writes into the send buffer
     take(kActivations, bytes_.stream);
-  } else if (s_.previous_here) {
+  } else if (s_.place.previous_here) {
     take(kCommunication, bytes_.stream);
-  } else if (s_.first) {
+  } else if (s_.place.first) {
     take(kWorkspace, bytes_.stream);
   }
   end_of_layer_backward();
-  give(s_.parallel() ? dy : kActivations, bytes_.dropped);  // dy or dmid
+  give(s_.block.parallel() ? dy : kActivations, bytes_.dropped);  // dy or dmid
 }
 
 void StageReplay::backward_input() {
-  if (s_.defers_output_gradient) return backward();
-  if (s_.last) {
+  if (s_.ends.defers_output_gradient) return backward();
+  if (s_.place.last) {
     if (s_.scores()) {
       output_norm_gradients();
       modules_backward(false);
@@ -80,14 +80,14 @@ void StageReplay::backward_input() {
     give(kActivations, bytes_.statistics + bytes_.stream);  // final input
   }
   layers_backward(false);
-  if (s_.first) {
+  if (s_.place.first) {
     give(kActivations, bytes_.mask);  // dx is dropped in place
     embedding_norm_backward(kWorkspace);
   }
   if (s_.embeds()) {
     embedding_backward();
     give(kWorkspace, bytes_.stream);  // dx
-  } else if (s_.first) {
+  } else if (s_.place.first) {
     position_backward();  // dx is kept for IB
   }
   end_of_action();
@@ -107,13 +107,13 @@ void StageReplay::mlp_backward_weight(Category dy, bool one) {
   release_operand();
   give(kWorkspace, bytes_.quantized_fc1);
   give(kActivations, bytes_.fc1);  // dfc1
-  if (s_.layer_norms() > 1) give(kActivations, bytes_.norm_output);
+  if (s_.block.norms() > 1) give(kActivations, bytes_.norm_output);
 }
 
 void StageReplay::layer_backward_weight(std::int64_t layer) {
-  const bool received = layer == s_.layers - 1 && !s_.last && !s_.hidden_dropout;
+  const bool received = layer == s_.layers - 1 && !s_.place.last && !s_.block.dropout;
   const Category dy = received ? kCommunication : kActivations;
-  const bool one = s_.parallel() && !s_.hidden_dropout;  // both sums' gradient is dy
+  const bool one = s_.block.parallel() && !s_.block.dropout;  // both sums' gradient is dy
   if (experts_) {
     mixture_backward_weight(dy);
   } else {
@@ -126,7 +126,7 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
   give_stream_gradient();
   give(kActivations, bytes_.attention);
   give(one ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
-  if (s_.latent()) {
+  if (s_.attention.latent()) {
     latent_weights();
     give(kActivations, bytes_.qkv + bytes_.compressed);  // dqkv, its source
     take_compression_gradient();
@@ -149,8 +149,8 @@ void StageReplay::backward_weight() {
     gradient_done(vocabulary_unit_, final_.output);
     modules_backward_weight();
   }
-  const std::int64_t layers = s_.defers_output_gradient ? 0 : s_.layers;
-  each(layers, {s_.layers - s_.dense_layers}, [&](std::int64_t i) {
+  const std::int64_t layers = s_.ends.defers_output_gradient ? 0 : s_.layers;
+  each(layers, {s_.layers - s_.moe.dense_layers}, [&](std::int64_t i) {
     at_layer(s_.layers - 1 - i);
     layer_backward_weight(s_.layers - 1 - i);
     layer_gradients_done();

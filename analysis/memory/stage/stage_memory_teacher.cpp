@@ -5,33 +5,33 @@ namespace plumbline {
 
 /// The stage's input came in a joint message.
 bool StageReplay::joint_before() const {
-  return s_.distillation.joint && !s_.first && !s_.previous_here;
+  return s_.distillation.joint && !s_.place.first && !s_.place.previous_here;
 }
 
 /// The stage's output leaves in a joint message.
 bool StageReplay::joint_after() const {
-  return s_.distillation.joint && !s_.last && !s_.next_here;
+  return s_.distillation.joint && !s_.place.last && !s_.place.next_here;
 }
 
 void StageReplay::teacher_forward(bool loss) {
-  if (s_.first || joint_before()) take(kTeacher, bytes_.stream);  // x
-  if (s_.first) {
+  if (s_.place.first || joint_before()) take(kTeacher, bytes_.stream);  // x
+  if (s_.place.first) {
     gather_stream();  // the whole lookup, before it is reduced and scattered
     release_gathered();
-    if (s_.embedding_norm) {
+    if (s_.ends.embedding_norm) {
       embedding_norm_forward();
       give(kTeacher, bytes_.stream + bytes_.statistics);
     }
   }
-  each(s_.layers, {s_.dense_layers}, [&](std::int64_t i) {
+  each(s_.layers, {s_.moe.dense_layers}, [&](std::int64_t i) {
     at_layer(i);
     layer_forward(false);
-    const bool leaves = i == s_.layers - 1 && !s_.last && !s_.next_here;
+    const bool leaves = i == s_.layers - 1 && !s_.place.last && !s_.place.next_here;
     layer_output(leaves && !s_.distillation.joint);
     give(kTeacher, kept_by_layer());
     give(kTeacher, bytes_.stream);  // x
   });
-  if (!s_.last) return;
+  if (!s_.place.last) return;
   take(kTeacher, bytes_.stream);  // final norm
   take(kTeacher, bytes_.statistics);
   if (!s_.distillation.hidden) {
@@ -54,7 +54,7 @@ void StageReplay::distillation_loss() {
     teacher_logits = bytes_.logits;
   }
   if (s_.distillation.unfused) {
-    const std::int64_t fp32 = s_.tokens * s_.vocab * 4;
+    const std::int64_t fp32 = s_.stream.tokens * s_.ends.vocab * 4;
     take(kWorkspace, 7 * fp32);  // both outputs, log-softmax, softmax, the three of the divergence
     give(kWorkspace, 3 * fp32);
     take(kWorkspace, 2 * fp32);  // gradients of log-softmax's output and input
@@ -64,7 +64,7 @@ void StageReplay::distillation_loss() {
       give(kWorkspace, bytes_.loss);
     }
   } else {
-    const std::int64_t statistics = 7 * s_.tokens * 4;
+    const std::int64_t statistics = 7 * s_.stream.tokens * 4;
     take(kWorkspace, statistics);
     give(kWorkspace, statistics);
   }

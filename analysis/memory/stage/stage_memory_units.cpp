@@ -8,14 +8,14 @@ namespace plumbline {
 
 std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) const {
   std::vector<std::int64_t> units;
-  if (s_.zero < 3 || s_.pieces() == 1 || type == ActionType::backward_weight) return units;
-  const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.e()); };
+  if (s_.sharding.zero < 3 || s_.pieces() == 1 || type == ActionType::backward_weight) return units;
+  const auto use = [&](std::int64_t elements) { units.push_back(elements * s_.numerics.e()); };
   const auto use_layers = [&] {
     for (const std::int64_t layer : layers_in_order_of_use(type)) use(unit_of_layer(layer));
   };
   if (type == ActionType::forward) {
     if (s_.embeds()) use(vocabulary_unit_);
-    if (s_.first && s_.positions > 0) use(position_unit_);
+    if (s_.place.first && s_.ends.positions > 0) use(position_unit_);
     use_layers();
     if (s_.own_modules() > 0) use(vocabulary_unit_);
     for (std::int64_t i = 0; i < s_.own_modules(); ++i) use(module_unit_);
@@ -37,10 +37,10 @@ std::vector<std::int64_t> StageReplay::units_in_order_of_use(ActionType type) co
 std::vector<std::int64_t> StageReplay::experts_in_order_of_use(ActionType type) const {
   const bool passes =
       type == ActionType::forward || type == ActionType::backward || type == ActionType::backward_input;
-  if (s_.zero < 3 || !passes || !s_.exchanges_rows() || s_.expert.copies == 1) return {};
-  std::vector<std::int64_t> units(static_cast<std::size_t>(s_.own_modules()), spread_unit_ * s_.e());
+  if (s_.sharding.zero < 3 || !passes || !s_.exchanges_rows() || s_.expert.copies == 1) return {};
+  std::vector<std::int64_t> units(static_cast<std::size_t>(s_.own_modules()), spread_unit_ * s_.numerics.e());
   for (const std::int64_t layer : layers_in_order_of_use(type))
-    if (layer >= s_.dense_layers) units.push_back(spread_unit_ * s_.e());
+    if (layer >= s_.moe.dense_layers) units.push_back(spread_unit_ * s_.numerics.e());
   return units;
 }
 
@@ -74,7 +74,7 @@ void StageReplay::end_layer_use() {
 }
 
 void StageReplay::first_gradient_of(std::int64_t unit) {
-  if (s_.zero >= 2) take(Category::gradients, unit * s_.g());
+  if (s_.sharding.zero >= 2) take(Category::gradients, unit * s_.numerics.g());
 }
 
 void StageReplay::first_gradient_of_experts() {
@@ -93,17 +93,17 @@ void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
 
 void StageReplay::gradient_done(std::int64_t unit, int copies, bool is_final) {
   lookup_under_way_ = false;
-  const std::int64_t piece = unit / copies * s_.g();
-  if (s_.zero >= 2) {
-    under_way_.start(replay_, unit * s_.g(), piece);
-    if (!s_.overlap_grad_reduce) under_way_.finish(replay_);
-  } else if (s_.zero == 1 && is_final && s_.overlap_grad_reduce) {
+  const std::int64_t piece = unit / copies * s_.numerics.g();
+  if (s_.sharding.zero >= 2) {
+    under_way_.start(replay_, unit * s_.numerics.g(), piece);
+    if (!s_.overlap.grad_reduce) under_way_.finish(replay_);
+  } else if (s_.sharding.zero == 1 && is_final && s_.overlap.grad_reduce) {
     under_way_.start(replay_, 0, piece);
   }
 }
 
 void StageReplay::end_of_action() {
-  if (s_.zero >= 2) under_way_.finish(replay_);
+  if (s_.sharding.zero >= 2) under_way_.finish(replay_);
 }
 
 }  // namespace plumbline

@@ -18,7 +18,7 @@ void StageReplay::vocabulary_forward(bool another_follows) {
   take(kWorkspace, bytes_.shard_statistics);
   if (!s_.vocabulary.two_barriers) {
     take(kWorkspace, bytes_.output_gradient);
-    if (s_.loss_in_fp32) {
+    if (s_.ends.loss_in_fp32) {
       take(kWorkspace, bytes_.logits);  // the softmax, rounded for the product
       give(kWorkspace, bytes_.logits);
     }
@@ -49,7 +49,7 @@ void StageReplay::vocabulary_backward() {
 
 /// On the last stage: dX, summed over all ranks, becomes dnorm.
 void StageReplay::take_output_gradient() {
-  if (s_.e() == 4) return;  // they are one
+  if (s_.numerics.e() == 4) return;  // they are one
   take(kWorkspace, bytes_.stream);
   give(kWorkspace, bytes_.output_gradient);
 }

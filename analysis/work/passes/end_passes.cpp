@@ -6,82 +6,82 @@ namespace plumbline::passes {
 namespace {
 
 void position_forward(const StageShape& s, WorkBuilder& builder) {
-  if (s.positions == 0) return;
-  builder.once({true, false}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
-    for (int table = 0; table < (s.block_positions ? 2 : 1); ++table)
-      list.memory("position_forward", s.tokens * s.hidden, 3 * e(s));
-    if (s.sequence_parallel) scatter_embedded(s, list);
+  if (s.ends.positions == 0) return;
+  builder.once({true, false}, padded_unit(s, s.ends.positions * s.stream.hidden), [&](CallList& list) {
+    for (int table = 0; table < (s.ends.block_positions ? 2 : 1); ++table)
+      list.memory("position_forward", s.stream.tokens * s.stream.hidden, 3 * e(s));
+    if (s.sharding.sequence_parallel) scatter_embedded(s, list);
   });
 }
 
 /// Division of the logits or their gradient by the lengths of the output layer's rows.
 void divide_logits(const StageShape& s, CallList& list) {
-  if (s.normed_output) list.memory("scale_columns", s.tokens * s.vocab, 2 * e(s));
+  if (s.ends.normed_output) list.memory("scale_columns", s.stream.tokens * s.ends.vocab, 2 * e(s));
 }
 
 void output_product(const StageShape& s, CallList& list) {
-  list.gemm("output layer", GemmPass::forward, s.vocab, s.hidden);
-  if (s.normed_output) list.memory("row_products", s.vocab * s.hidden, 2 * e(s));
+  list.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
+  if (s.ends.normed_output) list.memory("row_products", s.ends.vocab * s.stream.hidden, 2 * e(s));
   divide_logits(s, list);
 }
 
 void cross_entropy(const StageShape& s, CallList& list) {
   list.convert_logits();
   list.loss_pass("cross_entropy_max", 1);
-  list.tensor_all_reduce("loss all-reduce", s.tokens, DType::fp32);
+  list.tensor_all_reduce("loss all-reduce", s.stream.tokens, DType::fp32);
   list.loss_pass("cross_entropy_sums", 1);
-  list.tensor_all_reduce("loss all-reduce", 2 * s.tokens, DType::fp32);
+  list.tensor_all_reduce("loss all-reduce", 2 * s.stream.tokens, DType::fp32);
   list.loss_pass("cross_entropy_gradient", 2);
 }
 
 }  // namespace
 
 void scatter_embedded(const StageShape& s, CallList& list) {
-  list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.tensor,
-                  s.tokens * s.hidden, s.type);
+  list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.sharding.tensor,
+                  s.stream.tokens * s.stream.hidden, s.numerics.type);
 }
 
 void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements) {
-  if (s.scaled_embedding) list.memory("scale", elements, 2 * e(s));
+  if (s.ends.scaled_embedding) list.memory("scale", elements, 2 * e(s));
 }
 
 void embedding_forward(const StageShape& s, WorkBuilder& builder) {
-  const std::int64_t full = s.tokens * s.hidden;
+  const std::int64_t full = s.stream.tokens * s.stream.hidden;
   builder.once({true, false}, padded_vocabulary_unit(s), [&](CallList& list) {
     list.memory("embedding_forward", full, 2 * e(s));
-    if (!s.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.type);
+    if (!s.sharding.sequence_parallel) list.tensor_all_reduce("embedding all-reduce", full, s.numerics.type);
     scale_embedded(s, list, full);
-    if (s.sequence_parallel && s.positions == 0) scatter_embedded(s, list);
-    list.allocations(s.sequence_parallel ? 2 : 1);
+    if (s.sharding.sequence_parallel && s.ends.positions == 0) scatter_embedded(s, list);
+    list.allocations(s.sharding.sequence_parallel ? 2 : 1);
   });
   position_forward(s, builder);
 }
 
 void embedded_forward(const StageShape& s, WorkBuilder& builder) {
   if (!s.embeds()) {
-    builder.once({}, 0, [&](CallList& list) { scale_embedded(s, list, s.rows * s.hidden); });
+    builder.once({}, 0, [&](CallList& list) { scale_embedded(s, list, s.stream.rows * s.stream.hidden); });
     position_forward(s, builder);
   }
   builder.once({}, 0, [&](CallList& list) {
-    if (s.embedding_norm) {
+    if (s.ends.embedding_norm) {
       norm_forward(s, list);
-      list.allocations(1 + s.norm_rows);
+      list.allocations(1 + s.block.norm_rows);
     }
     list.drop_embedded();
   });
 }
 
 void copy_stream(const StageShape& s, CallList& list, std::int64_t width) {
-  list.memory("copy", s.rows * width, 2 * e(s));
+  list.memory("copy", s.stream.rows * width, 2 * e(s));
 }
 
 void copy_joint_input(const StageShape& s, WorkBuilder& builder) {
-  if (!s.distillation.joint || s.first) return;
-  builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+  if (!s.distillation.joint || s.place.first) return;
+  builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.stream.hidden); });
 }
 
 void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
-  if (!s.distillation.joint || s.last) return;
+  if (!s.distillation.joint || s.place.last) return;
   builder.once({}, 0, [&](CallList& list) {
     copy_stream(s, list, s.distillation.teacher_hidden);
     copy_stream(s, list, s.distillation.student_hidden);
@@ -91,7 +91,7 @@ void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
 void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
     norm_forward(s, list);
-    list.allocations(1 + s.norm_rows);
+    list.allocations(1 + s.block.norm_rows);
   });
 }
 
@@ -106,7 +106,7 @@ void teacher_output(const StageShape& s, WorkBuilder& builder) {
 }
 
 void output_forward(const StageShape& s, WorkBuilder& builder) {
-  const bool gathered = s.shared_output || (s.tied && s.own_modules() > 0);
+  const bool gathered = s.ends.shared_output || (s.ends.tied && s.own_modules() > 0);
   builder.once({true, false, gathered}, padded_vocabulary_unit(s), [&](CallList& list) {
     if (s.own_modules() == 0) norm_forward(s, list);
     for (std::int64_t i = 0; i <= s.own_modules(); ++i) {
@@ -115,26 +115,28 @@ void output_forward(const StageShape& s, WorkBuilder& builder) {
     }
     if (s.distillation.on) {
       distillation_loss(s, list);
-      list.allocations(2 + s.norm_rows);
+      list.allocations(2 + s.block.norm_rows);
       return;
     }
     for (std::int64_t i = 0; i <= s.own_modules(); ++i) cross_entropy(s, list);
-    list.allocations(3 + s.norm_rows + 2 * s.own_modules());
+    list.allocations(3 + s.block.norm_rows + 2 * s.own_modules());
   });
 }
 
 void position_backward(const StageShape& s, WorkBuilder& builder) {
-  if (s.positions == 0) return;
-  builder.once({false, true}, padded_unit(s, s.positions * s.hidden), [&](CallList& list) {
-    const double traffic = e(s) + 2 * static_cast<double>(s.g());
-    if (!s.block_positions) return list.memory("position_backward", s.tokens * s.hidden, traffic);
-    for (int table = 0; table < 2; ++table) list.memory("embedding_backward", s.tokens * s.hidden, traffic);
+  if (s.ends.positions == 0) return;
+  builder.once({false, true}, padded_unit(s, s.ends.positions * s.stream.hidden), [&](CallList& list) {
+    const double traffic = e(s) + 2 * static_cast<double>(s.numerics.g());
+    if (!s.ends.block_positions)
+      return list.memory("position_backward", s.stream.tokens * s.stream.hidden, traffic);
+    for (int table = 0; table < 2; ++table)
+      list.memory("embedding_backward", s.stream.tokens * s.stream.hidden, traffic);
   });
 }
 
 void embedding_backward(const StageShape& s, WorkBuilder& builder) {
-  const std::int64_t full = s.tokens * s.hidden;
-  const double traffic = e(s) + 2 * static_cast<double>(s.g());
+  const std::int64_t full = s.stream.tokens * s.stream.hidden;
+  const double traffic = e(s) + 2 * static_cast<double>(s.numerics.g());
   builder.once({false, true}, padded_vocabulary_unit(s), [&](CallList& list) {
     list.gathered("embedding all-gather");
     list.memory("embedding_backward", full, traffic);
@@ -147,23 +149,23 @@ void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes) 
     for (std::int64_t i = 0; passes.input && i <= s.own_modules(); ++i) {
       list.convert_logits();
       divide_logits(s, list);
-      list.gemm("output layer", GemmPass::input_gradient, s.vocab, s.hidden);
+      list.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
       list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
       list.allocations(2);
     }
     for (std::int64_t i = 0; passes.weight && i <= s.own_modules(); ++i) {
       list.gathered("sequence all-gather backward");
-      list.gemm("output layer", GemmPass::weight_gradient, s.vocab, s.hidden);
-      bias_backward(s, list, s.output_bias, s.tokens * s.vocab);
+      list.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
+      bias_backward(s, list, s.ends.output_bias, s.stream.tokens * s.ends.vocab);
     }
   });
 }
 
 void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
-    if (s.e() < 4) list.memory("copy", s.tokens * s.hidden, 4 + e(s));  // dX, rounded
+    if (s.numerics.e() < 4) list.memory("copy", s.stream.tokens * s.stream.hidden, 4 + e(s));  // dX, rounded
     norm_backward(s, list);
-    list.allocations(s.e() < 4 ? 2 : 1);
+    list.allocations(s.numerics.e() < 4 ? 2 : 1);
   });
 }
 

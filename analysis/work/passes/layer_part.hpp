@@ -15,10 +15,10 @@ template <class Write>
 std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder::Kind kind,
                        std::int64_t unit, Write&& write) {
   const std::size_t part = builder.part(like, kind, unit, write);
-  if (kind.values && like.zero >= 3 && like.exchanges_rows() && like.expert.copies > 1) {
+  if (kind.values && like.sharding.zero >= 3 && like.exchanges_rows() && like.expert.copies > 1) {
     builder.work.parts[part].expert_gather =
         CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::expert_data,
-                                  like.expert.copies, padded_expert_unit(like), like.type);
+                                  like.expert.copies, padded_expert_unit(like), like.numerics.type);
   }
   return part;
 }

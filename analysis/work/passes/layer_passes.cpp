@@ -7,61 +7,61 @@ namespace {
 
 /// The block's residual is its norm's output: its gradient is added there before the norm's.
 void block_norm_backward(const StageShape& s, CallList& list) {
-  if (s.normed_residual) list.memory("add", s.rows * s.hidden, 3 * e(s));
+  if (s.block.normed_residual) list.memory("add", s.stream.rows * s.stream.hidden, 3 * e(s));
   norm_backward(s, list);
 }
 
 void rotate(const StageShape& s, CallList& list) {
-  if (!s.rotary) return;
-  list.rows("rope", s.tokens * s.q, 2 * e(s), s.head_dim);
-  list.rows("rope", s.tokens * s.k, 2 * e(s), s.head_dim);
+  if (!s.attention.rotary) return;
+  list.rows("rope", s.stream.tokens * s.attention.q, 2 * e(s), s.attention.head_dim);
+  list.rows("rope", s.stream.tokens * s.attention.k, 2 * e(s), s.attention.head_dim);
 }
 
 /// Norm of every query and key head.
 void head_norm_forward(const StageShape& s, CallList& list) {
-  if (!s.qk_norm) return;
-  list.memory("head_norm_forward", s.tokens * s.q, 2 * e(s));
-  list.memory("head_norm_forward", s.tokens * s.k, 2 * e(s));
+  if (!s.attention.qk_norm) return;
+  list.memory("head_norm_forward", s.stream.tokens * s.attention.q, 2 * e(s));
+  list.memory("head_norm_forward", s.stream.tokens * s.attention.k, 2 * e(s));
   list.allocations(2);
 }
 void head_norm_backward(const StageShape& s, CallList& list) {
-  if (!s.qk_norm) return;
-  list.memory("head_norm_backward", s.tokens * s.q, 3 * e(s));
-  list.memory("head_norm_backward", s.tokens * s.k, 3 * e(s));
+  if (!s.attention.qk_norm) return;
+  list.memory("head_norm_backward", s.stream.tokens * s.attention.q, 3 * e(s));
+  list.memory("head_norm_backward", s.stream.tokens * s.attention.k, 3 * e(s));
 }
 
 /// Products of a layer's forward that read the stream, and that make its residual contributions.
 void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out) {
   constexpr const char* kGather = "sequence all-gather forward";
-  if (s.tensor_overlap)
-    return list.linear_of_gathered(kGather, label, GemmPass::forward, out, s.hidden, false);
+  if (s.overlap.tensor)
+    return list.linear_of_gathered(kGather, label, GemmPass::forward, out, s.stream.hidden, false);
   list.gathered_operand(kGather);
-  list.linear(label, GemmPass::forward, out, s.hidden);
+  list.linear(label, GemmPass::forward, out, s.stream.hidden);
 }
 void summed_linear(const StageShape& s, CallList& list, const char* label, std::int64_t in) {
   constexpr const char* kScatter = "sequence reduce-scatter forward";
-  if (s.tensor_overlap) return list.linear_summed(kScatter, label, GemmPass::forward, s.hidden, in);
-  list.linear(label, GemmPass::forward, s.hidden, in);
+  if (s.overlap.tensor) return list.linear_summed(kScatter, label, GemmPass::forward, s.stream.hidden, in);
+  list.linear(label, GemmPass::forward, s.stream.hidden, in);
   list.sum_over_tensor_ranks("tensor all-reduce forward", kScatter);
 }
 
 /// fc1 and activation of a layer without experts.
 void mlp_forward(const StageShape& s, CallList& list) {
-  gathered_linear(s, list, "fc1", s.fc1);
-  if (s.swiglu) list.memory("swiglu_forward", s.tokens * s.fc1, 1.5 * e(s));
-  if (!s.swiglu) list.memory("gelu_forward", s.tokens * s.fc1, 2 * e(s));
-  list.quantize(s.tokens * s.ffn);
+  gathered_linear(s, list, "fc1", s.mlp.fc1);
+  if (s.mlp.swiglu) list.memory("swiglu_forward", s.stream.tokens * s.mlp.fc1, 1.5 * e(s));
+  if (!s.mlp.swiglu) list.memory("gelu_forward", s.stream.tokens * s.mlp.fc1, 2 * e(s));
+  list.quantize(s.stream.tokens * s.mlp.ffn);
 }
 
 /// One of a layer's norms, which selective recomputation repeats.
 void norm_again(const StageShape& s, CallList& list) {
   norm_forward(s, list);
-  list.allocations(1 + s.norm_rows);
+  list.allocations(1 + s.block.norm_rows);
 }
 /// Selective recomputation, before the backward of the feed-forward block and before that of the attention
 /// block.
 void feed_forward_again(const StageShape& s, CallList& list) {
-  const RecomputeModules& modules = s.recomputed;
+  const RecomputeModules& modules = s.recomputation.modules;
   if (modules.layernorm) norm_again(s, list);
   if (s.mixture()) return list.mixture_again();
   if (!modules.mlp) return;
@@ -69,8 +69,8 @@ void feed_forward_again(const StageShape& s, CallList& list) {
   list.allocations(2);
 }
 void attention_block_again(const StageShape& s, CallList& list, std::int64_t window) {
-  const RecomputeModules& modules = s.recomputed;
-  if (modules.layernorm && s.layer_norms() > 1) norm_again(s, list);
+  const RecomputeModules& modules = s.recomputation.modules;
+  if (modules.layernorm && s.block.norms() > 1) norm_again(s, list);
   if (modules.mla_up_proj) {
     list.latent_up_projection(true);
     list.allocations(2);
@@ -81,14 +81,16 @@ void attention_block_again(const StageShape& s, CallList& list, std::int64_t win
 }  // namespace
 
 double e(const StageShape& s) {
-  return static_cast<double>(s.e());
+  return static_cast<double>(s.numerics.e());
 }
 
 void norm_forward(const StageShape& s, CallList& list) {
-  list.rows(s.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.rows * s.hidden, 2 * e(s), s.hidden);
+  list.rows(s.block.layer_norm ? "layernorm_forward" : "rmsnorm_forward", s.stream.rows * s.stream.hidden,
+            2 * e(s), s.stream.hidden);
 }
 void norm_backward(const StageShape& s, CallList& list) {
-  list.rows(s.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.rows * s.hidden, 4 * e(s), s.hidden);
+  list.rows(s.block.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.stream.rows * s.stream.hidden,
+            4 * e(s), s.stream.hidden);
 }
 
 void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements) {
@@ -100,48 +102,49 @@ void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t e
 void bias_backward_with_weight(const StageShape& s, CallList& list, bool has, std::int64_t elements,
                                bool same_rows) {
   if (!has) return;
-  if (s.fp8 || !same_rows || s.grad_type != DType::fp32) return bias_backward(s, list, true, elements);
+  if (s.numerics.fp8 || !same_rows || s.numerics.grad_type != DType::fp32)
+    return bias_backward(s, list, true, elements);
   list.calls.back().bias_gradient = true;
 }
 
 /// Attention's residual sum and its norm: one operator where the sum is of the stream itself and nothing is
 /// dropped.
 void middle_norm_forward(const StageShape& s, CallList& list) {
-  const bool at_once = !s.parallel() && !s.normed_residual && !s.hidden_dropout;
+  const bool at_once = !s.block.parallel() && !s.block.normed_residual && !s.block.dropout;
   if (at_once) {
-    return list.rows(s.layer_norm ? "add_layernorm_forward" : "add_rmsnorm_forward", s.rows * s.hidden,
-                     4 * e(s), s.hidden);
+    return list.rows(s.block.layer_norm ? "add_layernorm_forward" : "add_rmsnorm_forward",
+                     s.stream.rows * s.stream.hidden, 4 * e(s), s.stream.hidden);
   }
   list.residual_sum();
-  if (s.layer_norms() > 1) norm_forward(s, list);
+  if (s.block.norms() > 1) norm_forward(s, list);
 }
 
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward) {
   norm_forward(s, list);
   list.quantize_stream();
-  if (s.latent()) {
+  if (s.attention.latent()) {
     list.latent_forward();
   } else {
-    gathered_linear(s, list, "qkv", s.qkv());
+    gathered_linear(s, list, "qkv", s.attention.qkv());
     head_norm_forward(s, list);
     rotate(s, list);
     list.exchange_heads();
   }
   list.attention(false, window);
-  list.quantize(s.tokens * s.attended());
-  summed_linear(s, list, "projection", s.attended());
+  list.quantize(s.stream.tokens * s.attention.attended());
+  summed_linear(s, list, "projection", s.attention.attended());
   middle_norm_forward(s, list);
-  if (s.layer_norms() > 1 && !s.mixture()) list.quantize_stream();
+  if (s.block.norms() > 1 && !s.mixture()) list.quantize_stream();
   if (s.mixture()) {
     list.mixture_forward(forward != Forward::first);
   } else {
     mlp_forward(s, list);
   }
   for (std::int64_t i = 0; i < s.predicted.more_norms; ++i) norm_forward(s, list);
-  list.allocations(6 + s.layer_norms() * (1 + s.norm_rows));
+  list.allocations(6 + s.block.norms() * (1 + s.block.norm_rows));
   if (forward == Forward::again_to_activation) return list.dropout_mask();
   if (s.mixture()) list.mixture_output();
-  if (!s.mixture()) summed_linear(s, list, "fc2", s.ffn);
+  if (!s.mixture()) summed_linear(s, list, "fc2", s.mlp.ffn);
   list.residual_sum();
   list.allocations(1);
 }
@@ -149,38 +152,39 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
 void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Passes passes) {
   const char* gather = "sequence all-gather backward";
   const char* scatter = "sequence reduce-scatter backward";
-  const bool overlaps = s.tensor_overlap && passes.input;
+  const bool overlaps = s.overlap.tensor && passes.input;
   // Product of the stream's gradient, which is gathered.
   const auto gathered = [&](const char* label, std::int64_t in) {
     if (overlaps) {
-      return list.linear_of_gathered(gather, label, GemmPass::input_gradient, s.hidden, in, passes.weight);
+      return list.linear_of_gathered(gather, label, GemmPass::input_gradient, s.stream.hidden, in,
+                                     passes.weight);
     }
     list.gathered_operand(gather);
   };
   const auto both = [&](const char* label, std::int64_t in) {
-    if (passes.input && !overlaps) list.linear(label, GemmPass::input_gradient, s.hidden, in);
-    if (passes.weight) list.linear(label, GemmPass::weight_gradient, s.hidden, in);
+    if (passes.input && !overlaps) list.linear(label, GemmPass::input_gradient, s.stream.hidden, in);
+    if (passes.weight) list.linear(label, GemmPass::weight_gradient, s.stream.hidden, in);
   };
   // Product that reads the stream, whose gradient is summed.
   const auto summed = [&](const char* label, std::int64_t out, bool bias) {
-    const auto add_bias = [&] { bias_backward_with_weight(s, list, bias, s.tokens * out, true); };
+    const auto add_bias = [&] { bias_backward_with_weight(s, list, bias, s.stream.tokens * out, true); };
     if (overlaps && passes.weight) {
-      return list.linear_backward_bulk(gather, scatter, label, out, s.hidden, add_bias);
+      return list.linear_backward_bulk(gather, scatter, label, out, s.stream.hidden, add_bias);
     }
-    if (overlaps) list.linear_summed(scatter, label, GemmPass::input_gradient, out, s.hidden);
+    if (overlaps) list.linear_summed(scatter, label, GemmPass::input_gradient, out, s.stream.hidden);
     if (passes.input && !overlaps) {
-      list.linear(label, GemmPass::input_gradient, out, s.hidden);
+      list.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
       list.sum_over_tensor_ranks("tensor all-reduce backward", scatter);
     }
     if (!passes.weight) return;
     list.gathered_operand(gather);
-    list.linear(label, GemmPass::weight_gradient, out, s.hidden);
+    list.linear(label, GemmPass::weight_gradient, out, s.stream.hidden);
     add_bias();
   };
   // Bias of a product whose result is added to the stream, possibly only the rank's rows.
   const auto stream_bias = [&] {
-    bias_backward_with_weight(s, list, passes.weight && s.linear_bias, s.rows * s.hidden,
-                              !s.sequence_parallel);
+    bias_backward_with_weight(s, list, passes.weight && s.block.linear_bias, s.stream.rows * s.stream.hidden,
+                              !s.sharding.sequence_parallel);
   };
   if (passes.input) {
     feed_forward_again(s, list);
@@ -190,43 +194,43 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.mixture_backward(passes.input, passes.weight);
   } else {
     list.quantize_stream();
-    gathered("fc2", s.ffn);
-    both("fc2", s.ffn);
+    gathered("fc2", s.mlp.ffn);
+    both("fc2", s.mlp.ffn);
     stream_bias();
     if (passes.input) {
-      if (s.swiglu) list.memory("swiglu_backward", s.tokens * s.fc1, 2.5 * e(s));
-      if (!s.swiglu) list.memory("gelu_backward", s.tokens * s.fc1, 3 * e(s));
+      if (s.mlp.swiglu) list.memory("swiglu_backward", s.stream.tokens * s.mlp.fc1, 2.5 * e(s));
+      if (!s.mlp.swiglu) list.memory("gelu_backward", s.stream.tokens * s.mlp.fc1, 3 * e(s));
     }
-    list.quantize(s.tokens * s.fc1);
-    summed("fc1", s.fc1, s.linear_bias);
+    list.quantize(s.stream.tokens * s.mlp.fc1);
+    summed("fc1", s.mlp.fc1, s.block.linear_bias);
   }
   if (passes.input) {
-    if (s.layer_norms() > 1) block_norm_backward(s, list);
+    if (s.block.norms() > 1) block_norm_backward(s, list);
     attention_block_again(s, list, window);
     list.dropout_backward(false);
   }
   list.quantize_stream();
-  gathered("projection", s.attended());
-  if (passes.weight) list.quantize(s.tokens * s.attended());
-  both("projection", s.attended());
+  gathered("projection", s.attention.attended());
+  if (passes.weight) list.quantize(s.stream.tokens * s.attention.attended());
+  both("projection", s.attention.attended());
   stream_bias();
   if (passes.input) list.attention(true, window);
-  if (s.latent()) {
+  if (s.attention.latent()) {
     list.latent_backward(passes.input, passes.weight);
   } else {
     if (passes.input) {
       rotate(s, list);
       head_norm_backward(s, list);
     }
-    list.quantize(s.tokens * s.qkv());
-    summed("qkv", s.qkv(), s.qkv_bias);
+    list.quantize(s.stream.tokens * s.attention.qkv());
+    summed("qkv", s.attention.qkv(), s.attention.qkv_bias);
   }
   if (passes.input) {
-    if (s.layer_norms() == 1)
-      list.memory("add", s.rows * s.hidden, 3 * e(s));  // both gradients of the norm's output
+    if (s.block.norms() == 1)
+      list.memory("add", s.stream.rows * s.stream.hidden, 3 * e(s));  // both gradients of the norm's output
     block_norm_backward(s, list);
     for (std::int64_t i = 0; i < s.predicted.more_norms; ++i) norm_backward(s, list);
-    list.allocations((s.swiglu ? 6 : 5) + (passes.weight ? 0 : s.parallel() ? 1 : 2));
+    list.allocations((s.mlp.swiglu ? 6 : 5) + (passes.weight ? 0 : s.block.parallel() ? 1 : 2));
   }
 }
 

@@ -22,7 +22,7 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
 ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
   WorkBuilder builder(s, first);
   copy_joint_input(s, builder);
-  if (s.first) {
+  if (s.place.first) {
     if (s.embeds()) embedding_forward(s, builder);
     embedded_forward(s, builder);
   }
@@ -32,7 +32,7 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
   });
   layers.run(builder, 0, s.layers);
   if (!teacher) modules_forward(s, builder);
-  if (s.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
+  if (s.place.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
   if (!teacher) copy_joint_output(s, builder);
   return std::move(builder.work);
 }
@@ -45,7 +45,7 @@ void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
     return layer_part(builder, like, kind,
                       [&](CallList& list) { layer_backward(like, list, window, passes); });
   });
-  if (s.recompute != Recompute::full) return plain.run_descending(builder, 0, s.layers);
+  if (s.recomputation.granularity != Recompute::full) return plain.run_descending(builder, 0, s.layers);
   const LayerParts again(s, [&](const StageShape& like, std::int64_t window) {
     return layer_part(builder, like, {true, false},
                       [&](CallList& list) { layer_forward(like, list, window, Forward::again); });
@@ -56,7 +56,7 @@ void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
       layer_backward(like, list, window, passes);
     });
   });
-  const std::int64_t size = s.recompute_layers;
+  const std::int64_t size = s.recomputation.layers;
   for (std::int64_t end = s.layers; end > 0;) {
     const std::int64_t in_group = end % size == 0 ? size : end % size;
     const std::int64_t first = end - in_group;
@@ -75,14 +75,14 @@ ActionWork deferred_work(const StageShape& s) {
 }
 
 ActionWork backward_work(const StageShape& s, Passes passes) {
-  if (s.defers_output_gradient && !passes.input) return deferred_work(s);
+  if (s.ends.defers_output_gradient && !passes.input) return deferred_work(s);
   WorkBuilder builder(s);
-  if (passes.input && s.distillation.joint && !s.last) {
-    builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.hidden); });
+  if (passes.input && s.distillation.joint && !s.place.last) {
+    builder.once({}, 0, [&](CallList& list) { copy_stream(s, list, s.stream.hidden); });
   }
   if (s.scores()) output_backward(s, builder, passes);
-  if (s.defers_output_gradient) passes.weight = true;
-  if (s.last && !s.scores() && passes.input) final_norm_backward(s, builder);
+  if (s.ends.defers_output_gradient) passes.weight = true;
+  if (s.place.last && !s.scores() && passes.input) final_norm_backward(s, builder);
   if (passes.input) {
     backward_layers(s, builder, passes);
   } else {
@@ -96,14 +96,14 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
         false);
     layers.run_descending(builder, 0, s.layers);
   }
-  if (s.first && passes.input) {
+  if (s.place.first && passes.input) {
     builder.once({}, 0, [&](CallList& list) {
       list.dropout_backward(true);
-      if (s.embedding_norm) {
+      if (s.ends.embedding_norm) {
         norm_backward(s, list);
         list.allocations(1);
       }
-      scale_embedded(s, list, s.rows * s.hidden);
+      scale_embedded(s, list, s.stream.rows * s.stream.hidden);
     });
     (s.embeds() ? embedding_backward : position_backward)(s, builder);
   }

@@ -12,21 +12,17 @@ namespace plumbline {
 
 RoutedRows::RoutedRows(const RunConfig& config, const Schedule& schedule,
                        std::span<const RoutedTokens> routing, int sender)
-    : RoutedRows(config,
-                 std::span<const StageShape>(stage_shapes(config, schedule))
-                     .first(static_cast<std::size_t>(schedule.stages_per_route())),
-                 routing, sender) {}
+    : RoutedRows(StepModel(config, schedule), routing, sender) {}
 
-RoutedRows::RoutedRows(const RunConfig& config, std::span<const StageShape> parts,
-                       std::span<const RoutedTokens> routing, int sender)
-    : ranks_(config.layout().expert_ranks()) {
+RoutedRows::RoutedRows(const StepModel& model, std::span<const RoutedTokens> routing, int sender)
+    : ranks_(model.layout.expert_ranks()) {
   std::int64_t layers = 0;
-  for (const StageShape& shape : parts) {
+  for (const StageShape& shape : model.route()) {
     first_layers_.push_back(layers);
     layers += shape.layers;
   }
-  const auto experts = static_cast<std::size_t>(config.model.mixture.experts);
-  const Layout layout = config.layout();
+  const auto experts = static_cast<std::size_t>(model.config.model.mixture.experts);
+  const Layout& layout = model.layout;
   const std::size_t local = experts / static_cast<std::size_t>(layout.expert);
   const auto first = static_cast<std::ptrdiff_t>(local) * (sender % ranks_ * layout.expert / ranks_);
   for (const RoutedTokens& line : routing) {
@@ -36,9 +32,10 @@ RoutedRows::RoutedRows(const RunConfig& config, std::span<const StageShape> part
     }
     if (line.copy / ranks_ != sender / ranks_) continue;
     const auto rows_of = [&](auto begin, std::size_t count) {
-      return std::accumulate(
-          begin, begin + static_cast<std::ptrdiff_t>(count), std::int64_t{0},
-          [&](std::int64_t sum, std::int32_t tokens) { return sum + parts.front().rows_of_expert(tokens); });
+      return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), std::int64_t{0},
+                             [&](std::int64_t sum, std::int32_t tokens) {
+                               return sum + model.any().moe.rows_of_expert(tokens);
+                             });
     };
     Rows& rows = rows_[{line.layer, line.microbatch}];
     rows.rows.here += rows_of(line.tokens.begin() + first, local);
@@ -50,15 +47,15 @@ RoutedRows::RoutedRows(const RunConfig& config, std::span<const StageShape> part
 void set_mean_rows(const MeanRows& rows, std::span<StageShape> stages) {
   if (rows.sent == 0) return;
   for (StageShape& shape : stages) {
-    shape.choice_rows = rows.sent;
+    shape.moe.choice_rows = rows.sent;
     if (shape.exchanges_rows()) shape.expert.rows = rows.here;
   }
 }
 
-MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing) {
-  const StageShape shape = stage_shapes(config, 1).front();
-  const Layout layout = config.layout();
-  const std::size_t local = static_cast<std::size_t>(shape.experts / layout.expert);
+MeanRows mean_rows(const StepModel& model, std::span<const RoutedTokens> routing) {
+  const MixtureShape& moe = model.any().moe;
+  const Layout& layout = model.layout;
+  const std::size_t local = static_cast<std::size_t>(moe.experts / layout.expert);
   std::int64_t sent = 0;
   std::map<std::tuple<int, std::int64_t, std::uint32_t>, std::vector<std::int64_t>> of_groups;
   for (const RoutedTokens& line : routing) {
@@ -66,7 +63,7 @@ MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routin
         of_groups[{line.copy / layout.expert_ranks(), line.layer, line.microbatch}];
     here.resize(static_cast<std::size_t>(layout.expert));
     for (std::size_t i = 0; i < line.tokens.size(); ++i) {
-      const std::int64_t rows = shape.rows_of_expert(line.tokens[i]);
+      const std::int64_t rows = moe.rows_of_expert(line.tokens[i]);
       here[i / local] += rows;
       sent += rows;
     }
@@ -77,10 +74,10 @@ MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routin
   return {sent / std::ssize(routing), busiest / std::ssize(of_groups)};
 }
 
-MeanRows mean_rows(const RunConfig& config, const std::vector<std::vector<RoutedTokens>>& steps) {
+MeanRows mean_rows(const StepModel& model, const std::vector<std::vector<RoutedTokens>>& steps) {
   MeanRows mean;
   for (const std::vector<RoutedTokens>& step : steps) {
-    const MeanRows rows = mean_rows(config, std::span<const RoutedTokens>(step));
+    const MeanRows rows = mean_rows(model, std::span<const RoutedTokens>(step));
     mean.sent += rows.sent;
     mean.here += rows.here;
   }
@@ -91,17 +88,18 @@ MeanRows mean_rows(const RunConfig& config, const std::vector<std::vector<Routed
 StageShape RoutedRows::in_microbatch(const StageShape& shape, std::uint32_t microbatch) const {
   StageShape routed = shape;
   if (!shape.depends_on_routing()) return routed;
-  const std::int64_t first = first_layers_[static_cast<std::size_t>(shape.stage) % first_layers_.size()];
+  const std::int64_t first =
+      first_layers_[static_cast<std::size_t>(shape.place.stage) % first_layers_.size()];
   const std::int64_t layers = shape.layers + shape.own_modules();
-  routed.known_rows.assign(static_cast<std::size_t>(layers), {});
-  for (std::int64_t layer = shape.dense_layers; layer < layers; ++layer) {
+  routed.moe.known_rows.assign(static_cast<std::size_t>(layers), {});
+  for (std::int64_t layer = shape.moe.dense_layers; layer < layers; ++layer) {
     const auto found = rows_.find({first + layer, microbatch});
     const Rows rows = found == rows_.end() ? Rows() : found->second;
     if (rows.copies != ranks_) {
       throw InputError(fmt::format("routing: found {} copies in layer {} and micro-batch {}, expected {}",
                                    rows.copies, first + layer, microbatch, ranks_));
     }
-    routed.known_rows[static_cast<std::size_t>(layer)] = rows.rows;
+    routed.moe.known_rows[static_cast<std::size_t>(layer)] = rows.rows;
   }
   return routed;
 }

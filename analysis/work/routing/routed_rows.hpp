@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/step_model.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
@@ -31,9 +31,9 @@ struct MeanRows {
 
 /// Means over all layers and micro-batches: a sender's rows, and the rows of the busiest rank of every expert
 /// group, for which the others wait.
-MeanRows mean_rows(const RunConfig& config, std::span<const RoutedTokens> routing);
+MeanRows mean_rows(const StepModel& model, std::span<const RoutedTokens> routing);
 /// Mean over steps.
-MeanRows mean_rows(const RunConfig& config, const std::vector<std::vector<RoutedTokens>>& steps);
+MeanRows mean_rows(const StepModel& model, const std::vector<std::vector<RoutedTokens>>& steps);
 /// Sets the rows of every layer's experts; nothing if they are 0.
 void set_mean_rows(const MeanRows& rows, std::span<StageShape> stages);
 
@@ -41,11 +41,9 @@ void set_mean_rows(const MeanRows& rows, std::span<StageShape> stages);
 class RoutedRows {
  public:
   /// `routing`: of all copies. Throws InputError for experts or copies that the configuration does not have.
+  RoutedRows(const StepModel& model, std::span<const RoutedTokens> routing, int sender);
   RoutedRows(const RunConfig& config, const Schedule& schedule, std::span<const RoutedTokens> routing,
              int sender);
-  /// The same with the stages of one part of the model, in order.
-  RoutedRows(const RunConfig& config, std::span<const StageShape> parts,
-             std::span<const RoutedTokens> routing, int sender);
   /// The stage in that micro-batch. Throws InputError when the routing of one of its layers is not known.
   StageShape in_microbatch(const StageShape& shape, std::uint32_t microbatch) const;
 

@@ -41,27 +41,27 @@ constexpr std::initializer_list<ActionType> kOfModel = {ActionType::forward, Act
 
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
                         const RoutedRows& rows, const RoutedRows* teacher) {
-  Traffic traffic = predict_traffic(config, schedule)[static_cast<std::size_t>(world_rank)];
-  const int pipeline = config.layout().coordinates(world_rank).pipeline;
-  take_rows(schedule, stage_shapes(config, schedule), pipeline, kOfModel, rows, traffic);
-  if (teacher != nullptr) {
-    take_rows(schedule, teacher_shapes(config, schedule), pipeline, {ActionType::teacher_forward}, *teacher,
-              traffic);
-  }
+  const StepModel model(config, schedule);
+  Traffic traffic = predict_traffic(model, schedule)[static_cast<std::size_t>(world_rank)];
+  const int pipeline = model.layout.coordinates(world_rank).pipeline;
+  take_rows(schedule, model.shapes(), pipeline, kOfModel, rows, traffic);
+  if (teacher != nullptr)
+    take_rows(schedule, model.teachers, pipeline, {ActionType::teacher_forward}, *teacher, traffic);
   return traffic;
 }
 
 std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule,
                                      std::span<const RoutedTokens> routing) {
-  std::vector<Traffic> traffic = predict_traffic(config, schedule);
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
-  const Layout layout = config.layout();
+  const StepModel model(config, schedule);
+  std::vector<Traffic> traffic = predict_traffic(model, schedule);
+  const Layout& layout = model.layout;
   for (int sender = 0; sender < layout.senders(); ++sender) {
-    const RoutedRows rows(config, schedule, routing, sender);
+    const RoutedRows rows(model, routing, sender);
     for (int rank = 0; rank < layout.world(); ++rank) {
       const Coordinates at = layout.coordinates(rank);
       if (layout.sender(at) == sender)
-        take_rows(schedule, shapes, at.pipeline, kOfModel, rows, traffic[static_cast<std::size_t>(rank)]);
+        take_rows(schedule, model.shapes(), at.pipeline, kOfModel, rows,
+                  traffic[static_cast<std::size_t>(rank)]);
     }
   }
   return traffic;

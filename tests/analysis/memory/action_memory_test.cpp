@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
@@ -23,7 +24,7 @@ std::int64_t at(const MemoryBreakdown& memory, Category category) {
 // and 128 for y unless it is the send buffer. Its matrices have 16·8 + 64 + 32·8 + 128 = 576 elements.
 StageShape middle(std::int64_t layers) {
   StageShape shape = stage_shapes(sample::tiny_qwen2(), 2)[0];
-  shape.first = false;
+  shape.place.first = false;
   shape.layers = layers;
   return shape;
 }
@@ -34,7 +35,7 @@ StageShape middle_of_two(std::int64_t layers, DType type) {
   config.parallel.sequence_parallel = true;
   config.numerics.precision = type;
   StageShape shape = stage_shapes(config, 2)[0];
-  shape.first = false;
+  shape.place.first = false;
   shape.layers = layers;
   return shape;
 }
@@ -62,29 +63,29 @@ struct ActionCase {
 };
 
 StageShape with(StageShape shape, Recompute recompute, std::int64_t group = 1) {
-  shape.recompute = recompute;
-  if (recompute == Recompute::selective) shape.recomputed = kCoreAttention;
-  shape.recompute_layers = group;
+  shape.recomputation.granularity = recompute;
+  if (recompute == Recompute::selective) shape.recomputation.modules = kCoreAttention;
+  shape.recomputation.layers = group;
   return shape;
 }
 StageShape with_zero(StageShape shape, int zero) {
-  shape.zero = zero;
-  shape.overlap_param_gather = zero == 3;
-  shape.data = 2;
+  shape.sharding.zero = zero;
+  shape.overlap.param_gather = zero == 3;
+  shape.sharding.data = 2;
   return shape;
 }
 /// Nothing of the data group alongside computation.
 StageShape awaited(StageShape shape) {
-  shape.overlap_grad_reduce = shape.overlap_param_gather = false;
+  shape.overlap.grad_reduce = shape.overlap.param_gather = false;
   return shape;
 }
 StageShape with_neighbours(StageShape shape) {
-  shape.previous_here = shape.next_here = true;
+  shape.place.previous_here = shape.place.next_here = true;
   return shape;
 }
 StageShape with_ends(StageShape shape, bool first, bool last) {
-  shape.first = first;
-  shape.last = last;
+  shape.place.first = first;
+  shape.place.last = last;
   return shape;
 }
 
@@ -174,15 +175,15 @@ std::vector<ActionCase> action_cases() {
 }
 
 StageShape dropping(StageShape shape) {
-  shape.hidden_dropout = true;
+  shape.block.dropout = true;
   return shape;
 }
 StageShape dropping_unfused(StageShape shape) {
-  shape.attention_dropout = shape.unfused_attention = true;
+  shape.attention.dropout = shape.attention.unfused = true;
   return shape;
 }
 StageShape with_vocabulary(StageShape shape, std::int64_t columns) {
-  shape.vocab = columns;
+  shape.ends.vocab = columns;
   return shape;
 }
 StageShape with_split_vocabulary(StageShape shape) {
@@ -197,7 +198,7 @@ std::vector<ActionCase> dropout_cases() {
   const StageShape sp16 = dropping(middle_of_two(1, DType::bf16));
   const StageShape one = dropping(middle(1));
   StageShape fused = middle(1);
-  fused.attention_dropout = true;
+  fused.attention.dropout = true;
   return {
       {"forward", one, forward, bytes({{kActivations, 1664}}), bytes({{kActivations, 1664}})},
       {"sequence parallel bf16: the mask of the MLP comes after the sum", sp16, forward,
@@ -279,10 +280,10 @@ TEST(ActionMemory, DropoutIsTheStudents) {
   config.distillation.teacher = config.model;
   config.numerics.hidden_dropout = config.numerics.attention_dropout = 0.1;
   const Schedule schedule = sample::one_rank(1);
-  EXPECT_TRUE(stage_shapes(config, schedule)[0].hidden_dropout);
-  EXPECT_TRUE(stage_shapes(config, schedule)[0].attention_dropout);
-  EXPECT_FALSE(teacher_shapes(config, schedule)[0].hidden_dropout);
-  EXPECT_FALSE(teacher_shapes(config, schedule)[0].attention_dropout);
+  EXPECT_TRUE(stage_shapes(config, schedule)[0].block.dropout);
+  EXPECT_TRUE(stage_shapes(config, schedule)[0].attention.dropout);
+  EXPECT_FALSE(teacher_shapes(config, schedule)[0].block.dropout);
+  EXPECT_FALSE(teacher_shapes(config, schedule)[0].attention.dropout);
 }
 
 TEST(ActionMemory, RefusesActionsWithoutADescription) {

@@ -7,6 +7,7 @@
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/simulate/simulator.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analysis/memory/action_memory.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {

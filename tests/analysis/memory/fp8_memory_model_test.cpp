@@ -6,6 +6,7 @@
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -77,7 +78,7 @@ TEST(Fp8MemoryModel, ATeacherStaysInTheStorageType) {
   const Schedule schedule = sample::one_rank(1);
   const std::vector<StageShape> teacher = teacher_shapes(config, schedule);
   const std::vector<StageShape> same = teacher_shapes(storage, schedule);
-  EXPECT_TRUE(stage_shapes(config, schedule)[0].fp8);
+  EXPECT_TRUE(stage_shapes(config, schedule)[0].numerics.fp8);
   EXPECT_EQ(action_profile(teacher[0], teacher_forward).peak, action_profile(same[0], teacher_forward).peak);
   EXPECT_EQ(held_bytes(stage_shapes(config, schedule), config, teacher)[Category::teacher],
             held_bytes(stage_shapes(storage, schedule), storage, same)[Category::teacher]);

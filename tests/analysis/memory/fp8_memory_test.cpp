@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/memory/action_memory.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -22,7 +23,7 @@ constexpr Category kWorkspace = Category::workspace;
 // Shape of tiny_hybrid: T = 16, h = 16, q = k = 16, F = 32, f = 64.
 StageShape middle(const RunConfig& config) {
   StageShape shape = stage_shapes(config, 2)[0];
-  shape.first = false;
+  shape.place.first = false;
   return shape;
 }
 // stream 16·16·2 = 512, its quantized form 256, statistics 64, qkv 16·48·2 = 1536, attention output 512
@@ -56,57 +57,57 @@ StageShape wide_stream() {
 // 2048; GELU with F = 32. Keeps 2·576 + 4608 + 4224 + 1024 + 1024 + 512 = 12544.
 StageShape wide_queries() {
   StageShape shape = gelu();
-  shape.hidden = 32;
-  shape.q = 128;
-  shape.k = 8;
+  shape.stream.hidden = 32;
+  shape.attention.q = 128;
+  shape.attention.k = 8;
   return shape;
 }
 // h = 64, q = 16, k = 128: stream 2048, quantized 1024, qkv 16·272·2 = 8704, quantized 4352; GELU with F =
 // 16: fc1 and activation output 512, quantized 256. Keeps 2·1088 + 8704 + 640 + 2048 + 512 + 256 = 14336.
 StageShape wide_keys() {
   StageShape shape = gelu();
-  shape.hidden = 64;
-  shape.k = 128;
-  shape.ffn = shape.fc1 = 16;
+  shape.stream.hidden = 64;
+  shape.attention.k = 128;
+  shape.mlp.ffn = shape.mlp.fc1 = 16;
   return shape;
 }
 
 // h = 64, q = k = 16, GELU with F = 16. Keeps 2·1088 + 1536 + 640 + 2048 + 512 + 256 = 7168.
 StageShape narrow() {
   StageShape shape = wide_keys();
-  shape.k = 16;
+  shape.attention.k = 16;
   return shape;
 }
 
 StageShape tensorwise(StageShape shape) {
-  shape.fp8_tensorwise = true;
-  shape.fp8_history = 0;
+  shape.numerics.fp8_tensorwise = true;
+  shape.numerics.fp8_history = 0;
   return shape;
 }
 StageShape with(StageShape shape, Recompute recompute) {
-  shape.recompute = recompute;
-  if (recompute == Recompute::selective) shape.recomputed = kCoreAttention;
+  shape.recomputation.granularity = recompute;
+  if (recompute == Recompute::selective) shape.recomputation.modules = kCoreAttention;
   return shape;
 }
 StageShape with_zero(StageShape shape, int zero) {
-  shape.zero = zero;
-  shape.data = 2;
+  shape.sharding.zero = zero;
+  shape.sharding.data = 2;
   return shape;
 }
 StageShape with_ffn(StageShape shape, std::int64_t width) {
-  shape.ffn = shape.fc1 = width;
+  shape.mlp.ffn = shape.mlp.fc1 = width;
   return shape;
 }
 StageShape dropping(StageShape shape) {
-  shape.hidden_dropout = true;
+  shape.block.dropout = true;
   return shape;
 }
 StageShape with_type(StageShape shape, DType type) {
-  shape.type = type;
+  shape.numerics.type = type;
   return shape;
 }
 StageShape last(StageShape shape) {
-  shape.last = true;
+  shape.place.last = true;
   return shape;
 }
 

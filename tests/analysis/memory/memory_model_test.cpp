@@ -5,6 +5,8 @@
 
 #include <vector>
 
+#include "analysis/step/parameters.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {

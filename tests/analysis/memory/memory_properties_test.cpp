@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"

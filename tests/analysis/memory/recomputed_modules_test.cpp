@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "analysis/memory/action_memory.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
-#include "analysis/work/shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -22,9 +22,9 @@ void expect(const RunConfig& base, bool experts, const Case& c) {
     config.recompute.granularity = Recompute::selective;
     config.recompute.modules = modules;
     StageShape shape = stage_shapes(config, 2)[0];
-    shape.first = false;
+    shape.place.first = false;
     shape.layers = 1;
-    shape.dense_layers = base.model.mixture && !experts ? 1 : 0;
+    shape.moe.dense_layers = base.model.mixture && !experts ? 1 : 0;
     return shape;
   };
   const auto kept = [](const StageShape& shape, ActionType type) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/step/parameters.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "schedules/passes.hpp"
 #include "tests/analysis/memory/vocabulary_configs.hpp"
@@ -231,7 +233,7 @@ TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
   expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}}), "I");
   expect_equal(action_profile(last, backward_weight).net, bytes({{kActivations, -128}, {kLogits, -512}}),
                "W");
-  last.previous_here = true;
+  last.place.previous_here = true;
   expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}, {kCommunication, 128}}),
                "I with the previous stage");
   for (const char* method : {"none", "vocab-1", "vocab-2"}) {
@@ -326,7 +328,7 @@ TEST(VocabularyMemory, AFrameworksPassesHoldWhatItsLossHolds) {
   config.numerics.precision = DType::bf16;
   config.machine.software = "megatron-vocabulary";
   const StageShape shape = stage_shapes(config, vocabulary_schedule(config)).front();
-  const std::int64_t logits = shape.tokens * shape.vocab;
+  const std::int64_t logits = shape.stream.tokens * shape.ends.vocab;
   const ActionProfile scores = action_profile(shape, vocab_forward);
   expect_equal(scores.peak, bytes({{kLogits, 6 * logits}}), "S");
   expect_equal(scores.net, bytes({{kLogits, 4 * logits}}), "S");

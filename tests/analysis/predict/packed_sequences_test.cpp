@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/base/error.hpp"

@@ -1,6 +1,7 @@
 // The time of actions and of the step's end. On this machine every operator takes one second and collectives
 // take only their latency, so that everything can be counted by hand.
 #include "analysis/time/action_time.hpp"
+#include "analysis/step/stage_shapes.hpp"
 
 #include <gtest/gtest.h>
 

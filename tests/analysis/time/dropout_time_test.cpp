@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
@@ -56,14 +57,14 @@ TEST(DropoutCalls, OfALayer) {
     RunConfig config = dropping();
     config.recompute.granularity = c.recompute;
     StageShape shape = stage_shapes(config, 2)[0];
-    shape.first = c.first;
+    shape.place.first = c.first;
     const std::vector<OperatorCall> calls = calls_of(work_of(shape, c.type));
     EXPECT_EQ(times(calls, "dropout_mask"), c.masks);
     EXPECT_EQ(times(calls, "dropout_add"), c.sums);
     EXPECT_EQ(times(calls, "dropout_backward"), c.gradients);
     EXPECT_EQ(times(calls, "add"), 0);
     for (const OperatorCall& call : calls) EXPECT_EQ(call.dropout, call.kind == CallKind::attention);
-    shape.hidden_dropout = shape.attention_dropout = false;
+    shape.block.dropout = shape.attention.dropout = false;
     const std::vector<OperatorCall> without = calls_of(work_of(shape, c.type));
     // Attention's sum is normed as it is made.
     EXPECT_EQ(times(without, "add") + times(without, "add_rmsnorm_forward") +

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "core/base/error.hpp"
 #include "tests/analysis/memory/vocabulary_configs.hpp"
@@ -174,7 +175,7 @@ TEST(Fp32Loss, IsNothingBeside32BitLogits) {
     const MemoryPrediction unfused = predict_memory(config, schedule);
     config.numerics.cross_entropy_loss_fusion = true;
     EXPECT_EQ(unfused.peak, predict_memory(config, schedule).peak) << method;
-    EXPECT_FALSE(shapes_of(config)[1].loss_in_fp32);
+    EXPECT_FALSE(shapes_of(config)[1].ends.loss_in_fp32);
   }
 }
 
@@ -194,14 +195,15 @@ Work work_in(const StageShape& shape, ActionType type) {
       EXPECT_EQ(call.type, DType::bf16);
     }
     if (call.kind == CallKind::allocation) work.allocations += call.count;
-    if (call.kind != CallKind::memory_bound || call.elements != shape.tokens * shape.vocab) continue;
+    if (call.kind != CallKind::memory_bound || call.elements != shape.stream.tokens * shape.ends.vocab)
+      continue;
     const std::string name = call.name;
     if (name == "copy") {
       EXPECT_EQ(call.bytes_per_element, 6);
       EXPECT_EQ(call.type, DType::bf16);
       work.copies += call.count;
     } else if (name.rfind("cross_entropy", 0) == 0) {
-      EXPECT_EQ(call.type, shape.loss_in_fp32 ? DType::fp32 : DType::bf16) << name;
+      EXPECT_EQ(call.type, shape.ends.loss_in_fp32 ? DType::fp32 : DType::bf16) << name;
       work.logit_bytes += call.bytes_per_element * static_cast<double>(call.count * call.elements);
     }
   }
@@ -225,10 +227,10 @@ TEST(Fp32Loss, PassesOverTheLogits) {
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format("{} {}", c.method, name_of(c.type)));
     StageShape shape = shapes_of(config_of(c.method, 0))[1];
-    ASSERT_TRUE(shape.loss_in_fp32);
-    const auto elements = static_cast<double>(shape.tokens * shape.vocab);
+    ASSERT_TRUE(shape.ends.loss_in_fp32);
+    const auto elements = static_cast<double>(shape.stream.tokens * shape.ends.vocab);
     const Work unfused = work_in(shape, c.type);
-    shape.loss_in_fp32 = false;
+    shape.ends.loss_in_fp32 = false;
     const Work fused = work_in(shape, c.type);
     EXPECT_EQ(unfused.logit_bytes, 4 * c.passes * elements);
     EXPECT_EQ(fused.logit_bytes, 2 * c.passes * elements);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/flops.hpp"
@@ -98,7 +99,7 @@ TEST(Fp8Calls, OfALayer) {
       config.parallel.world_size = c.tensor * (c.zero > 0 ? 2 : 1);
       config.recompute.granularity = c.recompute;
       StageShape shape = stage_shapes(config, 2)[0];
-      shape.first = false;
+      shape.place.first = false;
       const std::vector<OperatorCall> calls = calls_of(work_of(shape, c.type));
       EXPECT_EQ(elements(calls, "fp8_quantize", 3), c.quantized);
       EXPECT_EQ(elements(calls, "fp8_quantize_transpose", 3), c.turned);
@@ -111,7 +112,7 @@ TEST(Fp8Calls, OfALayer) {
                 tensorwise ? 4 * c.split : 0);
       // The same arithmetic, all of it in FP8; residual sums, norms, rounding as they were.
       config.numerics.fp8.format = Fp8Format::none;
-      shape.fp8 = shape.fp8_tensorwise = false;
+      shape.numerics.fp8 = shape.numerics.fp8_tensorwise = false;
       const std::vector<OperatorCall> plain = calls_of(work_of(shape, c.type));
       Flops with;
       Flops without;

@@ -1,6 +1,7 @@
 // Copies between device and host alongside an action's computation. On this machine every operator takes one
 // second, so that everything can be counted by hand.
 #include "analysis/time/host_copies.hpp"
+#include "analysis/step/stage_shapes.hpp"
 
 #include <gtest/gtest.h>
 

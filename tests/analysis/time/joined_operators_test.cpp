@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list.hpp"
-#include "analysis/work/shapes.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {

@@ -10,6 +10,7 @@
 #include "analysis/predict/vocabulary_advice.hpp"
 #include "analysis/simulate/critical_path.hpp"
 #include "analysis/simulate/simulator.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
 #include "core/base/error.hpp"
 #include "core/trace/collective_overlap.hpp"

@@ -1,5 +1,7 @@
 // Tables that decide an operand's cost, and the distance between its uses.
 #include "analysis/time/working_sets.hpp"
+#include "analysis/step/parameters.hpp"
+#include "analysis/step/stage_shapes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,7 +88,7 @@ TEST(OperandReuse, GradientsAreAWholeMicrobatchApartAndWeightsLess) {
   const Load forward = reuse.of(shapes[0], ActionType::forward, {});
   const Load backward = reuse.of(shapes[0], ActionType::backward, {});
   EXPECT_GT(forward.gradients.apart.value,
-            2 * parameters_of(shapes[0]).total() * (shapes[0].e() + shapes[0].g()))
+            2 * parameters_of(shapes[0]).total() * (shapes[0].numerics.e() + shapes[0].numerics.g()))
       << "two ranks take turns on a processor";
   EXPECT_EQ(forward.operands.share_apart, 0.25) << "the first of four micro-batches";
   EXPECT_GT(forward.operands.apart, forward.gradients.apart) << "the update passes over more than that";

@@ -4,6 +4,7 @@
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -57,8 +58,8 @@ TEST(Adapters, HaveAsManyParametersAsTheirProductsSay) {
 TEST(Adapters, ReplaceTheWeightGradients) {
   const StageShape whole = only_stage(adapted_llama(Frozen::none));
   const auto products =
-      static_cast<double>(whole.layers * layer_matrices(whole) + whole.vocab * whole.hidden);
-  const auto tokens = static_cast<double>(whole.tokens);
+      static_cast<double>(whole.layers * layer_matrices(whole) + whole.ends.vocab * whole.stream.hidden);
+  const auto tokens = static_cast<double>(whole.stream.tokens);
   for (const LoraTargets targets : {LoraTargets::qkv, LoraTargets::attention, LoraTargets::all}) {
     const RunConfig config = adapted_llama(Frozen::lora, targets);
     const StageShape shape = only_stage(config);

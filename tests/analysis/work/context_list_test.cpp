@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "bench/evaluate/plan.hpp"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
@@ -37,7 +38,7 @@ StageShape only_stage(const RunConfig& config) {
 
 /// Bytes that leave a rank in one exchange of a layer, by label.
 double sent_in(const StageShape& shape, const std::string& label) {
-  const std::int64_t layers = shape.layers - shape.dense_layers;
+  const std::int64_t layers = shape.layers - shape.moe.dense_layers;
   double bytes = 0;
   for (const OperatorCall& call : forward_calls(shape)) {
     if (call.kind != CallKind::all_to_all || call.label != label) continue;
@@ -93,7 +94,7 @@ TEST(ExpertParallel, AKnownRoutingSaysHowManyRowsARankHas) {
   const auto rows = [&](int data) {
     std::vector<std::int64_t> here;
     for (const KnownRows& layer :
-         RoutedRows(config, schedule, routing, data).in_microbatch(shape, 1).known_rows)
+         RoutedRows(config, schedule, routing, data).in_microbatch(shape, 1).moe.known_rows)
       here.push_back(layer.here);
     return here;
   };

@@ -1,5 +1,6 @@
 // Training steps of other frameworks against closed forms and against plumbline's own lists.
 #include "analysis/work/framework_list.hpp"
+#include "analysis/step/stage_shapes.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -114,10 +115,10 @@ TEST(FrameworkMemory, ScoresAreThereWhereAttentionIsUnfused) {
   const StageShape fused = stage_shapes(config, 2).front();
   config.numerics.attention_backend = AttentionBackend::unfused;
   const StageShape shape = stage_shapes(config, 2).front();
-  EXPECT_FALSE(fused.unfused_attention);
-  const std::int64_t scores = shape.tokens * shape.seq * shape.heads;
+  EXPECT_FALSE(fused.attention.unfused);
+  const std::int64_t scores = shape.stream.tokens * shape.stream.seq * shape.attention.heads;
   EXPECT_EQ(framework_layer_bytes(shape),
-            framework_layer_bytes(fused) - 4 * shape.tokens * shape.heads + 2 * scores);
+            framework_layer_bytes(fused) - 4 * shape.stream.tokens * shape.attention.heads + 2 * scores);
 }
 
 TEST(FrameworkMemory, ShardsStatesAsZeroDoes) {
@@ -322,7 +323,7 @@ TEST(FrameworkFp8, RecipesPriceTheirCastsAndProducts) {
                         Case{Fp8Recipe::blockwise, 4.0625, 4.0625}, Case{Fp8Recipe::mxfp8, 4.0625, 4.0625}}) {
     config.numerics.fp8.recipe = c.recipe;
     const StageShape shape = stage_shapes(config, 1).front();
-    EXPECT_FALSE(shape.fp8);  // plumbline's own lists and tensors
+    EXPECT_FALSE(shape.numerics.fp8);  // plumbline's own lists and tensors
     UnitWork work;
     framework_layer(shape, LayerPass::forward, 0, false, work);
     double cast = 0;
@@ -537,7 +538,7 @@ TEST(FrameworkContext, EveryRankHasAnEqualPartOfTheWorkAndSendsWhatFormulasSay) 
     for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather}) {
       config.parallel.cp_comm_type = type;
       const StageShape shape = stage_shapes(config, 1).front();
-      EXPECT_EQ(shape.data, ranks);
+      EXPECT_EQ(shape.sharding.data, ranks);
       const auto there = forward_calls(shape);
       const auto back = backward_calls(shape);
       EXPECT_NEAR(ranks * flops_of(there).value / forward, 1, 1e-9) << ranks;

@@ -8,6 +8,7 @@
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/parameter_units.hpp"

@@ -1,5 +1,6 @@
 // Messages of a step, computed by hand, and against the closed forms of the papers.
 #include "analysis/work/traffic.hpp"
+#include "analysis/step/stage_shapes.hpp"
 
 #include <gtest/gtest.h>
 

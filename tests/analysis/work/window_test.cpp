@@ -6,6 +6,7 @@
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"

@@ -28,25 +28,25 @@ namespace {
 
 StageShape shape_of(DType type, bool gpt2) {
   StageShape s;
-  s.tokens = s.seq = 256;
-  s.batch = 1;
-  s.hidden = 128;
-  s.head_dim = 64;
-  s.heads = s.kv_heads = 2;
-  s.q = s.k = 128;
-  s.ffn = 256;
-  s.fc1 = gpt2 ? 256 : 512;
-  s.vocab = 1024;
-  s.positions = gpt2 ? 256 : 0;
+  s.stream.tokens = s.stream.seq = 256;
+  s.stream.batch = 1;
+  s.stream.hidden = 128;
+  s.attention.head_dim = 64;
+  s.attention.heads = s.attention.kv_heads = 2;
+  s.attention.q = s.attention.k = 128;
+  s.mlp.ffn = 256;
+  s.mlp.fc1 = gpt2 ? 256 : 512;
+  s.ends.vocab = 1024;
+  s.ends.positions = gpt2 ? 256 : 0;
   s.layers = 2;
-  s.first = s.last = s.single = true;
-  s.rotary = s.swiglu = !gpt2;
-  s.layer_norm = s.linear_bias = s.qkv_bias = gpt2;
-  s.hidden_dropout = s.attention_dropout = gpt2;
-  s.qk_norm = s.scaled_embedding = !gpt2;
-  s.tensor = 2;
-  s.type = type;
-  s.grad_type = DType::fp32;
+  s.place.first = s.place.last = s.place.single = true;
+  s.attention.rotary = s.mlp.swiglu = !gpt2;
+  s.block.layer_norm = s.block.linear_bias = s.attention.qkv_bias = gpt2;
+  s.block.dropout = s.attention.dropout = gpt2;
+  s.attention.qk_norm = s.ends.scaled_embedding = !gpt2;
+  s.sharding.tensor = 2;
+  s.numerics.type = type;
+  s.numerics.grad_type = DType::fp32;
   return s;
 }
 
@@ -56,8 +56,8 @@ TEST(Cells, CoverEveryOperatorOfATrainingStep) {
   for (const DType storage : {DType::fp32, DType::bf16}) {
     for (const bool gpt2 : {false, true}) {
       StageShape shape = shape_of(storage, gpt2);
-      shape.fp8 = gpt2;
-      shape.fp8_tensorwise = gpt2;
+      shape.numerics.fp8 = gpt2;
+      shape.numerics.fp8_tensorwise = gpt2;
       std::vector<OperatorCall> calls = forward_calls(shape);
       for (const auto& more : {backward_calls(shape), clear_calls(shape), norm_calls(shape),
                                update_calls(shape, Optimizer::adam), update_calls(shape, Optimizer::sgd),

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/routing/given_routing.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/plan.hpp"

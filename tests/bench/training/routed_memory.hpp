@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "analysis/memory/memory_model.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "tests/bench/training/training_support.hpp"
 

@@ -377,38 +377,38 @@ TEST(CudnnSlices, ScratchIsWhatThePredictionSays) {
   };
   for (int i = 0; i < 600; ++i) {
     StageShape predicted;
-    predicted.cuda = true;
-    predicted.deterministic = i % 2 == 1;
-    predicted.type = i % 5 == 0 ? DType::fp32 : i % 5 == 1 ? DType::fp16 : DType::bf16;
-    predicted.batch = pick({1, 2, 3, 6, 8});
-    predicted.seq = pick({1, 2, 100, 1000, 1024, 4096, 8192, 16384, 32768});
-    predicted.kv_heads = pick({1, 2, 3, 8, 12});
-    predicted.heads = predicted.kv_heads * pick({1, 2, 4, 7});
-    predicted.head_dim = pick({8, 20, 64, 128, 256, 264});
-    const AttentionShape shape{predicted.batch, predicted.seq, predicted.heads, predicted.kv_heads,
-                               predicted.head_dim};
-    EXPECT_EQ(attention_scratch_elements(shape, predicted.type, predicted.deterministic),
+    predicted.numerics.cuda = true;
+    predicted.numerics.deterministic = i % 2 == 1;
+    predicted.numerics.type = i % 5 == 0 ? DType::fp32 : i % 5 == 1 ? DType::fp16 : DType::bf16;
+    predicted.stream.batch = pick({1, 2, 3, 6, 8});
+    predicted.stream.seq = pick({1, 2, 100, 1000, 1024, 4096, 8192, 16384, 32768});
+    predicted.attention.kv_heads = pick({1, 2, 3, 8, 12});
+    predicted.attention.heads = predicted.attention.kv_heads * pick({1, 2, 4, 7});
+    predicted.attention.head_dim = pick({8, 20, 64, 128, 256, 264});
+    const AttentionShape shape{predicted.stream.batch, predicted.stream.seq, predicted.attention.heads,
+                               predicted.attention.kv_heads, predicted.attention.head_dim};
+    EXPECT_EQ(attention_scratch_elements(shape, predicted.numerics.type, predicted.numerics.deterministic),
               attention_scratch_elements(predicted))
         << shape.batch << " x " << shape.seq << ", heads " << shape.heads << "/" << shape.kv_heads;
     // Context parallelism: a block of a ring, a chunk against gathered keys, whole sequences of some heads.
     for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
       StageShape cut = predicted;
-      cut.seq *= 4;
-      cut.context = 2;
-      cut.cp_comm_type = type;
-      cut.head_ranks = type == CpCommType::a2a ? 2 : 1;
-      if (cut.kv_heads % cut.head_ranks != 0) continue;
+      cut.stream.seq *= 4;
+      cut.cp.ranks = 2;
+      cut.cp.comm_type = type;
+      cut.cp.head_ranks = type == CpCommType::a2a ? 2 : 1;
+      if (cut.attention.kv_heads % cut.cp.head_ranks != 0) continue;
       AttentionShape largest = shape;
-      largest.heads /= cut.head_ranks;
-      largest.kv_heads /= cut.head_ranks;
-      largest.seq = cut.seq;
+      largest.heads /= cut.cp.head_ranks;
+      largest.kv_heads /= cut.cp.head_ranks;
+      largest.seq = cut.stream.seq;
       if (type != CpCommType::a2a) {
         largest.batch = 1;
-        largest.seq = predicted.seq;
-        largest.past = cut.seq - predicted.seq;
-        largest.key_count = type == CpCommType::p2p ? predicted.seq : 0;
+        largest.seq = predicted.stream.seq;
+        largest.past = cut.stream.seq - predicted.stream.seq;
+        largest.key_count = type == CpCommType::p2p ? predicted.stream.seq : 0;
       }
-      EXPECT_EQ(attention_scratch_elements(largest, cut.type, cut.deterministic),
+      EXPECT_EQ(attention_scratch_elements(largest, cut.numerics.type, cut.numerics.deterministic),
                 attention_scratch_elements(cut))
           << cp_comm_type_name(type) << " " << largest.seq << ", heads " << largest.heads;
     }

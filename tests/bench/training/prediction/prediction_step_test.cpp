@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/step/parameters.hpp"
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/emulation.hpp"
 #include "bench/evaluate/plan.hpp"

@@ -1,4 +1,4 @@
-#include "analysis/work/stage_kinds.hpp"
+#include "analysis/step/stage_kinds.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -7,10 +7,10 @@ namespace plumbline {
 namespace {
 
 bool differ_in_place_only(const StageShape& a, const StageShape& b) {
-  if (a.layers != b.layers || a.first != b.first || a.last != b.last) return false;
+  if (a.layers != b.layers || a.place.first != b.place.first || a.place.last != b.place.last) return false;
   StageShape there = a;
-  there.stage = b.stage;
-  there.route = b.route;
+  there.place.stage = b.place.stage;
+  there.place.route = b.place.route;
   return there == b;
 }
 

@@ -1,9 +1,10 @@
 // Stages and ranks that are alike.
-#include "analysis/work/stage_kinds.hpp"
+#include "analysis/step/stage_kinds.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "analysis/step/stage_shapes.hpp"
 #include "bench/evaluate/plan.hpp"
 
 namespace plumbline {
@@ -28,7 +29,7 @@ TEST(StageKinds, AreTheFirstTheLastAndThoseInBetween) {
   EXPECT_THAT(even.of_stage, ElementsAre(0, 1, 1, 1, 2));
   EXPECT_THAT(even.of_rank, ElementsAre(0, 1, 1, 1, 2));
   EXPECT_THAT(even.first_stage, ElementsAre(0, 1, 4));
-  EXPECT_EQ(even.on_rank(3).front().stage, 3);
+  EXPECT_EQ(even.on_rank(3).front().place.stage, 3);
   // 4, 4, 3 and 3 layers.
   const StageKinds uneven = kinds_of("1f1b", 4, 14, VocabPasses::none);
   EXPECT_THAT(uneven.of_stage, ElementsAre(0, 1, 2, 3));
@@ -41,7 +42,7 @@ TEST(StageKinds, RanksOfAKindHoldStagesOfTheSameKinds) {
   EXPECT_THAT(v.stages_held[1], ElementsAre(1, 6));
   for (std::size_t stage = 0; stage < v.shapes.size(); ++stage) {
     StageShape like = v.shapes[v.first_stage[v.of_stage[stage]]];
-    like.stage = v.shapes[stage].stage;
+    like.place.stage = v.shapes[stage].place.stage;
     EXPECT_EQ(like, v.shapes[stage]) << stage;
   }
   // Every rank carries a shard of the vocabulary; the ends have more to do with it.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/work/shapes.hpp"
+#include "analysis/step/stage_shape.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {

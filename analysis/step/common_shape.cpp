@@ -1,0 +1,309 @@
+#include "analysis/step/common_shape.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/step/stage_shapes.hpp"
+#include "core/base/error.hpp"
+
+namespace plumbline {
+namespace {
+
+StreamShape stream_of(const RunConfig& config) {
+  StreamShape stream;
+  stream.batch = config.batch.micro_batch_size;
+  stream.seq = config.batch.seq_length;
+  stream.tokens = stream.batch * stream.seq / config.parallel.context;
+  stream.rows =
+      config.parallel.effective_sequence_parallel() ? stream.tokens / config.parallel.tensor : stream.tokens;
+  stream.hidden = config.model.hidden;
+  return stream;
+}
+
+AttentionWidths attention_of(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  const int t = config.parallel.tensor;
+  AttentionWidths attention;
+  attention.head_dim = model.head_dim;
+  attention.heads = model.heads / t;
+  attention.kv_heads = std::max<std::int64_t>(1, model.kv_heads / t);
+  attention.q = attention.heads * attention.head_dim;
+  attention.k = attention.kv_heads * attention.head_dim;
+  attention.rotary = model.positions == Positions::rotary;
+  attention.rotated = attention.rotary ? model.rotated() : 0;
+  attention.query_rank = model.latent.query_rank;
+  attention.kv_rank = model.latent.kv_rank;
+  attention.value_dim = model.latent.value_dim;
+  attention.qk_norm = model.qk_norm;
+  attention.qkv_bias = model.qkv_bias;
+  attention.prefix = config.batch.prefix_length;
+  attention.shared_kv = model.kv_heads < t;
+  attention.unfused = config.numerics.attention_backend == AttentionBackend::unfused;
+  attention.dropout = config.numerics.attention_dropout > 0;
+  attention.share = config.batch.packed.slowest;
+  return attention;
+}
+
+BlockShape block_of(const RunConfig& config) {
+  BlockShape block;
+  block.order = config.model.block;
+  block.layer_norm = config.model.norm == Norm::layer;
+  block.norm_rows = block.layer_norm ? 2 : 1;
+  block.norm_vectors = config.model.norm_vectors();
+  block.normed_residual = config.model.normed_residual != 0;
+  block.linear_bias = config.model.linear_bias;
+  block.dropout = config.numerics.hidden_dropout > 0;
+  return block;
+}
+
+FeedForwardShape feed_forward_of(const RunConfig& config) {
+  FeedForwardShape mlp;
+  mlp.ffn = config.model.ffn / config.parallel.tensor;
+  mlp.swiglu = is_gated(config.model.activation);
+  mlp.fc1 = mlp.swiglu ? 2 * mlp.ffn : mlp.ffn;
+  return mlp;
+}
+
+PredictedShape predicted_of(const ModelConfig& model, const AttentionWidths& attention) {
+  PredictedShape predicted;
+  predicted.projection_bias = model.has_projection_bias();
+  predicted.feed_forward_bias = model.has_feed_forward_bias();
+  predicted.router_bias = model.predicted.router_bias;
+  if (model.predicted.norms == NormPlaces::both) predicted.more_norms = 2;
+  predicted.query_norms = model.query_norm_weights();
+  if (model.qk_norm && model.predicted.query_norm == QueryNorm::width)
+    predicted.query_norms = attention.q + attention.k;
+  if (model.predicted.sinks) predicted.vectors = attention.heads;
+  predicted.scalars = model.predicted.scalars;
+  return predicted;
+}
+
+/// FP8 products need a multiple of this many rows per expert (bench/training/fp8.md).
+constexpr std::int64_t kFp8Rows = 16;
+
+/// Rows of the first `experts` of a layer, with choices spread evenly over all and the remainder on the first
+/// ones.
+std::int64_t even_rows(const MixtureShape& moe, std::int64_t choices, std::int64_t experts) {
+  const std::int64_t each = choices / moe.experts;
+  const std::int64_t more = std::min(choices % moe.experts, experts);
+  return more * moe.rows_of_expert(each + 1) + (experts - more) * moe.rows_of_expert(each);
+}
+
+MixtureShape mixture_of(const RunConfig& config, std::int64_t tokens, std::int64_t row_multiple) {
+  const Mixture& mixture = config.model.mixture;
+  const int t = config.parallel.tensor;
+  MixtureShape moe;
+  moe.experts = mixture.experts;
+  moe.choices = tokens * mixture.top_k;
+  moe.capacity = config.expert_capacity();
+  moe.padded = config.mixture.pad_to_capacity;
+  moe.row_multiple = mixture ? row_multiple : 1;
+  if (mixture) moe.choice_rows = even_rows(moe, moe.choices, moe.experts);
+  moe.shared = mixture.shared / t;
+  moe.shared_gated = mixture.shared_gated;
+  moe.dense_ffn = mixture.dense_ffn / t;
+  moe.expert_bias = mixture.expert_bias;
+  return moe;
+}
+
+ContextShape context_of(const RunConfig& config) {
+  ContextShape cp;
+  cp.ranks = config.parallel.context;
+  cp.comm_type = config.parallel.cp_comm_type;
+  cp.head_ranks = config.parallel.head_ranks();
+  cp.load_balance = config.parallel.cp_load_balance;
+  return cp;
+}
+
+EndsShape ends_of(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  EndsShape ends;
+  ends.vocab = config.padded_vocab() / config.parallel.tensor;
+  ends.positions = model.position_rows();
+  ends.block_positions = model.block_positions;
+  ends.embedding_norm = model.embedding_norm;
+  ends.scaled_embedding = model.embedding_scale != 1;
+  ends.tied = model.tied_embeddings;
+  ends.output_bias = model.output_bias;
+  ends.normed_output = model.normed_output;
+  ends.loss_in_fp32 = config.numerics.loss_in_fp32();
+  return ends;
+}
+
+NumericsShape numerics_of(const RunConfig& config) {
+  const auto& fp8 = config.numerics.fp8;
+  NumericsShape numerics;
+  numerics.type = config.numerics.precision;
+  numerics.grad_type = config.numerics.grad_type();
+  numerics.sums_in_fp32 = config.parallel.tp_reduce_in_fp32;
+  numerics.fp8 = fp8.on();
+  numerics.fp8_tensorwise = fp8.on() && fp8.recipe == Fp8Recipe::tensorwise;
+  numerics.fp8_history = fp8.on() && !numerics.fp8_tensorwise ? fp8.amax_history_len : 0;
+  numerics.fp8_recipe = fp8.recipe;
+  numerics.fp8_weights = fp8.on() && fp8.param_gather;
+  numerics.cuda = config.machine.backend == Backend::cuda;
+  numerics.deterministic = config.numerics.deterministic_mode;
+  return numerics;
+}
+
+ShardingShape sharding_of(const ParallelConfig& parallel) {
+  ShardingShape sharding;
+  sharding.tensor = parallel.tensor;
+  sharding.sequence_parallel = parallel.effective_sequence_parallel();
+  sharding.data = parallel.copies();
+  sharding.zero = parallel.effective_zero_stage();
+  sharding.state_shards = parallel.state_shards();
+  sharding.optimizer_instances = parallel.num_distributed_optimizer_instances;
+  return sharding;
+}
+
+RecomputationShape recomputation_of(const RunConfig& config) {
+  RecomputationShape recomputation;
+  recomputation.granularity = config.recompute.granularity;
+  recomputation.layers = std::max<std::int64_t>(1, config.recompute.num_layers);
+  recomputation.modules = config.recompute.selected();
+  return recomputation;
+}
+
+/// Expert-parallel sharding of an MoE layer in a framework that spreads experts over ranks.
+void spread_experts(const RunConfig& config, const Software& framework, StageShape& shape) {
+  const Mixture& mixture = config.model.mixture;
+  if (!mixture) return;
+  if (const auto reason = why_mixture_unlisted(config, framework)) throw InputError(*reason);
+  ExpertShape& expert = shape.expert;
+  const ParallelConfig& parallel = config.parallel;
+  expert.ranks = parallel.expert;
+  expert.tensor = parallel.effective_expert_tensor();
+  expert.copies = parallel.expert_copies();
+  expert.sharded = parallel.zero_stage >= 1 && expert.copies > 1;
+  if (expert.sharded) expert.state_shards = expert.copies / parallel.num_distributed_optimizer_instances;
+  expert.local = mixture.experts / expert.ranks;
+  expert.sent = shape.stream.tokens / shape.sharding.tensor;
+  expert.chosen = mixture.top_k;
+  expert.rows = expert.sent * expert.chosen * expert.tensor;
+  if (mixture.groups > 1) expert.most_nodes = mixture.chosen_groups;
+  expert.ffn = config.model.ffn / expert.tensor;
+  expert.fc1 = shape.mlp.swiglu ? 2 * expert.ffn : expert.ffn;
+  expert.overlapped = parallel.overlap_moe_expert_parallel_comm && expert.ranks > 1;
+  expert.dispatcher = parallel.token_dispatcher;
+  if (expert.dispatcher == TokenDispatcher::automatic) {
+    expert.dispatcher = framework.flex_dispatch       ? TokenDispatcher::flex
+                        : framework.alltoall_dispatch ? TokenDispatcher::alltoall
+                                                      : TokenDispatcher::allgather;
+  }
+}
+
+/// Expert-parallel sharding of plumbline's own step. Every rank's rows are spread as evenly as possible over
+/// experts; the first ones take the remainder.
+void spread_own_experts(const RunConfig& config, StageShape& shape) {
+  if (!config.spreads_experts()) return;
+  ExpertShape& expert = shape.expert;
+  expert.ranks = config.parallel.expert;
+  expert.folded = config.parallel.folds_experts();
+  expert.tensor = config.parallel.effective_expert_tensor();
+  expert.copies = config.parallel.expert_copies();
+  expert.group = expert.folded ? expert.ranks * expert.tensor : expert.ranks;
+  expert.sharded = shape.sharding.zero >= 1 && expert.copies > 1;
+  expert.local = shape.moe.experts / expert.ranks;
+  expert.sent = expert.folded ? shape.stream.rows : shape.stream.tokens;
+  expert.chosen = config.model.mixture.top_k;
+  shape.moe.choice_rows = even_rows(shape.moe, expert.sent * expert.chosen, shape.moe.experts);
+  expert.rows = expert.group * even_rows(shape.moe, expert.sent * expert.chosen, expert.local);
+  shape.mlp.fc1 = shape.mlp.fc1 / shape.mlp.ffn * (config.model.ffn / expert.tensor);
+  shape.mlp.ffn = config.model.ffn / expert.tensor;
+  expert.ffn = shape.mlp.ffn;
+  expert.fc1 = shape.mlp.fc1;
+  const bool gathers = config.parallel.token_dispatcher == TokenDispatcher::allgather;
+  expert.dispatcher = gathers ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
+}
+
+/// Forms of an operand that FP8 products need, whatever the keys say. Hopper's FP8 products are TN only (rows
+/// by rows). So are those of MXFP8 devices if an operand's block scales do not run along it (Transformer
+/// Engine, is_non_tn_fp8_gemm_supported).
+int fp8_forms(const MachineConfig& machine, Fp8Recipe recipe) {
+  const HardwareProfile* hardware = find_hardware_preset(machine.hardware);
+  const bool one_scale = recipe == Fp8Recipe::delayed || recipe == Fp8Recipe::tensorwise;
+  return one_scale && hardware != nullptr && hardware->accelerator()->constants.device.peak_mx8 > 0 ? 1 : 2;
+}
+
+Graphs graphs_of(const RunConfig& config) {
+  const MachineConfig& machine = config.machine;
+  if (machine.cuda_graph_impl == CudaGraphImpl::none) return {};
+  if (machine.cuda_graph_impl == CudaGraphImpl::full_iteration) return {1, 1, true};
+  const std::string modules = "," + machine.cuda_graph_modules + ",";
+  const bool all = machine.cuda_graph_modules == "all";
+  const auto has = [&](const char* name) { return all || modules.find(name) != std::string::npos; };
+  const double attention = has(",attn,") ? 1 : 0;
+  if (config.model.mixture) return {attention, has(",moe_router,") ? 1.0 : 0, false};
+  return {(attention + (has(",mlp,") ? 1 : 0)) / 2, 0, false};  // about half of a layer's launches each
+}
+
+/// The rest of plumbline's own step, and its overlap where the configuration is silent.
+void set_own_step(const RunConfig& config, StageShape& shape) {
+  const ParallelConfig& parallel = config.parallel;
+  shape.moe = mixture_of(config, shape.stream.tokens, config.numerics.fp8.on() ? kFp8Rows : 1);
+  shape.moe.global_balance = config.model.mixture && config.mixture.balances_globally();
+  shape.sharding.secondary_shards = parallel.zero_hpz_partition_size;
+  shape.recomputation.offloaded = config.offload.num_layers;
+  shape.overlap.grad_reduce = parallel.overlap_grad_reduce.value_or(true);
+  shape.overlap.param_gather = parallel.overlap_param_gather.value_or(shape.sharding.zero == 3);
+  shape.overlap.receives_ahead = parallel.effective_overlap_p2p_comm();
+  shape.overlap.pairs = parallel.overlap_moe_expert_parallel_comm;
+  shape.overlap.shared_expert = parallel.moe_shared_expert_overlap;
+  spread_own_experts(config, shape);
+}
+
+/// The same of a framework's step.
+void set_framework(const RunConfig& config, const Software& framework, StageShape& shape) {
+  shape.framework = &framework;
+  shape.traits = kFrameworkTraits;
+  shape.moe = mixture_of(config, shape.stream.tokens, 1);
+  shape.attention.unfused = shape.attention.unfused || !framework.flash_attention;
+  shape.block.dropout = shape.block.dropout || framework.dropout;
+  shape.attention.dropout = shape.attention.dropout || framework.dropout;
+  shape.numerics.framework_fp8 = shape.numerics.fp8 || framework.fp8;
+  shape.graphs = graphs_of(config);
+  if (shape.numerics.fp8) shape.numerics.fp8_forms = fp8_forms(config.machine, shape.numerics.fp8_recipe);
+  if (config.numerics.fp4_format != Fp4Format::none) {
+    shape.numerics.fp4 = shape.numerics.framework_fp8 = true;
+    shape.numerics.operand_bytes = 0.5 + 1.0 / 16;
+  }
+  shape.numerics.fp8 = shape.numerics.fp8_tensorwise = false;
+  shape.numerics.fp8_history = 0;
+  if (framework.gradient_bytes <= 2) shape.numerics.grad_type = shape.numerics.type;
+  if (framework.sharded) shape.sharding.zero = 3;
+  if (shape.sharding.data == 1) shape.sharding.zero = 0;
+  const int zero = shape.sharding.zero;
+  shape.overlap.grad_reduce =
+      config.parallel.overlap_grad_reduce.value_or(zero >= 2 || framework.overlapped_reduction);
+  shape.overlap.param_gather =
+      config.parallel.overlap_param_gather.value_or(zero == 3 || framework.overlapped_gather);
+  spread_experts(config, framework, shape);
+}
+
+}  // namespace
+
+StageShape common_shape(const RunConfig& config, const Software* framework) {
+  StageShape shape;
+  shape.stream = stream_of(config);
+  shape.attention = attention_of(config);
+  shape.block = block_of(config);
+  shape.mlp = feed_forward_of(config);
+  shape.predicted = predicted_of(config.model, shape.attention);
+  shape.cp = context_of(config);
+  shape.ends = ends_of(config);
+  shape.numerics = numerics_of(config);
+  shape.sharding = sharding_of(config.parallel);
+  shape.overlap.tensor = config.parallel.effective_tp_comm_overlap();
+  shape.recomputation = recomputation_of(config);
+  if (config.finetune.lora()) shape.adapters = {config.finetune.lora_rank, config.finetune.lora_targets};
+  if (framework == nullptr) {
+    set_own_step(config, shape);
+  } else {
+    set_framework(config, *framework, shape);
+  }
+  return shape;
+}
+
+}  // namespace plumbline

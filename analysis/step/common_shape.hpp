@@ -1,0 +1,14 @@
+// What all stages of a step have in common, by topic.
+#pragma once
+
+#include "analysis/hardware/software.hpp"
+#include "analysis/step/stage_shape.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// Everything but a stage's layers, ends and place. `recomputation.offloaded`: at most so many of its layers.
+/// `framework`: nullptr for plumbline's own step. Throws InputError for a mixture that it does not describe.
+StageShape common_shape(const RunConfig& config, const Software* framework);
+
+}  // namespace plumbline

@@ -1,0 +1,68 @@
+#include "analysis/step/parameters.hpp"
+
+namespace plumbline {
+
+std::int64_t spread_expert_matrices(const StageShape& s) {
+  return s.expert.local * (s.expert.fc1 + s.expert.ffn) * s.stream.hidden;
+}
+
+std::int64_t feed_forward_matrices(const StageShape& s) {
+  if (s.spreads_experts()) {
+    const std::int64_t shared =
+        s.moe.shared > 0 ? (s.mlp.fc1 / s.mlp.ffn + 1) * s.moe.shared * s.stream.hidden : 0;
+    return spread_expert_matrices(s) + s.moe.experts * s.stream.hidden + shared +
+           (s.moe.shared > 0 && s.moe.shared_gated ? s.stream.hidden : 0);
+  }
+  const std::int64_t one = s.mlp.fc1 * s.stream.hidden + s.stream.hidden * s.mlp.ffn;
+  const std::int64_t gate = s.moe.shared > 0 && s.moe.shared_gated ? s.stream.hidden : 0;
+  return s.mixture() ? s.moe.experts * (one + s.stream.hidden) + 3 * s.moe.shared * s.stream.hidden + gate
+                     : one;
+}
+
+std::int64_t qkv_matrices(const StageShape& s) {
+  if (!s.attention.latent()) return s.attention.qkv() * s.stream.hidden;
+  return s.attention.compressed() * s.stream.hidden +
+         s.attention.q * (s.attention.query_rank > 0 ? s.attention.query_rank : s.stream.hidden) +
+         (s.attention.own_keys() + s.attention.attended()) * s.attention.kv_rank;
+}
+
+LayerBiases layer_biases(const StageShape& s) {
+  LayerBiases biases;
+  const PredictedShape& p = s.predicted;
+  if (s.attention.qkv_bias) biases.split += s.attention.qkv();
+  if (p.projection_bias) biases.replicated += s.stream.hidden;
+  biases.split += p.vectors;
+  if (s.mixture()) {
+    const std::int64_t fc1 = s.spreads_experts() ? s.expert.fc1 : s.mlp.fc1;
+    if (p.feed_forward_bias) biases.split += s.local_experts() * fc1;
+    if (p.feed_forward_bias) biases.replicated += s.local_experts() * s.stream.hidden;
+    if (p.router_bias) biases.replicated += s.moe.experts;
+    return biases;
+  }
+  if (p.feed_forward_bias) biases.split += s.mlp.fc1;
+  if (p.feed_forward_bias) biases.replicated += s.stream.hidden;
+  biases.replicated += p.scalars;
+  return biases;
+}
+
+std::int64_t parameters_per_layer(const StageShape& s) {
+  return s.norm_elements() + qkv_matrices(s) + s.stream.hidden * s.attention.attended() +
+         feed_forward_matrices(s) + layer_biases(s).total();
+}
+
+StageParameters parameters_of(const StageShape& s) {
+  StageParameters parameters;
+  parameters.layers = s.over_layers(parameters_per_layer);
+  parameters.layers += s.over_modules(parameters_per_layer) +
+                       s.own_modules() * (s.join_elements() + 3 * s.block.norm_vectors * s.stream.hidden);
+  if (s.holds_embedding() || s.ends.embedding_copy) parameters.embedding = s.ends.vocab * s.stream.hidden;
+  if (s.place.first) parameters.positions = s.ends.positions * s.stream.hidden;
+  if (s.place.first && s.ends.embedding_norm)
+    parameters.embedding_norm = s.block.norm_vectors * s.stream.hidden;
+  if (s.place.last) parameters.final_norm = s.block.norm_vectors * s.stream.hidden;
+  if (s.holds_output()) parameters.output = s.ends.vocab * s.stream.hidden;
+  if (s.place.last && s.ends.output_bias) parameters.output += s.ends.vocab;
+  return parameters;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,201 @@
+#include "analysis/step/stage_shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/hardware/profiles.hpp"
+#include "analysis/step/common_shape.hpp"
+#include "core/config/layer_distribution.hpp"
+
+namespace plumbline {
+
+namespace {
+
+DistillationShape distillation_shape(const RunConfig& config, bool joint) {
+  DistillationShape shape;
+  if (!config.distillation.teacher) return shape;
+  shape.on = true;
+  shape.joint = joint;
+  shape.hidden = config.distillation.cache == DistillationCache::hidden;
+  shape.unfused = config.distillation.loss == DistillationLoss::unfused;
+  shape.language_model = config.distillation.lm_weight > 0;
+  shape.teacher_normed = config.distillation.teacher->normed_output;
+  shape.teacher_hidden = config.distillation.teacher->hidden;
+  shape.student_hidden = config.model.hidden;
+  const bool fp32 = config.distillation.cache_dtype == DistillationCacheDType::fp32;
+  shape.cached_size = size_of(fp32 ? DType::fp32 : config.numerics.precision);
+  return shape;
+}
+
+}  // namespace
+
+std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& framework) {
+  if (!config.model.mixture) return std::nullopt;
+  if (framework.mixtures() && !framework.sharded && config.parallel.zero_stage < 2) return std::nullopt;
+  return fmt::format(
+      "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage "
+      "0 or 1",
+      config.machine.software, framework.mixtures() ? " with sharded gradients" : "", config.model.name);
+}
+
+namespace {
+
+/// A window with as many pairs of tokens as chunks have, to the nearest token.
+std::int64_t window_like_chunk(std::int64_t seq, std::int64_t chunk) {
+  const auto s = static_cast<double>(seq);
+  return std::llround(s - std::sqrt(s * s - 2 * s * keys_per_chunk(seq, chunk)));
+}
+
+/// Windows of `count` layers from the model's layer `first` on. A window over the whole sequence counts as
+/// none.
+std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
+  std::vector<AlikeLayers> windows;
+  const ModelConfig& model = config.model;
+  if (model.sliding_window == 0 || model.sliding_window >= config.batch.seq_length) return windows;
+  for (std::int64_t layer = first; layer < first + count; ++layer) {
+    std::int64_t window = model.window_of(layer);
+    if (window > 0 && model.predicted.chunked) window = window_like_chunk(config.batch.seq_length, window);
+    if (windows.empty() || windows.back().window != window) windows.push_back({0, window});
+    ++windows.back().layers;
+  }
+  return windows;
+}
+
+/// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
+std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const Software* framework) {
+  const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
+                                              : layers_per_stage(config, stages);
+  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config, framework));
+  std::int64_t first_layer = 0;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    shapes[i].layers = layers[i];
+    shapes[i].attention.windows = windows_of(config, first_layer, layers[i]);
+    // Layers without experts count as the stage's first ones, wherever they stand.
+    if (config.model.mixture)
+      shapes[i].moe.dense_layers = layers[i] - config.model.mixture_layers(first_layer, layers[i]);
+    // The last layer stays: its backward comes next.
+    std::int64_t& offloaded = shapes[i].recomputation.offloaded;
+    offloaded = std::clamp<std::int64_t>(layers[i] - 1, 0, offloaded);
+    first_layer += layers[i];
+    shapes[i].place.stage = static_cast<int>(i);
+  }
+  shapes.front().place.first = true;
+  shapes.back().place.last = true;
+  shapes.back().ends.prediction_modules = config.model.prediction_modules;
+  shapes.back().ends.defers_output_gradient = config.parallel.defer_embedding_wgrad_compute;
+  shapes.front().place.single = stages == 1;
+  return shapes;
+}
+
+/// Places the token lookups of MTP modules; `here`: the embedding is on the same rank.
+void place_lookups(bool here, StageShape& shape) {
+  shape.ends.shared_lookup = shape.own_modules() > 0 && here;
+  shape.ends.embedding_copy = shape.own_modules() > 0 && !here && !shape.ends.tied;
+}
+
+/// True if the first stage has I and W, as its first backward shows.
+bool splits_backward(const Schedule& schedule) {
+  for (const Action& action : schedule.actions[static_cast<std::size_t>(schedule.rank_of_stage.front())]) {
+    if (action.stage != 0) continue;
+    if (action.type == ActionType::backward_input) return true;
+    if (action.type == ActionType::backward) return false;
+  }
+  return false;
+}
+
+/// Moves embedding and output layer from the ends to the lowest stage of every rank.
+void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::vector<StageShape>& shapes) {
+  VocabularyShape common;
+  common.split = true;
+  common.two_barriers = schedule.vocab != VocabPasses::one_barrier;
+  common.split_backward = splits_backward(schedule);
+  common.shards = config.parallel.vocab_shards();
+  const int first = schedule.rank_of_stage.front();
+  const int last = schedule.rank_of_stage.back();
+  std::vector<bool> carried(static_cast<std::size_t>(schedule.ranks));
+  for (StageShape& shape : shapes) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.place.stage)];
+    shape.ends.vocab = config.padded_vocab() / common.shards;
+    shape.ends.shared_output = false;
+    shape.vocabulary = common;
+    shape.vocabulary.carries = !carried[static_cast<std::size_t>(rank)];
+    shape.vocabulary.first_rank = rank == first;
+    shape.vocabulary.last_rank = rank == last;
+    carried[static_cast<std::size_t>(rank)] = true;
+  }
+}
+
+}  // namespace
+
+const Software* framework_of(const RunConfig& config) {
+  if (config.machine.software == "plumbline") return nullptr;
+  return &built_in_profiles().generation(config.machine.software);
+}
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
+  std::vector<StageShape> shapes = route_shapes(config, stages, framework_of(config));
+  shapes.back().ends.shared_output = config.model.tied_embeddings && stages == 1;
+  place_lookups(stages == 1, shapes.back());
+  return shapes;
+}
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule) {
+  return stage_shapes(config, schedule, framework_of(config));
+}
+
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
+                                     const Software* framework) {
+  const int per_route = schedule.stages_per_route();
+  const std::vector<StageShape> route = route_shapes(config, per_route, framework);
+  std::vector<StageShape> shapes;
+  shapes.reserve(static_cast<std::size_t>(schedule.stages));
+  std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    StageShape shape = route[static_cast<std::size_t>(stage % per_route)];
+    shape.distillation = distillation_shape(config, schedule.joint_teacher);
+    shape.place.stage = stage;
+    shape.place.route = stage / per_route;
+    shape.place.previous_here = !shape.place.first && !schedule.crosses_ranks(stage, stage - 1);
+    shape.place.next_here = !shape.place.last && !schedule.crosses_ranks(stage, stage + 1);
+    if (shape.place.first) {
+      const int rank = schedule.rank_of_stage[static_cast<std::size_t>(stage)];
+      has_embedding[static_cast<std::size_t>(rank)] = true;
+    }
+    shapes.push_back(shape);
+  }
+  for (StageShape& shape : shapes) {
+    const int rank = schedule.rank_of_stage[static_cast<std::size_t>(shape.place.stage)];
+    shape.ends.shared_output =
+        shape.place.last && shape.ends.tied && has_embedding[static_cast<std::size_t>(rank)];
+    place_lookups(has_embedding[static_cast<std::size_t>(rank)], shape);
+  }
+  if (config.parallel.splits_vocabulary()) split_vocabulary(config, schedule, shapes);
+  return shapes;
+}
+
+RunConfig evaluated_teacher(const RunConfig& config) {
+  RunConfig teacher = config;
+  teacher.model = *config.distillation.teacher;
+  teacher.mixture = MixtureConfig();  // no token is dropped, nothing is balanced
+  teacher.parallel.moe_shared_expert_overlap = false;
+  teacher.parallel.zero_stage = 0;
+  teacher.parallel.zero_hpz_partition_size = teacher.parallel.num_distributed_optimizer_instances = 1;
+  teacher.parallel.overlap_param_gather.reset();
+  teacher.recompute.granularity = Recompute::none;
+  teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
+  teacher.numerics.fp8.format = Fp8Format::none;
+  return teacher;
+}
+
+std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule) {
+  if (!config.distillation.teacher) return {};
+  std::vector<StageShape> shapes = stage_shapes(evaluated_teacher(config), schedule);
+  for (StageShape& shape : shapes) {
+    shape.distillation = distillation_shape(config, schedule.joint_teacher);
+  }
+  return shapes;
+}
+
+}  // namespace plumbline

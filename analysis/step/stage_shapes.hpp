@@ -1,0 +1,36 @@
+// Derivation of stage shapes from configuration, schedule and training software.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/hardware/software.hpp"
+#include "analysis/step/stage_shape.hpp"
+#include "core/config/run_config.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline {
+
+/// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws
+/// InputError with the known names.
+const Software* framework_of(const RunConfig& config);
+
+/// Reason why a framework's MoE model is not predicted, or empty: software without one, and sharded
+/// gradients.
+std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& framework);
+
+/// Shapes of all stages of the schedule, every route of it, by stage number.
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
+/// The same with a framework's traits instead of the named one's.
+std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
+                                     const Software* framework);
+/// Run of the teacher (which must exist) as if it were the model: the basis of its shapes and its routing.
+RunConfig evaluated_teacher(const RunConfig& config);
+/// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or
+/// FP8. Empty without one.
+std::vector<StageShape> teacher_shapes(const RunConfig& config, const Schedule& schedule);
+/// Shapes of a model split into `stages`, each on a rank of its own; the vocabulary is not split over them.
+std::vector<StageShape> stage_shapes(const RunConfig& config, int stages);
+
+}  // namespace plumbline

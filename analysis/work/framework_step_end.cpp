@@ -1,0 +1,132 @@
+// ARG and OPT of other frameworks.
+#include <algorithm>
+#include <utility>
+
+#include "analysis/work/framework_calls.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Elements of a rank that train: of experts that are spread over ranks, and the rest.
+struct Trained {
+  std::int64_t experts = 0;
+  std::int64_t rest = 0;
+};
+Trained trained_elements(const HeldStages& rank) {
+  Trained elements;
+  for (const StageShape& s : rank.held) {
+    elements.experts += spread_expert_elements(s);
+    elements.rest += trainable_elements(s) - spread_expert_elements(s);
+  }
+  return elements;
+}
+
+/// Reductions and gathers of the two kinds of parameters, each among the ranks that hold the same.
+class CopiesCalls {
+ public:
+  CopiesCalls(const StageShape& shape, CallList& list) : s_(shape), list_(list) {}
+
+  /// All-reduces are among all copies, gathers and scatters within an instance of the optimizer.
+  void rest(CallKind kind, const char* label, std::int64_t elements, DType type) {
+    list_.collective(kind, label, Group::data,
+                     kind == CallKind::all_reduce ? s_.sharding.data : s_.sharding.state_shards, elements,
+                     type);
+  }
+  void experts(CallKind kind, const char* label, std::int64_t elements, DType type) {
+    among(kind, label, kind == CallKind::all_reduce ? s_.expert.copies : s_.expert.state_shards,
+          s_.expert.tensor * s_.expert.ranks, elements, type);
+  }
+  /// The reduced pieces of both, summed over the instances.
+  void between(const Trained& elements) {
+    const int instances = s_.sharding.optimizer_instances;
+    if (instances == 1) return;
+    list_.calls.push_back(between_instances(s_, elements.rest, s_.numerics.grad_type));
+    among(CallKind::all_reduce, "expert gradient all-reduce between instances", instances,
+          s_.expert.tensor * s_.expert.ranks * s_.expert.state_shards,
+          elements.experts / s_.expert.state_shards, s_.numerics.grad_type);
+  }
+
+ private:
+  void among(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements, DType type) {
+    const std::size_t before = list_.calls.size();
+    list_.collective(kind, label, Group::data, ranks, elements, type);
+    if (list_.calls.size() > before) list_.calls.back().stride = stride;
+  }
+
+  const StageShape& s_;
+  CallList& list_;
+};
+
+}  // namespace
+
+std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
+  const StageShape& any = rank.held.front();
+  CallList list(any);
+  CopiesCalls copies(any, list);
+  const Trained elements = trained_elements(rank);
+  if (any.sharding.zero == 0)
+    copies.rest(CallKind::all_reduce, "gradient all-reduce", elements.rest, any.numerics.grad_type);
+  if (any.sharding.zero == 1)
+    copies.rest(CallKind::reduce_scatter, "gradient reduce-scatter", elements.rest, any.numerics.grad_type);
+  copies.experts(any.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce,
+                 "expert gradient reduction", elements.experts, any.numerics.grad_type);
+  if (any.sharding.zero == 1) copies.between(elements);
+  list.collective(CallKind::all_reduce, "mirror all-reduce", Group::mirror, rank.mirror,
+                  elements.rest / (any.sharding.zero >= 1 ? any.sharding.state_shards : 1) +
+                      elements.experts / any.expert.state_shards,
+                  any.numerics.grad_type);
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
+  const StageShape& any = rank.held.front();
+  CallList list(any);
+  CopiesCalls copies(any, list);
+  const Trained elements = trained_elements(rank);
+  const std::int64_t experts = elements.experts / any.expert.state_shards;
+  list.memory("optimizer step",
+              experts + (any.sharding.zero >= 1 ? elements.rest / any.sharding.state_shards : elements.rest),
+              any.framework->optimizer_bytes);
+  std::int64_t layers = 0;
+  std::int64_t matrices = 0;  // of layers
+  for (const StageShape& s : rank.held) {
+    layers += s.layers;
+    matrices += stage_layer_matrices(s);
+  }
+  // The forms that products read, written once for all micro-batches: and a pass for their scale.
+  // Frozen ones are never written again.
+  if (any.numerics.framework_fp8 && !any.framework->fp8 && any.sharding.zero < 3 && !any.adapters.frozen())
+    list.memory(any.numerics.fp4 ? "cast weights to fp4" : "cast weights to fp8", matrices,
+                (any.numerics.fp4 || any.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) +
+                    any.numerics.fp8_forms * any.numerics.operand_bytes);
+  const std::size_t before = list.calls.size();
+  const bool narrow = gathers_fp8(any) && !any.adapters.frozen();
+  if (any.sharding.zero == 1 || any.sharding.zero == 2) {
+    const std::int64_t in_fp8 = narrow ? matrices - elements.experts : 0;
+    copies.rest(CallKind::all_gather, "parameter all-gather", elements.rest - in_fp8, any.numerics.type);
+    copies.rest(CallKind::all_gather, "parameter all-gather", in_fp8, DType::fp8_e4m3);
+  }
+  if (any.expert.sharded) {
+    copies.experts(CallKind::all_gather, "expert parameter all-gather", elements.experts,
+                   narrow ? DType::fp8_e4m3 : any.numerics.type);
+  }
+  if (any.overlap.param_gather) {  // the first layer waits for its own
+    for (std::size_t i = before; i < list.calls.size(); ++i)
+      list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
+  }
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> step_reduction_calls(const HeldStages& rank, const RunConfig& config) {
+  const bool own = rank.held.front().framework == nullptr;
+  return own ? reduce_gradients_calls(rank, config) : framework_reduction_calls(rank);
+}
+
+std::vector<OperatorCall> step_update_calls(const HeldStages& rank, const RunConfig& config) {
+  const bool own = rank.held.front().framework == nullptr;
+  return own ? optimizer_calls(rank, config, 0) : framework_update_calls(rank);
+}
+
+}  // namespace plumbline
