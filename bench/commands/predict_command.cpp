@@ -17,8 +17,8 @@
 #include "bench/evaluate/keys_without_effect.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/profile_trust.hpp"
-#include "bench/evaluate/record_parts.hpp"
 #include "bench/evaluate/what_would_fit.hpp"
+#include "bench/predict/prediction_parts.hpp"
 #include "bench/text/still_working.hpp"
 #include "bench/views/predict_formulas.hpp"
 #include "bench/views/prediction_summary.hpp"
@@ -117,9 +117,7 @@ int predict_one(const PredictOptions& options) {
   working.now("simulating the step");
   const Prediction prediction = predict(config, step, hardware);
   working.now("computing the report");
-  record.prediction = report_of(prediction, config, step);
-  record.prediction->step_interval = step_interval_of(config, step, hardware);
-  record.prediction->lanes = lanes_of(config, step, hardware);
+  record.prediction = whole_report(prediction, config, step, hardware);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   for (const std::string& simplified : notes_about(config)) say(fmt::format("note: {}\n", simplified));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include "analysis/simulate/simulator.hpp"
@@ -250,7 +255,9 @@ std::int64_t cells_of_step(const RunConfig& config) {
   return ranks * (may_repeat(config) ? kShort * ranks : config.microbatches());
 }
 
-RepeatedSchedule step_for(const RunConfig& config) {
+namespace {
+
+void check_length(const RunConfig& config) {
   // Forward, backward and the messages between; more than a GiB in all.
   const std::int64_t actions = cells_of_step(config) * (config.parallel.pipeline > 1 ? 6 : 2);
   if (actions > kMostPredicted) {
@@ -260,6 +267,60 @@ RepeatedSchedule step_for(const RunConfig& config) {
         config.parallel.schedule, config.parallel.pipeline, config.microbatches(), actions, kMostPredicted,
         may_repeat(config) ? "" : ", or a schedule that repeats itself, such as 1f1b"));
   }
+}
+
+/// Sizes that decide a schedule's stages, or its refusal.
+using PlacementKey = std::tuple<std::string, int, int, int, bool, bool>;
+
+/// Stages of a schedule without its actions, or why it cannot be made.
+struct Placement {
+  Schedule schedule;
+  std::string refusal;
+};
+
+Placement make_placement(const RunConfig& config) {
+  Placement placement;
+  try {
+    std::optional<RepeatedSchedule> repeated;
+    if (may_repeat(config))
+      repeated = make_repeated(request_for(config), [](const Schedule& compute) { return compute; });
+    placement.schedule = repeated ? std::move(repeated->once) : make_for(config);
+  } catch (const InputError& error) {
+    placement.refusal = error.what();
+  }
+  placement.schedule.actions.clear();
+  return placement;
+}
+
+}  // namespace
+
+void check_step(const RunConfig& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const bool by_sizes = !config.distillation.teacher && !is_file(parallel.schedule) &&
+                        !parallel.splits_vocabulary() &&
+                        schedule_traits(parallel.schedule).order == OrderFrom::sizes;
+  if (!by_sizes) {
+    step_for(config);
+    return;
+  }
+  check_length(config);
+  static std::mutex mutex;
+  static std::map<PlacementKey, Placement> known;
+  constexpr std::size_t kMostPlacements = 4096;
+  const PlacementKey key{parallel.schedule,       parallel.pipeline,  config.microbatches(),
+                         parallel.virtual_chunks, runs_pairs(config), parallel.defer_embedding_wgrad_compute};
+  const std::lock_guard lock(mutex);
+  auto found = known.find(key);
+  if (found == known.end()) {
+    if (known.size() >= kMostPlacements) known.clear();
+    found = known.emplace(key, make_placement(config)).first;
+  }
+  if (!found->second.refusal.empty()) throw InputError(found->second.refusal);
+  check_placement(config, found->second.schedule);
+}
+
+RepeatedSchedule step_for(const RunConfig& config) {
+  check_length(config);
   if (may_repeat(config)) {
     const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
     if (auto step = make_repeated(request_for(config), complete)) {

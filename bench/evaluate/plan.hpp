@@ -17,6 +17,8 @@ Schedule schedule_for(const RunConfig& config);
 /// The same for predictions: a long step that repeats itself is not written out whole. Throws InputError also
 /// for a step of too many actions that does not.
 RepeatedSchedule step_for(const RunConfig& config);
+/// Throws what step_for() throws. Schedules that only their sizes decide are made once and remembered.
+void check_step(const RunConfig& config);
 /// About how many pipeline ranks × micro-batches step_for writes down.
 std::int64_t cells_of_step(const RunConfig& config);
 

@@ -24,6 +24,7 @@
 #include "bench/launch/launch_wire.hpp"
 #include "bench/launch/remote_daemon.hpp"
 #include "core/base/error.hpp"
+#include "core/base/shell_word.hpp"
 
 namespace plumbline {
 namespace {
@@ -55,12 +56,6 @@ int through_store(const std::string& where, const std::string& host, const Daemo
 }
 
 }  // namespace
-
-std::string shell_word(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 std::vector<std::string> agent_command(const std::string& agent, const std::string& host,
                                        const std::vector<std::string>& remote) {

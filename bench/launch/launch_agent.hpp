@@ -2,13 +2,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace plumbline {
-
-/// Any word, quoted for a shell.
-std::string shell_word(std::string_view text);
 
 /// The command that runs the words of `remote` on `host`: the words of `agent`, in which "{host}" stands for
 /// the host and which those of `remote` follow. Without "{host}" the host and one line for the shell there

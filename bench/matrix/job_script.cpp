@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <string_view>
 
-#include "bench/launch/launch_agent.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/output_folder.hpp"
+#include "core/base/shell_word.hpp"
 
 namespace plumbline {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -208,7 +207,7 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   return text;
 }
 
-std::string search_json(const SearchResult& result, const SearchContext& context) {
+nlohmann::ordered_json to_json(const SearchResult& result, const SearchContext& context) {
   nlohmann::ordered_json json;
   json["hardware"] = context.machine;
   json["memory_budget_bytes"] = context.limit.value;
@@ -222,7 +221,11 @@ std::string search_json(const SearchResult& result, const SearchContext& context
   if (result.best.size() > 1) json["why_not_second"] = why_second(result.best[0], result.best[1]);
   auto& front = json["front"] = nlohmann::ordered_json::array();
   for (const Candidate& c : result.front) front.push_back(json_of(c, context));
-  return output_json(json, 2) + "\n";
+  return json;
+}
+
+std::string search_json(const SearchResult& result, const SearchContext& context) {
+  return output_json(to_json(result, context), 2) + "\n";
 }
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,8 @@ std::string describe_candidate(const Candidate& candidate);
 /// Reason why the second is slower than the first: the differences, and the part of the step that grew most.
 std::string why_second(const Candidate& first, const Candidate& second);
 std::string search_text(const SearchResult& result, const SearchContext& context);
+nlohmann::ordered_json to_json(const SearchResult& result, const SearchContext& context);
+/// The same as text, indented.
 std::string search_json(const SearchResult& result, const SearchContext& context);
 
 }  // namespace plumbline

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <unordered_map>
 
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
@@ -298,10 +299,17 @@ const std::vector<ConfigKey>& config_keys() {
 }
 
 const ConfigKey* find_config_key(std::string_view name) {
-  for (const ConfigKey& key : config_keys()) {
-    if (name == key.name || (!key.alias.empty() && name == key.alias) || name == key.flag()) return &key;
-  }
-  return nullptr;
+  static const std::unordered_map<std::string, const ConfigKey*> kByName = [] {
+    std::unordered_map<std::string, const ConfigKey*> keys;
+    for (const ConfigKey& key : config_keys()) {
+      for (const std::string& each : {key.name, key.alias, key.flag()}) {
+        if (!each.empty()) keys.emplace(each, &key);
+      }
+    }
+    return keys;
+  }();
+  const auto found = kByName.find(std::string(name));
+  return found == kByName.end() ? nullptr : found->second;
 }
 
 const ConfigKey& get_config_key(std::string_view name, const std::string& origin) {

@@ -59,6 +59,10 @@ constexpr Room kRooms[] = {
     {"analysis/work/passes", "analysis/work core/base"},
     {"analysis/work/routing", "analysis/step analysis/work core/base core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
+    {"bench/ask",
+     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
+     "bench/evaluate bench/predict bench/record bench/views core/base core/config core/config_text "
+     "core/schedule core/schedule_text core/trace core/validate schedules"},
     {"bench/calibrate",
      "analysis/hardware analysis/predict bench/calibrate/cells bench/calibrate/figures bench/evaluate "
      "bench/launch bench/machine "
@@ -68,20 +72,20 @@ constexpr Room kRooms[] = {
     {"bench/calibrate/figures", "analysis/hardware bench/calibrate/cells core/base"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
-     "analysis/topology bench/calibrate bench/convert bench/convert/check bench/cuda bench/evaluate "
-     "bench/help "
-     "bench/hosts bench/launch bench/machine bench/matrix bench/rank bench/record bench/recovery "
-     "bench/report "
-     "bench/text bench/training/checkpoints bench/views bench/views/cluster "
-     "core/base core/config core/config_text core/launch_files core/run schedules <onednn>"},
+     "analysis/topology bench/ask bench/calibrate bench/commands/operators bench/convert bench/convert/check "
+     "bench/cuda bench/evaluate bench/help bench/hosts bench/launch bench/machine bench/matrix "
+     "bench/predict bench/rank bench/record bench/recovery bench/report bench/text "
+     "bench/training/checkpoints bench/views bench/views/cluster core/base core/config core/config_text "
+     "core/launch_files core/run schedules <onednn>"},
+    {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/launch_files",
      "bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
      "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
     {"bench/commands/operators", "analysis/hardware analysis/operators bench/commands bench/text core/base"},
     {"bench/commands/schedules",
-     "analysis/simulate bench/commands bench/report bench/text core/base core/schedule core/schedule_text "
-     "core/trace core/validate schedules"},
+     "analysis/simulate bench/ask bench/commands bench/report bench/text core/base core/schedule "
+     "core/schedule_text core/trace core/validate schedules"},
     {"bench/convert",
      "bench/training/parameters core/base core/checkpoints core/config core/config/families core/files"},
     {"bench/convert/check",
@@ -98,11 +102,9 @@ constexpr Room kRooms[] = {
      "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
-     "analysis/step analysis/stragglers analysis/time analysis/work analysis/work/routing bench/launch "
-     "bench/machine bench/record "
-     "bench/training/checkpoints bench/training/trainer core/backends/mpi "
-     "core/base core/config core/config_text core/run core/schedule core/schedule_text core/validate "
-     "kernels/emulated schedules"},
+     "analysis/stragglers analysis/time analysis/work bench/launch bench/machine bench/predict bench/record "
+     "bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
+     "core/config_text core/run core/schedule core/schedule_text core/validate kernels/emulated schedules"},
     {"bench/help", "bench/text core/base"},
     {"bench/hosts", "core/base"},
     {"bench/launch", "bench/hosts core/base core/run"},
@@ -113,13 +115,17 @@ constexpr Room kRooms[] = {
      "bench/record "
      "bench/text core/base core/config core/config_text core/tensor"},
     {"bench/micro",
-     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/calibrate bench/cuda "
+     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/ask bench/calibrate "
+     "bench/cuda "
      "bench/cuda/times "
      "bench/evaluate "
      "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
      "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
+    {"bench/predict",
+     "analysis/hardware analysis/predict analysis/time analysis/work analysis/work/routing bench/launch "
+     "bench/record core/config core/run"},
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/calibrate bench/cuda "
      "bench/evaluate bench/hosts bench/launch bench/machine bench/report bench/training/checkpoints "

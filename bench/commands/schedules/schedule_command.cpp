@@ -10,7 +10,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/schedules/schedule_compare.hpp"
 #include "bench/commands/schedules/schedule_list.hpp"
-#include "bench/commands/schedules/schedule_source.hpp"
+#include "bench/commands/schedules/schedule_options.hpp"
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
@@ -98,7 +98,7 @@ void add_schedule_command(CLI::App& app, CommandAction& action) {
   command->add_option("name", options->source.name_or_file, "Schedule name, or a .csv or .json file")
       ->type_name("NAME");
   command->add_flag("--list", options->list, "List all schedules");
-  options->source.add_options(*command);
+  add_schedule_options(*command, options->source);
   command
       ->add_option("--format", options->format,
                    "Output format: text (actions per rank), PyTorch CSV, JSON, terminal timeline, SVG "

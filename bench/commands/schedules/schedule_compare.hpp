@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/commands/schedules/schedule_source.hpp"
+#include "bench/ask/schedule_source.hpp"
 
 namespace plumbline {
 

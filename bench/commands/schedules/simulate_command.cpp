@@ -2,16 +2,16 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "analysis/simulate/costs_json.hpp"
 #include "analysis/simulate/critical_path.hpp"
 #include "analysis/simulate/simulation_report.hpp"
 #include "analysis/simulate/simulator.hpp"
+#include "bench/ask/simulation_json.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/schedules/schedule_compare.hpp"
-#include "bench/commands/schedules/schedule_source.hpp"
+#include "bench/commands/schedules/schedule_options.hpp"
 #include "bench/report/terminal_timeline.hpp"
 #include "bench/report/trace_output.hpp"
 #include "bench/text/record_tables.hpp"
@@ -41,21 +41,6 @@ struct SimulateOptions {
   std::vector<std::string> compare;
 };
 
-/// Overlap of each collective of vocabulary parallelism; empty for a schedule without.
-nlohmann::ordered_json collectives_json(const VocabularyOverlap& overlap) {
-  nlohmann::ordered_json json;
-  for (const VocabularyCall call : kAllVocabularyCalls) {
-    const CollectiveOverlap& each = overlap[static_cast<std::size_t>(call)];
-    auto& row = json[std::string(short_name(call))];
-    row = {{"time_us", each.time.value * 1e6},
-           {"exposed_us", each.exposed.value * 1e6},
-           {"waited_us", each.waited.value * 1e6},
-           {"overlapped", nullptr}};
-    if (std::isfinite(each.overlapped)) row["overlapped"] = each.overlapped;
-  }
-  return json;
-}
-
 std::string collectives_text(const VocabularyOverlap& overlap) {
   std::string text = fmt::format("\n{:<24} {:>10} {:>12} {:>12} {:>26}\n", "per rank and step", "total us",
                                  "exposed us", "waiting us", "overlap in steady state");
@@ -67,32 +52,6 @@ std::string collectives_text(const VocabularyOverlap& overlap) {
                     std::isfinite(each.overlapped) ? fmt::format("{:.1f} %", 100 * each.overlapped) : "-");
   }
   return text;
-}
-
-nlohmann::ordered_json json_of(const SimulationReport& report, const CriticalPath& path) {
-  nlohmann::ordered_json json;
-  json["makespan_us"] = report.makespan.value * 1e6;
-  json["bubble_ratio"] = report.bubble.ratio;
-  json["bubble_fraction"] = report.bubble.fraction;
-  json["bubble_fraction_without_barrier"] = report.free_running_bubble;
-  json["peak_in_flight"] = report.peak_in_flight;
-  auto& ranks = json["ranks"] = nlohmann::ordered_json::array();
-  for (const SimulationReport::Rank& rank : report.ranks) {
-    ranks.push_back({{"busy_us", rank.busy.value * 1e6},
-                     {"idle_us", rank.idle.value * 1e6},
-                     {"peak_in_flight", rank.peak_in_flight}});
-  }
-  if (report.vocabulary_passes) json["vocabulary_collectives"] = collectives_json(report.vocabulary);
-  auto& critical = json["critical_path"];
-  critical["transfers_us"] = path.transfers.value * 1e6;
-  critical["saved_by_free_transfers_us"] = path.on_transfers.value * 1e6;
-  critical["saved_by_equal_stages_us"] = path.on_imbalance.value * 1e6;
-  critical["slowest_stage"] = path.slowest_stage;
-  auto& shares = critical["shares"] = nlohmann::ordered_json::array();
-  for (const CriticalPath::Share& share : path.shares) {
-    shares.push_back({{"what", share.what}, {"us", share.time.value * 1e6}, {"count", share.count}});
-  }
-  return json;
 }
 
 std::string text_of(const Schedule& schedule, const SimulationReport& report, const CriticalPath& path) {
@@ -148,8 +107,8 @@ int simulate_schedule(SimulateOptions options) {
   if (!options.trace.empty()) {
     write_whole_file(options.trace, trace_file(options.trace, schedule, {{"simulated", trace, nullptr}}));
   }
-  fmt::print("{}",
-             options.json ? output_json(json_of(report, path), 2) + "\n" : text_of(schedule, report, path));
+  fmt::print("{}", options.json ? output_json(simulation_json(report, path), 2) + "\n"
+                                : text_of(schedule, report, path));
   if (options.timeline) {
     const TableStyle style = style_of_standard_output();
     fmt::print("\n{}", terminal_timeline(schedule, trace, {style.width, style.color, false}));
@@ -164,7 +123,7 @@ void add_simulate_command(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("simulate", "Simulate a pipeline schedule with given action times");
   command->add_option("file", options->file, "Schedule file, .csv or .json")->type_name("FILE");
   command->add_option("--schedule", options->name, "Schedule name, in place of a file")->type_name("NAME");
-  options->source.add_options(*command);
+  add_schedule_options(*command, options->source);
   command->add_option("--costs", options->costs, "Action times")->required()->type_name("COSTS.json");
   auto* svg = command->add_option("--svg", options->svg, "Output file for a picture")->type_name("FILE.svg");
   auto* trace = command

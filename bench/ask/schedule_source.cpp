@@ -1,4 +1,4 @@
-#include "bench/commands/schedules/schedule_source.hpp"
+#include "bench/ask/schedule_source.hpp"
 
 #include <fmt/format.h>
 
@@ -72,22 +72,6 @@ void check_schedule_name(const std::string& name) {
       fmt::format("schedule: found the unknown schedule \"{}\", expected one such as {}; `plumbline schedule "
                   "--list` names all; a file ends in .csv or .json",
                   printable(name), nearest_name(name, schedule_names())));
-}
-
-void ScheduleSource::add_options(CLI::App& command) {
-  command.add_option("--pp", pp, "Pipeline-parallel size")
-      ->check(CLI::Range(1, 65535))
-      ->capture_default_str();
-  command.add_option("--microbatches", microbatches, "Micro-batches per step")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  command.add_option("--chunks", chunks, "Model chunks per rank (interleaved; default: 2)")
-      ->check(CLI::Range(1, 65535));
-  command.add_option("--group", group, "Micro-batches per group (interleaved; default: pp)")
-      ->check(CLI::Range(1, 1 << 24));
-  command.add_option("--memory-limit", memory_limit, "Activation limit per rank (zb-auto; default: pp)")
-      ->check(CLI::Range(1.0, 1e9));
-  command.add_flag("--transfers", transfers, "Include SEND and RECV actions");
 }
 
 Schedule ScheduleSource::load() const {

@@ -1,7 +1,6 @@
-// Source of the schedule of the commands `schedule` and `simulate`: a name with sizes, or a file.
+// Source of the schedule of `schedule` and `simulate`: a name with sizes, or a file.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "analysis/simulate/costs.hpp"
@@ -18,8 +17,6 @@ struct ScheduleSource {
   double memory_limit = 0;  // zb-auto
   bool transfers = false;
 
-  /// --pp, --microbatches, --chunks, --group, --memory-limit, --transfers
-  void add_options(CLI::App& command);
   /// Throws InputError.
   Schedule load() const;
   /// The same schedule by another name, and for schedules that are made for given times, those times.

@@ -1,0 +1,76 @@
+#include "bench/ask/predict_answer.hpp"
+
+#include <utility>
+
+#include "bench/ask/legality.hpp"
+#include "bench/evaluate/keys_without_effect.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/predict/chosen_hardware.hpp"
+#include "bench/predict/prediction_parts.hpp"
+#include "bench/record/record.hpp"
+#include "bench/views/prediction_trust.hpp"
+#include "core/base/error.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/config_listing.hpp"
+
+namespace plumbline {
+namespace {
+
+OrderedJson fit_json(const Fit& fit) {
+  return {{"rank", fit.rank}, {"needed_bytes", fit.needed.value}, {"limit_bytes", fit.limit.value}};
+}
+
+/// The record's prediction without its ranks.
+OrderedJson brief_json(const Prediction& prediction) {
+  PredictionReport report;
+  report.fits = prediction.fit.fits;
+  report.times_guessed = prediction.guessed;
+  report.memory.peak = prediction.memory.peak;
+  report.memory.peak_rank = prediction.memory.peak_rank;
+  report.time = prediction.time;
+  report.throughput = prediction.throughput;
+  OrderedJson json = to_json(report);
+  json["memory"].erase("ranks");
+  return json;
+}
+
+void add_record(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
+                const Prediction& prediction, OrderedJson& json) {
+  Record record;
+  record.config = describe(config);
+  record.model = model_report(config);
+  record.prediction = whole_report(prediction, config, step, hardware);
+  OrderedJson whole = to_json(record);
+  for (const char* key : {"prediction", "config", "model"}) json[key] = std::move(whole[key]);
+  json["trust"] = trust_json(config, hardware, prediction);
+}
+
+}  // namespace
+
+OrderedJson predict_answer(const AskedConfig& asked, Detail detail) {
+  std::vector<std::string> notes;
+  const RunConfig config = config_of(asked, notes);
+  if (const auto reason = why_invalid(config)) throw InputError(*reason);
+  if (const auto reason = why_unpredictable(config)) throw InputError(*reason);
+  std::string note;
+  if (const auto reason =
+          config.numerics.fp8.on() ? why_unpredictable(config, hardware_of(config, note)) : std::nullopt)
+    throw InputError(*reason);
+  const RepeatedSchedule step = step_for(config);
+  const HardwareProfile hardware = hardware_of(config, note);
+  if (!note.empty()) notes.push_back(note);
+  const Prediction prediction = predict(config, step, hardware);
+  OrderedJson json;
+  json["prediction"] = nullptr;
+  if (detail == Detail::full) {
+    for (std::string& idle : keys_without_effect(config)) notes.push_back(std::move(idle));
+    add_record(config, step, hardware, prediction, json);
+  } else {
+    json["prediction"] = brief_json(prediction);
+  }
+  json["fit"] = fit_json(prediction.fit);
+  json["notes"] = notes;
+  return json;
+}
+
+}  // namespace plumbline

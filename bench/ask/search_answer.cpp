@@ -1,0 +1,194 @@
+#include "bench/ask/search_answer.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/predict/context_advice.hpp"
+#include "analysis/predict/predict.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/base/error.hpp"
+#include "core/base/shell_word.hpp"
+#include "core/base/text_input.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/config_keys.hpp"
+
+namespace plumbline {
+namespace {
+
+/// True if a key of the question gives this one, by any of its names.
+bool gives(const SearchQuestion& question, std::string_view name) {
+  return std::ranges::any_of(question.keys, [&](const Override& each) {
+    const ConfigKey* key = find_config_key(each.key);
+    return key != nullptr && key->name == name;
+  });
+}
+
+/// More accelerators until something fits, or nothing after three doublings.
+std::string accelerators_that_fit(SearchRequest request, const HardwareProfile& hardware) {
+  request.top = 1;
+  for (int doubling = 0; doubling < 3; ++doubling) {
+    request.config.parallel.world_size *= 2;
+    try {
+      const SearchResult more = search(request, hardware, step_for);
+      if (!more.best.empty()) {
+        return fmt::format("{} accelerators are enough ({})", request.config.parallel.world_size,
+                           describe_candidate(more.best[0]));
+      }
+    } catch (const InputError&) {
+      break;  // the batch or the heads do not allow this many
+    }
+  }
+  return "use a smaller model, sequence or batch";
+}
+
+/// Results of the other cp_comm_types for the best candidate.
+std::string ways_of_best(RunConfig config, const Candidate& best, const HardwareProfile& hardware) {
+  set_keys(best.keys, config);
+  if (config.parallel.context == 1) return "";
+  const Schedule schedule = schedule_for(config);
+  return context_report(config, schedule, predict(config, schedule, hardware), hardware);
+}
+
+/// The word as a shell takes it, in quotes where it needs them.
+std::string pasted(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,/:=+@%";
+  return !word.empty() && word.find_first_not_of(kPlain) == std::string::npos ? word : shell_word(word);
+}
+
+/// `predict` of one candidate: the question's keys, and the candidate's keys that differ.
+std::string command_of(const SearchQuestion& asked, const RunConfig& config, const Candidate& candidate) {
+  const auto settings = settings_of(candidate);
+  std::string command = "plumbline predict";
+  if (!asked.source.empty()) command += " " + pasted(asked.source);
+  const auto add = [&](const ConfigKey& key, const std::string& value) {
+    command += fmt::format(" --{} {}", key.alias.empty() ? key.flag() : key.alias, pasted(value));
+  };
+  for (const Override& given : asked.keys) {
+    const ConfigKey& key = get_config_key(given.key, "search");
+    const bool searched =
+        std::ranges::any_of(settings, [&](const auto& each) { return each.first == key.name; });
+    if (!searched) add(key, given.value);
+  }
+  if (!gives(asked, "world_size"))
+    add(*find_config_key("world_size"), std::to_string(config.parallel.world_size));
+  for (const auto& [name, value] : settings) {
+    const ConfigKey& key = *find_config_key(name);
+    if (name == "data_parallel_size" || gives(asked, name) || key.print(config) != value) add(key, value);
+  }
+  return command;
+}
+
+double in_gib(Bytes bytes) {
+  return static_cast<double>(bytes.value) / kBytesPerGiB;
+}
+
+/// Throws InputError for a configuration that no search takes.
+void check_searched(const SearchQuestion& question, const RunConfig& config) {
+  if (!gives(question, "world_size") && config.parallel.world_size == 1) {
+    throw InputError("search: --gpus: missing; expected the number of accelerators that there are");
+  }
+  if (config.distillation.teacher) {
+    throw InputError(fmt::format(
+        "search: teacher: found {}; expected none, distillation is not searched; remove the key, or give "
+        "one configuration to `predict`",
+        printable(config.distillation.teacher->name)));
+  }
+  if (config.numerics.fp8.on()) {
+    throw InputError(fmt::format(
+        "search: fp8_format: found {}; expected none, linear layers in FP8 are not searched; remove "
+        "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
+        config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
+  }
+  if (config.parallel.context > 1) {
+    throw InputError(
+        fmt::format("search: context_parallel_size: found {}; expected 1; remove the key and give --max-cp "
+                    "{}, which searches "
+                    "sizes up to that, or give one configuration to `predict`",
+                    config.parallel.context, config.parallel.context));
+  }
+  if (config.spreads_experts()) {
+    throw InputError(fmt::format(
+        "search: {}; expected no such key; remove it: sizes up to the number of experts are searched, or up "
+        "to --max-ep "
+        "N, or give one configuration to `predict`",
+        config.parallel.expert > 1
+            ? fmt::format("expert_model_parallel_size: found {}", config.parallel.expert)
+            : fmt::format("expert_tensor_parallel_size: found {}", config.parallel.expert_tensor)));
+  }
+  if (config.machine.hardware.empty()) {
+    throw InputError(
+        fmt::format("search: --hardware: missing; expected the accelerators that there are, one of {}",
+                    fmt::join(hardware_preset_names(), ", ")));
+  }
+}
+
+}  // namespace
+
+void check_numbers(const SearchQuestion& question) {
+  if (question.top < 1 || question.top > 10000) {
+    throw InputError(fmt::format("search: --top {}: expected 1 to 10000", question.top));
+  }
+  if (question.most_context && (*question.most_context < 1 || *question.most_context > 4096)) {
+    throw InputError(fmt::format("search: --max-cp {}: expected 1 to 4096", *question.most_context));
+  }
+  if (question.most_experts < 0 || question.most_experts > 4096) {
+    throw InputError(
+        fmt::format("search: --max-ep {}: expected 1 to 4096, or 0 for as many as the model has experts",
+                    question.most_experts));
+  }
+}
+
+SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& config,
+                           const std::function<void(int, int)>& progress) {
+  check_searched(question, config);
+  const HardwareProfile hardware = load_hardware(config.machine.hardware);
+  if (const auto reason = why_unpredictable(config)) throw InputError(fmt::format("search: {}", *reason));
+  if (const auto reason = why_unpredictable(config, hardware))
+    throw InputError(fmt::format("search: {}", *reason));
+  SearchRequest request;
+  request.config = config;
+  request.top = question.top;
+  request.limits.expert = question.most_experts;
+  request.limits.context = question.most_context.value_or(context_for_sequence(config.batch.seq_length));
+  request.threads = question.threads > 0
+                        ? std::min(question.threads, 256)
+                        : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const auto begin = std::chrono::steady_clock::now();
+  const SearchResult result = search(request, hardware, step_for, progress);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (result.configurations == 0) {
+    throw InputError(
+        fmt::format("search: --gpus: found {}, on which no configuration is valid, expected a number that "
+                    "sizes of the model divide; change --gpus or the batch{}",
+                    config.parallel.world_size, result.refused.empty() ? "" : ": " + result.refused));
+  }
+  const Fit limit = result.front.front().fit;
+  if (result.best.empty()) {
+    const Candidate& least = result.front.front();
+    const std::string smallest =
+        fmt::format("the smallest takes {:.2f} GiB{} ({})", in_gib(least.fit.needed),
+                    limit.by_device ? " of device memory with its margin" : "", describe_candidate(least));
+    throw OutOfMemory(fmt::format(
+        "search: none of {} configurations fits in {:.2f} GiB per accelerator: {}; {}", result.configurations,
+        in_gib(limit.limit), smallest, accelerators_that_fit(request, hardware)));
+  }
+  SearchContext context{config.machine.hardware,
+                        limit.limit,
+                        limit.by_device,
+                        seconds,
+                        request.limits.context,
+                        request.limits.expert,
+                        ways_of_best(config, result.best.front(), hardware),
+                        [question, config](const Candidate& c) { return command_of(question, config, c); }};
+  return {result, std::move(context)};
+}
+
+}  // namespace plumbline

@@ -1,0 +1,37 @@
+// The search of `plumbline search`, for programs as well.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "analysis/search/search.hpp"
+#include "bench/views/search_report.hpp"
+#include "core/config/run_config.hpp"
+#include "core/config_text/overrides.hpp"
+
+namespace plumbline {
+
+struct SearchQuestion {
+  std::string source;  // as in AskedConfig
+  Overrides keys;
+  int top = 10;
+  int threads = 0;                  // 0: one per processor
+  std::optional<int> most_context;  // nothing: as the sequence asks for
+  int most_experts = 0;             // 0: up to the number of experts
+};
+
+struct SearchAnswer {
+  SearchResult result;
+  SearchContext context;
+};
+
+/// Throws InputError for a number out of its range.
+void check_numbers(const SearchQuestion& question);
+
+/// Searches for `config`, which is the question's. Throws InputError when it cannot be searched, OutOfMemory
+/// when nothing fits, and whatever `progress(done, all)` throws, which ends the search.
+SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& config,
+                           const std::function<void(int, int)>& progress = {});
+
+}  // namespace plumbline

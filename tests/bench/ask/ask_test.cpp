@@ -1,0 +1,249 @@
+// Replies to requests, to lines that are none, and their agreement with the functions behind them.
+#include "bench/ask/answer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <fstream>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/predict/predict.hpp"
+#include "bench/ask/legality.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/predict/prediction_parts.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/config_text/load_config.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+OrderedJson reply_to(std::string_view request) {
+  const std::string reply = answer(request);
+  EXPECT_EQ(reply.find('\n'), std::string::npos) << reply;
+  return OrderedJson::parse(reply);
+}
+
+constexpr const char* kPredict =
+    R"({"ask":"predict","id":"a","keys":{"model":"llama-3.1-8b","hardware":"h100-sxm-80gb","gpus":64,"tp":2,)"
+    R"("pp":4,"gbs":512,"seq_length":4096,"precision":"bf16","zero_stage":1}})";
+
+Overrides keys_of(std::string_view request) {
+  const auto json = OrderedJson::parse(request);
+  Overrides keys;
+  for (const auto& [key, value] : json["keys"].items())
+    keys.push_back({key, value.is_string() ? value.get<std::string>() : value.dump(), "keys"});
+  return keys;
+}
+
+TEST(Ask, APredictionIsTheOneOfTheLibrary) {
+  const RunConfig config = load_run_config("", keys_of(kPredict));
+  const HardwareProfile hardware = load_hardware(config.machine.hardware);
+  const RepeatedSchedule step = step_for(config);
+  const Prediction prediction = predict(config, step, hardware);
+  OrderedJson brief = reply_to(kPredict);
+  EXPECT_EQ(brief["schema"], kAskSchema);
+  EXPECT_EQ(brief["id"], "a");
+  EXPECT_EQ(brief["prediction"]["time"]["step_s"].get<double>(), prediction.time.step.value);
+  EXPECT_EQ(brief["prediction"]["memory"]["peak_bytes"], prediction.memory.peak.value);
+  EXPECT_EQ(brief["prediction"]["memory"]["peak_rank"], prediction.memory.peak_rank);
+  EXPECT_EQ(brief["fit"]["needed_bytes"], prediction.fit.needed.value);
+  OrderedJson request = OrderedJson::parse(kPredict);
+  request["full"] = true;
+  OrderedJson full = reply_to(request.dump());
+  EXPECT_EQ(full["prediction"].dump(), to_json(whole_report(prediction, config, step, hardware)).dump());
+  EXPECT_EQ(full["config"]["tensor_model_parallel_size"], 2);
+  EXPECT_EQ(full["prediction"]["time"], brief["prediction"]["time"]);
+  EXPECT_EQ(full["prediction"]["throughput"], brief["prediction"]["throughput"]);
+}
+
+TEST(Ask, RefusalsAreRepliesOfOneLine) {
+  const struct {
+    std::string request;
+    const char* error;
+  } cases[] = {
+      {"", "not valid JSON"},
+      {"null", "expected a JSON object"},
+      {"[1]", "expected a JSON object"},
+      {"\xff\xfe{}", "not valid JSON"},
+      {"{\"ask\":\"predict\",\"keys\":{\"model\":\"\xc3\x28\"}}", "not valid JSON"},
+      {std::string(100'000, '['), "nested deeper"},
+      {R"({"ask":"predict","keys":{"model":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":)"
+       R"({"a":{"a":{"a":)"
+       R"({"a":{"a":1}}}}}}}}}}}}}}}}}})",
+       "nested deeper"},
+      {R"({"ask":"predict","keys":{"tp":1e999}})", "not valid JSON"},
+      {R"({"ask":"predict","keys":{"model":"gpt2-124m","tp":99999999999999999999}})",
+       "tensor_model_parallel_size: found"},
+      {R"({"ask":"predict","keys":{"model":"gpt2-124m","tp":-1}})", "tensor_model_parallel_size: found"},
+      {R"({"ask":"predict","keys":{"model":"gpt2-124m","tp":2.5}})", "tensor_model_parallel_size: found"},
+      {R"({"ask":"predict","keys":{"model":"gpt2-124m","tp":[1]}})", "keys: tp: found a list"},
+      {R"({"ask":"predict","keys":{"model":"gpt2-124m","tp":null}})", "keys: tp: found null"},
+      {R"({"ask":"predict","keys":{"model":"gpt2-124m","tensor":1}})", "unknown key"},
+      {R"({"ask":"predict","keys":{"model":"no\u0000\u001b[31m"}})", "keys: model"},
+      {R"({"ask":"predict","config":"a\u0000b"})", "config: found a NUL byte"},
+      {R"({"ask":"predict","config":"/nowhere/run.yaml"})", "no such file"},
+      {R"({"ask":"predict"})", "model: missing"},
+      {R"({"ask":"predict","keys":[]})", "keys: found []"},
+      {R"({"ask":"predict","kyes":{}})", "unknown key kyes"},
+      {R"({"ask":"predictions"})", "expected one of predict"},
+      {R"({"keys":{}})", "expected one of predict"},
+      {R"({"ask":"search","top":0})", "top: found 0"},
+      {R"({"ask":"search","keys":{"model":"gpt2-124m"}})", "search: --gpus: missing"},
+      {R"({"ask":"search","max_cp":4097,"keys":{"model":"gpt2-124m"}})", "--max-cp 4097"},
+      {R"({"ask":"compare","keys":{"model":"gpt2-124m"},"changes":3})", "changes: found 3"},
+      {R"({"ask":"compare","keys":{"model":"gpt2-124m","hardware":"h100"},"changes":[3]})", "changes[0]"},
+      {R"({"ask":"legality","id":{"a":1}})", "id: found"},
+      {R"({"ask":"legality","id":")" + std::string(201, 'x') + R"("})", "id: found"},
+  };
+  for (const auto& each : cases) {
+    const OrderedJson reply = reply_to(each.request);
+    ASSERT_TRUE(reply.contains("error")) << each.request.substr(0, 200) << "\n" << reply.dump();
+    EXPECT_THAT(reply["error"].get<std::string>(), HasSubstr(each.error)) << each.request.substr(0, 200);
+    EXPECT_EQ(reply["exit_code"], 2);
+    EXPECT_EQ(reply["schema"], kAskSchema);
+  }
+  EXPECT_THAT(refuse_long_request(10'000'000), HasSubstr("found a line of 10000000 bytes"));
+}
+
+TEST(Ask, ASearchThatFindsNothingHasItsExitCode) {
+  const OrderedJson reply = reply_to(R"({"ask":"search","id":7,"threads":1,"keys":{"model":"llama-3.1-70b",)"
+                                     R"("hardware":"h100","gpus":1,"gbs":1}})");
+  EXPECT_EQ(reply["exit_code"], 3) << reply.dump();
+  EXPECT_EQ(reply["id"], 7);
+}
+
+TEST(Ask, ASearchHasTheBestAndItsCommand) {
+  const OrderedJson reply =
+      reply_to(R"({"ask":"search","top":2,"threads":1,"keys":{"model":"gpt2-124m","hardware":"h100",)"
+               R"("gpus":4,"gbs":16,)"
+               R"("seq_length":1024}})");
+  ASSERT_EQ(reply["best"].size(), 2U) << reply.dump();
+  EXPECT_THAT(reply["best"][0]["command"].get<std::string>(), HasSubstr("--gpus 4"));
+  EXPECT_THAT(reply["notes"].dump(), HasSubstr("h100 stands for h100-sxm-80gb"));
+}
+
+TEST(Ask, ChangesAreComparedWithTheBase) {
+  const OrderedJson reply = reply_to(
+      R"({"ask":"compare","keys":{"model":"llama-3.1-8b","hardware":"h100","gpus":8,"tp":8,"gbs":64,)"
+      R"("precision":"bf16","seq_length":4096},"changes":[{"tp":3},)"
+      R"({"data_parallel_size":2},{"tp":4},{"tp":16}]})");
+  ASSERT_EQ(reply["changes"].size(), 4U) << reply.dump();
+  EXPECT_THAT(reply["changes"][0]["error"].get<std::string>(), HasSubstr("world_size: found 8"));
+  EXPECT_LT(reply["changes"][1]["step_time"].get<double>(), 0);  // 16 ranks
+  const double base = reply["base"]["prediction"]["time"]["step_s"];
+  const double changed = reply["changes"][2]["prediction"]["time"]["step_s"];
+  EXPECT_EQ(reply["changes"][2]["step_time"].get<double>(), changed / base - 1);
+  EXPECT_EQ(reply["fastest"], 1);
+}
+
+/// A configuration from a few values of each key, legal or not.
+Overrides drawn_keys(std::mt19937& random) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> choices = {
+      {"model", {"llama-3.1-8b", "gpt2-124m", "mixtral-8x7b", "qwen2.5-0.5b"}},
+      {"hardware", {"h100-sxm-80gb", "a100-sxm-80gb", "b200-sxm-180gb"}},
+      {"tp", {"1", "2", "3", "4", "8"}},
+      {"pp", {"1", "2", "4", "5", "8"}},
+      {"data_parallel_size", {"1", "2", "4"}},
+      {"global_batch_size", {"8", "16", "24", "64", "512"}},
+      {"micro_batch_size", {"1", "2"}},
+      {"seq_length", {"512", "1000", "4096"}},
+      {"precision", {"bf16", "fp32", "fp8"}},
+      {"pipeline_schedule",
+       {"1f1b", "interleaved", "gpipe", "zb-h1", "zb-v", "v-half", "dualpipe", "dualpipev", "zb-auto", "no"}},
+      {"virtual_pipeline_chunks", {"1", "1", "2", "4"}},
+      {"zero_stage", {"0", "1", "2", "3"}},
+      {"sequence_parallel", {"true", "false"}},
+      {"vocab_parallel", {"none", "none", "vocab-1"}},
+      {"recompute_granularity", {"none", "selective", "full"}},
+      {"software", {"plumbline", "megatron-core", "torchtitan"}},
+  };
+  Overrides keys;
+  for (const auto& [key, values] : choices) {
+    if (keys.size() > 3 && random() % 3 == 0) continue;
+    keys.push_back({key, values[random() % values.size()], "keys"});
+  }
+  return keys;
+}
+
+TEST(Ask, LegalityIsWhatThePredictionRefuses) {
+  std::mt19937 random(62);
+  int legal = 0;
+  for (int i = 0; i < 1500; ++i) {
+    const Overrides keys = drawn_keys(random);
+    OrderedJson request = {{"ask", "predict"}, {"keys", OrderedJson::object()}};
+    for (const Override& each : keys) request["keys"][each.key] = each.value;
+    const std::string expected = reply_to(request.dump()).value("error", "");
+    const OrderedJson reply = legality_answer({"", keys});
+    ASSERT_EQ(reply["legal"].get<bool>(), expected.empty()) << expected << "\n" << reply.dump();
+    if (expected.empty()) {
+      ++legal;
+    } else {
+      EXPECT_EQ(reply["reason"], expected);
+    }
+  }
+  EXPECT_GT(legal, 100);
+}
+
+/// Bytes of the process that lie in memory.
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * 4096;
+}
+
+TEST(Ask, SpoiledLinesAreAnsweredInFlatMemory) {
+  const std::vector<std::string> whole = {
+      kPredict, R"({"ask":"legality","id":1,"config":"qwen2.5-0.5b","keys":{"tp":2,"pp":2,"gbs":8}})",
+      R"({"ask":"compare","keys":{"model":"gpt2-124m","hardware":"h100","gbs":4},)"
+      R"("changes":[{"tp":2},{"pp":3}]})"};
+  std::mt19937 random(1);
+  std::size_t before = 0;
+  for (int i = 0; i < 6000; ++i) {
+    std::string line = whole[random() % whole.size()];
+    for (unsigned spoiled = random() % 4; spoiled > 0; --spoiled) {
+      const std::size_t at = random() % line.size();
+      switch (random() % 4) {
+        case 0:
+          line[at] = static_cast<char>(random());
+          break;
+        case 1:
+          line.erase(at, random() % 20);
+          break;
+        case 2:
+          line.insert(at, 1 + random() % 8, "0123456789{}[]\",:-e."[random() % 20]);
+          break;
+        default:
+          line.insert(at, whole[random() % whole.size()].substr(0, random() % 60));
+      }
+      if (line.empty()) line = "{";
+    }
+    const std::string reply = answer(line);
+    ASSERT_EQ(reply.find('\n'), std::string::npos);
+    ASSERT_TRUE(OrderedJson::accept(reply)) << line << "\n" << reply;
+    if (i == 2000) {
+      malloc_trim(0);
+      before = resident_bytes();
+    }
+  }
+  malloc_trim(0);
+  EXPECT_LT(resident_bytes(), before + (std::size_t{8} << 20));
+}
+
+TEST(Ask, TheSchemaIsOfThisVersion) {
+  const auto schema = OrderedJson::parse(ask_schema());
+  EXPECT_EQ(schema["$defs"]["reply"]["properties"]["schema"]["const"], kAskSchema);
+  for (const auto& kind : schema["$defs"]["request"]["properties"]["ask"]["enum"]) {
+    const OrderedJson reply = reply_to(OrderedJson{{"ask", kind}}.dump());
+    EXPECT_THAT(reply.dump(), testing::Not(HasSubstr("expected one of"))) << kind;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
