@@ -11,7 +11,7 @@ plumbline_packages=(
   python3
 )
 # Only the tests and the checks of continuous integration need these.
-plumbline_check_packages=(clang clang-format clang-tidy libclang-rt-14-dev)
+plumbline_check_packages=(clang clang-format clang-tidy libclang-rt-14-dev python3-dev python3-venv)
 # Large, and only one check needs it: the report page in a real browser, which is skipped without.
 plumbline_browser_packages=(chromium)
 

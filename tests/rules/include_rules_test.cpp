@@ -71,7 +71,7 @@ constexpr Room kRooms[] = {
     {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/calibrate/figures", "analysis/hardware bench/calibrate/cells core/base"},
     {"bench/commands",
-     "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/search "
+     "analysis/hardware analysis/predict analysis/published analysis/reliability "
      "analysis/topology bench/ask bench/calibrate bench/commands/operators bench/convert bench/convert/check "
      "bench/cuda bench/evaluate bench/help bench/hosts bench/launch bench/machine bench/matrix "
      "bench/predict bench/rank bench/record bench/recovery bench/report bench/text "

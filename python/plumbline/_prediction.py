@@ -1,0 +1,222 @@
+"""Prediction of one configuration."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from ._ask import Config, Value, ask, request_of
+
+_GIB = 2.0**30
+
+
+class Prediction:
+    """Memory and time of one step; attributes have the names of the record's `prediction`.
+
+    The first access to ranks, traffic, device memory, lanes, trust or the whole configuration predicts again
+    with these parts.
+    """
+
+    def __init__(self, request: Mapping[str, Any], reply: Mapping[str, Any]) -> None:
+        self._request = dict(request)
+        self._reply = dict(reply)
+        self._whole: Optional[dict[str, Any]] = None
+
+    def _full(self) -> dict[str, Any]:
+        if self._whole is None:
+            self._whole = ask({**self._request, "full": True})
+        return self._whole
+
+    @property
+    def fits(self) -> bool:
+        """True if the rank that needs most fits its memory."""
+        return bool(self._reply["prediction"]["fits"])
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """Tensors in bytes: `peak_bytes`, `peak_rank`, and `ranks`, a row per rank by category."""
+        memory: dict[str, Any] = self._full()["prediction"]["memory"]
+        return memory
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most tensor bytes of any rank."""
+        return int(self._reply["prediction"]["memory"]["peak_bytes"])
+
+    @property
+    def peak_rank(self) -> int:
+        """World rank with the largest peak."""
+        return int(self._reply["prediction"]["memory"]["peak_rank"])
+
+    @property
+    def needed_bytes(self) -> int:
+        """Bytes compared with `limit_bytes`: device memory and allocator margin, or tensors."""
+        return int(self._reply["fit"]["needed_bytes"])
+
+    @property
+    def limit_bytes(self) -> int:
+        """Memory budget or device memory in bytes; 0: no bound."""
+        return int(self._reply["fit"]["limit_bytes"])
+
+    @property
+    def time(self) -> dict[str, Any]:
+        """Times of the step in seconds and bubble fractions, the record's `time`."""
+        time: dict[str, Any] = self._reply["prediction"]["time"]
+        return time
+
+    @property
+    def step_s(self) -> float:
+        """Step time in seconds."""
+        return float(self.time["step_s"])
+
+    @property
+    def compute_s(self) -> float:
+        """Forward and backward without communication, mean over pipeline ranks, seconds."""
+        return float(self.time["compute_s"])
+
+    @property
+    def bubble_fraction(self) -> float:
+        """Idle time of the pipeline as a share of idle and compute."""
+        return float(self.time["bubble_fraction"])
+
+    @property
+    def throughput(self) -> dict[str, Any]:
+        """The record's `throughput`."""
+        throughput: dict[str, Any] = self._reply["prediction"]["throughput"]
+        return throughput
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens per second of all ranks."""
+        return float(self.throughput["tokens_per_s"])
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float:
+        """Tokens per second and rank."""
+        return float(self.throughput["tokens_per_s_per_gpu"])
+
+    @property
+    def model_tflops_per_gpu(self) -> float:
+        """Model FLOPs per rank and second, in 10^12."""
+        return float(self.throughput["model_tflops_per_gpu"])
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilization, 0 to 1."""
+        return float(self.throughput["mfu"])
+
+    @property
+    def traffic(self) -> dict[str, Any]:
+        """Messages and collectives of one step, bytes; of each figure the largest of any rank."""
+        traffic: dict[str, Any] = self._full()["prediction"]["traffic"]
+        return traffic
+
+    @property
+    def device_memory(self) -> Optional[dict[str, Any]]:
+        """Device memory of every rank in bytes; None where the hardware profile knows none."""
+        device: Optional[dict[str, Any]] = self._full()["prediction"].get("device_memory")
+        return device
+
+    @property
+    def lanes(self) -> Optional[dict[str, Any]]:
+        """Busy and exposed seconds of each lane; None where ranks share processors."""
+        lanes: Optional[dict[str, Any]] = self._full()["prediction"].get("lanes")
+        return lanes
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Every configuration key with its value."""
+        config: dict[str, Any] = self._full()["config"]
+        return config
+
+    @property
+    def trust(self) -> dict[str, Any]:
+        """Error of published runs with the same software, and the interval it gives here."""
+        trust: dict[str, Any] = self._full()["trust"]
+        return trust
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks, such as values that were assumed."""
+        return list(self._reply["notes"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record's `config`, `model` and `prediction`, with `trust`, `fit` and `notes`."""
+        return {key: value for key, value in self._full().items() if key not in ("schema", "id")}
+
+    def __repr__(self) -> str:
+        return (
+            f"Prediction(step_s={self.step_s:.4g}, tokens_per_s={self.tokens_per_s:.5g}, "
+            f"peak_gib={self.peak_bytes / _GIB:.2f}, fits={self.fits})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("step time, s", f"{self.step_s:.4g}"),
+            ("tokens/s", f"{self.tokens_per_s:.5g}"),
+            ("MFU", f"{100 * self.mfu:.1f} %"),
+            ("bubble fraction, idle/step", f"{self.bubble_fraction:.3f}"),
+            ("peak memory, GiB", f"{self.peak_bytes / _GIB:.2f}"),
+            ("needed, GiB", f"{self.needed_bytes / _GIB:.2f}"),
+            ("fits", "yes" if self.fits else f"no, limit {self.limit_bytes / _GIB:.2f} GiB"),
+        ]
+        cells = "".join(
+            f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
+            for name, value in rows
+        )
+        return f"<table>{cells}</table>"
+
+
+class Legality(NamedTuple):
+    """Answer of `legality`."""
+
+    legal: bool
+    reason: Optional[str]
+    """First refusal; None if legal."""
+    executable: bool
+    """True if `plumbline run` of this build takes it too."""
+
+
+def predict(config: Config = None, /, **keys: Value) -> Prediction:
+    """Predict memory and time of one configuration.
+
+    config: a YAML file, a model preset, a Hugging Face folder, or a mapping of keys. keys: configuration keys
+    that go before those of config, for example tp=2. Raises InputError if it cannot be predicted.
+    """
+    request = request_of("predict", config, keys)
+    return Prediction(request, ask(request))
+
+
+def legality(config: Config = None, /, **keys: Value) -> Legality:
+    """Tell if a configuration can be predicted, without predicting it. Memory does not count."""
+    reply = ask(request_of("legality", config, keys))
+    return Legality(reply["legal"], reply.get("reason"), bool(reply.get("executable", False)))
+
+
+def compare(changes: Sequence[Mapping[str, Value]], config: Config = None, /, **keys: Value) -> Any:
+    """Predict a configuration with each of several changes; a pandas DataFrame, one row per change.
+
+    Columns: the changed keys, step_s, peak_bytes, tokens_per_s, fits, step_time and peak_memory (changed /
+    base - 1), error. The first row is the base.
+    """
+    import pandas
+
+    reply = ask({**request_of("compare", config, keys), "changes": [dict(change) for change in changes]})
+
+    def row(keys: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+        line: dict[str, Any] = dict(keys)
+        if "prediction" in answer:
+            prediction = answer["prediction"]
+            line.update(
+                step_s=prediction["time"]["step_s"],
+                peak_bytes=prediction["memory"]["peak_bytes"],
+                tokens_per_s=prediction["throughput"]["tokens_per_s"],
+                fits=prediction["fits"],
+                step_time=answer.get("step_time", 0.0),
+                peak_memory=answer.get("peak_memory", 0.0),
+            )
+        line["error"] = answer.get("error")
+        return line
+
+    return pandas.DataFrame([row({}, reply["base"]), *(row(each["keys"], each) for each in reply["changes"])])

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs the package into an empty virtual environment and tests it there: package.sh PROGRAM
+# Exit code 77, skipped, where PyPI cannot be reached.
+set -euo pipefail
+program=$(realpath "$1")
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+python3 -m venv "$scratch/venv" || exit 77
+PATH="$scratch/venv/bin:$PATH"
+export PIP_DISABLE_PIP_VERSION_CHECK=1
+pip install --quiet 'scikit-build-core>=0.10' 'pybind11>=2.10' pandas pandas-stubs mypy || exit 77
+pip install --quiet --no-build-isolation "$root"
+cd "$scratch"
+python "$root/tests/python/package_test.py" "$program"
+python "$root/tests/python/same_predictions.py" "$program" 500
+cp -r "$root/python/notebooks" .
+mkdir results && cp -r "$root/results/recorded" results/
+python "$root/tests/python/notebooks.py" notebooks/*.ipynb
+mypy --strict -p plumbline
+mypy --strict "$root/tests/python/typed_use.py"
