@@ -81,7 +81,8 @@ constexpr Room kRooms[] = {
     {"bench/commands/launch_files",
      "bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
-     "analysis/hardware analysis/published bench/commands bench/commands/schedules core/base core/config"},
+     "analysis/hardware analysis/published bench/commands bench/commands/schedules bench/help core/base "
+     "core/config"},
     {"bench/commands/operators", "analysis/hardware analysis/operators bench/commands bench/text core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/ask bench/commands bench/report bench/text core/base core/schedule "
@@ -137,7 +138,7 @@ constexpr Room kRooms[] = {
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
-    {"bench/text", "bench/record core/base core/config_text"},
+    {"bench/text", "bench/record core/base core/config_text core/trace"},
     {"bench/training/checkpoints",
      "bench/training/parameters bench/training/stage core/base core/config core/config_text core/files "
      "core/run"},
