@@ -59,7 +59,7 @@ class Predictions(unittest.TestCase):
                 plumbline.DoesNotFit,
                 "fits in",
             ),
-            (lambda: plumbline.schedule("1f2b", 4, 8), plumbline.InputError, "did you mean 1f1b"),
+            (lambda: plumbline.schedule("1f2b", 4, 8), plumbline.InputError, "such as 1f1b"),
             (lambda: plumbline.schedule("1f1b", 4096, 1 << 20), plumbline.InputError, "microbatches: found"),
             (lambda: plumbline.load_records("/nowhere"), plumbline.InputError, "/nowhere"),
             (lambda: plumbline.load_trace("/nowhere"), plumbline.InputError, "/nowhere"),
