@@ -3,7 +3,9 @@
 namespace plumbline {
 
 void add_schedule_options(CLI::App& command, ScheduleSource& source) {
-  command.add_option("--pp", source.pp, "Pipeline-parallel size")->check(CLI::Range(1, 65535))->capture_default_str();
+  command.add_option("--pp", source.pp, "Pipeline-parallel size")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
   command.add_option("--microbatches", source.microbatches, "Micro-batches per step")
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
@@ -11,7 +13,8 @@ void add_schedule_options(CLI::App& command, ScheduleSource& source) {
       ->check(CLI::Range(1, 65535));
   command.add_option("--group", source.group, "Micro-batches per group (interleaved; default: pp)")
       ->check(CLI::Range(1, 1 << 24));
-  command.add_option("--memory-limit", source.memory_limit, "Activation limit per rank (zb-auto; default: pp)")
+  command
+      .add_option("--memory-limit", source.memory_limit, "Activation limit per rank (zb-auto; default: pp)")
       ->check(CLI::Range(1.0, 1e9));
   command.add_flag("--transfers", source.transfers, "Include SEND and RECV actions");
 }
