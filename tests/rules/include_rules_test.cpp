@@ -103,8 +103,8 @@ constexpr Room kRooms[] = {
      "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
-     "analysis/stragglers analysis/time analysis/work bench/launch bench/machine bench/predict bench/record "
-     "bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
+     "analysis/step analysis/stragglers analysis/time analysis/work bench/launch bench/machine bench/predict "
+     "bench/record bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
      "core/config_text core/run core/schedule core/schedule_text core/validate kernels/emulated schedules"},
     {"bench/help", "bench/text core/base"},
     {"bench/hosts", "core/base"},
