@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs the package into an empty virtual environment and tests it there: package.sh PROGRAM
-# Exit code 77, skipped, where PyPI cannot be reached.
+# Exit code 77, skipped, without a package index, and without PLUMBLINE_TEST_PYTHON=1: it compiles the
+# prediction libraries a second time.
 set -euo pipefail
+[ -n "${PLUMBLINE_TEST_PYTHON:-}" ] || { echo "skipped: PLUMBLINE_TEST_PYTHON=1 tests the Python package" >&2; exit 77; }
 program=$(realpath "$1")
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 scratch=$(mktemp -d)
