@@ -100,7 +100,7 @@ Completions values_of(const CLI::App& app, const CLI::App& command, const CLI::O
 void add_completion_commands(CLI::App& app, CommandAction& action) {
   CLI::App* command = app.add_subcommand("completion", "Print a shell completion script");
   const auto shell = std::make_shared<std::string>();
-  command->add_option("shell", *shell, "Shell")
+  command->add_option("shell", *shell, "Name of the shell")
       ->required()
       ->check(CLI::IsMember(std::vector<std::string>{"bash", "zsh", "fish"}));
   command->callback([&action, shell] {

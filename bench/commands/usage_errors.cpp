@@ -94,9 +94,11 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   }
   const bool lacks = error.get_name() == "RequiredError";
   if (const CLI::Option* left_out = lacks ? missing_argument(command) : nullptr; left_out != nullptr) {
+    // A positional argument's type name is its placeholder, unless it only lists the values.
+    const std::string type = left_out->get_type_name();
+    const bool is_placeholder = left_out->get_positional() && type.find(':') == std::string::npos;
     return fmt::format("{}{}: missing, expected {}; see `{}`", where,
-                       left_out->get_positional() ? left_out->get_type_name() : left_out->get_name(),
-                       left_out->get_description(), page);
+                       is_placeholder ? type : left_out->get_name(), left_out->get_description(), page);
   }
   return fmt::format("{}{}; see `{}`", where, one_line(error.what(), kLongestComplaint), page);
 }

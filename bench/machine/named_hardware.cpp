@@ -7,6 +7,7 @@
 #include <string>
 
 #include "analysis/hardware/hardware_nicknames.hpp"
+#include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/base/text_input.hpp"
 
@@ -23,6 +24,16 @@ void name_hardware(std::string& hardware) {
         nickname.others.empty() ? "" : fmt::format("; others are {}", fmt::join(nickname.others, ", "))));
   }
   hardware = nickname.preset;
+}
+
+HardwareProfile accelerator_named(const std::string& name) {
+  HardwareProfile hardware = load_hardware(name);
+  if (hardware.accelerator() == nullptr) {
+    throw InputError(fmt::format(
+        "hardware: found the calibrated profile {}, expected an accelerator such as h100-sxm-80gb",
+        printable(name)));
+  }
+  return hardware;
 }
 
 }  // namespace plumbline

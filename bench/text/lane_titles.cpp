@@ -20,7 +20,7 @@ std::string_view group_title(Group group) {
     case Group::embedding:
       return "tied embedding";
     case Group::mirror:
-      return "bidirectional pipeline";
+      return "bidirectional PP";
     case Group::shared_kv:
       return "shared K/V head";
     case Group::context:

@@ -33,7 +33,10 @@ bool looks_like_script(std::string_view text, const std::string& name) {
       name.ends_with(".sbatch"))
     return true;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && text.substr(first).starts_with("--")) return true;
+  // A flag, not YAML's "---".
+  if (first != std::string_view::npos && text.substr(first).starts_with("--") && first + 2 < text.size() &&
+      text[first + 2] >= 'a' && text[first + 2] <= 'z')
+    return true;
   return text.find("pretrain_gpt.py") != std::string_view::npos ||
          text.find("torchrun ") != std::string_view::npos;
 }

@@ -72,7 +72,7 @@ constexpr Room kRooms[] = {
     {"bench/calibrate/figures", "analysis/hardware bench/calibrate/cells core/base"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability "
-     "analysis/topology bench/ask bench/calibrate bench/commands/operators bench/convert bench/convert/check "
+     "analysis/topology bench/ask bench/calibrate bench/convert bench/convert/check "
      "bench/cuda bench/evaluate bench/help bench/hosts bench/launch bench/machine bench/matrix "
      "bench/predict bench/rank bench/record bench/recovery bench/report bench/text "
      "bench/training/checkpoints bench/views bench/views/cluster core/base core/config core/config_text "
@@ -83,7 +83,8 @@ constexpr Room kRooms[] = {
     {"bench/commands/listing",
      "analysis/hardware analysis/published bench/commands bench/commands/schedules bench/help core/base "
      "core/config"},
-    {"bench/commands/operators", "analysis/hardware analysis/operators bench/commands bench/text core/base"},
+    {"bench/commands/operators",
+     "analysis/hardware analysis/operators bench/commands bench/machine bench/text core/base"},
     {"bench/commands/schedules",
      "analysis/simulate bench/ask bench/commands bench/report bench/text core/base core/schedule "
      "core/schedule_text core/trace core/validate schedules"},

@@ -10,6 +10,7 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/operators/operator_kinds.hpp"
 #include "bench/commands/operators/operator_rows.hpp"
+#include "bench/machine/named_hardware.hpp"
 #include "bench/text/figures.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"

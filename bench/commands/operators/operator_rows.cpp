@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/machine/named_hardware.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/text_input.hpp"
@@ -58,16 +59,6 @@ class Accelerators {
 };
 
 }  // namespace
-
-HardwareProfile accelerator_named(const std::string& name) {
-  HardwareProfile hardware = load_hardware(name);
-  if (hardware.accelerator() == nullptr) {
-    throw InputError(fmt::format(
-        "hardware: found the calibrated profile {}, expected an accelerator such as h100-sxm-80gb",
-        printable(name)));
-  }
-  return hardware;
-}
 
 std::string predicted_rows(const OperatorKind& kind, const OperatorRows& rows) {
   const std::string text = read_text_file(rows.path, kMostBytes);

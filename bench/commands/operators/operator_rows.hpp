@@ -20,8 +20,4 @@ struct OperatorRows {
 /// each line. Throws InputError with the line.
 std::string predicted_rows(const OperatorKind& kind, const OperatorRows& rows);
 
-/// A preset or an accelerator's file. Throws InputError, also for a calibrated profile, which has no such
-/// tables.
-HardwareProfile accelerator_named(const std::string& name);
-
 }  // namespace plumbline

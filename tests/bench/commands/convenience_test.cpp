@@ -200,7 +200,8 @@ TEST_F(Convenience, SoftwareThatStandsForAnotherHasItsInterval) {
 }
 
 TEST_F(Convenience, AdamwIsAdam) {
-  const Said said = plumbline("predict llama-3.1-8b --hardware h100-sxm-80gb --optimizer adamw --json");
+  const Said said =
+      plumbline("predict llama-3.1-8b --gpus 8 --tp 8 --hardware h100-sxm-80gb --optimizer adamw --json");
   EXPECT_EQ(said.exit_code, 0);
   EXPECT_THAT(said.out, HasSubstr("\"optimizer\": \"adam\""));
 }

@@ -51,7 +51,7 @@ TEST_F(ConvertCommandTest, SaysWhatItDidAndRefusesInOneLine) {
   };
   for (const Case& each :
        {Case{"hf m --tp 2", "found an existing"}, Case{"nowhere out", "not a folder"},
-        Case{"nothing out", "holds neither"}, Case{"hf out --to torch", "--to"}, Case{"hf", "to"},
+        Case{"nothing out", "holds neither"}, Case{"hf out --to torch", "--to"}, Case{"hf", "TO: missing"},
         Case{"m out --tp 2", "are about a Megatron checkpoint"}, Case{"hf out --tp 3", "attention heads"},
         Case{"hf out --tp 0", "--tp"}, Case{"hf no/where/out", "No such file or directory"},
         Case{"hf out --model nonsense", "neither a preset nor a file"},

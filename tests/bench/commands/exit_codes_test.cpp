@@ -33,6 +33,9 @@ std::vector<Case> all_cases() {
   const std::string seventy = "llama-3.1-70b --gpus 8 --tp 8 --gbs 8" + kModel;
   const std::string pipeline = "1f1b --pp 2 --microbatches 4";
   return {
+      {"ask", done, "--schema"},
+      {"ask", bad_input, "abacus"},
+      {"ask", rank_failed, "--schema" + kFull},
       {"calibrate", bad_input, "--backend abacus"},
       {"calibrate", rank_failed, "--json", "PATH=/nowhere;"},
       {"compare", done, "out"},
@@ -48,6 +51,12 @@ std::vector<Case> all_cases() {
       {"convert", rank_failed, golden + " tp1 --tp 1", "ulimit -f 20; trap '' XFSZ;"},
       {"doctor", done, ""},
       {"doctor", rank_failed, kFull},
+      {"explain-config", done, "run.yaml"},
+      {"explain-config", bad_input, "nowhere"},
+      {"explain-config", rank_failed, "run.yaml" + kFull},
+      {"export", done, eight + " --to megatron-lm"},
+      {"export", bad_input, eight + " --to abacus"},
+      {"export", rank_failed, eight + " --to megatron-lm" + kFull},
       {"goodput", done, eight},
       {"goodput", bad_input, "nowhere"},
       {"goodput", does_not_fit, seventy},

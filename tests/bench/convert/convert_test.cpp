@@ -221,7 +221,7 @@ TEST_F(ConvertTest, WhatIsThereStaysUnlessToldOtherwise) {
   EXPECT_FALSE(fs::exists(at("out.partial")));
   write("notes/thesis.txt", "years of work");
   request.to = at("notes");
-  EXPECT_THAT(complaint(request), HasSubstr("something else than a checkpoint"));
+  EXPECT_THAT(complaint(request), HasSubstr("other content than a checkpoint"));
   write("new.partial/thesis.txt", "years of work");
   request.to = at("new");
   EXPECT_THAT(complaint(request), HasSubstr("in the way"));

@@ -133,7 +133,7 @@ TEST_F(Tasks, WhatTheyCannotDoIsOneLine) {
       {"export RANK=1 WORLD_SIZE=4 MASTER_ADDR=x OMPI_COMM_WORLD_RANK=2; $P doctor | grep "
        "OMPI_COMM_WORLD_RANK >&2; exit 2",
        2, "RANK, WORLD_SIZE"},
-      {two_tasks(torchrun(), "--steps $((rank + 1))"), 22, "configuration: task 1 on"},
+      {two_tasks(torchrun(), "--steps $((rank + 1))"), 22, "configuration: found steps: \"2\" in task 1 on"},
       {two_tasks(torchrun(), "--memory-budget 1KiB"), 33, "rank "},
   };
   for (const auto& c : cases) {
@@ -221,7 +221,7 @@ TEST_F(SeveralHosts, AnotherFileOnOneOfThemIsALine) {
   std::ofstream(folder_ / "other.yaml") << read("run.yaml") << "seed: 4711\n";
   const std::string other = "export PLUMBLINE_SECRET=s; $enter host2 mount --bind other.yaml run.yaml";
   EXPECT_EQ(bash(hosts(tasks_on_two_hosts(other, ""))), 22);
-  EXPECT_THAT(read("err.txt"), HasSubstr("configuration: task 1 on host2 has seed: \"4711\""));
+  EXPECT_THAT(read("err.txt"), HasSubstr("configuration: found seed: \"4711\" in task 1 on host2"));
 }
 
 TEST_F(SeveralHosts, WhatOneOfThemLacksIsALineWithItsName) {

@@ -14,6 +14,7 @@
 
 #include "bench/launch/launch_agent.hpp"
 #include "core/base/error.hpp"
+#include "core/base/shell_word.hpp"
 
 namespace plumbline {
 namespace {

@@ -65,7 +65,7 @@ TEST(MemoryComparison, TableShowsCategoriesActionAndHolders) {
   record.prediction->memory.ranks[1].bytes[Category::logits].value += 3;
   const std::string table = memory_table(record);
   for (const char* part : {"rank 1, MiB", "peak during", "1F7", "activations", "3.815", "+3 bytes", "total",
-                           "holds 3.815 MiB in 8 tensors: qkv (activations)"}) {
+                           "3.815 MiB in 8 tensors: qkv (activations)"}) {
     EXPECT_THAT(table, HasSubstr(part));
   }
   record.measurement->memory.peak_rank = 9;  // a record from anywhere

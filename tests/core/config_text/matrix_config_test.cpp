@@ -150,7 +150,7 @@ TEST(Matrix, RefusesWithFileLineAndKey) {
       {"matrix:\n  tp: [[1]]\n", {":4: tp: found a list"}},
       {"matrix: [1]\n", {"matrix: expected a mapping"}},
       {"matrix:\n  tp: [1]\n  tensor_model_parallel_size: [1]\n",
-       {":5: tensor_model_parallel_size: varied by two"}},
+       {":5: tensor_model_parallel_size: found in two"}},
       {"matrix:\n  tp: [1]\n  exclude: [{pp: 2}]\n",
        {"exclude: found pipeline_model_parallel_size, expected a key"}},
       {"matrix:\n  tp: [1]\n  exclude: {tp: 2}\n", {"exclude: expected a list of mappings"}},
@@ -175,7 +175,7 @@ TEST(MatrixConfig, InlineModelsAreNamedByWhatDoesNotFollow) {
   // Heads and layers follow from the hidden size, the vocabulary does not.
   for (const char* sizes : {"n_embd: 32, n_head: 2, n_layer: 2", "n_embd: 64, n_head: 4, n_layer: 3"}) {
     for (const int vocabulary : {100, 200})
-      text += "    - {model: {model_type: gpt2, n_positions: 32, " + std::string(sizes) +
+      text += "    - {model: {model_type: gpt2, n_positions: 1024, " + std::string(sizes) +
               ", vocab_size: " + std::to_string(vocabulary) + "}}\n";
   }
   std::vector<std::string> names;
