@@ -3,11 +3,11 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
 #include "analysis/memory/memory_walk.hpp"
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/memory/rank_memory.hpp"
 #include "analysis/step/step_model.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
 #include "core/config/run_config.hpp"
@@ -15,17 +15,6 @@
 #include "core/tensor/arena.hpp"
 
 namespace plumbline {
-
-struct RankMemory {
-  int rank = 0;           // the first world rank of that pipeline rank
-  int pipeline_rank = 0;  // tensor and data ranks of it are alike
-  MemoryBreakdown held;   // persistent, for the whole run
-  MemoryBreakdown peak;   // by category at the first moment the total is largest
-  std::string at;         // the action of that moment, "3F7"; empty: nothing ever exceeds `held`
-  Bytes host;             // at most on the host meanwhile, not part of `peak`
-  /// One sample per action of the rank's list, as Arena::sample() would give it; only when asked for.
-  std::vector<MemorySample> timeline;
-};
 
 struct MemoryPrediction {
   std::vector<RankMemory> ranks;  // by pipeline rank
@@ -37,8 +26,6 @@ struct MemoryPrediction {
   }
   bool fits(Bytes budget) const { return budget.value == 0 || peak <= budget; }
 };
-
-enum class MemoryDetail { peaks, timeline };
 
 /// Exact allocated bytes (elements × size, no rounding) of every rank over one training step. Throws
 /// InputError when the schedule has an action whose memory the description does not cover. Timelines need a

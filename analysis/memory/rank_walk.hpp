@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "analysis/memory/action_memory.hpp"
-#include "analysis/memory/memory_model.hpp"
 #include "analysis/memory/memory_walk.hpp"
+#include "analysis/memory/rank_memory.hpp"
 #include "analysis/step/step_model.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
 #include "core/schedule/repeated_schedule.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/step/stage_shapes.hpp"
+#include "analysis/step/framework_of.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -31,15 +31,6 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
 
 }  // namespace
 
-std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& framework) {
-  if (!config.model.mixture) return std::nullopt;
-  if (framework.mixtures() && !framework.sharded && config.parallel.zero_stage < 2) return std::nullopt;
-  return fmt::format(
-      "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage "
-      "0 or 1",
-      config.machine.software, framework.mixtures() ? " with sharded gradients" : "", config.model.name);
-}
-
 namespace {
 
 /// A window with as many pairs of tokens as chunks have, to the nearest token.
@@ -128,11 +119,6 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
 }
 
 }  // namespace
-
-const Software* framework_of(const RunConfig& config) {
-  if (config.machine.software == "plumbline") return nullptr;
-  return &built_in_profiles().generation(config.machine.software);
-}
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
   std::vector<StageShape> shapes = route_shapes(config, stages, framework_of(config));

@@ -1,24 +1,14 @@
 // Derivation of stage shapes from configuration, schedule and training software.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "analysis/hardware/software.hpp"
+#include "analysis/step/framework_of.hpp"
 #include "analysis/step/stage_shape.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
-
-/// The traits of the framework that `software` names; nullptr: plumbline's own training step. Throws
-/// InputError with the known names.
-const Software* framework_of(const RunConfig& config);
-
-/// Reason why a framework's MoE model is not predicted, or empty: software without one, and sharded
-/// gradients.
-std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& framework);
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);

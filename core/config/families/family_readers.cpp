@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "core/base/text_input.hpp"
-#include "core/config/families/predicted_readers.hpp"
 #include "core/config/sliding_window.hpp"
 
 namespace plumbline {
@@ -21,6 +20,15 @@ void set_normed_residual(ModelConfig& config) {
 }
 
 }  // namespace
+
+void set_biases(bool attention, bool mlp, ModelConfig& config) {
+  config.qkv_bias = attention;
+  config.linear_bias = attention && mlp;
+  if (attention == mlp) return;
+  config.predicted.projection_bias = attention;
+  config.predicted.feed_forward_bias = mlp;
+  config.predicted.add(attention ? "biases of attention alone" : "biases of the MLP alone");
+}
 
 void read_windows(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   SlidingWindow windows = read_sliding_window(config.architecture, config.layers, keys, with_nulls);

@@ -50,4 +50,8 @@ void write_baichuan(const ModelConfig& config, Json& out);
 void write_chatglm_6b(const ModelConfig& config, Json& out);
 void write_glm_10b(const ModelConfig& config, Json& out);
 
+/// Biases of attention's four projections, and of the MLP's: of both, or of one of them, which is predicted
+/// only.
+void set_biases(bool attention, bool mlp, ModelConfig& config);
+
 }  // namespace plumbline

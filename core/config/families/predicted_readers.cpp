@@ -41,15 +41,6 @@ void read_factor(const JsonKeys& keys, const char* key) {
 
 }  // namespace
 
-void set_biases(bool attention, bool mlp, ModelConfig& config) {
-  config.qkv_bias = attention;
-  config.linear_bias = attention && mlp;
-  if (attention == mlp) return;
-  config.predicted.projection_bias = attention;
-  config.predicted.feed_forward_bias = mlp;
-  config.predicted.add(attention ? "biases of attention alone" : "biases of the MLP alone");
-}
-
 std::vector<bool> read_rope_layers(const JsonKeys& keys, const ModelConfig& config) {
   const std::int64_t interval = keys.integer_or("no_rope_layer_interval", kMostLayers, 4);
   std::vector<bool> rotated;

@@ -40,9 +40,6 @@ void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, Model
 void read_dbrx(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_deepseek_v2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 
-/// Biases of attention's four projections, and of the MLP's: of both, or of one of them, which is predicted
-/// only.
-void set_biases(bool attention, bool mlp, ModelConfig& config);
 /// no_rope_layers, 0 for a layer without rotary embeddings; empty or missing: every no_rope_layer_interval-th
 /// layer has none. True for those that have them.
 std::vector<bool> read_rope_layers(const JsonKeys& keys, const ModelConfig& config);
