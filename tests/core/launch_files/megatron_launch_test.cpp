@@ -27,7 +27,6 @@ constexpr const char* kLlama =
     "--num-query-groups 8 --seq-length 4096 --max-position-embeddings 8192 --position-embedding-type rope "
     "--swiglu --normalization RMSNorm --disable-bias-linear --untie-embeddings-and-output-weights "
     "--vocab-size 128256 --micro-batch-size 1 --bf16 ";
-constexpr const char* kExperts = "--num-experts 8 --moe-router-topk 2 --moe-token-dispatcher-type alltoall ";
 
 /// The configuration of arguments behind those of a Llama.
 std::map<std::string, std::string> read(const std::string& more) {
