@@ -125,6 +125,7 @@ void read_llama4(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
     config.predicted.add("layers without rotary embeddings");
   const std::int64_t chunk = keys.integer_or("attention_chunk_size", kWindowAtMost, 0);
   std::vector<bool> full;
+  full.reserve(rotated.size());
   for (const bool rotary : rotated) full.push_back(!rotary || chunk == 0);
   if (keys.find("layer_types") != nullptr) {
     full = read_periodic_windows(1, 0, config.layers, keys, "chunked_attention").full_attention;
