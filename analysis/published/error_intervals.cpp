@@ -13,10 +13,13 @@ struct WeightedRatio {
   double weight = 0;
 };
 
-/// The ratio below which `share` of the weight lies; `ratios` ascend.
-double weighted_quantile(const std::vector<WeightedRatio>& ratios, double share) {
+/// The ratio that `share` of the weight does not pass, in the order of `ratios`; the last one if there are
+/// too few. The judged run is not among them: it weighs as much as their mean and may lie beyond all, as in
+/// weighted conformal prediction (Tibshirani et al. 2019, arXiv:1904.06019).
+double outer_quantile(const std::vector<WeightedRatio>& ratios, double share) {
   double all = 0;
   for (const WeightedRatio& entry : ratios) all += entry.weight;
+  all += all / static_cast<double>(ratios.size());
   double sum = 0;
   for (const WeightedRatio& entry : ratios) {
     sum += entry.weight;
@@ -56,8 +59,9 @@ std::optional<ErrorInterval> interval_like(const std::vector<ComparedTable>& tab
   }
   if (ratios.empty()) return std::nullopt;
   std::sort(ratios.begin(), ratios.end(), [](const auto& a, const auto& b) { return a.ratio < b.ratio; });
-  return ErrorInterval{weighted_quantile(ratios, kOutsideEachEnd),
-                       weighted_quantile(ratios, 1 - kOutsideEachEnd), static_cast<int>(ratios.size())};
+  const double high = outer_quantile(ratios, 1 - kOutsideEachEnd);
+  std::reverse(ratios.begin(), ratios.end());
+  return ErrorInterval{outer_quantile(ratios, 1 - kOutsideEachEnd), high, static_cast<int>(ratios.size())};
 }
 
 std::vector<HeldOutTable> hold_out_tables(const std::vector<ComparedTable>& tables,

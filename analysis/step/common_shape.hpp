@@ -1,4 +1,4 @@
-// What all stages of a step have in common, by topic.
+// Parts of a shape that all stages of a step share, by topic.
 #pragma once
 
 #include "analysis/hardware/software.hpp"

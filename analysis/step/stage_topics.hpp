@@ -148,7 +148,7 @@ struct StepTraits {
   bool copies_reduced_pieces = true;     // into the gradient, one after the other
   friend bool operator==(const StepTraits&, const StepTraits&) = default;
 };
-/// Of other frameworks' steps: none of it.
+/// Steps of other frameworks have none of it.
 inline constexpr StepTraits kFrameworkTraits{false, false, false, false, false, false};
 
 /// Share of launches that another framework captures as CUDA graphs, by part.

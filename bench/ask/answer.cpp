@@ -116,7 +116,7 @@ OrderedJson reply_to(const OrderedJsonKeys& request, const AskProgress& progress
   request.refuse("ask", fmt::format("one of {}", fmt::join(names, ", ")));
 }
 
-/// What the reply repeats: a short text, a number or nothing.
+/// The id that the reply repeats: a short text, a number or nothing.
 OrderedJson id_of(const OrderedJsonKeys& request) {
   const OrderedJson* id = request.find("id");
   if (id == nullptr) return nullptr;

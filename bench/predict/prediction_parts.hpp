@@ -32,7 +32,7 @@ PredictionReport whole_report(const Prediction& prediction, const RunConfig& con
 /// The model that is trained; its FLOPs include the forward of a teacher.
 ModelReport model_report(const RunConfig& config);
 
-/// Of each figure the largest of any rank.
+/// Largest value of any rank, for each figure.
 Traffic largest(const std::vector<Traffic>& ranks);
 /// Nothing if no lane has any time.
 std::optional<LaneSums> some_of(const LaneSums& sums);

@@ -15,7 +15,7 @@ enum class QueryNorm { head, width, plain };
 
 /// All off in a model that is executed, whose `names` are then empty.
 struct PredictedSwitches {
-  /// What the executed step lacks, for messages: "norms after attention and MLP, soft caps".
+  /// Features that the executed step lacks, for messages: "norms after attention and MLP, soft caps".
   std::string names;
   /// JSON object: the keys of the file that were read, beyond sizes. to_config_json writes them.
   std::string keys;

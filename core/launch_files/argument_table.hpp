@@ -32,7 +32,7 @@ class ArgumentTable {
 
   /// nullptr when unknown. Underscores count as dashes.
   const ArgumentRow* find(const std::string& name) const;
-  /// What a name without dashes in front stands for; nullptr when it has no row of its own.
+  /// Row of a name without dashes in front; nullptr when it has no row of its own.
   const ArgumentName* other_name(const std::string& name) const;
   std::string nearest(const std::string& name) const;
   const std::map<std::string, ArgumentRow>& rows() const { return rows_; }

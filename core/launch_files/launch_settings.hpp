@@ -1,4 +1,4 @@
-// What a launch file of another framework says: its arguments, and the keys that follow from them.
+// Content of another framework's launch file: its arguments, and the keys that follow from them.
 #pragma once
 
 #include <string>

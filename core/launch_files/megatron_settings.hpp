@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// What is around the arguments: GPUs that the launcher starts.
+/// Surroundings of the arguments: GPUs that the launcher starts.
 struct LauncherFacts {
   std::int64_t world_size = 0;  // 0: not said
   std::string place;

@@ -67,7 +67,7 @@ void read_dots1(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfi
   config.full_attention = std::move(windows.full_attention);
 }
 
-/// Of attn_type_list, 0 is linear attention (MiniMax-M1).
+/// In attn_type_list, 0 is linear attention (MiniMax-M1).
 void read_minimax_m2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   if (keys.find("attn_type_list") != nullptr) {
     for (const double type : keys.numbers("attn_type_list", -1e9, 1e9, kLayersAtMost)) {
@@ -199,7 +199,7 @@ void read_granite_moe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Mode
   }
 }
 
-/// Of layers with attention alone. Without experts, the MLP is the shared one.
+/// Layers with attention alone. Without experts, the MLP is the shared one.
 void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   if (keys.integer_or("num_local_experts", 0, kExpertsAtMost, 0) > 0)
     return read_granite_moe(keys, with_nulls, config);

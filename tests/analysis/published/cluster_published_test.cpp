@@ -323,7 +323,7 @@ TEST(Published, ChangesAndIntervalsHold) {
       rows += table.rows;
       inside += table.inside;
     }
-    EXPECT_GE(inside, 0.74 * rows) << quantity;
+    EXPECT_GE(inside, 0.75 * rows) << quantity;
     EXPECT_LE(inside, 0.90 * rows) << quantity;
   }
   for (const ComparedTable& table : shipped()) EXPECT_LE(table.regret.value_or(0), 0.04) << table.name;

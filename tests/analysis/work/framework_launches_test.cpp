@@ -1,4 +1,4 @@
-// What the host launches in an MoE layer of other software, and its copies for FP8.
+// Host launches in an MoE layer of other software, and copies for FP8.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -52,7 +52,7 @@ TEST(GivenRouting, AFileIsReadWhole) {
   EXPECT_EQ(routing[0].tokens, (std::vector<std::int32_t>{10, 0, 4, 6}));
 }
 
-/// Of several steps the largest peak counts; a step is whole.
+/// The largest peak of several steps counts; a step is whole.
 TEST(GivenRouting, AFileMayHaveSeveralSteps) {
   const std::string names = std::string("step,") + kNames;
   const auto steps = parse_routing_steps(

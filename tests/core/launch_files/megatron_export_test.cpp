@@ -119,7 +119,7 @@ std::map<std::string, std::string> keys_of(const RunConfig& config) {
       config.parallel.pipeline *
       (config.parallel.schedule == "interleaved" ? std::max(2, config.parallel.virtual_chunks) : 1);
   keys["layer_distribution"] = fmt::format("{}", fmt::join(layers_per_stage(config, stages), ","));
-  // What a launch command of Megatron-LM does not say.
+  // Keys that a launch command of Megatron-LM does not set.
   if (!config.parallel.overlap_param_gather) keys["overlap_param_gather"] = "auto";
   return keys;
 }
