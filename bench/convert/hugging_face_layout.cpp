@@ -102,25 +102,26 @@ class HuggingFaceTensors {
       norm(own + "query_norm", name(names_.query_norm), model_.head_dim, false);
       norm(own + "key_norm", name(names_.key_norm), model_.head_dim, false);
     }
-    linear(own + "proj", name(names_.projection), model_.hidden, query, model_.linear_bias);
+    linear(own + "proj", name(names_.projection), model_.hidden, query, model_.has_projection_bias());
   }
 
   void feed_forward(const std::string& own, const std::string& prefix) {
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };
     const bool gated = is_gated(model_.activation);
+    const bool with_bias = model_.has_feed_forward_bias();
     const std::int64_t width = model_.dense_ffn();
     if (gated && names_.up.empty()) {
-      for (const Part& part : parts(model_.linear_bias)) {
+      for (const Part& part : parts(with_bias)) {
         TensorBuilder fused(name(names_.fc1) + part.suffix, part.bias ? 0 : model_.hidden);
         fused.rows(own + (names_.up_first ? "up" : "gate") + part.suffix, 0, width);
         fused.rows(own + (names_.up_first ? "gate" : "up") + part.suffix, 0, width);
         linear(fused.done());
       }
     } else {
-      linear(own + (gated ? "gate" : "up"), name(names_.fc1), width, model_.hidden, model_.linear_bias);
-      if (gated) linear(own + "up", name(names_.up), width, model_.hidden, model_.linear_bias);
+      linear(own + (gated ? "gate" : "up"), name(names_.fc1), width, model_.hidden, with_bias);
+      if (gated) linear(own + "up", name(names_.up), width, model_.hidden, with_bias);
     }
-    linear(own + "down", name(names_.fc2), model_.hidden, width, model_.linear_bias);
+    linear(own + "down", name(names_.fc2), model_.hidden, width, with_bias);
   }
 
   void expert(const std::string& own, const std::string& prefix, std::int64_t width) {

@@ -218,6 +218,8 @@ std::optional<std::string> why_not_megatron(const ModelConfig& model) {
   if (model.embedding_norm) return lacks("norm behind the embedding");
   if (model.normed_output) return lacks("output layer of normalised rows");
   if (model.output_bias) return lacks("bias of the output layer");
+  if (model.has_projection_bias() != model.has_feed_forward_bias())
+    return lacks("bias of attention's or the MLP's output alone");
   return std::nullopt;
 }
 

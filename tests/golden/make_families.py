@@ -28,6 +28,7 @@ SMALL = dict(vocab_size=61, hidden_size=32, num_hidden_layers=2, num_attention_h
 GPT = dict(vocab_size=61, n_embd=32, n_layer=2, n_head=4, n_positions=24, bos_token_id=None, eos_token_id=None)
 NO_DROPOUT = dict(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
 FALCON = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0, "ffn_hidden_size": 48}
+NO_TOKENS = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
 PARTIAL = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}
 
 MODELS = {
@@ -202,14 +203,137 @@ MODELS = {
         use_sliding_window=True,
         sliding_window=4,
     ),
+    # Squared ReLU without a gate, biases of the MLP alone.
+    "arcee": transformers.ArceeConfig(
+        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, mlp_bias=True, **NO_TOKENS
+    ),
+    # Biases of attention alone, heads wider than hidden / heads.
+    "seed_oss": transformers.SeedOssConfig(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        head_dim=16,
+        attention_bias=True,
+        attention_out_bias=True,
+        residual_dropout=0,
+        attention_dropout=0,
+        **NO_TOKENS,
+    ),
+    # A window in the first layer.
+    "ministral": transformers.MinistralConfig(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        head_dim=8,
+        sliding_window=5,
+        layer_types=["sliding_attention", "full_attention"],
+        **NO_TOKENS,
+    ),
+    # Rotated in pairs of neighbours, biases everywhere, tied.
+    "ernie4_5": transformers.Ernie4_5Config(
+        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, use_bias=True, **NO_TOKENS
+    ),
+    # LayerNorm and a gate, a quarter of every head rotated, biases on q, k, v.
+    "stablelm": transformers.StableLmConfig(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        use_qkv_bias=True,
+        rope_parameters={**PARTIAL, "partial_rotary_factor": 0.25},
+        **NO_TOKENS,
+    ),
+    # Attention and MLP side by side with a norm each, interleaved queries, keys and values.
+    "gpt_neox": transformers.GPTNeoXConfig(
+        **SMALL,
+        intermediate_size=48,
+        rope_parameters={**PARTIAL, "partial_rotary_factor": 0.25},
+        **NO_TOKENS,
+    ),
+    # DeepSeek's experts behind plain attention with norms of queries and keys, the last layer with a window.
+    "dots1": transformers.Dots1Config(
+        **{**SMALL, "num_hidden_layers": 3},
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        num_key_value_heads=2,
+        head_dim=8,
+        n_routed_experts=8,
+        n_shared_experts=2,
+        num_experts_per_tok=3,
+        n_group=1,
+        topk_group=1,
+        first_k_dense_replace=1,
+        routed_scaling_factor=2.0,
+        norm_topk_prob=True,
+        sliding_window=5,
+        max_window_layers=2,
+        **NO_TOKENS,
+    ),
+    # Every other layer without rotary embeddings, and with a window.
+    "smollm3": transformers.SmolLM3Config(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        no_rope_layer_interval=2,
+        use_sliding_window=True,
+        sliding_window=5,
+        **NO_TOKENS,
+    ),
+    # Multipliers of embeddings, scores, residuals and logits.
+    "granite": transformers.GraniteConfig(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        embedding_multiplier=3.0,
+        attention_multiplier=0.2,
+        residual_multiplier=0.4,
+        logits_scaling=2.5,
+        tie_word_embeddings=True,
+        **NO_TOKENS,
+    ),
+    # Norms of rotated queries and keys.
+    "hunyuan_v1_dense": transformers.HunYuanDenseV1Config(
+        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=16, **NO_TOKENS
+    ),
+    # The same with experts and an ungated shared one.
+    "hunyuan_v1_moe": transformers.HunYuanMoEV1Config(
+        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, num_experts=6, moe_topk=2, **NO_TOKENS
+    ),
+    # The first layer dense; softmax scores with a bias, an ungated shared expert.
+    "ernie4_5_moe": transformers.Ernie4_5_MoeConfig(
+        **{**SMALL, "num_hidden_layers": 3},
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        num_key_value_heads=2,
+        moe_num_experts=8,
+        moe_k=3,
+        moe_num_shared_experts=2,
+        moe_layer_start_index=1,
+        tie_word_embeddings=False,
+        **NO_TOKENS,
+    ),
+    # The first layer dense, no bias of a router.
+    "qwen2_moe_dense": transformers.Qwen2MoeConfig(
+        **SMALL,
+        intermediate_size=48,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=40,
+        num_key_value_heads=2,
+        num_experts=6,
+        num_experts_per_tok=2,
+        mlp_only_layers=[0],
+    ),
 }
 
 
 # Expert names in checkpoints, where transformers has a layer's experts in one tensor: the feed-forward layer,
 # an expert's gate, up and down.
 EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
-for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window"):
+for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window", "dots1", "hunyuan_v1_moe", "ernie4_5_moe", "qwen2_moe_dense"):
     EXPERTS[mixture] = EXPERTS["qwen3_moe"]
+
+
+# Names of published checkpoints, where a class of transformers has others.
+PUBLISHED = {"gpt_neox": {"lm_head.weight": "embed_out.weight"}}
 
 
 def split_experts(file, layer, gate, up, down):
@@ -573,12 +697,16 @@ def extend(folder, name, config, build, seed, config_json=None, convert=None):
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
     with (folder / "run.yaml").open("a") as run:
         run.write(f"learning_rate: {LR}\nweight_decay: {DECAY}\nclip_grad: 0\n")
-        if any(key.endswith("e_score_correction_bias") for key, _ in model.named_buffers()):
+        if any(key.endswith("e_score_correction_bias") for key in model.state_dict()):
             run.write("moe_router_bias_update_rate: 0\n")
         if getattr(config, "prefix", 0) > 0:
             run.write(f"prefix_length: {config.prefix}\n")
     if name in EXPERTS:
         split_experts(folder / "gradients.safetensors", *EXPERTS[name])
+    if name in PUBLISHED:
+        gradients = load_file(folder / "gradients.safetensors")
+        renamed = {PUBLISHED[name].get(key, key): tensor for key, tensor in gradients.items()}
+        save_file(renamed, folder / "gradients.safetensors")
     if config_json is None:
         return
     (folder / "config.json").write_text(json.dumps(config_json, indent=2) + "\n")

@@ -123,7 +123,7 @@ def make(name, config, folder, seed):
 
     loss = loss_of(model, tokens)
     loss.backward()
-    gradients = {key: parameter.grad.contiguous() for key, parameter in model.named_parameters()}
+    gradients = {key: p.grad.contiguous() for key, p in model.named_parameters() if p.requires_grad}
     norm = torch.sqrt(sum((g.double() ** 2).sum() for g in gradients.values())).item()
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -182,8 +182,8 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     add_bias();
   };
   // Bias of a product whose result is added to the stream, possibly only the rank's rows.
-  const auto stream_bias = [&] {
-    bias_backward_with_weight(s, list, passes.weight && s.block.linear_bias, s.stream.rows * s.stream.hidden,
+  const auto stream_bias = [&](bool has) {
+    bias_backward_with_weight(s, list, passes.weight && has, s.stream.rows * s.stream.hidden,
                               !s.sharding.sequence_parallel);
   };
   if (passes.input) {
@@ -196,13 +196,13 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.quantize_stream();
     gathered("fc2", s.mlp.ffn);
     both("fc2", s.mlp.ffn);
-    stream_bias();
+    stream_bias(s.predicted.feed_forward_bias);
     if (passes.input) {
       if (s.mlp.swiglu) list.memory("swiglu_backward", s.stream.tokens * s.mlp.fc1, 2.5 * e(s));
       if (!s.mlp.swiglu) list.memory("gelu_backward", s.stream.tokens * s.mlp.fc1, 3 * e(s));
     }
     list.quantize(s.stream.tokens * s.mlp.fc1);
-    summed("fc1", s.mlp.fc1, s.block.linear_bias);
+    summed("fc1", s.mlp.fc1, s.predicted.feed_forward_bias);
   }
   if (passes.input) {
     if (s.block.norms() > 1) block_norm_backward(s, list);
@@ -213,7 +213,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   gathered("projection", s.attention.attended());
   if (passes.weight) list.quantize(s.stream.tokens * s.attention.attended());
   both("projection", s.attention.attended());
-  stream_bias();
+  stream_bias(s.predicted.projection_bias);
   if (passes.input) list.attention(true, window);
   if (s.attention.latent()) {
     list.latent_backward(passes.input, passes.weight);

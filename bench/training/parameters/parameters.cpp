@@ -422,8 +422,8 @@ class Builder {
     add_layer_norms(layer);
     const auto bias_of = [](std::string weight) { return weight.replace(weight.size() - 6, 6, "bias"); };
     if (model_.qkv_bias) add_split_bias("qkv.bias", layer, shape_.qkv, qkv, bias_of);
-    if (model_.linear_bias) {
-      add_whole_bias("proj.bias", layer, bias_of(proj.tensor));
+    if (model_.has_projection_bias()) add_whole_bias("proj.bias", layer, bias_of(proj.tensor));
+    if (model_.has_feed_forward_bias() && !model_.has_experts(layer)) {
       add_split_bias("fc1.bias", layer, shape_.fc1, fc1, bias_of);
       add_whole_bias("fc2.bias", layer, bias_of(fc2.tensor));
     }

@@ -104,7 +104,7 @@ constexpr Family kFamilies[] = {
      .kv_heads_needed = true,
      .qk_norm = true,
      .read = read_qwen3,
-     .write = write_windows},
+     .write = write_qwen3},
     {.architecture = "mixtral",
      .class_name = "MixtralForCausalLM",
      .keys = kLlamaKeys,
@@ -294,8 +294,12 @@ std::span<const Family> families() {
   return kFamilies;
 }
 
+std::array<std::span<const Family>, 3> family_tables() {
+  return {families(), recent_families(), predicted_families()};
+}
+
 const Family* find_family(std::string_view architecture) {
-  for (const std::span<const Family> table : {families(), predicted_families()}) {
+  for (const std::span<const Family> table : family_tables()) {
     const auto found = std::find_if(table.begin(), table.end(), [&](const Family& family) {
       return family.architecture == architecture;
     });
@@ -306,7 +310,7 @@ const Family* find_family(std::string_view architecture) {
 
 std::string family_names() {
   std::string names;
-  for (const std::span<const Family> table : {families(), predicted_families()}) {
+  for (const std::span<const Family> table : family_tables()) {
     for (const Family& family : table) {
       names += fmt::format("{}{}", names.empty() ? "" : ", ", family.architecture);
     }

@@ -2,6 +2,7 @@
 // row of kFamilies; model_config.hpp describes the switches.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -72,9 +73,15 @@ struct Family {
   std::string_view type() const { return model_type.empty() ? architecture : model_type; }
 };
 
-/// Those that are executed, and those that are only predicted.
+/// Those that are executed, whose readers and writers are in family_readers.hpp.
 std::span<const Family> families();
+/// Executed, too, where no switch of their files is predicted only. to_config_json writes the keys that were
+/// read.
+std::span<const Family> recent_families();
+/// Those that are only predicted.
 std::span<const Family> predicted_families();
+/// All three tables.
+std::array<std::span<const Family>, 3> family_tables();
 /// The family of a model_type that stands for another's layers: the text model of a multimodal one. Empty:
 /// none.
 std::string_view family_of_alias(std::string_view type);

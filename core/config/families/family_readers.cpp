@@ -24,10 +24,8 @@ void set_normed_residual(ModelConfig& config) {
 void set_biases(bool attention, bool mlp, ModelConfig& config) {
   config.qkv_bias = attention;
   config.linear_bias = attention && mlp;
-  if (attention == mlp) return;
-  config.predicted.projection_bias = attention;
-  config.predicted.feed_forward_bias = mlp;
-  config.predicted.add(attention ? "biases of attention alone" : "biases of the MLP alone");
+  config.predicted.projection_bias = attention && !mlp;
+  config.predicted.feed_forward_bias = mlp && !attention;
 }
 
 void read_windows(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
@@ -44,7 +42,11 @@ void read_biases(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
 }
 void write_biases(const ModelConfig& config, Json& out) {
   out["attention_bias"] = config.qkv_bias;
-  out["mlp_bias"] = config.linear_bias;
+  out["mlp_bias"] = config.has_feed_forward_bias();
+}
+void write_qwen3(const ModelConfig& config, Json& out) {
+  out["attention_bias"] = config.qkv_bias;
+  write_windows(config, out);
 }
 
 void read_gpt2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& /*config*/) {
@@ -85,7 +87,8 @@ void read_gemma(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfi
                           printable(activation), printable(act)));
   }
 }
-void write_gemma(const ModelConfig& /*config*/, Json& out) {
+void write_gemma(const ModelConfig& config, Json& out) {
+  out["attention_bias"] = config.qkv_bias;
   out["hidden_activation"] = out["hidden_act"];
 }
 

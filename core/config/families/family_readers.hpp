@@ -35,6 +35,7 @@ void read_glm_10b(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig&
 // The keys from which those read the same.
 void write_windows(const ModelConfig& config, Json& out);
 void write_biases(const ModelConfig& config, Json& out);
+void write_qwen3(const ModelConfig& config, Json& out);
 void write_gemma(const ModelConfig& config, Json& out);
 void write_mixtral(const ModelConfig& config, Json& out);
 void write_qwen2_moe(const ModelConfig& config, Json& out);
@@ -50,8 +51,7 @@ void write_baichuan(const ModelConfig& config, Json& out);
 void write_chatglm_6b(const ModelConfig& config, Json& out);
 void write_glm_10b(const ModelConfig& config, Json& out);
 
-/// Biases of attention's four projections, and of the MLP's: of both, or of one of them, which is predicted
-/// only.
+/// Biases of attention's four projections, and of the MLP's.
 void set_biases(bool attention, bool mlp, ModelConfig& config);
 
 }  // namespace plumbline

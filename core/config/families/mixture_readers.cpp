@@ -99,6 +99,7 @@ void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfi
   read_qwen3(keys, with_nulls, config);
 }
 void write_qwen3_moe(const ModelConfig& config, Json& out) {
+  out["attention_bias"] = config.qkv_bias;
   write_qwen_moe(config, out);
 }
 

@@ -47,7 +47,7 @@ const Family& family_of(const JsonKeys& keys) {
   refuse_other_layers(keys);
   if (!type.empty() && type != kByArchitecture) {
     if (const std::string_view name = family_of_alias(type); !name.empty()) return *find_family(name);
-    for (const std::span<const Family> table : {families(), predicted_families()}) {
+    for (const std::span<const Family> table : family_tables()) {
       for (const Family& family : table) {
         if (is_type_of(family, type, keys)) return family;
       }
@@ -61,7 +61,7 @@ const Family& family_of(const JsonKeys& keys) {
               fmt::format("missing; supported: {}", family_names()));
   }
   std::vector<std::string_view> names;
-  for (const std::span<const Family> table : {families(), predicted_families()}) {
+  for (const std::span<const Family> table : family_tables()) {
     for (const Family& family : table) {
       if (classes->is_array() && classes->size() == 1 && classes->front().is_string() &&
           classes->front().get<std::string>() == family.class_name) {
@@ -75,7 +75,7 @@ const Family& family_of(const JsonKeys& keys) {
 }
 
 const Family* find_family_of_type(const std::string& type) {
-  for (const std::span<const Family> table : {families(), predicted_families()}) {
+  for (const std::span<const Family> table : family_tables()) {
     for (const Family& family : table) {
       if (family.type() == type) return &family;
     }
@@ -93,6 +93,11 @@ std::string path_of(const Json& file, const Json& object) {
     }
   }
   return "";
+}
+
+bool keeps_keys(const Family& family) {
+  const std::span<const Family> table = recent_families();
+  return std::any_of(table.begin(), table.end(), [&](const Family& row) { return &row == &family; });
 }
 
 /// Keys of `object` that were read, but for sizes, which ModelConfig has: as JSON.
@@ -234,7 +239,8 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   config.name = keys.string_or("_name_or_path", origin);
   const JsonKeys with_nulls(object, origin, JsonNull::refused, path);
   read_family(family, keys, with_nulls, config);
-  if (!config.predicted.names.empty()) config.predicted.keys = kept_keys(family, object, keys, with_nulls);
+  if (!config.predicted.names.empty() || keeps_keys(family))
+    config.predicted.keys = kept_keys(family, object, keys, with_nulls);
   const double count = count_parameters<double>(config, config.mixture.experts);
   if (count > kMaxParameters) {
     throw InputError(fmt::format("{}: found sizes of {:.3g} parameters, expected at most {:.0e}", origin,

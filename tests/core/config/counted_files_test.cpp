@@ -146,7 +146,8 @@ TEST(CountedFiles, ArePredictedAndNotExecuted) {
   RunConfig config;
   config.batch.seq_length = 16;
   for (const json& changes :
-       {json{{"model_type", "olmo2"}}, json{{"model_type", "llama"}, {"attention_bias", true}}}) {
+       {json{{"model_type", "olmo2"}},
+        json{{"model_type", "olmoe"}, {"num_experts", 4}, {"num_experts_per_tok", 2}}}) {
     config.model = parse(with(sizes(2, 64, 4, 4, 96, 100), changes));
     EXPECT_EQ(why_unpredictable(config), std::nullopt);
     EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr(config.model.predicted.names));

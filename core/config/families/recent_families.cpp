@@ -1,0 +1,66 @@
+// The table of families that transformers has had since 2023 and whose switches are executed. Sources: the
+// configuration and model classes of transformers 5.24.
+#include <iterator>
+
+#include "core/config/families/families.hpp"
+#include "core/config/families/family_readers.hpp"
+#include "core/config/families/predicted_readers.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr FamilyKeys kRecentEpsilon = {.epsilon = "layer_norm_eps"};
+constexpr FamilyKeys kRecentExperts = {.ffn = "moe_intermediate_size"};
+constexpr FamilyKeys kGptNeox = {.kv_heads = "", .head_dim = "", .epsilon = "layer_norm_eps"};
+
+constexpr Family kRecent[] = {
+    {.architecture = "arcee",
+     .class_name = "ArceeForCausalLM",
+     .activation = Activation::squared_relu,
+     .read = read_biases},
+    {.architecture = "seed_oss",
+     .class_name = "SeedOssForCausalLM",
+     .kv_heads_needed = true,
+     .read = read_seed_oss},
+    {.architecture = "ministral",
+     .class_name = "MinistralForCausalLM",
+     .kv_heads_needed = true,
+     .read = read_ministral},
+    {.architecture = "ernie4_5",
+     .class_name = "Ernie4_5ForCausalLM",
+     .kv_heads_needed = true,
+     .rotary_pairs = RotaryPairs::neighbours,
+     .read = read_ernie},
+    {.architecture = "stablelm",
+     .class_name = "StableLmForCausalLM",
+     .keys = kRecentEpsilon,
+     .kv_heads_needed = true,
+     .norm = Norm::layer,
+     .partial_rotary = true,
+     .predicted = {.rotated = 0.25},
+     .read = read_stablelm},
+    {.architecture = "gpt_neox",
+     .class_name = "GPTNeoXForCausalLM",
+     .keys = kGptNeox,
+     .activation = Activation::gelu_erf,
+     .norm = Norm::layer,
+     .qkv_bias = true,
+     .linear_bias = true,
+     .partial_rotary = true,
+     .predicted = {.rotated = 0.25},
+     .read = read_gpt_neox},
+    {.architecture = "dots1",
+     .class_name = "Dots1ForCausalLM",
+     .keys = kRecentExperts,
+     .kv_heads_needed = true,
+     .qk_norm = true,
+     .read = read_dots1},
+};
+
+}  // namespace
+
+std::span<const Family> recent_families() {
+  return kRecent;
+}
+
+}  // namespace plumbline
