@@ -283,8 +283,7 @@ void name_inline_models(const std::vector<Settings>& varied, std::vector<MatrixC
   NumberedModels models;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const auto found = varied[i].find("model");
-    if (found == varied[i].end() || !found->second.text.starts_with('{') || !cells[i].invalid.empty())
-      continue;
+    if (found == varied[i].end() || !found->second.text.starts_with('{')) continue;
     if (cells[i].config.model.name != "inline") continue;  // it has a name of its own
     models.emplace_back(i, parse_json_object(found->second.text, found->second.origin));
   }

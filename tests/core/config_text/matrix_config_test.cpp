@@ -185,5 +185,23 @@ TEST(MatrixConfig, InlineModelsAreNamedByWhatDoesNotFollow) {
                        "inline n_embd 64, vocab_size 100", "inline n_embd 64, vocab_size 200"}));
 }
 
+TEST(MatrixConfig, InlineModelsOfInvalidCellsAreNamed) {
+  const auto found = cells(
+      "global_batch_size: 8\nmatrix:\n  tp: [1, 3]\n  model:\n"
+      "    - {model_type: gpt2, n_positions: 1024, n_embd: 32, n_head: 2, n_layer: 2, vocab_size: 100}\n"
+      "    - {model_type: gpt2, n_positions: 1024, n_embd: 32, n_head: 2, n_layer: 4, vocab_size: 100}\n");
+  ASSERT_EQ(found.size(), 4U);
+  for (const MatrixCell& cell : found) {
+    EXPECT_EQ(cell.invalid.empty(), cell.config.parallel.tensor == 1) << cell.id;
+    const std::string layers = std::to_string(cell.config.model.layers);
+    EXPECT_EQ(cell.config.model.name, "inline n_layer " + layers);
+    for (const auto& [key, value] : cell.values) {
+      if (key == "model") {
+        EXPECT_EQ(value, "inline n_layer " + layers);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plumbline
