@@ -16,6 +16,7 @@ constexpr std::size_t kMostLoadMaps = 24;       // of a page
 constexpr std::size_t kMostLoadSquares = 4096;  // of a map
 constexpr int kExpertSquare = 14;               // of a square, in pixels
 constexpr int kLayerNumbers = 40;               // for the layers' numbers
+constexpr int kExpertAxis = 16;                 // for the titles of both axes
 
 std::int64_t choices_of(const std::vector<std::int64_t>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
@@ -57,12 +58,16 @@ std::string load_map(const std::vector<ExpertLoadReport>& layers) {
   }
   if (experts == 0 || experts * layers.size() > kMostLoadSquares) return {};
   const int width = kLayerNumbers + kExpertSquare * static_cast<int>(experts);
-  const int height = kExpertSquare * static_cast<int>(layers.size());
+  const int height = kExpertAxis + kExpertSquare * static_cast<int>(layers.size());
   std::string svg = fmt::format(
       "<svg viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\" aria-label=\"Tokens by layer "
       "and expert\">",
       width, height);
-  int y = 0;
+  svg += fmt::format(
+      "<text x=\"{}\" y=\"11\" text-anchor=\"end\" font-size=\"10\" fill=\"currentColor\">layer</text><text "
+      "x=\"{}\" y=\"11\" font-size=\"10\" fill=\"currentColor\">expert</text>",
+      kLayerNumbers - 6, kLayerNumbers);
+  int y = kExpertAxis;
   for (const ExpertLoadReport& layer : layers) {
     svg += layer_row(layer, y, most);
     y += kExpertSquare;

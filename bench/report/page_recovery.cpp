@@ -60,8 +60,8 @@ std::string lanes_svg(const RecoveryReport& report) {
       "<text class=\"tick\" x=\"{0}\" y=\"{1:.1f}\" text-anchor=\"end\">completed steps</text><text "
       "class=\"tick\" "
       "x=\"{0}\" y=\"{2:.1f}\" text-anchor=\"end\">{3:.0f}</text><polyline class=\"progress\" "
-      "points=\"{4}\"/>",
-      kLanesLeft - 8, bottom, bottom - kProgressHeight + 8, most, points);
+      "points=\"{4}\"/><text class=\"tick\" x=\"{0}\" y=\"{5:.1f}\" text-anchor=\"end\">wall time</text>",
+      kLanesLeft - 8, bottom, bottom - kProgressHeight + 8, most, points, bottom + 14);
   return fmt::format(
       "<svg class=\"recovery\" viewBox=\"0 0 {} {:.0f}\" role=\"img\" aria-label=\"Run timeline: steps, "
       "lost work, checkpoints, failures, detection and restart; the tables below have the figures\">{}</svg>",

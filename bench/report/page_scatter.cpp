@@ -72,8 +72,8 @@ std::vector<double> ticks_of(const Axis& axis) {
   return ticks;
 }
 
-std::string axes_svg(const Axis& axis, const char* unit) {
-  const std::string suffix = *unit == '\0' ? "" : fmt::format(", {}", unit);
+/// Grid, ticks and axis titles; `quantity` is the title without "measured" or "predicted", with its unit.
+std::string axes_svg(const Axis& axis, const std::string& quantity) {
   std::string svg = fmt::format("<rect class=\"plot\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>", kLeft,
                                 kTop, kSide, kSide);
   for (const double tick : ticks_of(axis)) {
@@ -85,9 +85,9 @@ std::string axes_svg(const Axis& axis, const char* unit) {
         kLeft - 6, axis.y(tick) + 4);
   }
   svg += fmt::format(
-      "<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">measured{}</text><text class=\"axis\" "
-      "transform=\"translate(13 {}) rotate(-90)\" text-anchor=\"middle\">predicted{}</text>",
-      kLeft + kSide / 2, kTop + kSide + 36, suffix, kTop + kSide / 2, suffix);
+      "<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">measured {}</text><text class=\"axis\" "
+      "transform=\"translate(13 {}) rotate(-90)\" text-anchor=\"middle\">predicted {}</text>",
+      kLeft + kSide / 2, kTop + kSide + 36, quantity, kTop + kSide / 2, quantity);
   return svg;
 }
 
@@ -110,6 +110,7 @@ std::string lines_svg(const Axis& axis, bool relative) {
 struct Chart {
   const char* id;
   const char* title;
+  std::string quantity;  ///< of both axes, with its unit
   Scale scale;
   bool relative;
   double ErrorReport::*error;
@@ -154,7 +155,7 @@ std::string figure_html(const std::vector<Record>& records, const std::vector<st
       "id=\"{4}\"><rect x=\"{5}\" y=\"{6}\" width=\"{7}\" height=\"{7}\"/></clipPath>{8}<g "
       "clip-path=\"url(#{4})\">{9}</g>\n{10}</svg></figure>\n",
       chart.title, caption, kLeft + kSide + kRight, kTop + kSide + kBottom, chart.id, kLeft, kTop, kSide,
-      axes_svg(axis, chart.scale.unit), lines_svg(axis, chart.relative), dots);
+      axes_svg(axis, chart.quantity), lines_svg(axis, chart.relative), dots);
 }
 
 }  // namespace
@@ -164,17 +165,22 @@ std::string scatter_html(const std::vector<Record>& records) {
   std::vector<std::string> labels;
   labels.reserve(records.size());
   for (const Record& record : records) labels.push_back(label_of(record, keys));
+  const Scale time = time_scale(records);
+  const Scale memory = memory_scale(records);
   const std::array<Chart, 3> charts = {{
-      {"clip-time", "Step time, predicted (calibrated)", time_scale(records), true, &ErrorReport::step_time,
-       [](const MemoryReport&, const StepTime& time) { return time.step.value; }},
-      {"clip-memory", "Peak memory", memory_scale(records), true, &ErrorReport::peak_memory,
-       [](const MemoryReport& memory, const StepTime&) { return static_cast<double>(memory.peak.value); }},
+      {"clip-time", "Step time, predicted (calibrated)", fmt::format("step time, {}", time.unit), time, true,
+       &ErrorReport::step_time,
+       [](const MemoryReport&, const StepTime& report) { return report.step.value; }},
+      {"clip-memory", "Peak memory", fmt::format("peak memory, {}", memory.unit), memory, true,
+       &ErrorReport::peak_memory,
+       [](const MemoryReport& report, const StepTime&) { return static_cast<double>(report.peak.value); }},
       {"clip-bubble",
        "Bubble fraction, predicted (calibrated)",
+       "bubble fraction, idle/step",
        {1, "", 3},
        false,
        &ErrorReport::bubble_fraction,
-       [](const MemoryReport&, const StepTime& time) { return time.bubble_fraction; }},
+       [](const MemoryReport&, const StepTime& report) { return report.bubble_fraction; }},
   }};
   std::string figures;
   for (const Chart& chart : charts) figures += figure_html(records, labels, chart);

@@ -31,7 +31,7 @@ function showMemory(place, lanes) {
 
 function paintMemory(canvas, timelines, rank, lanes) {
   const width = canvas.parentElement.clientWidth - 2;
-  const height = 170;
+  const height = axisHeight + 180;
   const context = fitCanvas(canvas, width, height);
   const theme = themeColors();
   context.fillStyle = theme.card;
@@ -43,9 +43,12 @@ function paintMemory(canvas, timelines, rank, lanes) {
     .map((timeline) => ({timeline, rows: cachedMemory(timeline, rank)})).filter(({rows}) => rows);
   const peaks = sets.map(({timeline, rows}) => [timeline.run, peakOf(rows, kinds)]);
   const most = Math.max(...peaks.map(([, peak]) => peak), 1);
-  const part = height / Math.max(sets.length, 1);
+  const part = (height - axisHeight) / Math.max(sets.length, 1);
+  paintAxis(context, view, view.width, height, theme);
   sets.forEach(({timeline, rows}, place) => {
-    const bottom = (place + 1) * part - 2, room = part - 20;
+    const top = axisHeight + place * part;
+    const bottom = top + part - 2, room = part - 20;
+    paintBytes(context, view.width, bottom, room, most, theme);
     const {first, end} = timeline.ranks[rank];
     let i = Math.max(upperBound(timeline.start, view.from / timeline.tick, first, end) - 1, first);
     for (let x = gutter; x < view.width && i < end; ++x) {
@@ -74,10 +77,26 @@ function paintMemory(canvas, timelines, rank, lanes) {
     context.font = "600 12px system-ui, sans-serif";
     context.textBaseline = "top";
     context.textAlign = "left";
-    context.fillText(`${timeline.run}: peak ${bytes(peaks[place][1])}`, gutter, place * part + 3);
-    context.fillRect(0, place * part + 2, 3, part - 4);
+    context.fillText(`${timeline.run}: peak ${bytes(peaks[place][1])}`, gutter, top + 3);
+    context.fillRect(0, top + 2, 3, part - 4);
   });
   return peaks;
+}
+
+/** The vertical axis: lines and labels of round numbers of bytes up to `most`, which is `room` pixels high. */
+function paintBytes(context, width, bottom, room, most, theme) {
+  const [unit, name] = most >= 1073741824 ? [1073741824, "GiB"] : most >= 1048576 ? [1048576, "MiB"] : [1, "B"];
+  const step = tickStep(most / unit, 3);
+  context.font = "11px system-ui, sans-serif";
+  context.textAlign = "right";
+  context.textBaseline = "middle";
+  for (let tick = 0; tick * unit <= most; tick += step) {
+    const y = bottom - tick * unit / most * room;
+    context.fillStyle = theme.line;
+    context.fillRect(gutter, y, width - gutter, 1);
+    context.fillStyle = theme["ink-2"];
+    context.fillText(`${plain(tick)} ${name}`, gutter - 6, Math.min(y, bottom - 5));
+  }
 }
 
 function totalOf(rows, at, kinds) {

@@ -82,8 +82,11 @@ function fitCanvas(canvas, width, height) {
 function paintAxis(context, view, width, height, theme) {
   const step = tickStep(view.to - view.from, Math.max(2, (width - gutter) / 95));
   context.font = "11px system-ui, sans-serif";
-  context.textAlign = "center";
   context.textBaseline = "middle";
+  context.textAlign = "left";
+  context.fillStyle = theme["ink-2"];
+  context.fillText("time", 8, axisHeight / 2);
+  context.textAlign = "center";
   for (let tick = Math.ceil(view.from / step) * step; tick <= view.to; tick += step) {
     const x = view.x(tick);
     context.fillStyle = theme.line;

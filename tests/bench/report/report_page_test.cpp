@@ -87,6 +87,8 @@ TEST(RecoveryPage, IsThereWhereFailuresWereInjected) {
   record.recovery->failures[0].kind = "<kill>";
   const std::string html = recovery_html({record});
   EXPECT_THAT(html, HasSubstr("class=\"span-restart\""));
+  EXPECT_THAT(html, HasSubstr(">wall time</text>"));
+  EXPECT_THAT(html, HasSubstr(">completed steps</text>"));
   EXPECT_THAT(html, HasSubstr("<td>62.0 %</td><td>+2.0 points</td>"));
   EXPECT_THAT(html, HasSubstr("&lt;kill&gt; of rank 1"));
   EXPECT_THAT(html, Not(HasSubstr("<kill>")));
@@ -148,11 +150,21 @@ TEST(Page, ShowsBothSpeedsAndWhatWasDisturbed) {
   EXPECT_THAT(html_report(input_of({quiet})), Not(HasSubstr("(current machine speed)<")));
 }
 
+TEST(Page, AxesHaveTitlesWithUnits) {
+  const std::string page = html_report(input_of({sample_record("a")}));
+  for (const char* quantity : {"step time, s", "peak memory, MiB", "bubble fraction, idle/step"}) {
+    EXPECT_THAT(page, HasSubstr(">measured " + std::string(quantity) + "</text>"));
+    EXPECT_THAT(page, HasSubstr(">predicted " + std::string(quantity) + "</text>"));
+  }
+}
+
 TEST(Page, LoadOfExpertsIsAMapOfLayersAndExperts) {
   Record record = sample_record("a");
   record.measurement->expert_load = {{1, {30, 10, 0}, {12, 0, 0}}, {2, {20, 10, 10}, {0, 0, 0}}};
   const std::string page = html_report(input_of({record}));
   EXPECT_THAT(page, HasSubstr("80 routed tokens, expert load max/mean 2.25, 15.00 % dropped"));
+  EXPECT_THAT(page, HasSubstr(">layer</text>"));
+  EXPECT_THAT(page, HasSubstr(">expert</text>"));
   EXPECT_THAT(page, HasSubstr("<title>layer 1, expert 0: 30 tokens, 12 dropped</title>"));
   EXPECT_THAT(page, HasSubstr("<title>layer 2, expert 2: 10 tokens, 0 dropped</title>"));
   record.measurement->expert_load.clear();

@@ -73,6 +73,12 @@ def check_lanes(page, path):
                           "current.lanes.view.x((line.laneStart[at] + line.laneLength[at] / 2) * line.tick)), false); "
                           "return document.getElementById('explain').textContent; })(%s[0])" % rows)
     expect("TP communication" in words and "exposed" in words, "a collective is explained: %s" % words)
+    checks_of(page)
+    drawn = page.evaluate("checks.drawnTexts()")
+    memory = [text for canvas, text in drawn if canvas == "memory"]
+    expect("time" in memory and any(text.endswith(" MiB") for text in memory), "axes of memory: %s" % memory)
+    times = [text for canvas, text in drawn if canvas != "memory"]
+    expect("time" in times and any(text.endswith((" s", " ms")) for text in times), "axis of timelines: %s" % times)
     box = "Array.from(document.querySelectorAll('.toolbar input')).find(each => each.parentElement.textContent === 'Communication lanes')"
     page.evaluate(box + ".click()")
     expect(page.evaluate(rows + ".length") == 0, "lanes can be switched off")

@@ -145,5 +145,17 @@
     return performance.now() - start;
   }
 
-  window.checks = {overflow, overlap, contrast, focusable, until, name};
+  /** Texts that canvases draw when the timelines and memory are drawn again: [class of the canvas, text]. */
+  async function drawnTexts() {
+    const pens = CanvasRenderingContext2D.prototype, fillText = pens.fillText, seen = [];
+    pens.fillText = function (text, ...place) {
+      seen.push([this.canvas.className, text]);
+      return fillText.call(this, text, ...place);
+    };
+    await until(() => { current.lanes.stale = true; current.lanes.show(current.lanes.from, current.lanes.to); });
+    pens.fillText = fillText;
+    return seen;
+  }
+
+  window.checks = {overflow, overlap, contrast, focusable, until, name, drawnTexts};
 })();
