@@ -152,7 +152,7 @@ TEST(Page, ShowsBothSpeedsAndWhatWasDisturbed) {
 
 TEST(Page, AxesHaveTitlesWithUnits) {
   const std::string page = html_report(input_of({sample_record("a")}));
-  for (const char* quantity : {"step time, s", "peak memory, MiB", "bubble fraction, idle/step"}) {
+  for (const char* quantity : {"step time, ms", "peak memory, MiB", "bubble fraction, idle/step"}) {
     EXPECT_THAT(page, HasSubstr(">measured " + std::string(quantity) + "</text>"));
     EXPECT_THAT(page, HasSubstr(">predicted " + std::string(quantity) + "</text>"));
   }
