@@ -31,6 +31,10 @@ pack() {
   bench/bundle.sh build/gpu-bundle --build "$build" "${programs[@]/#/--program=}"
   mkdir build/gpu-bundle/gpu
   cp tests/gpu/*.py build/gpu-bundle/gpu/
+  local family
+  for family in tests/golden/families/*/; do
+    install -D -m 644 -t "build/gpu-bundle/gpu/families/$(basename "$family")" "$family/config.json" "$family/run.yaml"
+  done
   cp tests/gpu/start.sh build/gpu-bundle/gpu-slot
   # Every program contains the kernels. A dictionary as large as all of them finds the copies: 21 MiB instead
   # of 48.

@@ -18,6 +18,7 @@ from unittest import mock
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
+import families  # noqa: E402
 import gradients  # noqa: E402
 import ranks  # noqa: E402
 
@@ -75,6 +76,23 @@ class RanksTest(unittest.TestCase):
 
         with mock.patch.object(ranks, "run_with_gradients", faulty):
             return self.check(SPLITS[:1])[0]
+
+    def test_families_pass_and_a_wrong_gradient_fails(self):
+        out = io.StringIO()
+        self.assertEqual(families.check_family(PLUMBLINE, "qwen3_moe", out, "cpu"), [])
+        self.assertEqual(json.loads(out.getvalue())["gradient_difference"][0], 0)
+        run = ranks.run_with_gradients
+
+        def faulty(plumbline, config, settings):
+            record, found, problem = run(plumbline, config, settings)
+            if not settings:
+                found["model.norm.weight"][0] *= 2
+            return record, found, problem
+
+        with mock.patch.object(ranks, "run_with_gradients", faulty):
+            failures = families.check_family(PLUMBLINE, "qwen3", out, "cpu")
+        self.assertEqual(len(failures), 1)
+        self.assertIn("qwen3: the gradient of model.norm.weight is", failures[0])
 
     def test_what_hangs_is_ended(self):
         program = os.path.join(os.path.dirname(self.config), "hangs")

@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +39,21 @@ class Options:
         self.programs, self.out, self.hardware, self.end = "/nowhere", out, "h200-sxm-141gb", math.inf
 
 
+def source(path):
+    with open(os.path.join(HERE, "..", "..", path), encoding="utf-8") as file:
+        return file.read()
+
+
 class SlotTest(unittest.TestCase):
+    def test_every_operator_is_checked_on_the_gpu(self):
+        listed = re.findall(r"PLUMBLINE_OPERATOR\(\s*[\w:]+,\s*(\w+)", source("kernels/operator_list.inc"))
+        self.assertGreater(len(listed), 70)
+        files = re.search(r"operator_test_cases OBJECT ([^)]*)\)", source("tests/kernels/CMakeLists.txt")).group(1).split()
+        called = set(re.findall(r"\w+", "".join(source(f"tests/kernels/{file}") for file in files)))
+        self.assertEqual([name for name in listed if name not in called], [])
+        step = next(step for step in steps.PART1 if step.name == "operators")
+        self.assertEqual(step.command, ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"])
+
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
