@@ -5,19 +5,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "analysis/hardware/embedded.hpp"
 #include "analysis/reliability/fleet.hpp"
 #include "analysis/topology/fabric.hpp"
 #include "analysis/topology/slurm_topology.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/yaml_text.hpp"
-
-// Published fleets are a file that is embedded in the program.
-namespace plumbline {
-std::span<const EmbeddedFile> analysis_files() {
-  return {};
-}
-}  // namespace plumbline
 
 namespace {
 

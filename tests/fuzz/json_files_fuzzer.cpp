@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/simulate/costs_json.hpp"
@@ -13,16 +12,6 @@
 #include "bench/report/timelines.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule_text/schedule_text.hpp"
-
-// Presets come from a file that is embedded in the program; a profile may name none here.
-namespace plumbline {
-const HardwareProfile* find_hardware_preset(std::string_view /*name*/) {
-  return nullptr;
-}
-std::vector<std::string> hardware_preset_names() {
-  return {"none"};
-}
-}  // namespace plumbline
 
 namespace {
 

@@ -3,28 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <span>
 #include <string>
 
-#include "analysis/hardware/embedded.hpp"
 #include "analysis/published/dialect/published_runs.hpp"
-#include "analysis/work/flops.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
-
-// Neither the program's own tables nor exact FLOPs are needed here.
-namespace plumbline {
-std::int64_t matmul_parameters(const ModelConfig& model) {
-  return model.parameters();
-}
-Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, std::int64_t /*prefix*/) {
-  return {static_cast<double>(model.parameters()) * static_cast<double>(seq_length)};
-}
-
-std::span<const EmbeddedFile> analysis_files() {
-  return {};
-}
-}  // namespace plumbline
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace plumbline;

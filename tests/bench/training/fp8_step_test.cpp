@@ -15,6 +15,7 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/first_rank.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -177,8 +178,10 @@ template <class Step>
 void compare(const Way& way, const char* recipe, double loose, const Step& step) {
   constexpr double kTight = 1e-5;
   const std::string name = way.name(recipe);
-  SoloCommunicator solo;
-  const StepResult alone = step(way.alone(), solo);
+  const StepResult alone = step_of_first_rank([&] {
+    SoloCommunicator solo;
+    return step(way.alone(), solo);
+  });
   MpiCommunicator communicator(way.config().layout());
   const StepResult found = step(way.config(), communicator);
   const bool same_layout = way.layout.tensor > 1 || way.layout.context > 1 || way.expert > 1;

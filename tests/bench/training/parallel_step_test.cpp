@@ -22,6 +22,7 @@
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/covering.hpp"
+#include "tests/bench/training/first_rank.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -130,16 +131,19 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
   for (const Row& row : rows) {
     const Cell cell = *cell_of(layouts, row);
     const bool rounds = cell.config.numerics.precision != DType::fp32;
-    StepResult& reference = references[cell.reference];
-    if (reference.memory.empty()) {
-      SoloCommunicator solo;
-      reference = one_step(config_of(row[kModel], cell.config.numerics.precision, row[kDropout]), solo);
-      if (rounds) {
-        roundings[cell.reference] =
-            errors_of(one_step(config_of(row[kModel], DType::fp32, row[kDropout]), solo).gradients,
-                      reference.gradients);
-      }
+    if (!references.contains(cell.reference)) {
+      references[cell.reference] = step_of_first_rank([&] {
+        SoloCommunicator solo;
+        const StepResult alone =
+            one_step(config_of(row[kModel], cell.config.numerics.precision, row[kDropout]), solo);
+        if (rounds) {
+          roundings[cell.reference] = errors_of(
+              one_step(config_of(row[kModel], DType::fp32, row[kDropout]), solo).gradients, alone.gradients);
+        }
+        return alone;
+      });
     }
+    const StepResult& reference = references[cell.reference];
     MpiCommunicator communicator(cell.config.layout());
     const StepResult split = one_step(cell.config, communicator);
     const bool repeats = ranks_started() < 8 || (&row - rows.data()) % 3 == 0;
@@ -191,9 +195,12 @@ TEST(ParallelStep, EveryZeroStageTrainsLikeOneRank) {
     config.optimizer.kind = optimizer;
     const double rate = optimizer == Optimizer::adam ? 1e-2 : 10.0;
     const double tolerance = precision == DType::fp32 ? 1e-5 : 1e-3;
-    SoloCommunicator solo;
-    const std::vector<double> expected = losses_of(config, rate, solo);
-    const std::vector<double> unmoved = losses_of(config, 0, solo);
+    const auto alone = [&](double learning_rate) {
+      SoloCommunicator solo;
+      return losses_of(config, learning_rate, solo);
+    };
+    const std::vector<double> expected = losses_of_first_rank([&] { return alone(rate); });
+    const std::vector<double> unmoved = losses_of_first_rank([&] { return alone(0); });
     // An update that is missing somewhere would show.
     ASSERT_GT(std::abs(expected[1] / unmoved[1] - 1), 10 * tolerance);
     ASSERT_GT(std::abs(expected[2] / unmoved[2] - 1), 10 * tolerance);
@@ -255,34 +262,31 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
       split.files.weights = folder;
       const StepResult reloaded = one_step(split, communicator);
       config.files.weights = communicator.rank() == 0 ? folder : "";
-      if (communicator.rank() != 0) {
-        communicator.barrier(Group::world);
-        continue;
-      }
-      SoloCommunicator solo;
-      const StepResult alone = one_step(config, solo);
-      config.files.weights.clear();
-      train_and_save(config, rate, folder + "-alone", solo);
-      const std::string name =
-          fmt::format("tp{} pp{} dp{} {}", layout.tensor, layout.pipeline, layout.data, name_of(precision));
-      std::string worst;
-      EXPECT_LE(largest_error(alone.gradients, reloaded.gradients, worst), tolerance) << name << worst;
-      EXPECT_LE(largest_error(tensors_of(folder + "-alone.safetensors"), tensors_of(folder + ".safetensors"),
-                              worst),
-                tolerance)
-          << name << worst;
-      EXPECT_LE(largest_error(tensors_of(folder + "-alone"), tensors_of(folder), worst), tolerance)
-          << name << worst;
-      if (exact && ranks == 1) {  // an update that is missing would show
-        train_and_save(config, 0, folder, solo);
-        for (const auto& [tensor, error] : errors_of(tensors_of(folder), tensors_of(folder + "-alone"))) {
-          EXPECT_GT(error, 6 * tolerance) << tensor;
+      on_first_rank([&] {
+        SoloCommunicator solo;
+        const StepResult alone = one_step(config, solo);
+        config.files.weights.clear();
+        train_and_save(config, rate, folder + "-alone", solo);
+        const std::string name =
+            fmt::format("tp{} pp{} dp{} {}", layout.tensor, layout.pipeline, layout.data, name_of(precision));
+        std::string worst;
+        EXPECT_LE(largest_error(alone.gradients, reloaded.gradients, worst), tolerance) << name << worst;
+        EXPECT_LE(largest_error(tensors_of(folder + "-alone.safetensors"),
+                                tensors_of(folder + ".safetensors"), worst),
+                  tolerance)
+            << name << worst;
+        EXPECT_LE(largest_error(tensors_of(folder + "-alone"), tensors_of(folder), worst), tolerance)
+            << name << worst;
+        if (exact && ranks == 1) {  // an update that is missing would show
+          train_and_save(config, 0, folder, solo);
+          for (const auto& [tensor, error] : errors_of(tensors_of(folder), tensors_of(folder + "-alone"))) {
+            EXPECT_GT(error, 6 * tolerance) << tensor;
+          }
         }
-      }
-      for (const char* ending : {"", "-alone", ".safetensors", "-alone.safetensors"}) {
-        std::filesystem::remove_all(folder + ending);
-      }
-      communicator.barrier(Group::world);
+        for (const char* ending : {"", "-alone", ".safetensors", "-alone.safetensors"}) {
+          std::filesystem::remove_all(folder + ending);
+        }
+      });
     }
   }
 }

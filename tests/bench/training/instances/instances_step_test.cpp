@@ -16,6 +16,7 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
+#include "tests/bench/training/first_rank.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -148,8 +149,8 @@ TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
                                  overlap));
         ASSERT_EQ(why_invalid(config).value_or(""), "");
         SoloCommunicator solo;
-        if (!reference) reference = one_step(alone(config), solo);
-        if (!third) third = last_step(alone(config), 3, solo);
+        if (!reference) reference = step_of_first_rank([&] { return one_step(alone(config), solo); });
+        if (!third) third = step_of_first_rank([&] { return last_step(alone(config), 3, solo); });
         MpiCommunicator communicator(config.layout());
         const StepResult found = one_step(config, communicator);
         EXPECT_NEAR(found.loss, reference->loss, 1e-5 * reference->loss);
