@@ -138,6 +138,11 @@ constexpr PresetFile kPresetFiles[] = {
      R"({"model_type":"gemma","num_hidden_layers":28,"hidden_size":3072,"num_attention_heads":16,)"
      R"("num_key_value_heads":16,"head_dim":256,"intermediate_size":24576,"vocab_size":256000,)"
      R"("max_position_embeddings":8192})"},
+    {"mistral-7b",
+     R"({"model_type":"mistral","num_hidden_layers":32,"hidden_size":4096,)"
+     R"("num_attention_heads":32,"num_key_value_heads":8,"intermediate_size":14336,)"
+     R"("vocab_size":32000,"max_position_embeddings":32768,"sliding_window":4096,)"
+     R"("rms_norm_eps":1e-5})"},
     {"qwen3-0.6b",
      R"({"model_type":"qwen3","num_hidden_layers":28,"hidden_size":1024,"num_attention_heads":16,)"
      R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":3072,"vocab_size":151936,)"

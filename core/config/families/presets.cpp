@@ -44,6 +44,12 @@ ModelConfig llama3(const char* name, const DecoderShape& shape) {
   return config;
 }
 
+ModelConfig llama2(const char* name, const DecoderShape& shape) {
+  ModelConfig config = decoder(name, "llama", shape);
+  config.norm_epsilon = 1e-5;
+  return config;
+}
+
 ModelConfig llama31(const char* name, const DecoderShape& shape) {
   ModelConfig config = llama3(name, shape);
   config.rope_scaling = {8, 1, 4, 8192};
@@ -71,6 +77,9 @@ std::vector<ModelConfig> all_presets() {
       qwen("qwen2.5-14b", {48, 5120, 40, 8, 13824, 152064, 131072}, false),
       qwen("qwen2.5-32b", {64, 5120, 40, 8, 27648, 152064, 131072}, false),
       qwen("qwen2.5-72b", {80, 8192, 64, 8, 29568, 152064, 131072}, false),
+      llama2("llama-2-7b", {32, 4096, 32, 32, 11008, 32000, 4096}),
+      llama2("llama-2-13b", {40, 5120, 40, 40, 13824, 32000, 4096}),
+      llama2("llama-2-70b", {80, 8192, 64, 8, 28672, 32000, 4096}),
       llama3("llama-3-8b", {32, 4096, 32, 8, 14336, 128256, 8192}),
       llama3("llama-3-70b", {80, 8192, 64, 8, 28672, 128256, 8192}),
       llama31("llama-3.1-8b", {32, 4096, 32, 8, 14336, 128256, 131072}),
