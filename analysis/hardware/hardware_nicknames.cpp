@@ -15,7 +15,8 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> kUsual[] = {{"v100", "v100-sxm-32gb"},
                                                                     {"a100", "a100-sxm-80gb"},
                                                                     {"h100", "h100-sxm-80gb"},
-                                                                    {"h200", "h200-sxm-141gb"}};
+                                                                    {"h200", "h200-sxm-141gb"},
+                                                                    {"gh200", "gh200-96gb"}};
 
 std::vector<std::string> words_of_name(std::string_view name) {
   std::vector<std::string> words(1);
