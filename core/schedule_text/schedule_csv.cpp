@@ -43,6 +43,23 @@ void parse_attributes(std::string_view line, const std::string& origin, Schedule
   }
 }
 
+/// The first cell of a row, and its length up to the comma; quotes around it are taken off, as Python's csv
+/// reader does.
+std::string_view first_cell(std::string_view row, std::size_t& length) {
+  length = std::min(row.find(','), row.size());
+  const std::size_t begin = row.find_first_not_of(" \t");
+  if (begin != std::string_view::npos && row[begin] == '"') {
+    const std::size_t close = row.find('"', begin + 1);
+    const std::size_t comma = close == std::string_view::npos ? close : row.find(',', close);
+    const std::size_t end = std::min(comma, row.size());
+    if (close != std::string_view::npos && trimmed(row.substr(close + 1, end - close - 1)).empty()) {
+      length = end;
+      return trimmed(row.substr(begin + 1, close - begin - 1));
+    }
+  }
+  return trimmed(row.substr(0, length));
+}
+
 /// Adds PyTorch's waits to one rank's cells.
 std::string with_send_waits(const std::vector<Action>& actions) {
   std::string text;
@@ -103,6 +120,8 @@ Schedule parse_schedule_csv(std::string_view text, const std::string& origin) {
   schedule.name = printable(origin, kLongestScheduleName);
   std::vector<std::vector<std::uint32_t>> columns;  // of every action, for messages
   std::size_t row = 0;
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   while (!text.empty()) {
     ++row;
     const std::size_t newline = std::min(text.find('\n'), text.size());
@@ -122,8 +141,8 @@ Schedule parse_schedule_csv(std::string_view text, const std::string& origin) {
     std::vector<Action>& actions = schedule.actions.emplace_back();
     std::vector<std::uint32_t>& places = columns.emplace_back();
     for (std::uint32_t column = 1;; ++column) {
-      const std::size_t comma = std::min(line.find(','), line.size());
-      const std::string_view cell = trimmed(line.substr(0, comma));
+      std::size_t comma = 0;
+      const std::string_view cell = first_cell(line, comma);
       if (!cell.empty()) {
         Action parsed[2];
         int count = 0;

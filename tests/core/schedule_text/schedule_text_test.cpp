@@ -55,6 +55,20 @@ TEST(ScheduleText, EveryScheduleComesBack) {
   }
 }
 
+TEST(ScheduleText, CellsAreReadAsPythonsCsvReaderDoes) {
+  const Schedule plain = parse_schedule_csv("0F0,0F1,0B0,0B1\n", "torch");
+  for (const char* text : {
+           "\"0F0\",\"0F1\",\"0B0\",\"0B1\"\n",
+           "\xEF\xBB\xBF"
+           "0F0,0F1,0B0,0B1\n",
+           "\xEF\xBB\xBF\"0F0\",,\" 0F1 \", \"\",0B0,\"0B1\" ,\r\n",
+       }) {
+    EXPECT_EQ(parse_schedule_csv(text, "torch").actions, plain.actions) << text;
+  }
+  for (const char* text : {"\"0F0,0B0\n", "\"0F0\"x,0B0\n", "\"\"\n"})
+    EXPECT_THROW(parse_schedule_csv(text, "torch"), InputError) << text;
+}
+
 TEST(ScheduleText, Golden) {
   EXPECT_EQ(to_text(one_f_one_b(4, 8)), file_text("tests/golden/one_f_one_b_p4_m8.txt"));
   EXPECT_EQ(to_csv(add_transfers(zb_h1(3, 4))), file_text("tests/golden/zb_h1_p3_m4_transfers.csv"));
