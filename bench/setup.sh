@@ -4,7 +4,7 @@
 # only with ocl-icd-opencl-dev, which Debian merely recommends with it.
 plumbline_packages=(
   g++ cmake ninja-build ccache
-  libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
+  libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libtomlplusplus-dev libcli11-dev
   libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev openmpi-bin libhwloc-dev librandom123-dev libprotozero-dev libminizip-dev
   zlib1g-dev libsodium-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev

@@ -8,7 +8,7 @@
 #include "analysis/hardware/embedded.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config_text/yaml_text.hpp"
+#include "core/base/yaml_text.hpp"
 
 namespace plumbline {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
-#include "core/config_text/yaml_text.hpp"
+#include "core/base/yaml_text.hpp"
 
 namespace plumbline {
 namespace {

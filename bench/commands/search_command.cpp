@@ -73,7 +73,8 @@ void add_search_command(CLI::App& app, CommandAction& action) {
       ->capture_default_str();
   command
       ->add_option("--export", options->export_to,
-                   "Also print the launch command of the best configuration: megatron-lm")
+                   "Also print the best configuration's launch file: megatron-lm, megatron-bridge, "
+                   "torchtitan or deepspeed")
       ->type_name("FRAMEWORK");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &app, &action] {

@@ -55,6 +55,9 @@ std::string_view nearest_name(std::string_view name, const std::vector<std::stri
   std::size_t best_distance = std::string_view::npos;
   std::vector<std::size_t> row;
   for (const std::string_view candidate : known) {
+    // The distance is at least the difference of the lengths.
+    const std::size_t longer = std::max(name.size(), candidate.size());
+    if (longer - std::min(name.size(), candidate.size()) >= best_distance) continue;
     row.resize(candidate.size() + 1);
     for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
     for (std::size_t i = 0; i < name.size(); ++i) {

@@ -11,8 +11,8 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
+#include "core/base/yaml_text.hpp"
 #include "core/config_text/config_keys.hpp"
-#include "core/config_text/yaml_text.hpp"
 #include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
@@ -70,7 +70,7 @@ ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLon
     if (!fs::exists(source, ignored)) refuse_missing(source);
     const std::string text = read_text_file(source, kMaxFileBytes);
     model = is_model_json(source, text);
-    if (const auto launch = model ? std::nullopt : read_launch_file(text, name_)) {
+    if (const auto launch = model ? std::nullopt : read_launch_file(text, name_, files_near(source))) {
       take(*launch);
       return;
     }
@@ -113,6 +113,7 @@ void ConfigFile::take(const LaunchFile& launch) {
   notes_.push_back(fmt::format("{}: read as {}; {} arguments without effect on memory and time", name_,
                                launch.framework, launch.without_effect.size()));
   notes_.insert(notes_.end(), launch.notes.begin(), launch.notes.end());
+  num_microbatches_ = launch.num_microbatches;
 }
 
 std::string ConfigFile::origin(const YAML::Node& node) const {

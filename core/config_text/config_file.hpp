@@ -2,6 +2,7 @@
 // configuration that settings make.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -36,6 +37,8 @@ class ConfigFile {
   std::string origin(const YAML::Node& node) const;
   /// Lines about a launch file of another framework: what was read, and what it leaves open. Mostly empty.
   const std::vector<std::string>& notes() const { return notes_; }
+  /// Micro-batches of a replica in a step, which a launch file may give instead of the global batch; else 0.
+  std::int64_t num_microbatches() const { return num_microbatches_; }
   /// Name of the whole in messages: "run.yaml", "command line".
   const std::string& name() const { return name_; }
   /// The value of one key. Throws InputError when it is a list or nothing.
@@ -55,6 +58,7 @@ class ConfigFile {
   std::shared_ptr<const YAML::Node> root_;
   std::map<std::string, std::string> origins_;  // of a launch file's keys
   std::vector<std::string> notes_;
+  std::int64_t num_microbatches_ = 0;
 };
 
 /// Overrides as settings; later ones win.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "core/base/error.hpp"
@@ -16,19 +17,24 @@ void add_note(std::string& notes, const std::string& line) {
   notes += (notes.empty() ? "" : "\nnote: ") + line;
 }
 
-/// One micro-batch per replica.
-void take_smallest_batch(RunConfig& config, std::string* note) {
+/// One micro-batch per replica, or as many as a launch file says.
+void take_smallest_batch(RunConfig& config, std::int64_t given, std::string* note) {
   BatchConfig& batch = config.batch;
   const std::int64_t replicas = config.parallel.data();
-  const std::int64_t samples = batch.micro_batch_size * replicas;
-  if (samples < 1 || samples > std::numeric_limits<int>::max() || batch.global_batch_size % samples == 0)
-    return;
+  if (given > std::numeric_limits<int>::max()) return;
+  const std::int64_t passes = std::max<std::int64_t>(1, given);
+  const std::int64_t each = batch.micro_batch_size * replicas;
+  if (each < 1 || each > std::numeric_limits<int>::max() / passes) return;
+  const std::int64_t samples = each * passes;
+  if (given == 0 && batch.global_batch_size % samples == 0) return;
   batch.global_batch_size = samples;
   if (note == nullptr) return;
-  add_note(*note,
-           fmt::format(
-               "global_batch_size is not given: {} is taken, micro_batch_size x data parallel size = {} x {}",
-               samples, batch.micro_batch_size, replicas));
+  add_note(
+      *note,
+      fmt::format(
+          "global_batch_size is not given: {} is taken, micro_batch_size x data parallel size = {} x {}{}",
+          samples, batch.micro_batch_size, replicas,
+          passes == 1 ? "" : fmt::format(", times {} micro-batches", passes)));
 }
 
 }  // namespace
@@ -50,7 +56,7 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
   for (const std::string& line : file.notes())
     if (note != nullptr) add_note(*note, line);
-  if (!settings.contains("global_batch_size")) take_smallest_batch(config, note);
+  if (!settings.contains("global_batch_size")) take_smallest_batch(config, file.num_microbatches(), note);
   return config;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <sstream>
 
 #include "core/base/error.hpp"
@@ -26,6 +25,15 @@ ArgumentRow row_of_section(const std::string& title, const std::string& table) {
   if (title.starts_with(kIdle)) return {ArgumentFate::without_effect, title.substr(kIdle.size())};
   if (title.starts_with(kOther)) return {ArgumentFate::not_modelled, title.substr(kOther.size())};
   throw InputError(fmt::format("{}: unknown section {}", table, title));
+}
+
+std::map<std::string, ArgumentTable, std::less<>> all_tables() {
+  std::map<std::string, ArgumentTable, std::less<>> tables;
+  for (const EmbeddedFile& each : launch_tables()) {
+    const std::string name(each.name);
+    tables.emplace(name, ArgumentTable(each.text, name));
+  }
+  return tables;
 }
 
 }  // namespace
@@ -67,13 +75,26 @@ ArgumentTable::ArgumentTable(std::string_view text, const std::string& name) {
 }
 
 const ArgumentRow* ArgumentTable::find(const std::string& name) const {
-  const auto found = rows_.find(dashed(name));
-  return found == rows_.end() ? nullptr : &found->second;
+  std::string wanted = dashed(name);
+  auto found = rows_.find(wanted);
+  while (found == rows_.end()) {
+    const std::size_t dot = wanted.rfind('.');
+    if (dot == std::string::npos) return nullptr;
+    wanted.resize(dot);
+    found = rows_.find(wanted + ".*");
+  }
+  return &found->second;
 }
 
 const ArgumentName* ArgumentTable::other_name(const std::string& name) const {
   const auto found = names_.find(name);
   return found == names_.end() ? nullptr : &found->second;
+}
+
+const std::pair<const std::string, ArgumentName>* ArgumentTable::name_of(const std::string& flag) const {
+  const auto found =
+      std::find_if(names_.begin(), names_.end(), [&](const auto& each) { return each.second.flag == flag; });
+  return found == names_.end() ? nullptr : &*found;
 }
 
 std::string ArgumentTable::nearest(const std::string& name) const {
@@ -84,17 +105,10 @@ std::string ArgumentTable::nearest(const std::string& name) const {
 }
 
 const ArgumentTable& argument_table(std::string_view file) {
-  static std::mutex guard;
-  static std::map<std::string, ArgumentTable, std::less<>> tables;
-  const std::scoped_lock lock(guard);
+  static const std::map<std::string, ArgumentTable, std::less<>> tables = all_tables();
   const auto found = tables.find(file);
-  if (found != tables.end()) return found->second;
-  for (const EmbeddedFile& each : launch_tables()) {
-    if (each.name == file) {
-      return tables.emplace(std::string(file), ArgumentTable(each.text, std::string(file))).first->second;
-    }
-  }
-  throw Error(fmt::format("{}: no such table of arguments", file));
+  if (found == tables.end()) throw Error(fmt::format("{}: no such table of arguments", file));
+  return found->second;
 }
 
 }  // namespace plumbline

@@ -20,7 +20,7 @@ bool says_true(const std::string& text) {
 }
 bool says_nothing(const std::string& text) {
   return text == "false" || text == "False" || text == "None" || text == "null" || text == "[]" ||
-         text == "0";
+         text == "0" || text.empty();
 }
 
 template <class T>
@@ -45,6 +45,10 @@ LaunchArguments::LaunchArguments(const std::vector<LaunchArgument>& arguments, c
 void LaunchArguments::sort(const LaunchArgument& argument, const ArgumentTable& table) {
   const ArgumentRow* const row = table.find(argument.name);
   const std::string place = printable(argument.place, kLongestPlace);
+  if (row == nullptr && argument.values == std::vector<std::string>{"None"}) {
+    file_.without_effect.push_back({printable(argument.name), place, "it is not given a value"});
+    return;
+  }
   if (row == nullptr) {
     file_.refused.push_back({printable(argument.name), place,
                              fmt::format("unknown to {}'s table of arguments; the nearest known one is {}",
@@ -71,8 +75,13 @@ void LaunchArguments::sort(const LaunchArgument& argument, const ArgumentTable& 
       kept_[argument.name] = argument;
       const std::size_t equals = row->detail.find('=');
       if (equals != std::string::npos) {
-        if (argument.values.empty() || says_true(argument.values.front()))
-          set(row->detail.substr(0, equals), row->detail.substr(equals + 1), argument.name);
+        const std::string key = row->detail.substr(0, equals);
+        const std::string value = row->detail.substr(equals + 1);
+        if (argument.values.empty() || says_true(argument.values.front())) {
+          set(key, value, argument.name);
+        } else if (value == "true" || value == "false") {
+          set(key, value == "true" ? "false" : "true", argument.name);
+        }
         return;
       }
       set(row->detail, text(argument.name, ""), argument.name);
@@ -137,6 +146,13 @@ void LaunchArguments::refuse(const std::string& name, const std::string& expecte
           : fmt::format("\"{}\"{}", printable(fmt::format("{}", fmt::join(argument->values, " "))),
                         argument->known ? "" : ", which the file does not set");
   throw InputError(fmt::format("{}: found {}, expected {}", origin(name), found, expected));
+}
+
+void LaunchArguments::not_modelled(const std::string& name, const std::string& reason) const {
+  const LaunchArgument* const argument = find(name);
+  file_.refused.push_back({name,
+                           argument == nullptr ? origin(name) : printable(argument->place, kLongestPlace),
+                           fmt::format("not modelled: {}", reason)});
 }
 
 void LaunchArguments::set(const std::string& key, const std::string& value, const std::string& from) {

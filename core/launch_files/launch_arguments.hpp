@@ -32,6 +32,9 @@ class LaunchArguments {
   /// Throws InputError: origin, found, expected.
   [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
 
+  /// Lists the argument among those that are refused; `reason` is a phrase.
+  void not_modelled(const std::string& name, const std::string& reason) const;
+
   /// Adds a setting that follows from the argument `from`, or from the framework's default when it is not
   /// given.
   void set(const std::string& key, const std::string& value, const std::string& from);

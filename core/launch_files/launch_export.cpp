@@ -4,13 +4,21 @@
 
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
+#include "core/launch_files/bridge_export.hpp"
+#include "core/launch_files/deepspeed_export.hpp"
 #include "core/launch_files/megatron_export.hpp"
+#include "core/launch_files/torchtitan_export.hpp"
 
 namespace plumbline {
 
 std::string export_launch(const RunConfig& config, const std::string& framework) {
   if (framework == "megatron-lm") return to_megatron_lm(config);
-  throw InputError(fmt::format("--to: found \"{}\", expected megatron-lm", printable(framework)));
+  if (framework == "megatron-bridge") return to_megatron_bridge(config);
+  if (framework == "torchtitan") return to_torchtitan(config);
+  if (framework == "deepspeed") return to_deepspeed(config);
+  throw InputError(
+      fmt::format("--to: found \"{}\", expected megatron-lm, megatron-bridge, torchtitan or deepspeed",
+                  printable(framework)));
 }
 
 }  // namespace plumbline

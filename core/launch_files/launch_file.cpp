@@ -2,59 +2,140 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
 #include <iterator>
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/base/text_input.hpp"
+#include "core/launch_files/deepspeed_settings.hpp"
+#include "core/launch_files/hugging_face_settings.hpp"
+#include "core/launch_files/keyed_files.hpp"
 #include "core/launch_files/megatron_script.hpp"
 #include "core/launch_files/megatron_settings.hpp"
+#include "core/launch_files/megatron_yaml.hpp"
+#include "core/launch_files/torchtitan_settings.hpp"
+#include "core/launch_files/yaml_keys.hpp"
 
 namespace plumbline {
 namespace {
 
-LaunchFile megatron_of(FoundArguments found, const std::string& name) {
+/// Result of `read`. A flag that is missing has no place of its own: its error begins with the file.
+template <class Read>
+auto with_place(const std::string& name, const Read& read) {
   try {
-    LaunchFile file = megatron_launch(found.arguments, found.launcher);
-    file.notes.insert(file.notes.end(), std::make_move_iterator(found.notes.begin()),
-                      std::make_move_iterator(found.notes.end()));
-    return file;
+    return read();
   } catch (const InputError& error) {
     const std::string_view what = error.what();
-    // A flag that is missing has no place of its own.
     if (what.starts_with("--") && !what.starts_with(name))
       throw InputError(fmt::format("{}: {}", name, what));
     throw;
   }
 }
 
-/// Words that a file of another kind than a script does not have at its begin.
-bool looks_like_script(std::string_view text, const std::string& name) {
+LaunchFile megatron_of(FoundArguments found, const std::string& name) {
+  LaunchFile file = with_place(name, [&] { return megatron_launch(found.arguments, found.launcher); });
+  file.notes.insert(file.notes.end(), std::make_move_iterator(found.notes.begin()),
+                    std::make_move_iterator(found.notes.end()));
+  return file;
+}
+
+bool is_script(std::string_view text, const std::string& name) {
   if (text.starts_with("#!") || name.ends_with(".sh") || name.ends_with(".slurm") ||
       name.ends_with(".sbatch"))
     return true;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   // A flag, not YAML's "---".
-  if (first != std::string_view::npos && text.substr(first).starts_with("--") && first + 2 < text.size() &&
-      text[first + 2] >= 'a' && text[first + 2] <= 'z')
-    return true;
+  return first != std::string_view::npos && text.substr(first).starts_with("--") && first + 2 < text.size() &&
+         text[first + 2] >= 'a' && text[first + 2] <= 'z';
+}
+
+/// Words of launch scripts, which comments of other files may have too.
+bool names_a_launch(std::string_view text) {
   return text.find("pretrain_gpt.py") != std::string_view::npos ||
          text.find("torchrun ") != std::string_view::npos;
 }
 
+/// The first line that says something is a table's title: "[job]".
+bool looks_like_toml(std::string_view text, const std::string& name) {
+  if (name.ends_with(".toml")) return true;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string_view::npos || line[first] == '#') continue;
+    line = line.substr(first, line.find_last_not_of(" \t\r") + 1 - first);
+    return line.size() > 2 && line[0] == '[' && line[1] >= 'a' && line[1] <= 'z' && line.back() == ']' &&
+           line.find_first_of(",\"'") == std::string_view::npos;
+  }
+  return false;
+}
+
+bool has_all(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::all_of(words.begin(), words.end(),
+                     [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+}
+
+/// A configuration as a framework prints it.
+std::optional<LaunchFile> read_launch_json(std::string_view text, const std::string& name) {
+  if (has_all(text, {"\"parallelism\"", "\"training\"", "\"flavor\""}))
+    return torchtitan_launch(json_arguments(parse_json_object(text, name), name));
+  constexpr std::string_view kDeepSpeedKeys[] = {"\"train_micro_batch_size_per_gpu\"", "\"train_batch_size\"",
+                                                 "\"zero_optimization\""};
+  if (std::any_of(std::begin(kDeepSpeedKeys), std::end(kDeepSpeedKeys),
+                  [&](std::string_view key) { return text.find(key) != std::string_view::npos; }))
+    return deepspeed_launch(json_arguments(parse_json_object(text, name), name));
+  return std::nullopt;
+}
+
+std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::string& name,
+                                           const OtherFile& other) {
+  if (has_yaml_key(text, "distributed_type") || has_yaml_key(text, "compute_environment"))
+    return accelerate_launch(yaml_arguments(std::string(text), name), other);
+  if (has_yaml_key(text, "model_name_or_path") || has_yaml_key(text, "per_device_train_batch_size"))
+    return trainer_launch(yaml_arguments(std::string(text), name), other);
+  return with_place(name, [&] { return megatron_yaml_launch(text, name); });
+}
+
 }  // namespace
 
-std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name) {
+OtherFile files_near(const std::string& path) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  constexpr int kMostFolders = 8;
+  return [path](const std::string& named) -> std::optional<std::string> {
+    std::filesystem::path folder;
+    std::error_code ignored;
+    for (int i = 0; i < kMostFolders; ++i) {
+      const std::filesystem::path file = folder / named;
+      if (std::filesystem::is_regular_file(file, ignored)) return read_text_file(file.string(), kMostBytes);
+      folder = i == 0 ? std::filesystem::absolute(path, ignored).parent_path() : folder.parent_path();
+    }
+    return std::nullopt;
+  };
+}
+
+std::optional<LaunchFile> read_launch_file(std::string_view text, const std::string& name,
+                                           const OtherFile& other) {
   if (text.find(" ...") != std::string_view::npos) {
     if (auto log = arguments_of_log(text, name)) return megatron_of(std::move(*log), name);
   }
-  if (looks_like_script(text, name)) {
-    if (auto script = arguments_of_script(text, name)) return megatron_of(std::move(*script), name);
-    throw InputError(
-        fmt::format("{}: found a script without arguments of Megatron-LM such as --num-layers; expected "
-                    "them in one command, or in variables",
-                    name));
+  const bool script = is_script(text, name);
+  if (!script && looks_like_toml(text, name)) return torchtitan_launch(toml_arguments(text, name));
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (!script && first != std::string_view::npos && text[first] == '{') return read_launch_json(text, name);
+  if (!script) {
+    if (auto yaml = read_launch_yaml(text, name, other)) return yaml;
   }
-  return std::nullopt;
+  if (!script && !names_a_launch(text)) return std::nullopt;
+  if (auto found = arguments_of_script(text, name)) return megatron_of(std::move(*found), name);
+  throw InputError(
+      fmt::format("{}: found a script without arguments of Megatron-LM such as --num-layers; expected "
+                  "them in one command, or in variables",
+                  name));
 }
 
 }  // namespace plumbline

@@ -1,6 +1,7 @@
 // Content of another framework's launch file: its arguments, and the keys that follow from them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct LaunchFile {
   std::vector<LaunchSetting> settings;
   std::vector<LaunchRemark> without_effect;
   std::vector<LaunchRemark> refused;
+  /// Micro-batches of a replica in a step, where the global batch follows from the number of GPUs; 0: it does
+  /// not.
+  std::int64_t num_microbatches = 0;
   std::vector<std::string> notes;  // a line each: what the file leaves to its surroundings
 
   /// Throws InputError for the first refused argument.

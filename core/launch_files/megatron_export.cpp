@@ -8,32 +8,22 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/error.hpp"
-#include "core/base/one_line.hpp"
 #include "core/config/layer_distribution.hpp"
+#include "core/launch_files/export_checks.hpp"
 #include "core/launch_files/megatron_model_flags.hpp"
 
 namespace plumbline {
 namespace {
 
-constexpr std::int64_t kGpusPerNode = 8;
+constexpr const char* kMegatronFlags = "Megatron-LM's flags";
 
-[[noreturn]] void refuse_export(const std::string& key, const std::string& found,
-                                const std::string& expected) {
-  throw InputError(fmt::format("{}: found {}, which Megatron-LM's flags do not say; expected {}", key,
-                               printable(found), expected));
-}
-
-void check_exportable(const RunConfig& config) {
+void check_megatron(const RunConfig& config) {
+  check_exportable(kMegatronFlags, config);
   const ParallelConfig& parallel = config.parallel;
-  if (config.distillation.teacher) refuse_export("teacher", config.distillation.teacher->name, "none");
-  if (config.finetune.lora()) refuse_export("frozen", "lora", "none");
-  if (parallel.splits_vocabulary()) refuse_export("vocab_parallel", "a split over stages", "none");
   if (parallel.schedule != "1f1b" && parallel.schedule != "interleaved")
-    refuse_export("pipeline_schedule", parallel.schedule, "1f1b or interleaved");
-  if (parallel.zero_hpz_partition_size != 1) refuse_export("zero_hpz_partition_size", "a partition", "1");
-  if (config.batch.prefix_length != 0) refuse_export("prefix_length", "a prefix", "0");
-  if (config.optimizer.kind != Optimizer::adam) refuse_export("optimizer", "sgd", "adam");
+    refuse_export(kMegatronFlags, "pipeline_schedule", parallel.schedule, "1f1b or interleaved");
+  if (parallel.zero_hpz_partition_size != 1)
+    refuse_export(kMegatronFlags, "zero_hpz_partition_size", "a partition", "1");
 }
 
 /// Flags in the order in which they are printed.
@@ -185,8 +175,8 @@ void add_experts(const RunConfig& config, FlagList& flags) {
 
 }  // namespace
 
-std::string to_megatron_lm(const RunConfig& config) {
-  check_exportable(config);
+std::vector<std::string> megatron_flag_lines(const RunConfig& config) {
+  check_megatron(config);
   FlagList flags;
   for (std::string& flag : megatron_model_flags(config.model)) flags.flag(std::move(flag));
   if (config.model.prediction_modules > 0) {
@@ -202,13 +192,16 @@ std::string to_megatron_lm(const RunConfig& config) {
   flags.value("--lr", config.optimizer.learning_rate);
   flags.value("--weight-decay", config.optimizer.weight_decay);
   flags.value("--clip-grad", config.optimizer.clip_grad);
-  flags.flag("--train-iters 100 --mock-data --split 99,1,0");
-  const std::int64_t world = config.parallel.world_size;
-  const std::int64_t node = world % kGpusPerNode == 0 ? kGpusPerNode : world;
+  return flags.take();
+}
+
+std::string to_megatron_lm(const RunConfig& config) {
+  const std::vector<std::string> flags = megatron_flag_lines(config);
+  const ExportNodes nodes = nodes_of(config);
   std::string text =
-      fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", world / node, node);
-  for (const std::string& flag : flags.take()) text += " \\\n    " + flag;
-  return text + "\n";
+      fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", nodes.nodes, nodes.gpus);
+  for (const std::string& flag : flags) text += " \\\n    " + flag;
+  return text + " \\\n    --train-iters 100 --mock-data --split 99,1,0\n";
 }
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/config/run_config.hpp"
 
@@ -11,5 +12,8 @@ namespace plumbline {
 /// model, sizes, precision, sharding, recomputation and overlap again. Throws InputError (key, found,
 /// expected) for what Megatron-LM's flags do not say.
 std::string to_megatron_lm(const RunConfig& config);
+
+/// The same without launcher and data: "--seq-length 4096", one or several flags an entry.
+std::vector<std::string> megatron_flag_lines(const RunConfig& config);
 
 }  // namespace plumbline

@@ -44,6 +44,15 @@ bool is_megatron_name(const std::string& name) {
   return !flag_named(name).flag.empty();
 }
 
+std::optional<LaunchArgument> megatron_switch_off(const std::string& name, const std::string& value,
+                                                  const std::string& place) {
+  const NamedFlag named = flag_named(name);
+  const bool yes = value == "True" || value == "true";
+  const bool no = value == "False" || value == "false";
+  if (named.flag.empty() || (named.opposite ? !yes : !no)) return std::nullopt;
+  return LaunchArgument{named.flag, {"false"}, place};
+}
+
 std::optional<LaunchArgument> megatron_argument(const std::string& name, std::vector<std::string> values,
                                                 const std::string& place) {
   const NamedFlag named = flag_named(name);

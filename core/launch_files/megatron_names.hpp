@@ -15,6 +15,10 @@ namespace plumbline {
 std::optional<LaunchArgument> megatron_argument(const std::string& name, std::vector<std::string> values,
                                                 const std::string& place);
 
+/// The flag of a switch that is off: with the value "false". Nothing for other values and names.
+std::optional<LaunchArgument> megatron_switch_off(const std::string& name, const std::string& value,
+                                                  const std::string& place);
+
 /// The name is one of Megatron-LM's arguments.
 bool is_megatron_name(const std::string& name);
 

@@ -22,11 +22,12 @@ constexpr std::pair<const char*, const char*> kMegatronDefaults[] = {
     {"overlap_grad_reduce", "false"},
 };
 
-void set_precision(LaunchArguments& from) {
+void set_precision(LaunchArguments& from, bool partial) {
   const bool bf16 = from.on("--bf16");
   const bool fp16 = from.on("--fp16");
   if (bf16 && fp16) from.refuse("--fp16", "--bf16 or --fp16, not both");
-  from.set("precision", bf16 ? "bf16" : fp16 ? "fp16" : "fp32", fp16 ? "--fp16" : "--bf16");
+  if (!partial || bf16 || fp16)
+    from.set("precision", bf16 ? "bf16" : fp16 ? "fp16" : "fp32", fp16 ? "--fp16" : "--bf16");
   const bool in_fp32 = from.on("--accumulate-allreduce-grads-in-fp32");
   const std::string main_grads = from.text("--main-grads-dtype", "fp32");
   if (from.on("--grad-reduce-in-bf16")) {
@@ -39,7 +40,7 @@ void set_precision(LaunchArguments& from) {
     from.set("grad_dtype", "fp32", "--accumulate-allreduce-grads-in-fp32");
   }
   for (const char* flag : {"--fp8-format", "--fp8-hybrid", "--fp8-e4m3"}) {
-    if (!from.has(flag)) continue;
+    if (!from.has(flag) || (flag != std::string_view("--fp8-format") && !from.on(flag))) continue;
     const std::string format = flag == std::string_view("--fp8-hybrid") ? "hybrid"
                                : flag == std::string_view("--fp8-e4m3") ? "e4m3"
                                                                         : from.text(flag, "");
@@ -55,8 +56,8 @@ void set_precision(LaunchArguments& from) {
     from.set("fp4_format", from.text("--fp4-format", ""), "--fp4-format");
 }
 
-void set_sharding(LaunchArguments& from) {
-  std::string software = "megatron-core";
+void set_sharding(LaunchArguments& from, const MegatronDialect& dialect) {
+  std::string software = dialect.software;
   for (const char* flag : {"--use-megatron-fsdp", "--use-custom-fsdp", "--use-torch-fsdp2"}) {
     if (!from.on(flag)) continue;
     software = "megatron-bridge-fsdp";
@@ -74,7 +75,7 @@ void set_sharding(LaunchArguments& from) {
     if (from.on("--overlap-param-gather")) from.set("overlap_param_gather", "true", "--overlap-param-gather");
     return;
   }
-  from.derive("software", software, "a launch file of Megatron-LM");
+  from.derive("software", software, fmt::format("a launch file of {}", dialect.framework));
   if (!from.on("--use-distributed-optimizer")) return;
   from.set("zero_stage", "1", "--use-distributed-optimizer");
   from.set("overlap_param_gather", from.on("--overlap-param-gather") ? "true" : "false",
@@ -102,7 +103,7 @@ void set_recomputation(LaunchArguments& from) {
   const std::int64_t layers = from.integer("--num-layers", 0);
   if (method == "block") {
     // The first layers of every stage; all of them is the case that uniform blocks of one layer describe.
-    if (stages < 1 || from.integer("--recompute-num-layers", 0) * stages * chunks < layers)
+    if (layers < 1 || stages < 1 || from.integer("--recompute-num-layers", 0) * stages * chunks < layers)
       from.refuse("--recompute-method",
                   "uniform, or block with all layers of a stage (--recompute-num-layers)");
     return from.set("recompute_num_layers", "1", "--recompute-method");
@@ -126,18 +127,19 @@ void set_context(LaunchArguments& from) {
              "--hierarchical-context-parallel-sizes");
 }
 
-void set_experts(LaunchArguments& from) {
-  if (!from.has("--num-experts") || from.text("--num-experts", "") == "None") return;
+void set_experts(LaunchArguments& from, bool partial) {
+  const bool given = from.has("--num-experts") && from.text("--num-experts", "") != "None";
+  if (!given && !partial) return;
   const std::string dispatcher = from.text("--moe-token-dispatcher-type", "allgather");
   if (from.on("--moe-enable-deepep")) {
     from.set("moe_token_dispatcher_type", "flex", "--moe-enable-deepep");
-  } else {
+  } else if (given || from.has("--moe-token-dispatcher-type")) {
     from.set("moe_token_dispatcher_type", dispatcher == "alltoall_seq" ? "alltoall" : dispatcher,
              "--moe-token-dispatcher-type");
   }
   const char* const balancing = "--moe-router-load-balancing-type";
   const std::string type = from.has(balancing) ? from.text(balancing, "") : "aux_loss";
-  if (type != "none") {
+  if (type != "none" && (given || from.has(balancing) || from.has("--moe-aux-loss-coeff"))) {
     from.set("moe_router_load_balancing_type", type, balancing);
     const std::string coefficient = from.text("--moe-aux-loss-coeff", "0");
     from.set("moe_aux_loss_coeff", coefficient, "--moe-aux-loss-coeff");
@@ -184,31 +186,42 @@ void set_kernels(LaunchArguments& from) {
   from.set("cuda_graph_impl", impl, impl_from);
 }
 
-void set_sizes(LaunchArguments& from, const LauncherFacts& launcher) {
+void set_sizes(LaunchArguments& from, const LauncherFacts& launcher, bool partial) {
   if (launcher.world_size > 0)
     from.derive("world_size", fmt::format("{}", launcher.world_size), launcher.place);
   const char* const sequence = from.has("--seq-length") ? "--seq-length" : "--encoder-seq-length";
+  if (partial && !from.has(sequence)) return;
   if (!from.has(sequence)) throw InputError("--seq-length: missing, expected tokens of a sequence");
   from.set("seq_length", from.text(sequence, ""), sequence);
-  if (!from.has("--micro-batch-size")) throw InputError("--micro-batch-size: missing, expected sequences");
+  if (!partial && !from.has("--micro-batch-size"))
+    throw InputError("--micro-batch-size: missing, expected sequences");
 }
 
 }  // namespace
 
-LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const LauncherFacts& launcher) {
+LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const LauncherFacts& launcher,
+                           const MegatronDialect& dialect) {
   LaunchFile file;
-  file.framework = "Megatron-LM";
+  file.framework = dialect.framework;
   LaunchArguments from(arguments, argument_table("megatron_flags.txt"), file);
-  from.derive("model", megatron_model(from), "flags of the model's shape");
-  set_sharding(from);
-  set_sizes(from, launcher);
-  set_precision(from);
+  if (dialect.partial && !from.has("--num-layers") && !from.has("--hidden-size")) {
+    file.notes.push_back(
+        "the file changes a recipe: its own values are read; the model and the rest of the recipe are not in "
+        "it "
+        "(--model, --seq-length, ...)");
+  } else {
+    from.derive("model", megatron_model(from), "flags of the model's shape");
+  }
+  set_sharding(from, dialect);
+  set_sizes(from, launcher, dialect.partial);
+  set_precision(from, dialect.partial);
   set_megatron_layout(from);
   set_context(from);
-  set_experts(from);
+  set_experts(from, dialect.partial);
   set_recomputation(from);
   set_kernels(from);
-  for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);
+  if (!dialect.partial)
+    for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);
   if (launcher.world_size == 0)
     file.notes.push_back("the file does not say how many GPUs it starts; --gpus N does");
   return file;

@@ -9,7 +9,7 @@
 #include "analysis/topology/fabric.hpp"
 #include "analysis/topology/slurm_topology.hpp"
 #include "core/base/error.hpp"
-#include "core/config_text/yaml_text.hpp"
+#include "core/base/yaml_text.hpp"
 
 namespace {
 

@@ -42,7 +42,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
      "analysis/step analysis/time analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
-    {"analysis/reliability", "analysis/hardware core/base core/config_text"},
+    {"analysis/reliability", "analysis/hardware core/base"},
     {"analysis/search",
      "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/step analysis/time "
      "analysis/work core/base core/config core/schedule core/trace"},
@@ -53,7 +53,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/work analysis/work/routing "
      "core/base core/config core/parallel core/schedule core/trace"},
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
-    {"analysis/topology", "analysis/hardware core/base core/config_text"},
+    {"analysis/topology", "analysis/hardware core/base"},
     {"analysis/work",
      "analysis/hardware analysis/step core/base core/config core/parallel core/run core/schedule"},
     {"analysis/work/passes", "analysis/work core/base"},

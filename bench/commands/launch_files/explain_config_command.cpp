@@ -49,7 +49,7 @@ LaunchFile read_source(const ExplainOptions& options) {
   if (arguments || std::filesystem::is_regular_file(options.source, ignored)) {
     const std::string text = arguments ? options.arguments : read_text_file(options.source, kMaxLaunchFile);
     const std::string name = arguments ? "--megatron-args" : printable(options.source, 400);
-    if (auto launch = read_launch_file(text, name)) return *launch;
+    if (auto launch = read_launch_file(text, name, files_near(options.source))) return *launch;
     if (arguments) throw InputError("--megatron-args: found no argument, expected such as --num-layers 32");
   }
   return settings_of_file(options.source);

@@ -30,10 +30,10 @@ int export_config(const ExportOptions& options) {
 
 void add_export_command(CLI::App& app, CommandAction& action) {
   CLI::App* command =
-      app.add_subcommand("export", "Print a configuration as another framework's launch command");
+      app.add_subcommand("export", "Print a configuration as another framework's launch file");
   const auto options = std::make_shared<ExportOptions>();
   add_config_options(*command, options->config);
-  command->add_option("--to", options->to, "Framework of the launch command: megatron-lm")
+  command->add_option("--to", options->to, "Framework: megatron-lm, megatron-bridge, torchtitan or deepspeed")
       ->required()
       ->type_name("FRAMEWORK");
   command->callback([=, &action] { action = [=] { return export_config(*options); }; });

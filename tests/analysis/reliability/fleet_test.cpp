@@ -7,7 +7,7 @@
 #include "analysis/reliability/job_failures.hpp"
 #include "analysis/reliability/published_checks.hpp"
 #include "core/base/error.hpp"
-#include "core/config_text/yaml_text.hpp"
+#include "core/base/yaml_text.hpp"
 
 namespace plumbline {
 namespace {

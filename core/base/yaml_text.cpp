@@ -1,4 +1,4 @@
-#include "core/config_text/yaml_text.hpp"
+#include "core/base/yaml_text.hpp"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>

@@ -1,0 +1,24 @@
+// Refusals of exports.
+#pragma once
+
+#include <string>
+
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// Throws InputError: "KEY: found X, which FRAMEWORK's keys do not say; expected Y".
+[[noreturn]] void refuse_export(const std::string& framework, const std::string& key,
+                                const std::string& found, const std::string& expected);
+
+/// Refuses what only plumbline has, and what no framework's launch file says.
+void check_exportable(const std::string& framework, const RunConfig& config);
+
+/// Nodes of 8 GPUs, or one of all; GPUs of each.
+struct ExportNodes {
+  std::int64_t nodes = 1;
+  std::int64_t gpus = 1;
+};
+ExportNodes nodes_of(const RunConfig& config);
+
+}  // namespace plumbline

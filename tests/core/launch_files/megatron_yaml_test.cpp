@@ -1,0 +1,117 @@
+// YAML files of Megatron-LM and Megatron-Bridge as configurations.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/launch_files/launch_file.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kShape =
+    "num_layers: 32\nhidden_size: 4096\nffn_hidden_size: 14336\nnum_attention_heads: 32\n"
+    "group_query_attention: true\nnum_query_groups: 8\nseq_length: 4096\nmax_position_embeddings: 8192\n"
+    "position_embedding_type: rope\nswiglu: true\nnormalization: RMSNorm\nadd_bias_linear: false\n"
+    "untie_embeddings_and_output_weights: true\nvocab_size: 128256\nmicro_batch_size: 1\nbf16: true\n";
+
+std::map<std::string, std::string> yaml_settings(const std::string& text) {
+  std::map<std::string, std::string> settings;
+  const LaunchFile file = read_launch_file(text, "run.yaml").value();
+  file.require_modelled();
+  for (const LaunchSetting& each : file.settings) settings[each.key] = each.value;
+  return settings;
+}
+
+std::string indented(const std::string& section, std::string text) {
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos && at + 1 < text.size(); at += 3)
+    text.insert(at + 1, "  ");
+  return section + ":\n  " + text;
+}
+
+TEST(MegatronYaml, NamesBecomeSettings) {
+  struct Case {
+    std::string text;
+    const char* key;
+    const char* value;
+  };
+  const std::string flat = kShape;
+  const std::string args = indented("ARGS", flat + "sequence_parallel: true\ngrad_reduce_in_bf16: true\n");
+  const std::string sections =
+      "language_model:\n  layernorm_epsilon: 1.e-5\n  num_moe_experts: null\nmodel_parallel:\n"
+      "  tensor_model_parallel_size: 4\n  sequence_parallel: True\n  timers: null\n" +
+      flat;
+  const std::string bridge =
+      "model:\n  _target_: a.Provider\n  tensor_model_parallel_size: 2\n"
+      "train:\n  global_batch_size: 64\n  micro_batch_size: 2\n";
+  const Case cases[] = {
+      {flat, "software", "megatron-core"},
+      {flat, "precision", "bf16"},
+      {flat, "hidden_dropout", "0.1"},
+      {args, "sequence_parallel", "true"},
+      {args, "grad_dtype", "same"},
+      {flat + "fp8_hybrid: false\n", "fp8_format", ""},
+      {"DEPENDENCIES:\n  image: x\nENV_VARS:\n  A: '1'\n" + args, "seq_length", "4096"},
+      {sections, "tensor_model_parallel_size", "4"},
+      {bridge, "software", "megatron-bridge"},
+      {bridge, "tensor_model_parallel_size", "2"},
+      {bridge, "global_batch_size", "64"},
+      {bridge + "ddp:\n  use_distributed_optimizer: true\n  grad_reduce_in_fp32: false\n", "zero_stage", "1"},
+      {bridge + "ddp:\n  use_distributed_optimizer: true\n  grad_reduce_in_fp32: false\n", "grad_dtype",
+       "same"},
+      {indented("ConfigContainer", bridge), "tensor_model_parallel_size", "2"},
+      {bridge + "ddp:\n  bucket_size: 40000000\n", "ddp_bucket_size", "40000000"},
+      {bridge + "ddp:\n  overlap_grad_reduce: false\n", "overlap_grad_reduce", "false"},
+      {bridge + "comm_overlap:\n  overlap_p2p_comm: true\n", "overlap_p2p_comm", "true"},
+      {bridge + "mixed_precision: bf16_mixed\n", "precision", "bf16"},
+      {bridge + "mixed_precision: bf16_with_fp8_current_scaling_mixed\n", "fp8_recipe", "tensorwise"},
+      {bridge + "mixed_precision: bf16_with_mxfp8_mixed\n", "fp8_format", "e4m3"},
+      {bridge + "mixed_precision: bf16_with_nvfp4_mixed\n", "fp4_format", "e2m1"},
+      {bridge + "comm_overlap:\n  tp_comm_overlap: true\n", "tp_comm_overlap", "true"},
+      {bridge + "dataset:\n  sequence_length: 8192\n  path: x\n", "seq_length", "8192"},
+      {bridge + "logger:\n  log_interval: 1\ncheckpoint:\n  save: null\n", "micro_batch_size", "2"},
+  };
+  for (const Case& each : cases) EXPECT_EQ(yaml_settings(each.text)[each.key], each.value) << each.text;
+  EXPECT_FALSE(yaml_settings(bridge).contains("model"));
+  EXPECT_FALSE(yaml_settings(bridge).contains("precision"));
+}
+
+TEST(MegatronYaml, RefusesWithPlaceAndKey) {
+  struct Case {
+    const char* text;
+    const char* words;
+  };
+  const Case cases[] = {
+      {"model:\n  tensor_parallel: 2\ntrain:\n  x: 1\n",
+       "run.yaml:2: model.tensor_parallel: unknown to Megatron-Bridge"},
+      {"model: {}\ntrain: {}\npeft:\n  dim: 8\n", "peft.dim: not modelled"},
+      {"model: {}\ntrain: {}\nmixed_precision: int4\n", "mixed_precision: found a recipe that is not known"},
+      {"ARGS:\n  num_layers: x\n  hidden_size: 8\n", "--num-layers: found \"x\""},
+      {"ARGS:\n  num_layers: 2\n  num_attention_heads: 2\n", "run.yaml: --hidden-size: missing"},
+      {"language_model: [1\n", "not valid YAML"},
+  };
+  for (const Case& each : cases) {
+    try {
+      read_launch_file(each.text, "run.yaml").value().require_modelled();
+      ADD_FAILURE() << each.words;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(each.words)) << each.text;
+    }
+  }
+}
+
+TEST(MegatronYaml, LeavesPlumblinesOwnFilesAlone) {
+  const char* const own[] = {
+      "model: llama-3.1-8b\ntensor_model_parallel_size: 2\n",
+      "model: {model_type: llama, num_hidden_layers: 2}\noptimizer: adam\n",
+      "model: gpt2-124m\nmatrix:\n  tp: [1, 2]\n",
+  };
+  for (const char* text : own) EXPECT_FALSE(read_launch_file(text, "run.yaml")) << text;
+}
+
+}  // namespace
+}  // namespace plumbline
