@@ -135,6 +135,18 @@ SlurmTopology topology_of(const JsonKeys& keys) {
   return topology;
 }
 
+/// Slurm reads YAML 1.1, which has more words for true and false than its successor.
+bool is_default(const JsonKeys& keys) {
+  const char* const key = "cluster_default";
+  const Json* const value = keys.find(key);
+  if (value == nullptr || !value->is_string()) return keys.boolean_or(key, false);
+  const std::string word = lower(value->get<std::string>());
+  const bool yes = word == "yes" || word == "true" || word == "on" || word == "y";
+  if (!yes && word != "no" && word != "false" && word != "off" && word != "n")
+    keys.refuse(key, "true or false");
+  return yes;
+}
+
 }  // namespace
 
 SlurmTopology parse_slurm_conf(std::string_view text, const std::string& origin) {
@@ -146,8 +158,8 @@ SlurmTopology parse_slurm_yaml(const std::string& text, const std::string& origi
   const Json* chosen = nullptr;
   for (const Json& each : file) {
     const JsonKeys keys(each, origin);
-    if (chosen == nullptr || keys.boolean_or("cluster_default", false)) chosen = &each;
-    if (keys.boolean_or("cluster_default", false)) break;
+    if (chosen == nullptr || is_default(keys)) chosen = &each;
+    if (is_default(keys)) break;
   }
   if (chosen == nullptr)
     throw InputError(fmt::format("{}: found no topology, expected one at least", origin));

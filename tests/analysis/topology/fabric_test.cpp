@@ -119,6 +119,21 @@ TEST(SlurmTopology, ATreeIsReadFromBothKindsOfFile) {
   }
 }
 
+TEST(SlurmTopology, TheDefaultMayBeSaidInWordsOfYaml11) {
+  const auto chosen = [](const std::string& word) {
+    return parse_slurm_yaml(
+               "- {topology: a, tree: {switches: [{switch: s, nodes: n1}]}}\n- {topology: b, "
+               "cluster_default: " +
+                   word + ", tree: {switches: [{switch: s, nodes: n1}]}}\n",
+               "t")
+        .name;
+  };
+  for (const char* word : {"true", "True", "TRUE", "yes", "Yes", "on", "y"})
+    EXPECT_EQ(chosen(word), "b") << word;
+  for (const char* word : {"false", "False", "no", "NO", "off"}) EXPECT_EQ(chosen(word), "a") << word;
+  EXPECT_THROW(chosen("maybe"), InputError);
+}
+
 TEST(SlurmTopology, BlocksAreNvlinkDomains) {
   const char* conf = "BlockName=b1 Nodes=a[01-18]\nBlockName=b2 Nodes=b[01-18]\nBlockSizes=18,36\n";
   const char* yaml =
