@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
 namespace plumbline {
 namespace {
 
 /// A single bf16 product by the accelerator's measured times.
-std::optional<double> measured_product(const OperatorCall& call, const Device& device) {
-  if (device.products == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
+std::optional<double> measured_product(const GemmCall& call, DType type, const Device& device) {
+  if (device.products == nullptr || call.fp8 || call.fp4 || type == DType::fp32) return std::nullopt;
   if (call.batch != 1 || call.grouped) return std::nullopt;
   const auto rows = static_cast<double>(call.tokens), out = static_cast<double>(call.out),
              in = static_cast<double>(call.in);
@@ -20,8 +19,8 @@ std::optional<double> measured_product(const OperatorCall& call, const Device& d
 }
 
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing if it has none that is near.
-std::optional<double> tabled_product(const OperatorCall& call, const Device& device) {
-  if (device.rates == nullptr || call.fp8 || call.fp4 || call.type == DType::fp32) return std::nullopt;
+std::optional<double> tabled_product(const GemmCall& call, DType type, const Device& device) {
+  if (device.rates == nullptr || call.fp8 || call.fp4 || type == DType::fp32) return std::nullopt;
   if (call.batch != 1 && !call.grouped) return std::nullopt;
   const auto rows = static_cast<double>(call.tokens);
   const auto out = static_cast<double>(call.out);
@@ -44,31 +43,30 @@ std::optional<double> tabled_product(const OperatorCall& call, const Device& dev
 }
 
 /// Causal attention over whole sequences by the same table, whose rates count all pairs.
-std::optional<double> tabled_attention(const OperatorCall& call, const Device& device) {
-  if (device.rates == nullptr || call.dropout || call.window > 0 || call.prefix > 0 ||
-      call.type == DType::fp32)
+std::optional<double> tabled_attention(const AttentionCall& call, DType type, const Device& device) {
+  if (device.rates == nullptr || call.dropout || call.window > 0 || call.prefix > 0 || type == DType::fp32)
     return std::nullopt;
-  const auto heads = static_cast<double>(call.elements);
-  const auto seq = static_cast<double>(call.tokens);
-  const auto head = static_cast<double>(call.out);
+  const auto heads = static_cast<double>(call.heads);
+  const auto seq = static_cast<double>(call.queries);
+  const auto head = static_cast<double>(call.head_dim);
   const auto share = device.rates->share(
       call.backward ? RatedKernel::attention_backward : RatedKernel::attention_forward, {heads, seq, head});
   if (!share) return std::nullopt;
   return (call.backward ? 10 : 4) * heads * seq * seq * head / (device.peak_16bit * *share);
 }
 
-double gemm_seconds(const OperatorCall& call, const Device& device) {
+double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
   const auto tokens = static_cast<double>(call.tokens);
   const auto out = static_cast<double>(call.out);
   const auto in = static_cast<double>(call.in);
-  const auto element = static_cast<double>(size_of(call.type));
+  const auto element = static_cast<double>(size_of(type));
   const double operand = call.fp4 ? 0.5 : call.fp8 ? 1 : element;
   const double flops_per_s =
       call.fp4   ? device.peak_4bit * device.gemm_share_4bit
       : call.fp8 ? (call.block_scaled ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit
-                 : device.gemm_share * (call.type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
-  if (const auto measured = measured_product(call, device)) return *measured;
-  if (const auto measured = tabled_product(call, device)) return *measured;
+                 : device.gemm_share * (type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
+  if (const auto measured = measured_product(call, type, device)) return *measured;
+  if (const auto measured = tabled_product(call, type, device)) return *measured;
   const auto product = [&](double m, double n, double k, double output_bytes) {
     return product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
                            call.result_bytes > 0 ? call.result_bytes : output_bytes);
@@ -85,24 +83,24 @@ double gemm_seconds(const OperatorCall& call, const Device& device) {
   return product(out, in, tokens, 8);
 }
 
-double attention_seconds(const OperatorCall& call, const Device& device) {
+double attention_seconds(const AttentionCall& call, DType type, const Device& device) {
   if (call.past > 0) {  // the last queries of a sequence, or later ones: their part of its pairs
-    OperatorCall whole = call;
+    AttentionCall whole = call;
     whole.past = whole.keys = 0;
-    whole.tokens = (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.tokens;
-    return attention_seconds(whole, device) * pairs_of(call) / pairs_of(whole);
+    whole.queries = (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.queries;
+    return attention_seconds(whole, type, device) * pairs_of(call) / pairs_of(whole);
   }
-  if (const auto measured = tabled_attention(call, device)) return *measured;
-  if (call.type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
+  if (const auto measured = tabled_attention(call, type, device)) return *measured;
+  if (type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
     Device plain = device;
     plain.peak_16bit = device.peak_fp32;
-    return attention_seconds(call, plain);
+    return attention_seconds(call, type, plain);
   }
   const double speedup = !call.cudnn     ? 1
                          : call.backward ? device.cudnn_backward_speedup
                                          : device.cudnn_forward_speedup;
-  return flash_seconds(device, static_cast<double>(call.elements), static_cast<double>(call.tokens),
-                       static_cast<double>(call.out), call.backward, call.dropout,
+  return flash_seconds(device, static_cast<double>(call.heads), static_cast<double>(call.queries),
+                       static_cast<double>(call.head_dim), call.backward, call.dropout,
                        static_cast<double>(call.window), static_cast<double>(call.prefix)) /
          speedup;
 }
@@ -110,13 +108,15 @@ double attention_seconds(const OperatorCall& call, const Device& device) {
 }  // namespace
 
 Seconds accelerator_time(const OperatorCall& call, const Device& device) {
-  if (call.kind == CallKind::gemm) return {gemm_seconds(call, device)};
-  if (call.kind == CallKind::attention) return {attention_seconds(call, device)};
-  if (call.kind != CallKind::memory_bound) return {0};
-  const auto elements = static_cast<double>(call.elements);
-  const double streaming = stream_seconds(device, elements * call.bytes_per_element);
+  if (const auto* gemm = call.as<GemmCall>()) return {gemm_seconds(*gemm, call.type, device)};
+  if (const auto* attention = call.as<AttentionCall>())
+    return {attention_seconds(*attention, call.type, device)};
+  const auto* stream = call.as<StreamCall>();
+  if (stream == nullptr) return {0};
+  const auto elements = static_cast<double>(stream->elements);
+  const double streaming = stream_seconds(device, elements * stream->bytes_per_element);
   // A mask is one byte per number that is drawn: as a rule drawing takes longer than writing.
-  const bool draws = call.random || std::string_view(call.name) == "dropout_mask";
+  const bool draws = stream->random || call.name() == "dropout_mask";
   return {draws ? std::max(streaming, elements * device.random_s) : streaming};
 }
 
@@ -139,24 +139,24 @@ bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node
 }
 
 Seconds accelerator_collective_time(const OperatorCall& call, const Network& network, const Layout& layout) {
-  const Span span = call.stride > 0 ? Span{call.ranks, call.stride}
-                                    : span_of(call.group, call.ranks, layout, network.gpus_per_node);
+  const CollectiveCall& of = *call.collective();
+  const Span span =
+      of.stride > 0 ? Span{of.ranks, of.stride} : span_of(of.group, of.ranks, layout, network.gpus_per_node);
   const auto bytes = static_cast<double>(call.bytes().value);
-  if (call.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
-  if (call.kind == CallKind::ring_shift &&
-      call.group == Group::context) {                          // NCCL's messages, the slowest hop
-    const int members = std::max(call.ranks, layout.context);  // of a ring of groups: all of them
+  if (of.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
+  if (of.kind == CallKind::ring_shift && of.group == Group::context) {  // NCCL's messages, the slowest hop
+    const int members = std::max(of.ranks, layout.context);             // of a ring of groups: all of them
     return {hop_seconds(network, leaves_node(Group::context, members, layout, network.gpus_per_node), bytes)};
   }
-  if (call.kind == CallKind::all_to_all && call.choices > 0) {
-    return {dispatch_seconds(network, span, bytes, static_cast<double>(call.choices),
-                             static_cast<double>(call.most_nodes))};
+  if (of.kind == CallKind::all_to_all && of.choices > 0) {
+    return {dispatch_seconds(network, span, bytes, static_cast<double>(of.choices),
+                             static_cast<double>(of.most_nodes))};
   }
-  if (call.kind == CallKind::all_to_all) return {all_to_all_seconds(network, span, bytes)};
-  if (call.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};
+  if (of.kind == CallKind::all_to_all) return {all_to_all_seconds(network, span, bytes)};
+  if (of.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};
   // A broadcast passes the whole buffer on, and so does a sum for one rank.
-  const double n = call.ranks;
-  const bool whole = call.kind == CallKind::broadcast || call.kind == CallKind::reduce;
+  const double n = of.ranks;
+  const bool whole = of.kind == CallKind::broadcast || of.kind == CallKind::reduce;
   const double passed_on = whole ? bytes * n / (n - 1) : bytes;
   return {scatter_seconds(network, span, passed_on)};
 }

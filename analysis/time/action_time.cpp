@@ -76,10 +76,10 @@ class Timeline {
   void step(const ActionWork& work, std::size_t i, std::int64_t k) {
     const UnitWork& unit = work.parts[work.runs[i].part];
     const Part& part = parts_[work.runs[i].part];
-    if (unit.gather.elements > 0) {
+    if (unit.gather.elements() > 0) {
       time_.gathered.value += part.gather;
       if (!work.gathers_ahead)
-        gathered_at_ = start(part.gather, unit.gather.group, time_.gathers, gather_span_);
+        gathered_at_ = start(part.gather, unit.gather.collective()->group, time_.gathers, gather_span_);
       wait(gathered_at_, time_.gathers, gather_span_);
       if (work.gathers_ahead) next_gather(work, i, k + 1);
     }
@@ -90,11 +90,12 @@ class Timeline {
     time_.tensor.value += part.tensor;
     time_.host.value += part.host;
     if (unit.final_gradient) time_.finals.push_back({now_});
-    if (unit.scatter.elements > 0) {
+    if (unit.scatter.elements() > 0) {
       finish_scatter();
-      scattered_at_ = start(part.scatter, unit.scatter.group, time_.scatters, scatter_span_);
+      scattered_at_ = start(part.scatter, unit.scatter.collective()->group, time_.scatters, scatter_span_);
       if (part.between > 0)
-        scattered_at_ = start(part.between, unit.between.group, time_.scatters, scatter_span_, scattered_at_);
+        scattered_at_ = start(part.between, unit.between.collective()->group, time_.scatters, scatter_span_,
+                              scattered_at_);
       accumulate_ = part.accumulate;
       time_.scattered.value += part.scatter + part.between;
       if (!work.scatters_go_on) finish_scatter();
@@ -118,8 +119,8 @@ class Timeline {
     for (; i < work.runs.size(); ++i, k = 0) {
       const ActionWork::Run& run = work.runs[i];
       const OperatorCall& gather = work.parts[run.part].gather;
-      if (k >= run.repeat || gather.elements == 0) continue;
-      gathered_at_ = start(parts_[run.part].gather, gather.group, time_.gathers, gather_span_);
+      if (k >= run.repeat || gather.elements() == 0) continue;
+      gathered_at_ = start(parts_[run.part].gather, gather.collective()->group, time_.gathers, gather_span_);
       return;
     }
   }
@@ -215,16 +216,16 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     part.host = time.host;
     part.alongside = std::move(time.alongside);
     part.lanes = std::move(time.lanes);
-    if (unit.gather.elements > 0) part.gather = time_of(unit.gather, hardware, load).value;
-    if (unit.expert_gather.elements > 0) part.gather += time_of(unit.expert_gather, hardware, load).value;
-    if (unit.scatter.elements > 0) {
+    if (unit.gather.elements() > 0) part.gather = time_of(unit.gather, hardware, load).value;
+    if (unit.expert_gather.elements() > 0) part.gather += time_of(unit.expert_gather, hardware, load).value;
+    if (unit.scatter.elements() > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
-      if (unit.between.elements > 0) {
+      if (unit.between.elements() > 0) {
         // Other software uses the data group's lane.
-        double& lane = unit.between.group == Group::data ? part.scatter : part.between;
+        double& lane = unit.between.among(Group::data) ? part.scatter : part.between;
         lane += time_of(unit.between, hardware, load).value;
       }
-      if (unit.accumulate.elements > 0) part.accumulate = time_of(unit.accumulate, hardware, load).value;
+      if (unit.accumulate.elements() > 0) part.accumulate = time_of(unit.accumulate, hardware, load).value;
     }
     parts.push_back(std::move(part));
   }

@@ -22,13 +22,13 @@ class CallLanes {
       : hardware_(hardware), load_(load), host_(hardware) {}
 
   void run(const OperatorCall& call) {
-    if (call.kind == CallKind::wait) return wait(call.ticket);
+    if (const auto* started = call.as<WaitCall>()) return wait(started->ticket);
     const double seconds = time_of(call, hardware_, load_).value;
-    if (is_collective(call.kind) && call.ticket > 0) return start(call, seconds);
+    if (call.collective() != nullptr && call.collective()->ticket > 0) return start(call, seconds);
     const double idle = host_.wait(call, time_.all, seconds);
     time_.host += idle;
     time_.all += idle;
-    if (is_collective(call.kind)) {
+    if (call.collective() != nullptr) {
       time_.tensor += seconds;
       add_awaited(call, {time_.all}, {seconds}, time_.lanes);
     }
@@ -46,21 +46,23 @@ class CallLanes {
   }
 
   void start(const OperatorCall& call, double seconds) {
-    started_.resize(std::max<std::size_t>(started_.size(), static_cast<std::size_t>(call.ticket)));
-    Started& slot = started_[static_cast<std::size_t>(call.ticket) - 1];
+    const Group group = call.collective()->group;
+    const auto ticket = static_cast<std::size_t>(call.collective()->ticket);
+    started_.resize(std::max(started_.size(), ticket));
+    Started& slot = started_[ticket - 1];
     under(call.label).all.value += seconds;
     if (hardware_.processors() > 0) {  // the processor that it needs computes
-      time_.lanes.push_back({call.group, {time_.all}, {time_.all + seconds}, {seconds}});
+      time_.lanes.push_back({group, {time_.all}, {time_.all + seconds}, {seconds}});
       time_.all += seconds;
       time_.tensor += seconds;
       under(call.label).exposed.value += seconds;
       slot = {time_.all, 0, 1, call.label, time_.lanes.size() - 1};
       return;
     }
-    slot = {std::max(lane_, time_.all), seconds, slowdown_alongside(call, hardware_), call.label,
-            time_.lanes.size()};
+    slot = {std::max(lane_, time_.all), seconds, slowdown_alongside(*call.collective(), hardware_),
+            call.label, time_.lanes.size()};
     lane_ = slot.begin + seconds;
-    time_.lanes.push_back({call.group, {slot.begin}, {lane_}, {}});
+    time_.lanes.push_back({group, {slot.begin}, {lane_}, {}});
   }
 
   void wait(int ticket) {
@@ -100,12 +102,12 @@ void add_alongside(const std::vector<Alongside>& more, double times, std::vector
 void add_awaited(const OperatorCall& call, Seconds start, Seconds seconds, std::vector<LaneSpan>& spans) {
   const Seconds each = seconds / static_cast<double>(call.count);
   for (std::int64_t i = 0; i < call.count; ++i) {
-    spans.push_back({call.group, start, start + each, each});
+    spans.push_back({call.collective()->group, start, start + each, each});
     start += each;
   }
 }
 
-double slowdown_alongside(const OperatorCall& collective, const HardwareProfile& hardware) {
+double slowdown_alongside(const CollectiveCall& collective, const HardwareProfile& hardware) {
   const bool held = collective.group == Group::tensor || collective.group == Group::expert;
   if (hardware.accelerator() == nullptr || !held) return 1;
   const Device& device = hardware.accelerator()->constants.device;

@@ -41,6 +41,6 @@ void add_awaited(const OperatorCall& call, Seconds start, Seconds seconds, std::
 /// Slowdown factor of kernels alongside a collective, by the processors that it leaves them. 1 on machines
 /// without an accelerator's constants. 1 also for collectives outside tensor and expert groups: these are
 /// priced as if they took nothing from computation.
-double slowdown_alongside(const OperatorCall& collective, const HardwareProfile& hardware);
+double slowdown_alongside(const CollectiveCall& collective, const HardwareProfile& hardware);
 
 }  // namespace plumbline

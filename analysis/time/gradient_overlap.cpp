@@ -207,8 +207,9 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
         double ready = bucket.at_end ? 0 : started;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);
         const double copy = scatters ? price(piece_copy(shapes[stage], bucket)).value : 0;
-        Reduction reduction{ready, stage, price(bucket.reduce).value, copy, bucket.reduce.group};
-        if (bucket.between.elements > 0) reduction.between = price(bucket.between).value;
+        Reduction reduction{ready, stage, price(bucket.reduce).value, copy,
+                            bucket.reduce.collective()->group};
+        if (bucket.between.elements() > 0) reduction.between = price(bucket.between).value;
         reduction.seconds += reduction.between;
         reductions.push_back(reduction);
       }

@@ -14,7 +14,7 @@ double HostLane::wait(const OperatorCall& call, double now, double seconds) {
     host_ = now;
   }
   if (!behind_) return 0;
-  const double products = call.launch.product_s > 0 ? static_cast<double>(call.batch) : 1;
+  const double products = call.launch.product_s > 0 ? static_cast<double>(call.as<GemmCall>()->batch) : 1;
   const double first = host_ + call.launch.before.value * slowdown_ + call.launch.product_s;
   host_ = first + (products - 1) * call.launch.product_s;
   const double end = std::max(std::max(now, first) + seconds, host_ + seconds / products);

@@ -17,12 +17,12 @@ namespace {
 /// Pairs of tokens for which one head computes scores: 128 queries at a time. Keys range from the first one
 /// that the first query sees, rounded down to a multiple of 64. They end with the last query's own, the
 /// prefix's last, or the last that exists (kernels/cpu/README.md).
-double computed_pairs(const OperatorCall& call, std::int64_t window) {
+double computed_pairs(const AttentionCall& call, std::int64_t window) {
   constexpr std::int64_t kQueries = 128;
   constexpr std::int64_t kKeys = 64;
   double pairs = 0;
-  for (std::int64_t first = 0; first < call.tokens; first += kQueries) {
-    const std::int64_t last = std::min(first + kQueries, call.tokens);
+  for (std::int64_t first = 0; first < call.queries; first += kQueries) {
+    const std::int64_t last = std::min(first + kQueries, call.queries);
     const std::int64_t begin =
         window == 0 ? 0 : std::max<std::int64_t>(0, call.past + first + 1 - window) / kKeys * kKeys;
     std::int64_t end = std::max(call.past + last, call.prefix);
@@ -34,21 +34,21 @@ double computed_pairs(const OperatorCall& call, std::int64_t window) {
 
 /// Pairs of a sequence without window or prefix.
 double causal_pairs(std::int64_t tokens) {
-  OperatorCall call;
-  call.tokens = tokens;
+  AttentionCall call;
+  call.queries = tokens;
   return computed_pairs(call, 0);
 }
 
 /// The last query that an attention call has keys for is as far into the keys as this.
-std::int64_t sequence_of(const OperatorCall& call) {
-  return (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.tokens;
+std::int64_t sequence_of(const AttentionCall& call) {
+  return (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.queries;
 }
 
 /// Computed pairs as a share of the causal pairs that profiles measure: for a window, a prefix, queries of a
 /// sequence's end only, or queries after the keys.
-double share_of_causal(const OperatorCall& call) {
+double share_of_causal(const AttentionCall& call) {
   const std::int64_t keys = sequence_of(call);
-  const std::int64_t window = call.window >= call.past + call.tokens ? 0 : call.window;
+  const std::int64_t window = call.window >= call.past + call.queries ? 0 : call.window;
   if (window == 0 && call.prefix == 0 && call.past == 0) return 1;
   return computed_pairs(call, window) / causal_pairs(keys);
 }
@@ -97,13 +97,13 @@ double measured_time(const HardwareProfile& hardware, const Load& load, const st
 }
 
 OperatorCall without_dropout(OperatorCall call) {
-  call.dropout = false;
+  call.get<AttentionCall>().dropout = false;
   return call;
 }
 
 /// A product of operands of the storage type.
 OperatorCall without_fp8(OperatorCall call) {
-  call.fp8 = false;
+  call.get<GemmCall>().fp8 = false;
   return call;
 }
 
@@ -124,7 +124,7 @@ constexpr StandIn kStandIns[] = {{"distillation_sums", "cross_entropy_sums", 3},
 /// Operators that an old profile may lack: dropout on the stream, quantization, scaled embeddings, heads'
 /// norms, MoE.
 bool may_be_missing(const OperatorCall& call) {
-  const std::string_view name = call.name;
+  const std::string_view name = call.name();
   return name.substr(0, 8) == "dropout_" || name.substr(0, 4) == "fp8_" || name == "scale" ||
          name == "scale_columns" || name == "row_products" || name == "remove_row_parts" ||
          name == "attention_merge" || name.substr(0, 10) == "head_norm_" || name == "route" ||
@@ -136,11 +136,12 @@ bool may_be_missing(const OperatorCall& call) {
 /// An addition of two tensors that moves as many bytes. Elements of one byte have no storage type: fp32 is
 /// used.
 OperatorCall as_addition(OperatorCall call) {
-  const double bytes = static_cast<double>(call.elements) * call.bytes_per_element;
-  call.name = "add";
+  auto& stream = call.get<StreamCall>();
+  const double bytes = static_cast<double>(stream.elements) * stream.bytes_per_element;
+  stream.name = "add";
   if (size_of(call.type) == 1) call.type = DType::fp32;
-  call.bytes_per_element = 3 * static_cast<double>(size_of(call.type));
-  call.elements = std::max<std::int64_t>(1, std::llround(bytes / call.bytes_per_element));
+  stream.bytes_per_element = 3 * static_cast<double>(size_of(call.type));
+  stream.elements = std::max<std::int64_t>(1, std::llround(bytes / stream.bytes_per_element));
   return call;
 }
 
@@ -149,9 +150,9 @@ struct GemmEntry {
   std::string key;
   std::int64_t tokens, out, in;
 };
-GemmEntry gemm_entry(const OperatorCall& call) {
+GemmEntry gemm_entry(const GemmCall& call, DType type) {
   if (!call.fp8) {
-    return {fmt::format("{}.{}", name_of(call.pass), name_of(call.type)), call.tokens, call.out, call.in};
+    return {fmt::format("{}.{}", name_of(call.pass), name_of(type)), call.tokens, call.out, call.in};
   }
   const std::string key = "forward.fp8";
   if (call.pass == GemmPass::forward) return {key, call.tokens, call.out, call.in};
@@ -161,70 +162,74 @@ GemmEntry gemm_entry(const OperatorCall& call) {
 
 /// Elements of a row that take as long as the call's. Rope processes the halves of a head; heads shorter than
 /// a vector are in the tables.
-std::int64_t in_whole_vectors(const OperatorCall& call) {
+std::int64_t in_whole_vectors(const StreamCall& call) {
   const bool halves = std::string_view(call.name).starts_with("rope");
-  if (!halves) return whole_vectors(call.out);
-  return call.out < 2 * kVector ? std::min(call.out, kVector) : 2 * whole_vectors((call.out + 1) / 2);
+  if (!halves) return whole_vectors(call.width);
+  return call.width < 2 * kVector ? std::min(call.width, kVector) : 2 * whole_vectors((call.width + 1) / 2);
 }
 
 /// By the profile's tables; negative if it has none for the call.
 double measured_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
-  if (call.kind == CallKind::gemm) {
-    const GemmEntry entry = gemm_entry(call);
-    const Reuse& reuse = call.pass == GemmPass::weight_gradient  ? load.gradients
-                         : call.pass == GemmPass::input_gradient ? load.weights_in_backward
-                                                                 : load.operands;
+  if (const auto* gemm = call.as<GemmCall>()) {
+    const GemmEntry entry = gemm_entry(*gemm, call.type);
+    const Reuse& reuse = gemm->pass == GemmPass::weight_gradient  ? load.gradients
+                         : gemm->pass == GemmPass::input_gradient ? load.weights_in_backward
+                                                                  : load.operands;
     const double measured = measured_time(
         hardware, load, entry.key, reuse, [](const OperatorTimes& t) -> const auto& { return t.gemm; },
         [&](const Grid& grid) {
           return grid.at(static_cast<double>(entry.tokens), static_cast<double>(whole_vectors(entry.out)),
                          static_cast<double>(whole_vectors(entry.in)));
         });
-    return measured < 0 && call.fp8 ? measured_time(without_fp8(call), hardware, load) : measured;
+    return measured < 0 && gemm->fp8 ? measured_time(without_fp8(call), hardware, load) : measured;
   }
-  if (call.kind == CallKind::attention) {
-    const char* const pass = call.backward ? "backward" : "forward";
-    const std::string key = fmt::format("{}{}.{}", pass, call.dropout ? "_dropout" : "", name_of(call.type));
+  if (const auto* attention = call.as<AttentionCall>()) {
+    const char* const pass = attention->backward ? "backward" : "forward";
+    const std::string key =
+        fmt::format("{}{}.{}", pass, attention->dropout ? "_dropout" : "", name_of(call.type));
     const double per_head = measured_time(
         hardware, load, key, load.operands, [](const OperatorTimes& t) -> const auto& { return t.attention; },
         [&](const Grid& grid) {
           // The time of one query head: more of them at a key/value head do not make each of them longer.
-          const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.in), grid.z.back());
+          const double group =
+              grid.z.empty() ? 1 : std::min(static_cast<double>(attention->group), grid.z.back());
           // Beyond the table work grows as the pairs of tokens do.
-          const std::int64_t keys = sequence_of(call);
+          const std::int64_t keys = sequence_of(*attention);
           const std::int64_t longest =
               grid.empty() ? keys : std::min(keys, static_cast<std::int64_t>(grid.x.back()));
           const double beyond = causal_pairs(keys) / causal_pairs(longest);
-          const std::int64_t width = call.out < kVector ? call.out : whole_vectors(call.out);
+          const std::int64_t width =
+              attention->head_dim < kVector ? attention->head_dim : whole_vectors(attention->head_dim);
           return grid.at(static_cast<double>(longest), static_cast<double>(width), group) * beyond;
         });
-    if (per_head < 0 && call.dropout) return measured_time(without_dropout(call), hardware, load);
-    return per_head * static_cast<double>(call.elements) * share_of_causal(call);
+    if (per_head < 0 && attention->dropout) return measured_time(without_dropout(call), hardware, load);
+    return per_head * static_cast<double>(attention->heads) * share_of_causal(*attention);
   }
-  const std::string key = fmt::format("{}.{}", call.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
+  const auto& stream = *call.as<StreamCall>();
+  const std::string key = fmt::format("{}.{}", stream.name, is_fp8(call.type) ? "fp8" : name_of(call.type));
   const double by_row = measured_time(
       hardware, load, key, load.operands, [](const OperatorTimes& t) -> const auto& { return t.by_row; },
       [&](const Grid& grid) {
         // Longer rows do not make each element take longer.
         const double widest = grid.y.empty() ? 1 : grid.y.back();
-        const auto elements = static_cast<double>(call.elements);
-        if (call.out <= 0) return grid.at(elements, widest, 1);
-        const std::int64_t row = in_whole_vectors(call);
-        return grid.at(elements * static_cast<double>(row) / static_cast<double>(call.out),
+        const auto elements = static_cast<double>(stream.elements);
+        if (stream.width <= 0) return grid.at(elements, widest, 1);
+        const std::int64_t row = in_whole_vectors(stream);
+        return grid.at(elements * static_cast<double>(row) / static_cast<double>(stream.width),
                        std::min(static_cast<double>(row), widest), 1);
       });
   if (by_row >= 0) return by_row;
   const double measured = measured_time(
       hardware, load, key, load.operands,
       [](const OperatorTimes& t) -> const auto& { return t.memory_bound; },
-      [&](const Curve& curve) { return curve.at(static_cast<double>(call.elements)); });
+      [&](const Curve& curve) { return curve.at(static_cast<double>(stream.elements)); });
   if (measured >= 0) return measured;
   const auto* stand_in = std::find_if(std::begin(kStandIns), std::end(kStandIns),
-                                      [&](const StandIn& known) { return known.name == call.name; });
+                                      [&](const StandIn& known) { return known.name == stream.name; });
   if (stand_in != std::end(kStandIns)) {
     OperatorCall other = call;
-    other.name = stand_in->other;
-    other.elements *= stand_in->times;
+    other.get<StreamCall>().name = stand_in->other;
+    other.get<StreamCall>().elements *= stand_in->times;
     return measured_time(other, hardware, load);
   }
   return may_be_missing(call) ? measured_time(as_addition(call), hardware, load) : measured;
@@ -233,59 +238,58 @@ double measured_time(const OperatorCall& call, const HardwareProfile& hardware, 
 /// Bytes that a call reads and writes at least.
 double bytes_of(const OperatorCall& call) {
   const auto e = static_cast<double>(size_of(call.type));
-  const auto tokens = static_cast<double>(call.tokens);
-  const auto out = static_cast<double>(call.out);
-  const auto in = static_cast<double>(call.in);
-  if (call.kind == CallKind::attention) {
-    return (call.backward ? 8 : 4) * e * static_cast<double>(call.elements) * tokens * out;
+  if (const auto* stream = call.as<StreamCall>())
+    return static_cast<double>(stream->elements) * stream->bytes_per_element;
+  if (const auto* attention = call.as<AttentionCall>()) {
+    return (attention->backward ? 8 : 4) * e * static_cast<double>(attention->heads) *
+           static_cast<double>(attention->queries) * static_cast<double>(attention->head_dim);
   }
-  if (call.kind == CallKind::memory_bound) return static_cast<double>(call.elements) * call.bytes_per_element;
-  const double operand = call.fp8 ? 1 : e;
+  const auto& gemm = *call.as<GemmCall>();
+  const auto tokens = static_cast<double>(gemm.tokens);
+  const auto out = static_cast<double>(gemm.out);
+  const auto in = static_cast<double>(gemm.in);
+  const double operand = gemm.fp8 ? 1 : e;
   // A weight gradient is read and written in fp32.
-  if (call.pass == GemmPass::weight_gradient) return operand * tokens * (out + in) + 8 * out * in;
-  const bool forward = call.pass == GemmPass::forward;
+  if (gemm.pass == GemmPass::weight_gradient) return operand * tokens * (out + in) + 8 * out * in;
+  const bool forward = gemm.pass == GemmPass::forward;
   return operand * (tokens * (forward ? in : out) + out * in) + e * tokens * (forward ? out : in);
 }
 
 double roofline(OperatorCall call, const HardwareProfile& hardware) {
   call.count = 1;
   const double efficiency =
-      call.kind == CallKind::attention ? hardware.attention_efficiency : hardware.gemm_efficiency;
+      call.as<AttentionCall>() != nullptr ? hardware.attention_efficiency : hardware.gemm_efficiency;
   const double arithmetic = flops_of(call).value / (hardware.peak(call.type).value * efficiency);
   const double memory = bytes_of(call) / (hardware.memory_bandwidth.value * hardware.bandwidth_efficiency);
   return std::max(arithmetic, memory) + hardware.launch_overhead.value;
 }
 
 OperatorCall without_bias_gradient(OperatorCall call) {
-  call.bias_gradient = false;
+  call.get<GemmCall>().bias_gradient = false;
   return call;
 }
 
 /// The gradient of a bias, apart from the weight's: `elements` of the type that is summed.
 OperatorCall bias_gradient_call(const OperatorCall& product, std::int64_t elements, double traffic) {
-  OperatorCall call;
-  call.name = "bias_backward";
-  call.type = product.type;
-  call.elements = elements;
-  call.bytes_per_element = traffic;
-  return call;
+  const StreamCall sum{.name = "bias_backward", .elements = elements, .bytes_per_element = traffic};
+  return {.work = sum, .type = product.type};
 }
 
 constexpr std::string_view kAdd = "add_";
 /// A sum and its norm in one operator.
 bool adds_and_norms(const OperatorCall& call) {
-  const std::string_view name = call.name;
-  return call.kind == CallKind::memory_bound && name.starts_with(kAdd) && name.ends_with("norm_forward");
+  const std::string_view name = call.name();
+  return name.starts_with(kAdd) && name.ends_with("norm_forward");
 }
 /// The parts of such a call, which profiles of processors have: there one comes after the other.
 OperatorCall sum_of(OperatorCall call) {
-  call.name = "add";
-  call.bytes_per_element = 3 * static_cast<double>(size_of(call.type));
+  call.get<StreamCall>().name = "add";
+  call.get<StreamCall>().bytes_per_element = 3 * static_cast<double>(size_of(call.type));
   return call;
 }
 OperatorCall norm_of(OperatorCall call) {
-  call.name += kAdd.size();
-  call.bytes_per_element = 2 * static_cast<double>(size_of(call.type));
+  call.get<StreamCall>().name += kAdd.size();
+  call.get<StreamCall>().bytes_per_element = 2 * static_cast<double>(size_of(call.type));
   return call;
 }
 
@@ -296,10 +300,11 @@ double compute_time(const OperatorCall& call, const HardwareProfile& hardware, c
 double joined_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load,
                    bool at_once) {
   const auto seconds = [&](const OperatorCall& part) { return compute_time(part, hardware, load); };
-  if (!call.bias_gradient) return seconds(sum_of(call)) + seconds(norm_of(call));
+  const auto* gemm = call.as<GemmCall>();
+  if (gemm == nullptr) return seconds(sum_of(call)) + seconds(norm_of(call));
   const OperatorCall bias =
-      at_once ? bias_gradient_call(call, call.out, 12)
-              : bias_gradient_call(call, call.tokens * call.out, static_cast<double>(size_of(call.type)));
+      at_once ? bias_gradient_call(call, gemm->out, 12)
+              : bias_gradient_call(call, gemm->tokens * gemm->out, static_cast<double>(size_of(call.type)));
   return seconds(without_bias_gradient(call)) + seconds(bias);
 }
 
@@ -307,7 +312,8 @@ double joined_time(const OperatorCall& call, const HardwareProfile& hardware, co
 double compute_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   const bool has_tables = !hardware.alone.empty() || !hardware.busy.empty();
   const bool at_once = !has_tables && hardware.accelerator() != nullptr;
-  if (call.bias_gradient) return joined_time(call, hardware, load, at_once);
+  const auto* gemm = call.as<GemmCall>();
+  if (gemm != nullptr && gemm->bias_gradient) return joined_time(call, hardware, load, at_once);
   if (has_tables) {
     const double measured = measured_time(call, hardware, load);
     if (measured >= 0) return measured + hardware.launch_overhead.value;
@@ -373,18 +379,20 @@ const CollectiveTime* nearest_collective(const HardwareProfile& hardware, Collec
 
 Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardware, const Layout& layout,
                         bool started) {
-  if (call.ranks < 2) return {0};
-  if (call.kind == CallKind::ring_shift && hardware.accelerator() == nullptr) {
+  const CallKind kind = call.collective()->kind;
+  const int ranks = call.collective()->ranks;
+  if (ranks < 2) return {0};
+  if (kind == CallKind::ring_shift && hardware.accelerator() == nullptr) {
     return message_time(hardware, layout.world(), call.bytes());
   }
   // A ring all-reduce is a reduce-scatter followed by an all-gather of equal length.
-  const double halves = call.kind == CallKind::all_reduce ? 2 : 1;
-  const auto measured = [&](CollectiveKind kind) {
-    return nearest_collective(hardware, kind, layout.world(), call.ranks, call.type, started);
+  const double halves = kind == CallKind::all_reduce ? 2 : 1;
+  const auto measured = [&](CollectiveKind of) {
+    return nearest_collective(hardware, of, layout.world(), ranks, call.type, started);
   };
   const auto bytes = static_cast<double>(call.bytes().value);
-  if (call.kind == CallKind::all_gather || call.kind == CallKind::reduce_scatter) {
-    const bool gathers = call.kind == CallKind::all_gather;
+  if (kind == CallKind::all_gather || kind == CallKind::reduce_scatter) {
+    const bool gathers = kind == CallKind::all_gather;
     const CollectiveTime* own =
         measured(gathers ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter);
     if (own != nullptr) return own->seconds.at(bytes);
@@ -395,38 +403,23 @@ Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardwar
   if (hardware.accelerator() != nullptr) {
     return accelerator_collective_time(call, hardware.accelerator()->constants.network, layout);
   }
-  const double n = call.ranks;
+  const double n = ranks;
   const Seconds wire = call.bytes() / hardware.link_bandwidth;
-  if (call.kind == CallKind::broadcast || call.kind == CallKind::reduce) return hardware.link_latency + wire;
+  if (kind == CallKind::broadcast || kind == CallKind::reduce) return hardware.link_latency + wire;
   return hardware.link_latency * halves + wire * (halves * (n - 1) / n);
 }
 
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
   double once = 0;
-  switch (call.kind) {
-    case CallKind::gemm:
-    case CallKind::attention:
-    case CallKind::memory_bound:
-      once = compute_time(call, hardware, load);
-      break;
-    case CallKind::allocation:
-      once = hardware.allocation.value;
-      break;
-    case CallKind::wait:
-      break;
-    case CallKind::all_reduce:
-    case CallKind::all_gather:
-    case CallKind::reduce_scatter:
-    case CallKind::broadcast:
-    case CallKind::reduce:
-    case CallKind::ring_shift:
-    case CallKind::all_to_all: {
-      const bool started = call.group != Group::tensor && call.group != Group::model &&
-                           call.group != Group::context && call.group != Group::context_heads &&
-                           call.group != Group::expert;
-      once = collective_time(call, hardware, load.layout, started).value / load.sharing;
-      break;
-    }
+  if (const CollectiveCall* collective = call.collective()) {
+    const Group group = collective->group;
+    const bool started = group != Group::tensor && group != Group::model && group != Group::context &&
+                         group != Group::context_heads && group != Group::expert;
+    once = collective_time(call, hardware, load.layout, started).value / load.sharing;
+  } else if (call.as<AllocationCall>() != nullptr) {
+    once = hardware.allocation.value;
+  } else if (call.as<WaitCall>() == nullptr) {
+    once = compute_time(call, hardware, load);
   }
   return {once * call.share * static_cast<double>(call.count)};
 }

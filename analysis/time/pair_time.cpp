@@ -34,19 +34,20 @@ TimedPart steps_of(const UnitWork& unit, const HardwareProfile& hardware, const 
     computed.clear();
   };
   for (const OperatorCall& call : unit.calls) {
-    if (!is_collective(call.kind) || call.group != Group::expert) {
+    if (!call.among(Group::expert)) {
       computed.push_back(call);
       continue;
     }
     flush();
-    steps.push_back({call.hands_over ? StepKind::exchange : StepKind::awaited,
-                     time_of(call, hardware, load).value, 0, slowdown_alongside(call, hardware), 0,
-                     call.label});
+    steps.push_back({call.collective()->hands_over ? StepKind::exchange : StepKind::awaited,
+                     time_of(call, hardware, load).value, 0, slowdown_alongside(*call.collective(), hardware),
+                     0, call.label});
   }
   flush();
-  if (unit.scatter.elements > 0) {
+  if (unit.scatter.elements() > 0) {
     steps.push_back({StepKind::scatter, time_of(unit.scatter, hardware, load).value, 0, 1,
-                     unit.accumulate.elements > 0 ? time_of(unit.accumulate, hardware, load).value : 0, ""});
+                     unit.accumulate.elements() > 0 ? time_of(unit.accumulate, hardware, load).value : 0,
+                     ""});
   }
   return steps;
 }
@@ -68,7 +69,7 @@ class Member {
   }
   bool scatters() const {
     return std::any_of(work_.parts.begin(), work_.parts.end(),
-                       [](const UnitWork& unit) { return unit.scatter.elements > 0; });
+                       [](const UnitWork& unit) { return unit.scatter.elements() > 0; });
   }
   bool scatters_go_on() const { return work_.scatters_go_on; }
 

@@ -125,7 +125,7 @@ class StageCoster {
     ActionLanes lanes{type, stage, std::nullopt, false, {}, std::move(started)};
     for (const OperatorCall& call : calls) {
       const Seconds time = time_of(call, hardware_, load);
-      if (is_collective(call.kind)) add_awaited(call, now, time, lanes.spans);
+      if (call.collective() != nullptr) add_awaited(call, now, time, lanes.spans);
       now += time;
     }
     lanes.all = now;
@@ -178,7 +178,7 @@ class StageCoster {
     Lines lines(prediction_.lines, a.stage, name(a) + "+" + name(b));
     for (const ActionWork* work : {&first, &second}) {
       for (const OperatorCall& call : calls_of(*work)) {
-        if (is_collective(call.kind) && call.group == Group::expert) lines.add(call.label, call.count, {});
+        if (call.among(Group::expert)) lines.add(call.label, call.count, {});
       }
     }
     add_alongside_lines(time.alongside, lines);
@@ -259,19 +259,20 @@ class StageCoster {
     bool gathers = false;
     bool scatters = false;
     for (const OperatorCall& call : calls_of(work)) {
-      if (call.kind == CallKind::wait) continue;
-      if (call.ticket > 0) {  // its time follows from that of the whole action
+      if (call.as<WaitCall>() != nullptr) continue;
+      const CollectiveCall* collective = call.collective();
+      if (collective != nullptr &&
+          collective->ticket > 0) {  // its time follows from that of the whole action
         lines.add(call.label, call.count, {});
         continue;
       }
-      if (call.group != Group::data && call.group != Group::zero_param &&
-          call.group != Group::optimizer_instance && call.group != Group::between_instances) {
+      if (collective == nullptr || !over_replicas(collective->group)) {
         lines.add(call, time_of(call, hardware_, load));
         continue;
       }
       // Overlapped with computation: only the whole action's waiting is known, not each call's.
-      bool& counted = call.kind == CallKind::all_gather ? gathers : scatters;
-      const bool gather = call.kind == CallKind::all_gather;
+      const bool gather = collective->kind == CallKind::all_gather;
+      bool& counted = gather ? gathers : scatters;
       const Seconds waited = gather ? time.gathers : time.scatters;
       const Seconds all = gather ? time.gathered : time.scattered;
       lines.add(call.label, call.count, counted ? Seconds{} : waited, {}, counted ? Seconds{} : all - waited);
@@ -289,9 +290,15 @@ class StageCoster {
     for (const OperatorCall& call : vocabulary_calls_of(shape, phase.type, load_.layout)) {
       const Seconds seconds = time_of(call, hardware_, load);
       lines.add(call, seconds);
-      vocabulary[static_cast<std::size_t>(call_of(call.group))] += seconds;
+      vocabulary[static_cast<std::size_t>(call_of(call.collective()->group))] += seconds;
     }
     return vocabulary;
+  }
+
+  /// Collectives of parameters and gradients, which overlap with computation.
+  static bool over_replicas(Group group) {
+    return group == Group::data || group == Group::zero_param || group == Group::optimizer_instance ||
+           group == Group::between_instances;
   }
 
   static void add_alongside_lines(const std::vector<Alongside>& alongside, Lines& lines) {

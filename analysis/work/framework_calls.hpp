@@ -13,7 +13,7 @@ inline OperatorCall between_instances(const StageShape& s, std::int64_t elements
   OperatorCall call =
       CallList::collective_call(CallKind::all_reduce, "gradient all-reduce between instances", Group::data,
                                 s.sharding.optimizer_instances, elements / s.sharding.state_shards, type);
-  call.stride = s.sharding.tensor * s.sharding.state_shards;
+  call.get<CollectiveCall>().stride = s.sharding.tensor * s.sharding.state_shards;
   return call;
 }
 
@@ -29,52 +29,54 @@ class FrameworkCalls {
   void stream(const char* name, std::int64_t elements, double bytes) { list_.memory(name, elements, bytes); }
   void draw(const char* name, std::int64_t elements, double bytes) {
     list_.memory(name, elements, bytes);
-    if (elements > 0) list_.calls.back().random = true;
+    if (elements > 0) list_.last<StreamCall>().random = true;
   }
   /// A product of a layer: with FP8 operands if the framework has them.
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share = 1) {
     gemm(label, pass, out, in);
-    list_.calls.back().fp8 = s_.numerics.framework_fp8 && !s_.numerics.fp4;
-    list_.calls.back().fp4 = s_.numerics.fp4;
-    list_.calls.back().block_scaled = list_.calls.back().fp8 && s_.numerics.fp8_recipe == Fp8Recipe::mxfp8;
+    auto& product = list_.last<GemmCall>();
+    product.fp8 = s_.numerics.framework_fp8 && !s_.numerics.fp4;
+    product.fp4 = s_.numerics.fp4;
+    product.block_scaled = product.fp8 && s_.numerics.fp8_recipe == Fp8Recipe::mxfp8;
     list_.calls.back().share = share;
   }
   /// The same over the rows of the stream that sequence parallelism leaves this rank.
   void rows_linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in, double share) {
     linear(label, pass, out, in, share);
-    list_.calls.back().tokens = s_.stream.rows;
+    list_.last<GemmCall>().tokens = s_.stream.rows;
   }
   // Experts spread over ranks:
   /// The same product of every expert of this rank, in one call.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     linear(label, pass, out, in);
-    OperatorCall& call = list_.calls.back();
+    auto& call = list_.last<GemmCall>();
     call.grouped = true;
     call.batch = s_.expert.local;
     call.tokens = std::max<std::int64_t>(1, s_.expert.rows / s_.expert.local);
   }
   void router(GemmPass pass) {
     gemm("router", pass, s_.moe.experts, s_.stream.hidden);
-    list_.calls.back().tokens = s_.expert.sent;
+    list_.last<GemmCall>().tokens = s_.expert.sent;
   }
   /// Among `ranks` ranks, `stride` apart in the world.
   void expert_collective(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements) {
     const std::size_t before = list_.calls.size();
     list_.collective(kind, label, Group::tensor, ranks, elements, s_.numerics.type);
-    if (list_.calls.size() > before) list_.calls.back().stride = stride;
+    if (list_.calls.size() > before) list_.last<CollectiveCall>().stride = stride;
   }
   /// Tokens to the ranks and nodes of their experts, each once, or their results back: `elements` of all
   /// tokens.
   void dispatched(const char* label, std::int64_t elements) {
     const ExpertShape& expert = s_.expert;
     expert_collective(CallKind::all_to_all, label, expert.ranks, expert.tensor, elements);
-    list_.calls.back().choices = expert.chosen;
-    list_.calls.back().most_nodes = expert.most_nodes;
+    if (expert.ranks == 1 || elements == 0) return;
+    list_.last<CollectiveCall>().choices = expert.chosen;
+    list_.last<CollectiveCall>().most_nodes = expert.most_nodes;
   }
   /// Makes the last call an exchange that overlaps with the rest of the layer, which stands for the other
   /// micro-batch's computation. It starts with the layer and is awaited at its end (run_alongside).
   void alongside() {
-    OperatorCall& call = list_.calls.back();
+    auto& call = list_.last<CollectiveCall>();
     call.ticket = kAlongside;
     if (s_.expert.dispatcher == TokenDispatcher::flex) call.processors = kFlexProcessors;
   }
@@ -82,21 +84,23 @@ class FrameworkCalls {
   /// end.
   void run_alongside() {
     std::vector<OperatorCall>& calls = list_.calls;
-    const auto marked = [](const OperatorCall& call) { return call.ticket == kAlongside; };
+    const auto marked = [](const OperatorCall& call) {
+      return call.collective() != nullptr && call.collective()->ticket == kAlongside;
+    };
     const auto first_other = std::stable_partition(calls.begin(), calls.end(), marked);
     const auto count = static_cast<std::size_t>(first_other - calls.begin());
-    for (std::size_t i = 0; i < count; ++i) calls[i].ticket = list_.next_ticket();
-    for (std::size_t i = 0; i < count; ++i) list_.wait(calls[i].ticket);
+    for (std::size_t i = 0; i < count; ++i) calls[i].get<CollectiveCall>().ticket = list_.next_ticket();
+    for (std::size_t i = 0; i < count; ++i) list_.wait(calls[i].collective()->ticket);
   }
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     list_.gemm(label, pass, out, in);
     const bool adds = pass == GemmPass::weight_gradient && sw_.fused_weight_gradient;
-    list_.calls.back().result_bytes = static_cast<double>(adds ? 2 * s_.numerics.g() : s_.numerics.e());
+    list_.last<GemmCall>().result_bytes = static_cast<double>(adds ? 2 * s_.numerics.g() : s_.numerics.e());
   }
   /// `heads` products of a sequence's scores or values.
   void batched(const char* label, std::int64_t m, std::int64_t n, std::int64_t k) {
     list_.gemm(label, GemmPass::forward, n, k);
-    OperatorCall& call = list_.calls.back();
+    auto& call = list_.last<GemmCall>();
     call.tokens = m;
     call.batch = s_.attention.heads * s_.stream.batch;
     call.result_bytes = static_cast<double>(s_.numerics.e());
@@ -121,8 +125,8 @@ class FrameworkCalls {
                        s_.numerics.type);
       const int ticket = keys + gradients > 0 ? list_.start_collective(label) : 0;
       kernel(backward, window);
-      list_.calls.back().tokens = s_.stream.seq / s_.cp.ring();
-      list_.calls.back().elements /= s_.cp.head_ranks;
+      list_.last<AttentionCall>().queries = s_.stream.seq / s_.cp.ring();
+      list_.last<AttentionCall>().heads /= s_.cp.head_ranks;
       if (ticket > 0) list_.wait(ticket);
       stream("attention merge", s_.stream.tokens * s_.attention.attended() * 3 / 4, 6);
       if (backward && step > 0) stream("attention merge", own, 6);
@@ -142,7 +146,7 @@ class FrameworkCalls {
       ring_attention(backward, window);
     } else {
       kernel(backward, window);
-      list_.calls.back().elements /= s_.cp.head_ranks;
+      list_.last<AttentionCall>().heads /= s_.cp.head_ranks;
     }
     exchange(backward ? s_.attention.qkv() : s_.attention.attended());
   }
@@ -190,7 +194,7 @@ class FrameworkCalls {
         ticket = start(gather, 1);
       }
       linear(label, pass, out, in);
-      list_.calls.back().tokens = s_.stream.rows;
+      list_.last<GemmCall>().tokens = s_.stream.rows;
       if (passes_on) list_.wait(ticket);
     }
   }
@@ -201,7 +205,7 @@ class FrameworkCalls {
     int ticket = 0;
     for (int split = 0; split < kSplits; ++split) {
       linear(label, pass, out, in);
-      list_.calls.back().tokens = (s_.stream.tokens + kSplits - 1) / kSplits;
+      list_.last<GemmCall>().tokens = (s_.stream.tokens + kSplits - 1) / kSplits;
       if (ticket > 0) list_.wait(ticket);
       collective(CallKind::reduce_scatter, scatter, s_.stream.tokens * s_.stream.hidden / kSplits,
                  s_.numerics.type);
@@ -269,7 +273,8 @@ class FrameworkCalls {
     HostLaunch& launch = list_.calls.back().launch;
     launch.reads = launch.reads || reads;
     launch.before = Seconds{operators * sw_.host_operator_s};
-    if (list_.calls.back().grouped) launch.product_s = sw_.expert_product_s;
+    const auto* product = list_.calls.back().as<GemmCall>();
+    if (product != nullptr && product->grouped) launch.product_s = sw_.expert_product_s;
   }
 
  private:
@@ -279,16 +284,17 @@ class FrameworkCalls {
   static constexpr double kFlexProcessors = 16;
   void kernel(bool backward, std::int64_t window) {
     list_.attention(backward, window);
-    list_.calls.back().cudnn = sw_.cudnn_attention;
+    list_.last<AttentionCall>().cudnn = sw_.cudnn_attention;
   }
   static int highest_ticket(const UnitWork& work) {
     int highest = 0;
-    for (const OperatorCall& call : work.calls) highest = std::max(highest, call.ticket);
+    for (const OperatorCall& call : work.calls)
+      if (const auto* collective = call.collective()) highest = std::max(highest, collective->ticket);
     return highest;
   }
   /// The last collective of that label is started.
   int start(const char* label, double processors) {
-    list_.calls.back().processors = processors;
+    list_.last<CollectiveCall>().processors = processors;
     return list_.start_collective(label);
   }
 

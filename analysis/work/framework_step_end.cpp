@@ -52,7 +52,7 @@ class CopiesCalls {
   void among(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements, DType type) {
     const std::size_t before = list_.calls.size();
     list_.collective(kind, label, Group::data, ranks, elements, type);
-    if (list_.calls.size() > before) list_.calls.back().stride = stride;
+    if (list_.calls.size() > before) list_.last<CollectiveCall>().stride = stride;
   }
 
   const StageShape& s_;

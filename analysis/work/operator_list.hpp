@@ -6,90 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "analysis/hardware/hardware.hpp"
 #include "analysis/step/stage_shape.hpp"
+#include "analysis/work/operator_call.hpp"
 #include "core/parallel/layout.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
-
-enum class CallKind : std::uint8_t {
-  gemm,
-  attention,
-  memory_bound,
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  broadcast,
-  reduce,
-  ring_shift,  // each member sends its buffer to the next one
-  all_to_all,  // each member sends an equal part of its buffer to every other one
-  allocation,
-  wait  // until the collective that was started under the same ticket is done
-};
-/// True for a collective of a group, blocking or asynchronous.
-bool is_collective(CallKind kind);
-
-/// Launches of a call in another framework, where they matter (analysis/time/host_lane.hpp).
-struct HostLaunch {
-  bool reads = false;    // the host waits for the device before it launches them
-  Seconds before;        // for operators up to the call's own kernel, its launch included
-  double product_s = 0;  // gemm: for each of `batch` products, on any host
-};
-
-/// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.
-struct OperatorCall {
-  CallKind kind = CallKind::memory_bound;
-  const char* label = "";    // its purpose, for people; label_of() adds the pass
-  const char* name = "";     // memory_bound: the operator's name in kernels/operators.hpp
-  DType type = DType::bf16;  // storage type (collectives: of the buffer)
-  GemmPass pass = GemmPass::forward;
-  bool fp8 = false;             // gemm: of FP8 operands; the result is of the storage type
-  bool block_scaled = false;    // gemm: with a scale per 32 elements of them (MXFP8)
-  bool fp4 = false;             // gemm: of NVFP4 operands instead
-  bool bias_gradient = false;   // gemm: a weight's gradient, and with it that of the bias
-  bool backward = false;        // attention
-  bool dropout = false;         // attention: of its probabilities
-  bool cudnn = false;           // attention: by cuDNN's kernels
-  Group group = Group::tensor;  // collectives
-  int ranks = 1;                // collectives: members of the group
-  /// Collectives: 0: the rank waits until it is done. Otherwise the rank continues, and the collective runs
-  /// on its group's lane until a `wait` with the same number. Numbers belong to one part of an action.
-  int ticket = 0;
-  bool hands_over = false;  // all_to_all: in an overlapped pair the other action runs meanwhile
-  double processors = 0;    // collectives with a ticket: multiprocessors that they hold; 0: as NCCL does
-  std::int64_t tokens = 0;  // gemm: token rows; attention: queries of a sequence
-  /// gemm: output width; attention, rope: head size (the mean where values have another); norms: width of a
-  /// row.
-  std::int64_t out = 0;
-  std::int64_t in = 0;           // gemm: input width; attention: query heads per key/value head
-  std::int64_t window = 0;       // attention: keys that a query sees, itself included; 0: all up to itself
-  std::int64_t prefix = 0;       // attention: first tokens of a sequence, which all of it sees
-  std::int64_t past = 0;         // attention: keys in front of the first query's own
-  std::int64_t keys = 0;         // attention: of a sequence, where all of them are in front of the queries
-  std::int64_t elements = 0;     // memory_bound: of the largest matrix; attention: heads · batch;
-                                 // collectives: of the reduced or broadcast buffer, the gathered output, the
-                                 // scattered input
-  double bytes_per_element = 0;  // memory_bound: read and written, for the roofline
-  // Only in lists of other frameworks (framework_list.hpp).
-  std::int64_t batch = 1;  // gemm: equal products in one call
-  bool grouped = false;    // gemm: they are of the experts of a layer
-  int stride = 0;  // collectives: world ranks between neighbours of the group; 0: as the layout has it
-  // all_to_all: for tokens that go once to every rank and node with one of `choices` experts, on at most
-  // `most_nodes` nodes.
-  std::int64_t choices = 0;
-  std::int64_t most_nodes = 0;
-  double result_bytes =
-      0;  // gemm: per element of the result, twice its size where it is added to; 0: as plumbline
-  bool random = false;  // memory_bound: draws a random number per element
-  double share = 1;     // of the call's time that counts: part of it is hidden, or it runs for a part only
-  std::int64_t count = 1;
-  HostLaunch launch;
-
-  Bytes bytes() const { return {elements * size_of(type)}; }
-};
-/// "qkv forward", "fc2 weight_gradient, fp8", "rope".
-std::string label_of(const OperatorCall& call);
 
 /// Part of an action between two points where the data group is asked for parameters or given gradients.
 struct UnitWork {
@@ -203,11 +125,5 @@ std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
 std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape);
 /// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);
-
-/// Pairs of a query and a key that it sees, of one head and sequence of an attention call.
-double pairs_of(const OperatorCall& call);
-
-/// FLOPs of one call times its count; 0 for anything but GEMM and attention.
-Flops flops_of(const OperatorCall& call);
 
 }  // namespace plumbline

@@ -19,23 +19,20 @@ class CallList {
   /// Tickets are numbered from `tickets` + 1 on.
   explicit CallList(const StageShape& shape, int tickets = 0) : s_(shape), tickets_(tickets) {}
 
+  /// The work of the last call. Throws std::bad_variant_access for other work.
+  template <class Work>
+  Work& last() {
+    return calls.back().get<Work>();
+  }
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
-    OperatorCall call;
-    call.kind = CallKind::gemm;
-    call.label = label;
-    call.type = s_.numerics.type;
-    call.pass = pass;
-    call.tokens = s_.stream.tokens;
-    call.out = out;
-    call.in = in;
-    calls.push_back(call);
+    add(label, GemmCall{.pass = pass, .tokens = s_.stream.tokens, .out = out, .in = in});
   }
   /// One of a layer's products. In FP8 with the preparation of its operands: transposing for a weight
   /// gradient, quantizing the weights where ZeRO-3 keeps no quantized ones (bench/training/fp8.md).
   void linear(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     if (s_.numerics.fp8) prepare_operands(pass, out, in);
     gemm(label, pass, out, in);
-    calls.back().fp8 = s_.numerics.fp8;
+    last<GemmCall>().fp8 = s_.numerics.fp8;
   }
   // MoE layers (operator_list_mixture.cpp):
   /// Adds the calls that run while rows are in transit; empty: none.
@@ -132,21 +129,17 @@ class CallList {
   /// tokens for those of its part of the heads.
   void exchange_heads();
   void whole_attention(bool is_backward, std::int64_t window) {
-    OperatorCall call;
-    call.kind = CallKind::attention;
-    call.label = is_backward ? "attention backward" : "attention forward";
-    call.type = s_.numerics.type;
-    call.backward = is_backward;
-    call.dropout = s_.attention.dropout;
-    call.tokens = s_.stream.seq;
-    call.window = window;
-    call.prefix = s_.attention.prefix;
-    call.out =
-        s_.attention.latent() ? (s_.attention.head_dim + s_.attention.value_dim) / 2 : s_.attention.head_dim;
-    call.in = s_.attention.heads / s_.attention.kv_heads;
-    call.elements = s_.attention.heads * s_.stream.batch;
-    call.share = s_.attention.share;
-    calls.push_back(call);
+    const AttentionWidths& a = s_.attention;
+    add(is_backward ? "attention backward" : "attention forward",
+        AttentionCall{.backward = is_backward,
+                      .dropout = a.dropout,
+                      .queries = s_.stream.seq,
+                      .head_dim = a.latent() ? (a.head_dim + a.value_dim) / 2 : a.head_dim,
+                      .group = a.heads / a.kv_heads,
+                      .heads = a.heads * s_.stream.batch,
+                      .window = window,
+                      .prefix = a.prefix});
+    calls.back().share = a.share;
   }
   /// `traffic`: bytes read and written per element of the largest matrix.
   void memory(const char* name, std::int64_t elements, double traffic) {
@@ -156,18 +149,15 @@ class CallList {
   void rows(const char* name, std::int64_t elements, double traffic, std::int64_t width) {
     if (elements == 0) return;
     memory(name, elements, traffic);
-    calls.back().out = width;
+    last<StreamCall>().width = width;
   }
   void memory(const char* name, std::int64_t elements, double traffic, DType type) {
     if (elements > 0) calls.push_back(memory_call(name, elements, traffic, type));
   }
   static OperatorCall memory_call(const char* name, std::int64_t elements, double traffic, DType type) {
-    OperatorCall call;
-    call.label = call.name = name;
-    call.type = type;
-    call.elements = elements;
-    call.bytes_per_element = traffic;
-    return call;
+    return {.work = StreamCall{.name = name, .elements = elements, .bytes_per_element = traffic},
+            .label = name,
+            .type = type};
   }
   /// The stream so far plus a block's result; with dropout the kept part of that.
   void residual_sum() {
@@ -212,14 +202,9 @@ class CallList {
   }
   static OperatorCall collective_call(CallKind kind, const char* label, Group group, int ranks,
                                       std::int64_t elements, DType type) {
-    OperatorCall call;
-    call.kind = kind;
-    call.label = label;
-    call.group = group;
-    call.ranks = ranks;
-    call.elements = elements;
-    call.type = type;
-    return call;
+    return {.work = CollectiveCall{.kind = kind, .group = group, .ranks = ranks, .elements = elements},
+            .label = label,
+            .type = type};
   }
   void tensor_all_reduce(const char* label, std::int64_t elements, DType type) {
     collective(CallKind::all_reduce, label, Group::tensor, s_.sharding.tensor, elements, type);
@@ -250,15 +235,10 @@ class CallList {
   int start_collective(const char* label) {
     std::size_t at = calls.size() - 1;
     while (calls[at].label != label) --at;
-    return calls[at].ticket = next_ticket();
+    return calls[at].get<CollectiveCall>().ticket = next_ticket();
   }
   int next_ticket() { return ++tickets_; }
-  void wait(int ticket) {
-    OperatorCall call;
-    call.kind = CallKind::wait;
-    call.ticket = ticket;
-    calls.push_back(call);
-  }
+  void wait(int ticket) { calls.push_back({.work = WaitCall{ticket}}); }
   // With tensor_overlap (operator_list_overlap.cpp):
   /// A layer's product of the gathered rows of a stream tensor, block by block. Every tensor rank's rows are
   /// broadcast while the product of the previous ones is computed, its own first. `whole`: all rows are
@@ -302,16 +282,16 @@ class CallList {
   }
   void allocations(std::int64_t count) {
     if (count == 0) return;
-    OperatorCall call;
-    call.kind = CallKind::allocation;
-    call.label = "tensor allocations";
-    call.count = count;
-    calls.push_back(call);
+    calls.push_back({.work = AllocationCall{}, .label = "tensor allocations", .count = count});
   }
 
   std::vector<OperatorCall> calls;
 
  private:
+  template <class Work>
+  void add(const char* label, const Work& work) {
+    calls.push_back({.work = work, .label = label, .type = s_.numerics.type});
+  }
   /// Over sequences that ranks share (operator_list_context.cpp).
   void shared_attention(bool is_backward, std::int64_t window);
   void gather_keys_values(const char* label);

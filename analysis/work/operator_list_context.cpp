@@ -31,12 +31,12 @@ void CallList::per_sequence(const char* name, std::int64_t elements, double traf
 /// keys in front of it; `keys`: given keys, if not all up to it.
 void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64_t past, std::int64_t keys) {
   whole_attention(is_backward, window);
-  OperatorCall& call = calls.back();
-  call.tokens = s_.ring_chunk();
+  auto& call = last<AttentionCall>();
+  call.queries = s_.ring_chunk();
   call.past = past;
   call.keys = keys;
-  call.elements = s_.attention.heads / s_.cp.head_ranks;
-  call.count = s_.stream.batch;
+  call.heads = s_.attention.heads / s_.cp.head_ranks;
+  calls.back().count = s_.stream.batch;
 }
 
 /// The rank's keys and values, or gradients of another's, to the next rank of the sequence.
@@ -131,7 +131,7 @@ void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
     ring_attention(is_backward, window);
   } else {
     whole_attention(is_backward, window);
-    calls.back().elements /= s_.cp.head_ranks;
+    last<AttentionCall>().heads /= s_.cp.head_ranks;
   }
   reorder_chunks(s_.cp.head_ranks, (is_backward ? all : s_.attention.q) / s_.cp.head_ranks);
   exchange_parts(is_backward ? "context all-to-all of gradients" : "context all-to-all of results",

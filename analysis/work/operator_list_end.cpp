@@ -43,7 +43,7 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
     bucket.reduce = CallList::collective_call(
         s.expert.sharded ? CallKind::reduce_scatter : CallKind::all_reduce, "expert gradient reduction",
         Group::data, s.expert.copies, units[i].experts, s.numerics.grad_type);
-    bucket.reduce.stride = s.expert.tensor * s.expert.ranks;
+    bucket.reduce.get<CollectiveCall>().stride = s.expert.tensor * s.expert.ranks;
     buckets.push_back(std::move(bucket));
   }
   return buckets;
@@ -66,8 +66,8 @@ std::pair<OperatorCall, OperatorCall> gradient_scatter(const StageShape& s, Grou
 }
 
 OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
-  const int pieces = s.exchanges_rows() ? bucket.reduce.ranks : s.pieces();
-  return CallList::memory_call("copy", bucket.reduce.elements / pieces,
+  const int pieces = s.exchanges_rows() ? bucket.reduce.collective()->ranks : s.pieces();
+  return CallList::memory_call("copy", bucket.reduce.elements() / pieces,
                                2 * static_cast<double>(s.numerics.g()), s.numerics.grad_type);
 }
 
@@ -127,7 +127,7 @@ std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const R
   for (const StageShape& s : rank.held) {
     for (const GradientBucket& bucket : gradient_buckets(s, config.parallel.ddp_bucket_size)) {
       calls.push_back(bucket.reduce);
-      if (bucket.between.elements > 0) calls.push_back(bucket.between);
+      if (bucket.between.elements() > 0) calls.push_back(bucket.between);
       if (s.sharding.zero == 1) calls.push_back(piece_copy(s, bucket));
     }
   }

@@ -26,7 +26,7 @@ void CallList::gather_compressed(const char* label, DType type) {
 /// A product with the matrix that compresses. Its rows are the tensor rank's own, a weight gradient's all.
 void CallList::compression(GemmPass pass) {
   linear("compression", pass, s_.attention.compressed(), s_.stream.hidden);
-  if (pass != GemmPass::weight_gradient) calls.back().tokens = s_.stream.rows;
+  if (pass != GemmPass::weight_gradient) last<GemmCall>().tokens = s_.stream.rows;
 }
 
 void CallList::latent_forward() {

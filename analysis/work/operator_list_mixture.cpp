@@ -41,8 +41,8 @@ void CallList::grouped(const char* label, GemmPass pass, std::int64_t out, std::
   if (s_.numerics.fp8) prepare_experts(pass, out, in);
   each_expert([&](std::int64_t rows) {
     gemm(label, pass, out, in);
-    calls.back().tokens = rows;
-    calls.back().fp8 = s_.numerics.fp8;
+    last<GemmCall>().tokens = rows;
+    last<GemmCall>().fp8 = s_.numerics.fp8;
   });
 }
 
@@ -56,7 +56,7 @@ void CallList::exchange(const char* label, std::int64_t elements, DType type, bo
   const std::size_t before = calls.size();
   among_experts(CallKind::all_to_all, label, elements, type);
   const bool travels = calls.size() > before;
-  if (travels) calls.back().hands_over = hands_over;
+  if (travels) last<CollectiveCall>().hands_over = hands_over;
   if (!meanwhile) return;
   const int ticket = travels ? start_collective(label) : 0;
   meanwhile();

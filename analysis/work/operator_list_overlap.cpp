@@ -5,8 +5,8 @@ namespace plumbline {
 
 void CallList::row_block(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
   gemm(label, pass, out, in);
-  calls.back().tokens = s_.stream.rows;
-  calls.back().fp8 = s_.numerics.fp8;
+  last<GemmCall>().tokens = s_.stream.rows;
+  last<GemmCall>().fp8 = s_.numerics.fp8;
 }
 
 void CallList::linear_of_gathered(const char* gather, const char* label, GemmPass pass, std::int64_t out,

@@ -11,21 +11,22 @@ namespace {
 
 void count(const std::vector<OperatorCall>& calls, Traffic& traffic) {
   for (const OperatorCall& call : calls) {
-    if (!is_collective(call.kind)) continue;
-    if (call.kind == CallKind::ring_shift && call.group == Group::context) {
+    const CollectiveCall* collective = call.collective();
+    if (collective == nullptr) continue;
+    const CallKind kind = collective->kind;
+    if (kind == CallKind::ring_shift && collective->group == Group::context) {
       traffic.messages_sent += call.count;
       traffic.point_to_point_sent += call.bytes() * call.count;
       continue;
     }
-    GroupTraffic& group = traffic.of(call.group);
+    GroupTraffic& group = traffic.of(collective->group);
     const Bytes bytes = call.bytes() * call.count;
     group.calls += call.count;
-    if (call.kind == CallKind::all_reduce) group.all_reduced += bytes;
-    if (call.kind == CallKind::all_gather) group.all_gathered += bytes;
-    if (call.kind == CallKind::reduce_scatter || call.kind == CallKind::reduce)
-      group.reduce_scattered += bytes;
-    if (call.kind == CallKind::broadcast) group.broadcast += bytes;
-    if (call.kind == CallKind::all_to_all) group.exchanged += bytes;
+    if (kind == CallKind::all_reduce) group.all_reduced += bytes;
+    if (kind == CallKind::all_gather) group.all_gathered += bytes;
+    if (kind == CallKind::reduce_scatter || kind == CallKind::reduce) group.reduce_scattered += bytes;
+    if (kind == CallKind::broadcast) group.broadcast += bytes;
+    if (kind == CallKind::all_to_all) group.exchanged += bytes;
   }
 }
 
@@ -91,7 +92,7 @@ class RankCounter {
     const VocabularyCollectives calls = vocabulary_collectives(shape, layout_);
     const auto times = [&](OperatorCall call, std::int64_t n) {
       call.count = n;
-      if (call.ranks > 1 && n > 0) count({call}, traffic);
+      if (call.collective()->ranks > 1 && n > 0) count({call}, traffic);
     };
     times(calls.hidden, scored);
     times(calls.statistics, scored);

@@ -16,44 +16,45 @@ namespace {
 /// dY·W and dW = dYᵀ·X with the token rows of X, Y and their gradients. In FP8 all are A·Bᵀ, and an
 /// accumulating one is a weight's gradient.
 OperatorCall operator_call(const EmulatedCall& call, DType storage) {
-  OperatorCall result;
-  result.type = call.type;
-  result.name = call.name.data();  // a literal of the operator list
+  const AttentionShape& attention = call.attention;
   if (call.name == "gemm" && is_fp8(call.type)) {
-    result.kind = CallKind::gemm;
-    result.fp8 = true;
-    result.type = storage;
-    result.pass = call.accumulate ? GemmPass::weight_gradient : GemmPass::forward;
-    result.tokens = call.accumulate ? call.k : call.m;
-    result.out = call.accumulate ? call.m : call.n;
-    result.in = call.accumulate ? call.n : call.k;
-  } else if (call.name == "gemm") {
-    result.kind = CallKind::gemm;
-    result.pass = call.a_transposed   ? GemmPass::weight_gradient
-                  : call.b_transposed ? GemmPass::forward
-                                      : GemmPass::input_gradient;
-    result.tokens = call.a_transposed ? call.k : call.m;
-    result.out = call.a_transposed ? call.m : call.b_transposed ? call.n : call.k;
-    result.in = call.a_transposed || !call.b_transposed ? call.n : call.k;
-    result.bias_gradient = call.bias_gradient;
-  } else if (call.attention.seq > 0) {
-    result.kind = CallKind::attention;
-    result.backward = call.name.substr(0, 18) == "attention_backward";
-    result.dropout = call.attention.dropout.probability > 0;
-    result.tokens = call.attention.seq;
-    result.window = call.attention.window;
-    result.past = call.attention.past - call.attention.key_start;
-    result.prefix = call.attention.prefix;
-    result.keys = call.attention.key_count;
-    result.out = (call.attention.head_dim + call.attention.values()) / 2;
-    result.in = call.attention.heads / call.attention.kv_heads;
-    result.elements = call.attention.heads * call.attention.batch;
-  } else {
-    result.kind = CallKind::memory_bound;
-    result.elements = call.elements;
-    result.bytes_per_element = static_cast<double>(call.bytes) / static_cast<double>(call.elements);
+    return {.work = GemmCall{.pass = call.accumulate ? GemmPass::weight_gradient : GemmPass::forward,
+                             .tokens = call.accumulate ? call.k : call.m,
+                             .out = call.accumulate ? call.m : call.n,
+                             .in = call.accumulate ? call.n : call.k,
+                             .fp8 = true},
+            .type = storage};
   }
-  return result;
+  if (call.name == "gemm") {
+    return {.work = GemmCall{.pass = call.a_transposed   ? GemmPass::weight_gradient
+                                     : call.b_transposed ? GemmPass::forward
+                                                         : GemmPass::input_gradient,
+                             .tokens = call.a_transposed ? call.k : call.m,
+                             .out = call.a_transposed   ? call.m
+                                    : call.b_transposed ? call.n
+                                                        : call.k,
+                             .in = call.a_transposed || !call.b_transposed ? call.n : call.k,
+                             .bias_gradient = call.bias_gradient},
+            .type = call.type};
+  }
+  if (attention.seq > 0) {
+    return {.work = AttentionCall{.backward = call.name.substr(0, 18) == "attention_backward",
+                                  .dropout = attention.dropout.probability > 0,
+                                  .queries = attention.seq,
+                                  .head_dim = (attention.head_dim + attention.values()) / 2,
+                                  .group = attention.heads / attention.kv_heads,
+                                  .heads = attention.heads * attention.batch,
+                                  .window = attention.window,
+                                  .prefix = attention.prefix,
+                                  .past = attention.past - attention.key_start,
+                                  .keys = attention.key_count},
+            .type = call.type};
+  }
+  return {.work = StreamCall{.name = call.name.data(),  // a literal of the operator list
+                             .elements = call.elements,
+                             .bytes_per_element =
+                                 static_cast<double>(call.bytes) / static_cast<double>(call.elements)},
+          .type = call.type};
 }
 
 CallKind kind_of(CollectiveKind kind) {
@@ -75,13 +76,11 @@ CallKind kind_of(CollectiveKind kind) {
 }
 
 OperatorCall collective_call(const EmulatedCollective& call) {
-  OperatorCall result;
-  result.kind = kind_of(call.kind);
-  result.group = call.group;
-  result.ranks = call.ranks;
-  result.type = call.type;
-  result.elements = call.bytes.value / size_of(call.type);
-  return result;
+  return {.work = CollectiveCall{.kind = kind_of(call.kind),
+                                 .group = call.group,
+                                 .ranks = call.ranks,
+                                 .elements = call.bytes.value / size_of(call.type)},
+          .type = call.type};
 }
 
 }  // namespace
@@ -118,7 +117,7 @@ EmulatedLinks emulated_links(const HardwareProfile& hardware, const Layout& layo
     return collective_time(collective_call(call), hardware, layout, call.started);
   };
   links.slowdown = [hardware](const EmulatedCollective& call) {
-    return slowdown_alongside(collective_call(call), hardware);
+    return slowdown_alongside(*collective_call(call).collective(), hardware);
   };
   return links;
 }

@@ -104,7 +104,7 @@ void bias_backward_with_weight(const StageShape& s, CallList& list, bool has, st
   if (!has) return;
   if (s.numerics.fp8 || !same_rows || s.numerics.grad_type != DType::fp32)
     return bias_backward(s, list, true, elements);
-  list.calls.back().bias_gradient = true;
+  list.last<GemmCall>().bias_gradient = true;
 }
 
 /// Attention's residual sum and its norm: one operator where the sum is of the stream itself and nothing is

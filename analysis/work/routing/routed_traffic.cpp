@@ -13,10 +13,10 @@ namespace {
 /// tensor ranks' sums of the weights' gradients.
 void add_rows(const StageShape& shape, ActionType type, std::int64_t sign, Traffic& traffic) {
   for (const OperatorCall& call : calls_of(work_of(shape, type))) {
-    const bool exchanges = call.kind == CallKind::all_to_all && call.group == Group::expert;
-    const bool reduces = call.kind == CallKind::all_reduce && call.group == Group::tensor;
+    const bool exchanges = call.is(CallKind::all_to_all) && call.among(Group::expert);
+    const bool reduces = call.is(CallKind::all_reduce) && call.among(Group::tensor);
     if (!exchanges && !reduces) continue;
-    GroupTraffic& group = traffic.of(call.group);
+    GroupTraffic& group = traffic.of(call.collective()->group);
     group.calls += sign * call.count;  // of no rows there is none
     (exchanges ? group.exchanged : group.all_reduced) += call.bytes() * (sign * call.count);
   }

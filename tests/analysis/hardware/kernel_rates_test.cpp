@@ -56,23 +56,15 @@ TEST(KernelRates, DamagedTablesAreRefusedWithTheirLine) {
 TEST(KernelRates, ProductsAndAttentionTakeWhatTheTableSays) {
   const Device& b200 = find_hardware_preset("b200-sxm-180gb")->accelerator()->constants.device;
   ASSERT_NE(b200.rates, nullptr);
-  OperatorCall call;
-  call.kind = CallKind::gemm;
-  call.tokens = 4096;
-  call.out = 10240;
-  call.in = 8192;
+  OperatorCall call{.work = GemmCall{.tokens = 4096, .out = 10240, .in = 8192}};
   // 0.64516 of the peak in the source for this very shape, 0.49804 for its input gradient.
   const double flops = 2.0 * 4096 * 10240 * 8192;
   EXPECT_NEAR(accelerator_time(call, b200).value, flops / (2250e12 * 0.64516), 1e-9);
-  call.pass = GemmPass::input_gradient;
+  call.get<GemmCall>().pass = GemmPass::input_gradient;
   EXPECT_NEAR(accelerator_time(call, b200).value, flops / (2250e12 * 0.49804), 1e-9);
-  call.fp8 = true;  // nothing is tabled
+  call.get<GemmCall>().fp8 = true;  // nothing is tabled
   EXPECT_LT(accelerator_time(call, b200).value, flops / (2250e12 * 0.7));
-  OperatorCall attention;
-  attention.kind = CallKind::attention;
-  attention.tokens = 4096;
-  attention.out = 128;
-  attention.elements = 64;
+  const OperatorCall attention{.work = AttentionCall{.queries = 4096, .head_dim = 128, .heads = 64}};
   EXPECT_NEAR(accelerator_time(attention, b200).value, 4.0 * 64 * 4096 * 4096 * 128 / (2250e12 * 0.85331),
               2e-9);
 }

@@ -111,7 +111,7 @@ TEST(PackedSequences, PredictionsHaveAsMuchAttention) {
     const auto attention = [&] {
       Flops sum;
       for (const OperatorCall& call : forward_calls(stage_shapes(config, 1).front())) {
-        if (call.kind == CallKind::attention) sum += flops_of(call);
+        if (call.as<AttentionCall>() != nullptr) sum += flops_of(call);
       }
       return sum.value;
     };

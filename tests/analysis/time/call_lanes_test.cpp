@@ -38,14 +38,11 @@ OperatorCall gather(const char* label, double seconds, int ticket, Group group =
   OperatorCall call =
       CallList::collective_call(CallKind::all_gather, label, group, 2,
                                 static_cast<std::int64_t>(2 * seconds * kBytesPerSecond), DType::uint8);
-  call.ticket = ticket;
+  call.get<CollectiveCall>().ticket = ticket;
   return call;
 }
 OperatorCall wait(int ticket) {
-  OperatorCall call;
-  call.kind = CallKind::wait;
-  call.ticket = ticket;
-  return call;
+  return {.work = WaitCall{ticket}};
 }
 
 struct Case {
@@ -101,12 +98,12 @@ TEST(CallLanes, WhatIsStartedIsToldByLabel) {
 
 TEST(CallLanes, WhoHoldsHowManyProcessors) {
   const HardwareProfile machine = machine_of(20);
-  EXPECT_NEAR(slowdown_alongside(gather("a", 1, 1), machine), 1.25, 1e-12);
-  OperatorCall few = gather("a", 1, 1);
-  few.processors = 1;
-  EXPECT_NEAR(slowdown_alongside(few, machine), 100.0 / 99, 1e-12);
-  EXPECT_EQ(slowdown_alongside(gather("a", 1, 1, Group::data), machine), 1);
-  EXPECT_EQ(slowdown_alongside(gather("a", 1, 1), HardwareProfile{}), 1);
+  CollectiveCall call{.group = Group::tensor};
+  EXPECT_NEAR(slowdown_alongside(call, machine), 1.25, 1e-12);
+  EXPECT_EQ(slowdown_alongside(call, HardwareProfile{}), 1);
+  call.processors = 1;
+  EXPECT_NEAR(slowdown_alongside(call, machine), 100.0 / 99, 1e-12);
+  EXPECT_EQ(slowdown_alongside({.group = Group::data}, machine), 1);
 }
 
 }  // namespace

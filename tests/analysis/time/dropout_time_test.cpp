@@ -9,6 +9,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_model.hpp"
+#include "analysis/work/operator_list_calls.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
 namespace plumbline {
@@ -22,9 +23,13 @@ RunConfig dropping(RunConfig config = sample::tiny_qwen2()) {
   return config;
 }
 
+bool drops(const OperatorCall& call) {
+  return call.as<AttentionCall>() != nullptr && call.as<AttentionCall>()->dropout;
+}
+
 std::int64_t times(const std::vector<OperatorCall>& calls, std::string_view name) {
   std::int64_t count = 0;
-  for (const OperatorCall& call : calls) count += call.name == name ? call.count : 0;
+  for (const OperatorCall& call : calls) count += call.name() == name ? call.count : 0;
   return count;
 }
 
@@ -63,7 +68,7 @@ TEST(DropoutCalls, OfALayer) {
     EXPECT_EQ(times(calls, "dropout_add"), c.sums);
     EXPECT_EQ(times(calls, "dropout_backward"), c.gradients);
     EXPECT_EQ(times(calls, "add"), 0);
-    for (const OperatorCall& call : calls) EXPECT_EQ(call.dropout, call.kind == CallKind::attention);
+    for (const OperatorCall& call : calls) EXPECT_EQ(drops(call), call.as<AttentionCall>() != nullptr);
     shape.block.dropout = shape.attention.dropout = false;
     const std::vector<OperatorCall> without = calls_of(work_of(shape, c.type));
     // Attention's sum is normed as it is made.
@@ -71,7 +76,7 @@ TEST(DropoutCalls, OfALayer) {
                   times(without, "add_layernorm_forward"),
               c.sums - (c.first && c.type == forward ? 1 : 0));
     EXPECT_EQ(times(without, "dropout_mask") + times(without, "dropout_add"), 0);
-    for (const OperatorCall& call : without) EXPECT_FALSE(call.dropout);
+    for (const OperatorCall& call : without) EXPECT_FALSE(drops(call));
   }
 }
 
@@ -88,16 +93,16 @@ TEST(DropoutCalls, Sizes) {
     const std::vector<OperatorCall> back = backward_calls(shape);
     calls.insert(calls.end(), back.begin(), back.end());
     for (const OperatorCall& call : calls) {
-      const std::string_view name = call.name;
+      const std::string_view name = call.name();
       if (name.substr(0, 8) != "dropout_") continue;
-      EXPECT_EQ(call.elements, 32 / tensor);
+      EXPECT_EQ(call.elements(), 32 / tensor);
       EXPECT_EQ(call.type, name == "dropout_mask" ? DType::uint8 : DType::bf16);
       if (name == "dropout_mask") {
-        EXPECT_EQ(call.bytes_per_element, 1);
+        EXPECT_EQ(call.as<StreamCall>()->bytes_per_element, 1);
       } else if (name == "dropout_backward") {
-        EXPECT_EQ(call.bytes_per_element, 5);
+        EXPECT_EQ(call.as<StreamCall>()->bytes_per_element, 5);
       } else {
-        added += call.bytes_per_element * static_cast<double>(call.count);
+        added += call.as<StreamCall>()->bytes_per_element * static_cast<double>(call.count);
       }
     }
     EXPECT_EQ(added, 2 * 2 * 7 + 5);
@@ -105,12 +110,7 @@ TEST(DropoutCalls, Sizes) {
 }
 
 OperatorCall call_of(const char* name, DType type, std::int64_t elements, double bytes) {
-  OperatorCall call;
-  call.name = name;
-  call.type = type;
-  call.elements = elements;
-  call.bytes_per_element = bytes;
-  return call;
+  return CallList::memory_call(name, elements, bytes, type);
 }
 
 // add: 1 ns per element in fp32 (12 bytes), 0.3 ns in 16 bits (6 bytes). A time of its own is preferred.
@@ -126,20 +126,14 @@ TEST(DropoutTime, OnAMeasuredMachine) {
   EXPECT_NEAR(seconds(call_of("dropout_mask", DType::uint8, 12000, 1)), 1e-6, 1e-12);
   EXPECT_NEAR(seconds(call_of("dropout_add", DType::bf16, 6000, 7)), 7 * 3e-7, 1e-12);
   EXPECT_NEAR(seconds(call_of("dropout_backward", DType::bf16, 6000, 5)), 5 * 3e-7, 1e-12);
-  OperatorCall attention;
-  attention.kind = CallKind::attention;
-  attention.type = DType::bf16;
-  attention.tokens = 64;
-  attention.out = 16;
-  attention.in = 1;
-  attention.elements = 3;
-  attention.dropout = true;
+  OperatorCall attention{
+      .work = AttentionCall{.dropout = true, .queries = 64, .head_dim = 16, .group = 1, .heads = 3}};
   EXPECT_NEAR(seconds(attention), 6e-6, 1e-12);
   times.memory_bound["dropout_mask.uint8"] = {{1000}, {5e-6}};
   times.attention["forward_dropout.bf16"] = {{64}, {16}, {1}, {3e-6}};
   EXPECT_NEAR(seconds(call_of("dropout_mask", DType::uint8, 1000, 1)), 5e-6, 1e-12);
   EXPECT_NEAR(seconds(attention), 9e-6, 1e-12);
-  attention.dropout = false;
+  attention.get<AttentionCall>().dropout = false;
   EXPECT_NEAR(seconds(attention), 6e-6, 1e-12);
 }
 
@@ -151,14 +145,9 @@ TEST(DropoutTime, OnAnAccelerator) {
   EXPECT_DOUBLE_EQ(seconds(mask), kElements * device.random_s);
   EXPECT_DOUBLE_EQ(seconds(call_of("dropout_add", DType::bf16, kElements, 7)),
                    stream_seconds(device, 7.0 * kElements));
-  OperatorCall attention;
-  attention.kind = CallKind::attention;
-  attention.type = DType::bf16;
-  attention.tokens = 2048;
-  attention.out = 128;
-  attention.elements = 24;
+  OperatorCall attention{.work = AttentionCall{.queries = 2048, .head_dim = 128, .heads = 24}};
   const double without = seconds(attention);
-  attention.dropout = true;
+  attention.get<AttentionCall>().dropout = true;
   // A number for every pair up to the query, blocks on the diagonal whole; four times as cheap as a mask's.
   const double pairs = 24 * 0.5 * 2048 * (2048 + 256);
   EXPECT_NEAR(seconds(attention) - without, pairs * device.random_s / 4, 1e-12);

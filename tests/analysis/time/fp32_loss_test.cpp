@@ -191,20 +191,21 @@ Work work_in(const StageShape& shape, ActionType type) {
   Work work;
   for (const OperatorCall& call : calls_of(work_of(shape, type))) {
     work.flops += flops_of(call).value;
-    if (call.kind == CallKind::gemm) {
+    if (call.as<GemmCall>() != nullptr) {
       EXPECT_EQ(call.type, DType::bf16);
     }
-    if (call.kind == CallKind::allocation) work.allocations += call.count;
-    if (call.kind != CallKind::memory_bound || call.elements != shape.stream.tokens * shape.ends.vocab)
+    if (call.as<AllocationCall>() != nullptr) work.allocations += call.count;
+    if (call.as<StreamCall>() == nullptr || call.elements() != shape.stream.tokens * shape.ends.vocab)
       continue;
-    const std::string name = call.name;
+    const std::string name(call.name());
     if (name == "copy") {
-      EXPECT_EQ(call.bytes_per_element, 6);
+      EXPECT_EQ(call.as<StreamCall>()->bytes_per_element, 6);
       EXPECT_EQ(call.type, DType::bf16);
       work.copies += call.count;
     } else if (name.rfind("cross_entropy", 0) == 0) {
       EXPECT_EQ(call.type, shape.ends.loss_in_fp32 ? DType::fp32 : DType::bf16) << name;
-      work.logit_bytes += call.bytes_per_element * static_cast<double>(call.count * call.elements);
+      work.logit_bytes +=
+          call.as<StreamCall>()->bytes_per_element * static_cast<double>(call.count * call.elements());
     }
   }
   return work;

@@ -11,6 +11,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/flops.hpp"
+#include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/traffic.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
@@ -37,16 +38,20 @@ RunConfig fp8_config(Fp8Recipe recipe = Fp8Recipe::delayed) {
 std::int64_t elements(const std::vector<OperatorCall>& calls, std::string_view name, double bytes) {
   std::int64_t sum = 0;
   for (const OperatorCall& call : calls) {
-    if (call.name != name) continue;
-    EXPECT_EQ(call.bytes_per_element, bytes) << name;
-    sum += call.count * call.elements;
+    if (call.name() != name) continue;
+    EXPECT_EQ(call.as<StreamCall>()->bytes_per_element, bytes) << name;
+    sum += call.count * call.elements();
   }
   return sum;
 }
+bool in_fp8(const OperatorCall& call) {
+  return call.as<GemmCall>() != nullptr && call.as<GemmCall>()->fp8;
+}
+
 Bytes sent(const std::vector<OperatorCall>& calls, CallKind kind, std::string_view label) {
   Bytes sum;
   for (const OperatorCall& call : calls) {
-    if (call.kind == kind && call.label == label) sum += call.bytes() * call.count;
+    if (call.is(kind) && call.label == label) sum += call.bytes() * call.count;
   }
   return sum;
 }
@@ -118,15 +123,15 @@ TEST(Fp8Calls, OfALayer) {
       Flops without;
       for (const OperatorCall& call : calls) {
         with += flops_of(call);
-        EXPECT_EQ(call.fp8, call.kind == CallKind::gemm) << call.label;
+        EXPECT_EQ(in_fp8(call), call.as<GemmCall>() != nullptr) << call.label;
       }
       for (const OperatorCall& call : plain) without += flops_of(call);
       EXPECT_EQ(with.value, without.value);
       for (const char* name :
            {"rmsnorm_forward", "rmsnorm_backward", "swiglu_forward", "swiglu_backward", "add"}) {
         std::int64_t difference = 0;
-        for (const OperatorCall& call : calls) difference += call.name == std::string_view(name) ? 1 : 0;
-        for (const OperatorCall& call : plain) difference -= call.name == std::string_view(name) ? 1 : 0;
+        for (const OperatorCall& call : calls) difference += call.name() == name ? 1 : 0;
+        for (const OperatorCall& call : plain) difference -= call.name() == name ? 1 : 0;
         EXPECT_EQ(difference, 0) << name;
       }
     }
@@ -139,15 +144,15 @@ TEST(Fp8Calls, OutputLayerAndTeacherStayInTheStorageType) {
   StageShape shape = stage_shapes(config, 1)[0];
   for (const ActionType type : {forward, backward, backward_input, backward_weight}) {
     for (const OperatorCall& call : calls_of(work_of(shape, type))) {
-      EXPECT_FALSE(call.fp8) << call.label;
-      EXPECT_NE(std::string_view(call.name).substr(0, 4), "fp8_");
+      EXPECT_FALSE(in_fp8(call)) << call.label;
+      EXPECT_NE(call.name().substr(0, 4), "fp8_");
     }
   }
   EXPECT_TRUE(fp8_weight_calls(shape).empty());
   config = fp8_config();
   config.distillation.teacher = config.model;
   const StageShape teacher = teacher_shapes(config, sample::one_rank(2))[0];
-  for (const OperatorCall& call : calls_of(work_of(teacher, teacher_forward))) EXPECT_FALSE(call.fp8);
+  for (const OperatorCall& call : calls_of(work_of(teacher, teacher_forward))) EXPECT_FALSE(in_fp8(call));
 }
 
 struct EndCase {
@@ -182,7 +187,7 @@ TEST(Fp8Calls, EndOfTheStep) {
     for (const OperatorCall& call : calls) {
       if (std::string_view(call.label) != "fp8 largest values all-reduce") continue;
       EXPECT_EQ(call.type, DType::fp32);
-      (call.group == Group::tensor ? of_tensor : of_data) += call.bytes().value * call.count;
+      (call.among(Group::tensor) ? of_tensor : of_data) += call.bytes().value * call.count;
     }
     EXPECT_EQ(of_tensor, c.tensor_bytes);
     EXPECT_EQ(of_data, c.data_bytes);
@@ -235,22 +240,10 @@ TEST(Fp8Traffic, MirrorStageByStage) {
 }
 
 OperatorCall product(GemmPass pass, std::int64_t tokens, std::int64_t out, std::int64_t in) {
-  OperatorCall call;
-  call.kind = CallKind::gemm;
-  call.fp8 = true;
-  call.pass = pass;
-  call.tokens = tokens;
-  call.out = out;
-  call.in = in;
-  return call;
+  return {.work = GemmCall{.pass = pass, .tokens = tokens, .out = out, .in = in, .fp8 = true}};
 }
 OperatorCall moving(const char* name, DType type, std::int64_t elements, double bytes) {
-  OperatorCall call;
-  call.name = name;
-  call.type = type;
-  call.elements = elements;
-  call.bytes_per_element = bytes;
-  return call;
+  return CallList::memory_call(name, elements, bytes, type);
 }
 
 // forward.fp8: 1 ms at 64·128·256, in proportion to m, twice as steep in k. Three passes, one form.

@@ -43,9 +43,7 @@ TEST(HostLane, ByHand) {
     double now = 0;
     double idle = 0;
     for (const Launched& each : c.calls) {
-      OperatorCall call;
-      call.launch = each.launch;
-      call.batch = each.products;
+      const OperatorCall call{.work = GemmCall{.batch = each.products}, .launch = each.launch};
       const double waited = lane.wait(call, now, each.seconds);
       idle += waited;
       now += waited + each.seconds;

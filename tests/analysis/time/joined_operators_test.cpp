@@ -23,12 +23,13 @@ struct Found {
 Found found_in(const RunConfig& config, ActionType type) {
   Found found;
   for (const OperatorCall& call : calls_of(work_of(stage_shapes(config, 1)[0], type))) {
-    const std::string_view name = call.name;
+    const std::string_view name = call.name();
     if (name.ends_with("norm_forward"))
       (name.starts_with("add_") ? found.joined_norms : found.norms) += call.count;
     if (name == "add" || name == "dropout_add") found.sums += call.count;
     if (name == "bias_backward") found.biases += call.count;
-    if (call.bias_gradient) found.joined_biases += call.count;
+    if (call.as<GemmCall>() != nullptr && call.as<GemmCall>()->bias_gradient)
+      found.joined_biases += call.count;
   }
   return found;
 }
@@ -90,22 +91,15 @@ TEST(JoinedOperators, AreWhereTheRowsAreTheSame) {
 }
 
 OperatorCall memory_call(const char* name, std::int64_t elements, double bytes, std::int64_t width = 0) {
-  OperatorCall call;
-  call.label = call.name = name;
-  call.elements = elements;
-  call.bytes_per_element = bytes;
-  call.out = width;
-  return call;
+  return {.work = StreamCall{.name = name, .elements = elements, .bytes_per_element = bytes, .width = width},
+          .label = name};
 }
 OperatorCall weight_gradient(bool with_bias) {
-  OperatorCall call;
-  call.kind = CallKind::gemm;
-  call.pass = GemmPass::weight_gradient;
-  call.tokens = 4096;
-  call.out = 1024;
-  call.in = 2048;
-  call.bias_gradient = with_bias;
-  return call;
+  return {.work = GemmCall{.pass = GemmPass::weight_gradient,
+                           .tokens = 4096,
+                           .out = 1024,
+                           .in = 2048,
+                           .bias_gradient = with_bias}};
 }
 constexpr std::int64_t kElements = 4096 * 1024;
 

@@ -38,7 +38,7 @@ OperatorCall awaited(double seconds) {
 }
 OperatorCall exchange(double seconds) {
   OperatorCall call = awaited(seconds);
-  call.hands_over = true;
+  call.get<CollectiveCall>().hands_over = true;
   return call;
 }
 /// `times` layers of these calls; the gradient of each is scattered afterwards.

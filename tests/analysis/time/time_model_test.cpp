@@ -10,6 +10,7 @@
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/flops.hpp"
+#include "analysis/work/operator_list_calls.hpp"
 #include "core/config/model_config.hpp"
 #include "schedules/generators.hpp"
 #include "tests/analysis/sample_configs.hpp"
@@ -190,10 +191,7 @@ HardwareProfile table_machine() {
 
 TEST(TimeModel, MixesTables) {
   const HardwareProfile p = table_machine();
-  OperatorCall call;
-  call.kind = CallKind::gemm;
-  call.tokens = 100;
-  call.out = call.in = 16;
+  OperatorCall call{.work = GemmCall{.tokens = 100, .out = 16, .in = 16}};
   struct Case {
     const char* name;
     double busy;
@@ -248,18 +246,15 @@ TEST(OperatorTime, ProductsCountInWholeVectors) {
   profile.alone.resize(1);
   profile.alone[0].working_set = kMiB;
   profile.alone[0].gemm["forward.fp32"] = {{64}, {16, 256}, {16, 256}, {1e-6, 2e-6, 4e-6, 8e-6}};
-  OperatorCall call;
-  call.kind = CallKind::gemm;
-  call.type = DType::fp32;
-  call.tokens = 64;
+  OperatorCall call{.work = GemmCall{.tokens = 64}, .type = DType::fp32};
   struct Case {
     std::int64_t out, in;
     double seconds;
   };
   for (const Case& c :
        {Case{256, 256, 8e-6}, {252, 241, 8e-6}, {250, 16, 4e-6}, {3, 255, 2e-6}, {512, 500, 32e-6}}) {
-    call.out = c.out;
-    call.in = c.in;
+    call.get<GemmCall>().out = c.out;
+    call.get<GemmCall>().in = c.in;
     EXPECT_NEAR(time_of(call, profile, Load{}).value, c.seconds, 1e-15) << c.out << "x" << c.in;
   }
 }
@@ -268,13 +263,9 @@ TEST(OperatorTime, QueryHeadsBeyondTheMeasuredGroupTakeAsLongEach) {
   HardwareProfile hardware;
   hardware.alone.emplace_back();
   hardware.alone[0].attention["forward.fp32"] = {{64}, {64}, {1, 4}, {1e-5, 8e-6}};
-  OperatorCall call;
-  call.kind = CallKind::attention;
-  call.type = DType::fp32;
-  call.tokens = call.out = 64;
-  call.elements = 14;
+  OperatorCall call{.work = AttentionCall{.queries = 64, .head_dim = 64, .heads = 14}, .type = DType::fp32};
   for (const auto& [group, each] : {std::pair{1, 1e-5}, {4, 8e-6}, {7, 8e-6}, {32, 8e-6}}) {
-    call.in = group;
+    call.get<AttentionCall>().group = group;
     EXPECT_NEAR(time_of(call, hardware, Load{}).value, 14 * each, 1e-12) << group;
   }
 }
@@ -285,13 +276,9 @@ TEST(OperatorTime, AttentionGrowsWithThePairsOfTokens) {
   profile.alone.resize(1);
   profile.alone[0].working_set = kMiB;
   profile.alone[0].attention["forward.fp32"] = {{512, 1024}, {64}, {1}, {1e-3, 4e-3}};
-  OperatorCall call;
-  call.kind = CallKind::attention;
-  call.type = DType::fp32;
-  call.out = 64;
-  call.in = call.elements = 1;
+  OperatorCall call{.work = AttentionCall{.head_dim = 64, .group = 1, .heads = 1}, .type = DType::fp32};
   const auto seconds = [&](std::int64_t tokens) {
-    call.tokens = tokens;
+    call.get<AttentionCall>().queries = tokens;
     return time_of(call, profile, {}).value;
   };
   EXPECT_NEAR(seconds(1024), 4e-3, 1e-12);
@@ -309,9 +296,7 @@ TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   config.parallel.vocab_parallel = VocabPasses::interlaced;
   EXPECT_GT(collective_contention(config, accelerator), 1);
   EXPECT_GT(passes, collective_contention(config, accelerator));
-  OperatorCall call;
-  call.kind = CallKind::gemm;
-  call.tokens = call.out = call.in = 1024;
+  OperatorCall call{.work = GemmCall{.tokens = 1024, .out = 1024, .in = 1024}};
   Load load;
   const double alone = time_of(call, accelerator, load).value;
   load.collective_contention = passes;
@@ -319,13 +304,7 @@ TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
 }
 
 OperatorCall collective(CallKind kind, Group group, int ranks, DType type, std::int64_t bytes) {
-  OperatorCall call;
-  call.kind = kind;
-  call.group = group;
-  call.ranks = ranks;
-  call.type = type;
-  call.elements = bytes / size_of(type);
-  return call;
+  return CallList::collective_call(kind, "", group, ranks, bytes / size_of(type), type);
 }
 
 TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
@@ -401,28 +380,21 @@ TEST(TimeModel, TheLastVectorOfARowTakesAsLongAsAFullOne) {
                            {"rope", 48, 64},
                            {"rope", 64, 64}};
   for (const Row& row : kRows) {
-    OperatorCall call;
-    call.kind = CallKind::memory_bound;
-    call.name = row.name;
-    call.type = DType::fp32;
-    call.bytes_per_element = 8;
-    call.elements = 4096 * row.width;
-    call.out = row.width;
-    OperatorCall whole = call;
-    whole.elements = 4096 * row.as_width;
-    whole.out = row.as_width;
+    const auto rows_of = [&](std::int64_t width) {
+      OperatorCall same = CallList::memory_call(row.name, 4096 * width, 8, DType::fp32);
+      same.get<StreamCall>().width = width;
+      return same;
+    };
+    const OperatorCall call = rows_of(row.width);
+    const OperatorCall whole = rows_of(row.as_width);
     EXPECT_NEAR(time_of(call, p, {}) / time_of(whole, p, {}), 1, 1e-12) << row.name << " " << row.width;
   }
   p.alone[0].attention["forward.fp32"] = {{64}, {8, 128}, {1}, {1e-6, 16e-6}};
   for (const auto& [head_dim, as] :
        {std::pair{8, 8}, std::pair{12, 12}, std::pair{20, 32}, std::pair{64, 64}}) {
-    OperatorCall attention;
-    attention.kind = CallKind::attention;
-    attention.type = DType::fp32;
-    attention.tokens = 64;
-    attention.in = 1;
-    attention.out = head_dim;
-    attention.elements = 1;
+    const OperatorCall attention{
+        .work = AttentionCall{.queries = 64, .head_dim = head_dim, .group = 1, .heads = 1},
+        .type = DType::fp32};
     EXPECT_NEAR(time_of(attention, p, {}).value, as / 8.0 * 1e-6, 1e-12) << head_dim;
   }
 }
@@ -538,9 +510,7 @@ TEST(TimeModel, MessagesBetweenNodesAreSlower) {
 }
 
 TEST(TimeModel, AnAcceleratorComputesInTiles) {
-  OperatorCall call;
-  call.kind = CallKind::gemm;
-  call.tokens = call.out = call.in = 4096;
+  OperatorCall call{.work = GemmCall{.tokens = 4096, .out = 4096, .in = 4096}};
   const auto rate = [&] { return flops_of(call).value / time_of(call, a100(), Load{}).value; };
   const double sustained = 312e12 * a100().accelerator()->constants.device.gemm_share;
   EXPECT_NEAR(rate() / sustained, 0.9, 0.1);
@@ -548,10 +518,10 @@ TEST(TimeModel, AnAcceleratorComputesInTiles) {
   call.type = DType::fp32;
   EXPECT_NEAR(time_of(call, a100(), Load{}).value / whole, 312 / 19.5, 2);
   call.type = DType::bf16;
-  call.tokens = 128;  // few tiles: processors idle, operands come from memory
+  call.get<GemmCall>().tokens = 128;  // few tiles: processors idle, operands come from memory
   EXPECT_LT(rate() / sustained, 0.7);
   // The weight gradient of few tokens moves the fp32 gradient twice.
-  call.pass = GemmPass::weight_gradient;
+  call.get<GemmCall>().pass = GemmPass::weight_gradient;
   EXPECT_GT(time_of(call, a100(), Load{}).value, 8 * 4096.0 * 4096 / 2039e9);
 }
 

@@ -65,10 +65,7 @@ TEST(WorkingSets, TablesStandInForOneAnother) {
   HardwareProfile profile;
   profile.alone = three_tables();
   profile.alone[1].memory_bound["add.fp32"] = {{1}, {5}};
-  OperatorCall call;
-  call.name = "add";
-  call.type = DType::fp32;
-  call.elements = 1;
+  const OperatorCall call{.work = StreamCall{.name = "add", .elements = 1}, .type = DType::fp32};
   for (const std::int64_t mib : {1, 8, 64, 1000}) {
     Load load;
     load.operands = {.apart = kMiB * mib};

@@ -63,13 +63,12 @@ TEST(CollectiveTimes, AreThoseOfPredictIfNoLinkIsShared) {
     layout.data = static_cast<int>(fabric.gpus()) / layout.tensor / layout.pipeline;
     const bool by_tensor = one_of(2) == 0;
     const Drawn& drawn = kCalls[one_of(std::size(kCalls))];
-    OperatorCall call;
-    call.kind = drawn.kind;
-    call.group = by_tensor ? Group::tensor : Group::data;
-    call.ranks = by_tensor ? layout.tensor : layout.data;
-    call.type = DType::bf16;
-    call.elements = 1 + static_cast<std::int64_t>(one_of(1'000'000'000));
-    if (call.ranks < 2) continue;
+    const CollectiveCall collective{.kind = drawn.kind,
+                                    .group = by_tensor ? Group::tensor : Group::data,
+                                    .ranks = by_tensor ? layout.tensor : layout.data,
+                                    .elements = 1 + static_cast<std::int64_t>(one_of(1'000'000'000))};
+    const OperatorCall call{.work = collective};
+    if (collective.ranks < 2) continue;
     const RankOrder order = {{"tp", layout.tensor}, {"dp", layout.data}, {"pp", layout.pipeline}};
     const Groups groups =
         placed(groups_along(order, by_tensor ? "tp" : "dp"), place_ranks(fabric, fabric.gpus(), {}));

@@ -90,8 +90,8 @@ TEST(Adapters, AloneHaveGradientsAndStates) {
               2.0 * static_cast<double>(config.model.parameters()) / (zero >= 3 ? 4 : 1));
     std::int64_t reduced = 0;
     for (const GradientBucket& bucket : gradient_buckets(only_stage(config), 1)) {
-      EXPECT_GT(bucket.reduce.elements, 0);
-      reduced += bucket.reduce.elements;
+      EXPECT_GT(bucket.reduce.elements(), 0);
+      reduced += bucket.reduce.elements();
     }
     EXPECT_EQ(reduced, zero >= 2 ? 0 : adapter_parameters(config.model, config.finetune));
   }

@@ -32,7 +32,7 @@ StageShape shape_of(const RunConfig& config) {
 Flops attention_flops(const std::vector<OperatorCall>& calls) {
   Flops sum;
   for (const OperatorCall& call : calls) {
-    if (call.kind == CallKind::attention) sum += flops_of(call);
+    if (call.as<AttentionCall>() != nullptr) sum += flops_of(call);
   }
   return sum;
 }
@@ -43,7 +43,7 @@ Seconds attention_time(const RunConfig& config) {
   load.layout = config.layout();
   Seconds sum;
   for (const OperatorCall& call : forward_calls(shape_of(config))) {
-    if (call.kind == CallKind::attention) sum += time_of(call, hardware, load);
+    if (call.as<AttentionCall>() != nullptr) sum += time_of(call, hardware, load);
   }
   return sum;
 }
@@ -51,11 +51,7 @@ Seconds attention_time(const RunConfig& config) {
 TEST(ContextList, CountsThePairsOfWindowsAndOfPartsOfTheKeys) {
   for (const std::int64_t window : {0, 40, 100, 170}) {
     for (const std::int64_t past : {0, 100, 200, 300}) {
-      OperatorCall call;
-      call.kind = CallKind::attention;
-      call.tokens = call.keys = 100;
-      call.past = past;
-      call.window = window;
+      const AttentionCall call{.queries = 100, .window = window, .past = past, .keys = 100};
       double pairs = 0;  // the token itself counts half, as in keys_per_query
       for (std::int64_t i = past; i < past + 100; ++i) {
         for (std::int64_t j = 0; j < 100; ++j) {
@@ -119,7 +115,7 @@ TEST(ContextList, AWindowLeavesOutTheBlocksBeforeIt) {
     config.model.sliding_window = window;
     std::int64_t count = 0;
     for (const OperatorCall& call : forward_calls(shape_of(config))) {
-      if (call.kind == CallKind::attention) count += call.count;
+      if (call.as<AttentionCall>() != nullptr) count += call.count;
     }
     return count / config.model.layers;
   };

@@ -41,9 +41,10 @@ double sent_in(const StageShape& shape, const std::string& label) {
   const std::int64_t layers = shape.layers - shape.moe.dense_layers;
   double bytes = 0;
   for (const OperatorCall& call : forward_calls(shape)) {
-    if (call.kind != CallKind::all_to_all || call.label != label) continue;
-    EXPECT_EQ(call.group, Group::expert);
-    bytes += static_cast<double>(call.bytes().value * call.count) * (call.ranks - 1) / call.ranks;
+    if (!call.is(CallKind::all_to_all) || call.label != label) continue;
+    EXPECT_TRUE(call.among(Group::expert));
+    bytes += static_cast<double>(call.bytes().value * call.count) * (call.collective()->ranks - 1) /
+             call.collective()->ranks;
   }
   return bytes / static_cast<double>(layers);
 }

@@ -63,7 +63,7 @@ TEST(FrameworkList, KnowsTheSwitchesOfFamilies) {
   const auto elements = [&](const char* name) {
     std::int64_t sum = 0;
     for (const OperatorCall& call : forward_calls(stage_shapes(config, 1).front())) {
-      if (std::string_view(call.name) == name) sum += call.elements;
+      if (call.name() == name) sum += call.elements();
     }
     return sum;
   };
@@ -170,10 +170,10 @@ TEST(FrameworkList, OverlapHidesTensorCollectives) {
     double bytes = 0;
     for (const OperatorCall& call : calls) {
       const double whole = static_cast<double>(call.bytes().value * call.count);
-      if (call.kind == CallKind::ring_shift)
+      if (call.is(CallKind::ring_shift))
         bytes += whole;  // each rank's rows go once around except for one step
-      if (call.kind == CallKind::all_gather || call.kind == CallKind::reduce_scatter)
-        bytes += whole * (call.ranks - 1) / call.ranks;
+      if (call.is(CallKind::all_gather) || call.is(CallKind::reduce_scatter))
+        bytes += whole * (call.collective()->ranks - 1) / call.collective()->ranks;
     }
     return bytes;
   };
@@ -265,13 +265,13 @@ TEST(FrameworkList, InstancesOfTheOptimizerHoldAllStatesEach) {
   std::int64_t scattered = 0;
   std::int64_t summed = 0;
   for (const OperatorCall& call : calls_of(framework_work(shape, ActionType::backward))) {
-    if (call.group != Group::data) continue;
-    EXPECT_EQ(call.ranks, 8) << call.label;
-    if (call.kind == CallKind::all_gather) gathered += call.elements * call.count;
-    if (call.kind == CallKind::reduce_scatter) scattered += call.elements * call.count;
-    if (call.kind != CallKind::all_reduce) continue;
-    EXPECT_EQ(call.stride, 8);
-    summed += call.elements * call.count;
+    if (!call.among(Group::data)) continue;
+    EXPECT_EQ(call.collective()->ranks, 8) << call.label;
+    if (call.is(CallKind::all_gather)) gathered += call.elements() * call.count;
+    if (call.is(CallKind::reduce_scatter)) scattered += call.elements() * call.count;
+    if (!call.is(CallKind::all_reduce)) continue;
+    EXPECT_EQ(call.collective()->stride, 8);
+    summed += call.elements() * call.count;
   }
   EXPECT_GT(gathered, 6'000'000'000);
   EXPECT_GT(scattered, 6'000'000'000);
@@ -329,12 +329,13 @@ TEST(FrameworkFp8, RecipesPriceTheirCastsAndProducts) {
     double cast = 0;
     int products = 0;
     for (const OperatorCall& call : work.calls) {
-      if (std::string_view(call.name) == "cast to fp8")
-        cast += static_cast<double>(call.elements) * call.bytes_per_element;
-      if (call.kind != CallKind::gemm) continue;
+      if (call.name() == "cast to fp8")
+        cast += static_cast<double>(call.elements()) * call.as<StreamCall>()->bytes_per_element;
+      const auto* gemm = call.as<GemmCall>();
+      if (gemm == nullptr) continue;
       ++products;
-      EXPECT_TRUE(call.fp8);
-      EXPECT_EQ(call.block_scaled, c.recipe == Fp8Recipe::mxfp8);
+      EXPECT_TRUE(gemm->fp8);
+      EXPECT_EQ(gemm->block_scaled, c.recipe == Fp8Recipe::mxfp8);
     }
     EXPECT_EQ(products, 4);
     const double tokens = 4 * 1024;
@@ -382,8 +383,9 @@ TEST(FrameworkFp8, BlackwellNeedsOneFormOfATensorWithOneScale) {
     UnitWork work;
     framework_layer(stage_shapes(config, 1).front(), LayerPass::forward, 0, false, work);
     for (const OperatorCall& call : work.calls) {
-      if (std::string_view(call.name) != "cast to fp8" || c.recipe == Fp8Recipe::mxfp8) continue;
-      EXPECT_EQ(call.bytes_per_element, 2 + c.forms + (c.recipe == Fp8Recipe::tensorwise ? 2 : 0));
+      if (call.name() != "cast to fp8" || c.recipe == Fp8Recipe::mxfp8) continue;
+      EXPECT_EQ(call.as<StreamCall>()->bytes_per_element,
+                2 + c.forms + (c.recipe == Fp8Recipe::tensorwise ? 2 : 0));
     }
   }
 }
@@ -411,12 +413,12 @@ TEST(FrameworkFp4, OperandsTakeNineSixteenthsOfAByte) {
   UnitWork work;
   framework_layer(shape, LayerPass::forward, 0, false, work);
   for (const OperatorCall& call : work.calls) {
-    if (call.kind == CallKind::gemm) {
-      EXPECT_TRUE(call.fp4 && !call.fp8) << label_of(call);
-    } else if (std::string_view(call.name).starts_with("cast")) {
+    if (const auto* gemm = call.as<GemmCall>()) {
+      EXPECT_TRUE(gemm->fp4 && !gemm->fp8) << label_of(call);
+    } else if (call.name().starts_with("cast")) {
       ++casts;
-      EXPECT_EQ(std::string_view(call.name), "cast to fp4");
-      EXPECT_EQ(call.bytes_per_element, 2 + 2 + 1.125);
+      EXPECT_EQ(call.name(), "cast to fp4");
+      EXPECT_EQ(call.as<StreamCall>()->bytes_per_element, 2 + 2 + 1.125);
     }
   }
   EXPECT_GT(casts, 0);
@@ -458,7 +460,7 @@ TEST(FrameworkList, ParametersGatheredAlongsideTheForwardShowOneLayer) {
     const std::vector<StageShape> shapes = stage_shapes(config, schedule, &traits);
     double share = 0;
     for (const OperatorCall& call : framework_update_calls(stages_on_rank(config, schedule, shapes, 0))) {
-      if (call.kind == CallKind::all_gather) share += call.share;
+      if (call.is(CallKind::all_gather)) share += call.share;
     }
     return share;
   };
@@ -510,7 +512,7 @@ TEST(FrameworkList, WhatCannotBeIsRefusedInOneLine) {
 double context_bytes(const std::vector<OperatorCall>& calls, CallKind kind) {
   double bytes = 0;
   for (const OperatorCall& call : calls) {
-    if ((call.group == Group::context || call.group == Group::context_heads) && call.kind == kind)
+    if ((call.among(Group::context) || call.among(Group::context_heads)) && call.is(kind))
       bytes += static_cast<double>((call.bytes() * call.count).value);
   }
   return bytes;

@@ -90,7 +90,7 @@ TEST(FrameworkMixture, WhatIsDispatchedToTheByte) {
   const auto calls = calls_named(shape, ActionType::forward, "expert dispatch");
   ASSERT_EQ(calls.size(), 1);
   EXPECT_EQ(calls[0].bytes().value * 63 / 64, 462'422'016);
-  EXPECT_EQ(calls[0].ranks, 64);
+  EXPECT_EQ(calls[0].collective()->ranks, 64);
   EXPECT_EQ(calls_named(shape, ActionType::backward, "expert combine").size(), 1);
 }
 
@@ -117,19 +117,20 @@ TEST(FrameworkMixture, GradientsAreReducedAmongTheirCopies) {
   std::int64_t experts = 0;
   std::int64_t rest = 0;
   for (const OperatorCall& call : framework_reduction_calls(rank)) {
-    if (call.stride > 0) {
-      EXPECT_EQ(call.ranks, 4);   // 16 / (ETP 1 · EP 4)
-      EXPECT_EQ(call.stride, 4);  // ETP · EP ranks are not alike
-      experts += call.elements;
+    const CollectiveCall& collective = *call.collective();
+    if (collective.stride > 0) {
+      EXPECT_EQ(collective.ranks, 4);   // 16 / (ETP 1 · EP 4)
+      EXPECT_EQ(collective.stride, 4);  // ETP · EP ranks are not alike
+      experts += call.elements();
     } else {
-      EXPECT_EQ(call.ranks, 8);
-      rest += call.elements;
+      EXPECT_EQ(collective.ranks, 8);
+      rest += call.elements();
     }
   }
   EXPECT_EQ(experts, 32 * 2 * 3 * 14336LL * 4096);
   EXPECT_EQ(experts + rest, elements_of(shape).whole());
   for (const GradientBucket& bucket : gradient_buckets(shape, config.parallel.ddp_bucket_size)) {
-    (bucket.reduce.stride > 0 ? experts : rest) -= bucket.reduce.elements;
+    (bucket.reduce.collective()->stride > 0 ? experts : rest) -= bucket.reduce.elements();
   }
   EXPECT_EQ(experts, 0);
   EXPECT_EQ(rest, vectors_of(shape).total());
@@ -180,7 +181,7 @@ TEST(FrameworkMixture, AnOverlappedExchangeHidesBehindTheOtherMicroBatch) {
   const auto exchanged = [&] {
     double bytes = 0;
     for (const OperatorCall& call : calls_named(shape_of(config), ActionType::backward, "expert "))
-      bytes += call.kind == CallKind::all_to_all ? static_cast<double>(call.bytes().value) : 0;
+      bytes += call.is(CallKind::all_to_all) ? static_cast<double>(call.bytes().value) : 0;
     return bytes;
   };
   config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
@@ -195,7 +196,7 @@ TEST(FrameworkMixture, AnOverlappedExchangeHidesBehindTheOtherMicroBatch) {
       << "multiprocessors that the exchange holds do not compute";
   const auto calls = calls_of(framework_work(shape_of(config), ActionType::forward));
   const auto waits = std::count_if(calls.begin(), calls.end(),
-                                   [](const OperatorCall& call) { return call.kind == CallKind::wait; });
+                                   [](const OperatorCall& call) { return call.as<WaitCall>() != nullptr; });
   EXPECT_GT(waits, 0);
 }
 

@@ -40,7 +40,7 @@ std::vector<std::int64_t> windows_in(const StageShape& shape, ActionType type) {
   for (const ActionWork::Run& run : work.runs) {
     for (std::int64_t k = 0; k < run.repeat; ++k) {
       for (const OperatorCall& call : work.parts[run.part].calls) {
-        if (call.kind == CallKind::attention) windows.push_back(call.window);
+        if (const auto* attention = call.as<AttentionCall>()) windows.push_back(attention->window);
       }
     }
   }
@@ -117,15 +117,7 @@ TEST(Window, ChangesNoMemory) {
 }
 
 OperatorCall attention_of(std::int64_t seq, std::int64_t window) {
-  OperatorCall call;
-  call.kind = CallKind::attention;
-  call.type = DType::bf16;
-  call.tokens = seq;
-  call.out = 16;
-  call.in = 1;
-  call.elements = 3;
-  call.window = window;
-  return call;
+  return {.work = AttentionCall{.queries = seq, .head_dim = 16, .group = 1, .heads = 3, .window = window}};
 }
 
 // Blocks of 128 queries; of 300 tokens 128·128 + 128·256 + 44·300 pairs.

@@ -65,12 +65,13 @@ TEST(Cells, CoverEveryOperatorOfATrainingStep) {
         calls.insert(calls.end(), more.begin(), more.end());
       }
       for (const OperatorCall& call : calls) {
-        if (call.kind != CallKind::gemm && call.kind != CallKind::memory_bound) continue;
-        if (call.name == std::string("fp8_scales")) continue;  // a few numbers
+        const auto* gemm = call.as<GemmCall>();
+        if (gemm == nullptr && call.as<StreamCall>() == nullptr) continue;
+        if (call.name() == "fp8_scales") continue;  // a few numbers
         const std::string_view type = is_fp8(call.type) ? "fp8" : name_of(call.type);
-        const std::string name = fmt::format(
-            "{}.{}", call.kind == CallKind::gemm ? plumbline::name_of(call.pass) : call.name, type);
-        EXPECT_EQ(known.count(call.fp8 ? kFp8Products : name), 1U) << call.label;
+        const std::string name =
+            fmt::format("{}.{}", gemm != nullptr ? plumbline::name_of(gemm->pass) : call.name(), type);
+        EXPECT_EQ(known.count(gemm != nullptr && gemm->fp8 ? kFp8Products : name), 1U) << call.label;
       }
     }
   }
@@ -354,11 +355,9 @@ TEST(Assemble, RowsAreAnAxisOfTheirOwn) {
     }
     HardwareProfile profile;
     profile.alone = {times};
-    OperatorCall call;
-    call.name = "rope";
-    call.elements = 1 << 15;
+    OperatorCall call{.work = StreamCall{.name = "rope", .elements = 1 << 15}};
     const auto time_with_head = [&](std::int64_t head) {
-      call.out = head;
+      call.get<StreamCall>().width = head;
       return time_of(call, profile, {}).value;
     };
     EXPECT_NEAR(time_with_head(16), 1e-9 * (1 << 11), 1e-12);
