@@ -96,6 +96,7 @@ constexpr Field<Software, double> kSoftware[] = {
     {"logit_gradient_bytes", &Software::logit_gradient_bytes},
 };
 constexpr Field<Software, bool> kSwitches[] = {
+    {"own_step", &Software::own_step},
     {"flash_attention", &Software::flash_attention},
     {"dropout", &Software::dropout},
     {"fused_dropout", &Software::fused_dropout},

@@ -10,6 +10,7 @@ namespace plumbline {
 
 /// Described in analysis/hardware/software.json, with the source of every number.
 struct Software {
+  bool own_step = false;  // plumbline's, whose calls and tensors are listed exactly (StepTraits)
   bool flash_attention = false;
   bool dropout = true;        // hidden and attention dropout are on, regardless of the job
   bool fused_dropout = true;  // bias, dropout and residual in one kernel

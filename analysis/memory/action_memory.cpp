@@ -73,22 +73,24 @@ void replay_action(const StageShape& shape, ActionType type, bool with_extra, co
   refuse(type);
 }
 
+ActionProfile profile_of(const StageShape& shape, ActionType type, bool with_extra,
+                         const FinalUnits& final_units, ReductionUnderWay& under_way) {
+  if (!shape.traits.own_lists) return framework_action_profile(shape, type);
+  Replay replay;
+  replay_action(shape, type, with_extra, final_units, under_way, replay);
+  return replay.profile();
+}
+
 }  // namespace
 
 ActionProfile action_profile(const StageShape& shape, ActionType type, bool with_extra) {
-  if (shape.framework != nullptr) return framework_action_profile(shape, type);
   ReductionUnderWay none;
-  Replay replay;
-  replay_action(shape, type, with_extra, {}, none, replay);
-  return replay.profile();
+  return profile_of(shape, type, with_extra, {}, none);
 }
 
 ActionProfile action_profile(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                              ReductionUnderWay& under_way) {
-  if (shape.framework != nullptr) return framework_action_profile(shape, type);
-  Replay replay;
-  replay_action(shape, type, true, final_units, under_way, replay);
-  return replay.profile();
+  return profile_of(shape, type, true, final_units, under_way);
 }
 
 ActionProfile pair_profile(const PairMember& first, const PairMember& second, ReductionUnderWay& under_way) {

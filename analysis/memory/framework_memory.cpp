@@ -16,7 +16,7 @@ constexpr std::int64_t kHeldForWeights = 32;
 /// Recomputed from its input, except for results kept by name: query, key and value, and results of the
 /// others.
 std::int64_t kept_by_name(const StageShape& s) {
-  const Software& sw = *s.framework;
+  const Software& sw = *s.software;
   std::int64_t bytes =
       2 * s.stream.rows * s.stream.hidden + 2 * s.stream.tokens * (s.attention.q + 2 * s.attention.k);
   if (!sw.recomputes_projection) bytes += 2 * s.stream.rows * s.stream.hidden;
@@ -31,7 +31,7 @@ std::int64_t kept_by_name(const StageShape& s) {
 
 /// Products read quantized operands that software makes of 16-bit values.
 bool quantizes(const StageShape& s) {
-  return s.numerics.framework_fp8 && !s.framework->fp8;
+  return s.numerics.framework_fp8 && !s.software->fp8;
 }
 /// Bytes of `elements` elements in the form that products read.
 std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
@@ -54,7 +54,7 @@ std::int64_t mixture_bytes(const StageShape& s) {
   const ExpertShape& e = s.expert;
   std::int64_t bytes =
       operand_bytes(s, e.rows * (s.stream.hidden + e.ffn)) + 2 * e.rows * e.fc1 + 8 * e.sent * s.moe.experts;
-  if (s.framework->weighted_results) bytes += 2 * e.sent * e.chosen * s.stream.hidden;
+  if (s.software->weighted_results) bytes += 2 * e.sent * e.chosen * s.stream.hidden;
   return bytes + (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.moe.shared +
          operand_bytes(s, s.stream.tokens * s.moe.shared);
 }
@@ -64,7 +64,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.block.dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.stream.rows * s.stream.hidden;
   const std::int64_t more_norms = 2 * s.predicted.more_norms;  // bytes of their inputs
-  if (selective && s.framework->saves_by_name) return kept_by_name(s);
+  if (selective && s.software->saves_by_name) return kept_by_name(s);
   // Operands are kept in the form that products read. Quantized: one form of the norms' and the activation's
   // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
   // inputs).
@@ -94,7 +94,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
       2 * s.stream.tokens * s.adapters.rank * static_cast<std::int64_t>(adapted_products(s).size());
   if (s.mlp.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
-    if (!selective || !s.framework->selective_operators) {
+    if (!selective || !s.software->selective_operators) {
       return norms + attention + adapters + activation +
              s.stream.tokens *
                  (4 * s.attention.q + 4 * s.attention.k + 4 * s.mlp.ffn + 4 * s.attention.heads);
@@ -134,11 +134,11 @@ std::int64_t per_logit(const StageShape& s, double bytes) {
 }
 /// While the loss is computed: the logits in every form that is there at once, the norm's output and input.
 std::int64_t loss_bytes(const StageShape& s) {
-  return per_logit(s, s.framework->logit_bytes) + 4 * s.stream.tokens * s.stream.hidden;
+  return per_logit(s, s.software->logit_bytes) + 4 * s.stream.tokens * s.stream.hidden;
 }
 /// Bytes that the loss's backward needs.
 std::int64_t softmax_bytes(const StageShape& s) {
-  return (1 + s.ends.prediction_modules) * per_logit(s, s.framework->kept_logit_bytes);
+  return (1 + s.ends.prediction_modules) * per_logit(s, s.software->kept_logit_bytes);
 }
 
 /// The embedding's output is the first layer's input; its dropout keeps a mask.
@@ -169,7 +169,7 @@ std::int64_t held_for_weights(const StageShape& s) {
 }
 
 void gradient_of_logits(const StageShape& s, Replay& replay) {
-  const std::int64_t gradient = per_logit(s, s.framework->logit_gradient_bytes);
+  const std::int64_t gradient = per_logit(s, s.software->logit_gradient_bytes);
   replay.take(Category::logits, gradient);
   replay.give(Category::logits, gradient + softmax_bytes(s));
 }
@@ -211,8 +211,8 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
       break;
     // The same loss on a shard of the logits.
     case vocab_forward:
-      replay.take(Category::logits, per_logit(s, s.framework->logit_bytes));
-      replay.give(Category::logits, per_logit(s, s.framework->logit_bytes) - softmax_bytes(s));
+      replay.take(Category::logits, per_logit(s, s.software->logit_bytes));
+      replay.give(Category::logits, per_logit(s, s.software->logit_bytes) - softmax_bytes(s));
       break;
     case vocab_backward:
       gradient_of_logits(s, replay);
@@ -257,7 +257,7 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   const auto bytes = [&](double count, double each, bool sharded) {
     return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.sharding.state_shards : 1))};
   };
-  const Software& sw = *any.framework;
+  const Software& sw = *any.software;
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
   held[Category::parameters] = bytes(elements, weights, any.sharding.zero >= 3);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16

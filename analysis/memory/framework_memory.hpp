@@ -15,7 +15,7 @@ namespace plumbline {
 /// recomputation a group's input, shared by its layers.
 std::int64_t framework_layer_bytes(const StageShape& shape);
 
-/// The profile of an action on a stage whose `framework` is set. Transfers and the end of the step allocate
+/// The profile of an action on a stage of other software. Transfers and the end of the step allocate
 /// nothing: received data is part of the layers' kept activations. Throws InputError for an action that
 /// frameworks do not have.
 ActionProfile framework_action_profile(const StageShape& shape, ActionType type);

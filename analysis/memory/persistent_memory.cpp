@@ -139,7 +139,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
                            std::span<const StageShape> teachers) {
   MemoryBreakdown held;
   if (stages.empty()) return held;
-  if (stages.front().framework != nullptr) return framework_held_bytes(stages);
+  if (!stages.front().traits.own_lists) return framework_held_bytes(stages);
   std::int64_t expert_bias_bytes = 0;
   std::int64_t whole = 0;  // elements, padding included
   std::int64_t owned = 0;  // of them by this data-parallel rank

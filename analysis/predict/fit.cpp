@@ -1,6 +1,5 @@
 #include "analysis/predict/fit.hpp"
 
-#include "analysis/hardware/profiles.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "core/config/context_ring.hpp"
@@ -14,16 +13,11 @@ Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware)
 
 }  // namespace
 
-double allocator_share(const Software* framework) {
-  static const double kOwn = built_in_profiles().generation("plumbline").allocator_share;
-  return framework != nullptr ? framework->allocator_share : kOwn;
-}
-
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
                                                        const HardwareProfile& hardware,
                                                        const MemoryPrediction& memory,
-                                                       const Software* framework) {
-  return predict_device_memory(config.layout(), ends, hardware.overhead, memory, allocator_share(framework),
+                                                       const Software& software) {
+  return predict_device_memory(config.layout(), ends, hardware.overhead, memory, software.allocator_share,
                                context_ring(config.parallel));
 }
 
@@ -50,7 +44,7 @@ Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const Memor
 Fit fit_of(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
            const MemoryPrediction& memory) {
   return fit_of(config, hardware, memory,
-                device_memory_of(config, channel_ends(schedule), hardware, memory, framework_of(config)));
+                device_memory_of(config, channel_ends(schedule), hardware, memory, software_of(config)));
 }
 
 Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
@@ -60,7 +54,7 @@ Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const Har
   const Layout layout = config.layout();
   const RankDeviceMemory process =
       process_memory(layout, channel_ends(schedule), hardware.overhead, rank, context_ring(config.parallel));
-  return room_for_tensors(hardware.overhead.device, process, allocator_share(framework_of(config)));
+  return room_for_tensors(hardware.overhead.device, process, software_of(config).allocator_share);
 }
 
 }  // namespace plumbline

@@ -25,16 +25,12 @@ struct Fit {
   Bytes budget;   // what `limit` leaves for tensors of that rank; 0: no bound
 };
 
-/// Share of a rank's tensors that the allocator of the configuration's software reserves besides.
-/// `framework`: nullptr for plumbline's own step.
-double allocator_share(const Software* framework);
-
 /// Device memory of every rank with the allocator's margin; nothing if the profile does not know the device.
 /// `ends`: channel_ends() of the schedule.
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
                                                        const HardwareProfile& hardware,
                                                        const MemoryPrediction& memory,
-                                                       const Software* framework);
+                                                       const Software& software);
 
 /// The verdict. `device`: as device_memory_of() says.
 Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const MemoryPrediction& memory,

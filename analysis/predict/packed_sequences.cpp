@@ -6,6 +6,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "analysis/step/software_of.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
 
@@ -124,9 +125,9 @@ PackedSequences read_sequence_lengths(const std::string& path, std::int64_t seq_
 PackedWork packed_work(const PackedSequences& packed, const RunConfig& config) {
   refuse_other_masks(config);
   const ParallelConfig& parallel = config.parallel;
-  const bool own = config.machine.software == "plumbline";
   // With heads exchanged all of a group have the same pairs; other software cuts documents evenly.
-  const int parts = own ? parallel.context / parallel.head_ranks() : 1;
+  const int parts =
+      traits_of(software_of(config)).attends_by_chunk ? parallel.context / parallel.head_ranks() : 1;
   const auto sequences = static_cast<std::int64_t>(packed.first_of.size());
   const std::int64_t batch = config.batch.global_batch_size;
   const std::int64_t steps = (sequences + batch - 1) / batch;

@@ -158,13 +158,13 @@ void take_larger(MemoryPrediction step, MemoryPrediction& all) {
 
 /// `longer`: empty, or as in predict().
 Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
-                        const HardwareProfile& hardware, const Software* framework,
+                        const HardwareProfile& hardware, const Software& software,
                         const std::vector<double>& longer = {}) {
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   prediction.guessed = hardware.guessed();
   const Schedule& schedule = step.once;
-  const StepModel model(config, schedule, framework);
+  const StepModel model(config, schedule, software);
   MeanRows rows;
   if (config.mixture.routing == MixtureConfig().routing) {
     prediction.memory = predict_memory(model, step);
@@ -174,8 +174,7 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
     for (const std::vector<RoutedTokens>& routing : steps) take_larger(memory.of(routing), prediction.memory);
     rows = mean_rows(model, steps);
   }
-  prediction.device =
-      device_memory_of(config, channel_ends(schedule), hardware, prediction.memory, framework);
+  prediction.device = device_memory_of(config, channel_ends(schedule), hardware, prediction.memory, software);
   prediction.fit = fit_of(config, hardware, prediction.memory, prediction.device);
   StepSimulation simulation(step);
   StageCostsPrediction predicted = stage_costs(model, simulation, hardware, rows);
@@ -193,17 +192,17 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
 }  // namespace
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware) {
-  return predict_with(config, step, hardware, framework_of(config));
+  return predict_with(config, step, hardware, software_of(config));
 }
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const std::vector<double>& longer) {
-  return predict_with(config, step, hardware, framework_of(config), longer);
+  return predict_with(config, step, hardware, software_of(config), longer);
 }
 
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-                   const Software* framework) {
-  return predict_with(config, step, hardware, framework);
+                   const Software& software) {
+  return predict_with(config, step, hardware, software);
 }
 
 }  // namespace plumbline

@@ -40,9 +40,9 @@ Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const 
 /// factor per pipeline rank.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
                    const std::vector<double>& longer);
-/// The same with a framework's traits instead of those that `software` names.
+/// The same with given traits instead of those that `software` names.
 Prediction predict(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-                   const Software* framework);
+                   const Software& software);
 
 /// Throughput of `config` when a step takes `step`; a measurement uses the same definition. `stages`: number
 /// of stages of the model, which decides how many layers are recomputed together; 0: pipeline ranks ×

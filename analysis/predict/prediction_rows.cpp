@@ -20,12 +20,12 @@ using S = Software;
 using H = HardwareProfile;
 using Refusal = std::optional<std::string>;
 
-Refusal listed_mixture(const C& c, const S* software, const H* /*hardware*/) {
-  return why_mixture_unlisted(c, *software);
+Refusal listed_mixture(const C& c, const S& software, const H* /*hardware*/) {
+  return why_mixture_unlisted(c, software);
 }
 
 /// States, operators and kept activations of other software are those of 16-bit storage and Adam.
-Refusal single_precision(const C& c, const S* /*software*/, const H* /*hardware*/) {
+Refusal single_precision(const C& c, const S& /*software*/, const H* /*hardware*/) {
   if (c.numerics.precision != DType::fp32) return std::nullopt;
   return fmt::format(
       "precision: found fp32 with software {}, whose step is predicted in 16 bits; expected bf16, fp16 or "
@@ -34,7 +34,7 @@ Refusal single_precision(const C& c, const S* /*software*/, const H* /*hardware*
       c.machine.software);
 }
 
-Refusal optimizer_of_software(const C& c, const S* /*software*/, const H* /*hardware*/) {
+Refusal optimizer_of_software(const C& c, const S& /*software*/, const H* /*hardware*/) {
   if (c.optimizer.kind == Optimizer::adam) return std::nullopt;
   return fmt::format(
       "optimizer: found sgd with software {}, whose states are predicted for adam; expected adam, or "
@@ -43,7 +43,7 @@ Refusal optimizer_of_software(const C& c, const S* /*software*/, const H* /*hard
       c.machine.software);
 }
 
-Refusal host_copies(const C& c, const S* /*software*/, const H* h) {
+Refusal host_copies(const C& c, const S& /*software*/, const H* h) {
   if (!c.offload.on() || h->processors() > 0 || h->accelerator() != nullptr) return std::nullopt;
   return fmt::format(
       "cpu_offloading_num_layers: found {} with {}, which has no measured copies to the host; expected 0, or "
@@ -72,28 +72,27 @@ std::string why_recipe_missing(const RunConfig& config, const Software& framewor
       software, sibling ? software + "-float8" : "megatron-core");
 }
 
-Refusal fp8_recipe(const C& c, const S* software, const H* /*hardware*/) {
-  if (!c.numerics.fp8.on() || takes_recipe(*software, c.numerics.fp8.recipe)) return std::nullopt;
-  return why_recipe_missing(c, *software);
+Refusal fp8_recipe(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.numerics.fp8.on() || takes_recipe(software, c.numerics.fp8.recipe)) return std::nullopt;
+  return why_recipe_missing(c, software);
 }
 
-Refusal graphs(const C& c, const S* software, const H* /*hardware*/) {
-  if (c.machine.cuda_graph_impl == CudaGraphImpl::none || software->graph_operator_s != 0)
-    return std::nullopt;
+Refusal graphs(const C& c, const S& software, const H* /*hardware*/) {
+  if (c.machine.cuda_graph_impl == CudaGraphImpl::none || software.graph_operator_s != 0) return std::nullopt;
   return fmt::format(
       "cuda_graph_impl: found {} with {}, which has no CUDA graphs; expected none, or software: "
       "megatron-core",
       cuda_graph_impl_name(c.machine.cuda_graph_impl), c.machine.software);
 }
 
-Refusal four_bit_software(const C& c, const S* software, const H* /*hardware*/) {
-  if (c.numerics.fp4_format == Fp4Format::none || software->nvfp4_scaling) return std::nullopt;
+Refusal four_bit_software(const C& c, const S& software, const H* /*hardware*/) {
+  if (c.numerics.fp4_format == Fp4Format::none || software.nvfp4_scaling) return std::nullopt;
   return fmt::format(
       "fp4_format: found e2m1 with {}, which has none; expected none, or software: megatron-core",
       c.machine.software);
 }
 
-Refusal four_bit_hardware(const C& c, const S* /*software*/, const H* h) {
+Refusal four_bit_hardware(const C& c, const S& /*software*/, const H* h) {
   if (c.numerics.fp4_format == Fp4Format::none ||
       (h->accelerator() != nullptr && h->accelerator()->constants.device.peak_4bit > 0))
     return std::nullopt;
@@ -103,7 +102,7 @@ Refusal four_bit_hardware(const C& c, const S* /*software*/, const H* h) {
       h->name);
 }
 
-Refusal block_scales(const C& c, const S* /*software*/, const H* h) {
+Refusal block_scales(const C& c, const S& /*software*/, const H* h) {
   const bool blocks = c.numerics.fp8.on() && c.numerics.fp8.recipe == Fp8Recipe::mxfp8;
   if (!blocks || h->accelerator() == nullptr || h->accelerator()->constants.device.peak_mx8 > 0)
     return std::nullopt;
@@ -123,25 +122,25 @@ std::string with_fp8() {
   return fmt::format("{}", fmt::join(able, ", "));
 }
 
-Refusal fp8_format(const C& c, const S* /*software*/, const H* h) {
+Refusal fp8_format(const C& c, const S& /*software*/, const H* h) {
   if (!c.numerics.fp8.on() || h->multiplies_fp8()) return std::nullopt;
   return fmt::format("fp8_format: found {} on {}, which has no FP8 products; expected none, or hardware: {}",
                      c.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid", h->accelerator()->name,
                      with_fp8());
 }
 
-Refusal fp8_software(const C& c, const S* software, const H* h) {
-  if (!software->fp8 || h->multiplies_fp8()) return std::nullopt;
+Refusal fp8_software(const C& c, const S& software, const H* h) {
+  if (!software.fp8 || h->multiplies_fp8()) return std::nullopt;
   return fmt::format("software: found {} on {}, which has no FP8 products; expected another, or hardware: {}",
                      c.machine.software, h->accelerator()->name, with_fp8());
 }
 
-Refusal schedule_of_software(const C& c, const S* software, const H* /*hardware*/) {
+Refusal schedule_of_software(const C& c, const S& software, const H* /*hardware*/) {
   if (c.parallel.pipeline == 1) return std::nullopt;
   const ScheduleTraits* traits = find_with_passes(c.parallel.schedule, c.parallel.vocab_parallel);
-  if (traits == nullptr || software->runs(traits->name)) return std::nullopt;
+  if (traits == nullptr || software.runs(traits->name)) return std::nullopt;
   return fmt::format("pipeline_schedule: found {} with {}, expected one of {}", traits->name,
-                     c.machine.software, fmt::join(software->schedules, ", "));
+                     c.machine.software, fmt::join(software.schedules, ", "));
 }
 
 constexpr PredictionRow kRows[] = {
@@ -163,9 +162,9 @@ constexpr PredictionRow kRows[] = {
 };
 
 Refusal first_refusal(const C& config, const H* hardware) {
-  const S* const software = framework_of(config);
+  const S& software = software_of(config);
   for (const PredictionRow& row : kRows) {
-    if (row.searches != (hardware == nullptr) || (row.frameworks && software == nullptr)) continue;
+    if (row.searches != (hardware == nullptr) || (row.frameworks && software.own_step)) continue;
     if (auto refusal = row.refusal(config, software, hardware)) return refusal;
   }
   return std::nullopt;

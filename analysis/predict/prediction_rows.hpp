@@ -19,9 +19,8 @@ struct PredictionRow {
   std::string_view needed;
   bool searches = false;    // refused by searches alone
   bool frameworks = false;  // asked of other software than plumbline alone
-  /// "KEY: found X with Y, expected Z", or nothing. `software` is given if `frameworks`, `hardware` unless
-  /// `searches`.
-  std::optional<std::string> (*refusal)(const RunConfig& config, const Software* software,
+  /// "KEY: found X with Y, expected Z", or nothing. `hardware` is given unless `searches`.
+  std::optional<std::string> (*refusal)(const RunConfig& config, const Software& software,
                                         const HardwareProfile* hardware) = nullptr;
 };
 

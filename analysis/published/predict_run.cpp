@@ -48,7 +48,7 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
   const auto software = profiles.software.find(config.machine.software);
   if (software == profiles.software.end()) {
     add("software", config.machine.software);
-  } else if (config.machine.software != "plumbline") {
+  } else if (!software->second.own_step) {
     const Fp8Config& fp8 = config.numerics.fp8;
     const bool graphs = config.machine.cuda_graph_impl != CudaGraphImpl::none;
     if (fp4 && !software->second.nvfp4_scaling) add("fp4_format", "e2m1 with " + config.machine.software);
@@ -59,7 +59,7 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
     if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }
-  const bool framework = software != profiles.software.end() && config.machine.software != "plumbline";
+  const bool framework = software != profiles.software.end() && !software->second.own_step;
   if (config.parallel.expert > 1 && !config.model.mixture)
     features.emplace_back("expert_model_parallel_size");
   if (config.model.mixture && framework) {
@@ -95,10 +95,8 @@ PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, cons
   if (!predicted.unmodelled.empty()) return predicted;
   HardwareProfile hardware = *find_hardware_preset(run.config.machine.hardware);
   hardware.accelerator()->constants = profiles.machine(run.config.machine.hardware);
-  const Software* framework = run.config.machine.software == "plumbline"
-                                  ? nullptr
-                                  : &profiles.generation(run.config.machine.software);
-  const Prediction prediction = predict(run.config, make.of_run(run.config), hardware, framework);
+  const Software& software = profiles.generation(run.config.machine.software);
+  const Prediction prediction = predict(run.config, make.of_run(run.config), hardware, software);
   predicted.step_s = prediction.time.step.value;
   predicted.fit = prediction.fit;
   predicted.peak_bytes = peak_of(prediction.memory, run.measured.memory_of);

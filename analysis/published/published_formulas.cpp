@@ -48,7 +48,7 @@ RunConfig with(RunConfig config, bool sequence_parallel, Recompute recompute) {
 
 StageShape shape_of(const RunConfig& config, const Profiles& profiles) {
   StageShape shape = stage_shapes(config, 1).front();
-  shape.framework = &profiles.generation(config.machine.software);
+  shape.software = &profiles.generation(config.machine.software);
   shape.traits = kFrameworkTraits;
   return shape;
 }
@@ -207,7 +207,7 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
   const Software& software = profiles.generation("megatron-vocabulary");
   const RepeatedSchedule schedule = make.of_run(config);
   StepSimulation simulation(schedule);
-  Costs costs = stage_costs(StepModel(config, schedule.once, &software), simulation, hardware).costs;
+  Costs costs = stage_costs(StepModel(config, schedule.once, software), simulation, hardware).costs;
   costs.vocabulary = {};  // part of the measured times
   const bool split = need.vocabulary != VocabPasses::none;
   // S has one of the output layer's three products with two barriers, two with one barrier.

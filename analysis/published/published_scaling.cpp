@@ -15,7 +15,7 @@ namespace {
 /// A stage without layers: the embedding (`first`) or the output layer, whole or as a shard.
 StageShape end_of_model(const RunConfig& config, const Software& software, bool first) {
   StageShape shape = stage_shapes(config, 1).front();
-  shape.framework = &software;
+  shape.software = &software;
   shape.traits = kFrameworkTraits;
   shape.layers = 0;
   shape.place.first = first;

@@ -62,7 +62,7 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(keys);
   if (entry == nullptr) return std::nullopt;
-  const StepModel model(config_, entry->step.once, framework_);
+  const StepModel model(config_, entry->step.once, software_);
   const StageKinds& kinds = model.kinds;
   std::vector<StageMemo::Stage*> stages;
   std::vector<StageProfiles*> profiles;
@@ -74,7 +74,7 @@ std::optional<Evaluator::Bounds> Evaluator::bounds(const SearchKeys& keys) {
   }
   const MemoryPrediction memory = predict_memory(model, entry->step, entry->memory, profiles);
   const Costs costs = bounding_costs(*entry, kinds, stages);
-  const auto device = device_memory_of(config_, entry->channels, hardware_, memory, framework_);
+  const auto device = device_memory_of(config_, entry->channels, hardware_, memory, software_);
   return Bounds{memory.peak, entry->bound.of(costs), fit_of(config_, hardware_, memory, device).fits};
 }
 
@@ -83,7 +83,7 @@ Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const Stage
                                 const std::vector<StageMemo::Stage*>& stages) {
   Load load;
   load.layout = config_.layout();
-  load.collective_contention = collective_contention(config_, hardware_, framework_);
+  load.collective_contention = collective_contention(config_, hardware_, software_);
   for (std::size_t kind = 0; kind < stages.size(); ++kind)
     memo_.passes(*stages[kind], kinds.shapes[kinds.first_stage[kind]], entry.present, load);
   Costs costs;
@@ -117,7 +117,7 @@ Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const Stage
 Candidate Evaluator::predicted(const SearchKeys& keys) {
   set_keys(keys, config_);
   const SearchSchedules::Entry* entry = schedule_of(keys);
-  const Prediction prediction = predict(config_, entry->step, hardware_, framework_);
+  const Prediction prediction = predict(config_, entry->step, hardware_, software_);
   return {keys,
           prediction.memory.peak,
           prediction.time,

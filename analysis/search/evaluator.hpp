@@ -61,7 +61,7 @@ class Evaluator {
   Evaluator(const RunConfig& config, const HardwareProfile& hardware, SearchSchedules& schedules)
       : config_(config),
         hardware_(hardware),
-        framework_(framework_of(config)),
+        software_(software_of(config)),
         schedules_(schedules),
         memo_(hardware) {}
 
@@ -89,7 +89,7 @@ class Evaluator {
 
   RunConfig config_;
   const HardwareProfile& hardware_;
-  const Software* framework_;
+  const Software& software_;
   SearchSchedules& schedules_;
   StageMemo memo_;
   SearchKeys last_keys_;

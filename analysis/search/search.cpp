@@ -136,11 +136,11 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   evaluators.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) evaluators.emplace_back(request.config, hardware, schedules);
   // Fused attention recomputes the scores itself: nothing is selected unless the request names other modules.
-  const Software* framework = framework_of(request.config);
-  const bool selective = framework != nullptr
-                             ? !framework->flash_attention || framework->selective_operators
-                             : request.config.numerics.attention_backend == AttentionBackend::unfused ||
-                                   request.config.recompute.modules != kCoreAttention;
+  const Software& software = software_of(request.config);
+  const bool named = request.config.numerics.attention_backend == AttentionBackend::unfused ||
+                     request.config.recompute.modules != kCoreAttention;
+  const bool selective = !software.flash_attention || software.selective_operators ||
+                         (named && traits_of(software).selects_modules);
   std::vector<std::vector<Point>> points(regions.size());
   std::vector<std::string> refused(regions.size());
   const int all = static_cast<int>(regions.size());

@@ -27,7 +27,7 @@ class RegionVisit {
  public:
   RegionVisit(const RunConfig& config, bool selective, const std::function<void(const SearchKeys&)>& visit)
       : config_(config),
-        framework_(framework_of(config)),
+        software_(software_of(config)),
         selective_(selective),
         modules_(config.recompute.modules),
         visit_(visit) {}
@@ -127,16 +127,15 @@ class RegionVisit {
     }
     const int groups = keys.recompute == Recompute::full ? most_layers : 1;
     // Choices that the software makes itself are not varied: layouts would be listed several times.
-    const bool one_sharding = framework_ != nullptr && framework_->sharded;
-    const bool one_gradient = framework_ != nullptr && framework_->gradient_bytes <= 2;
+    const bool one_sharding = software_.sharded;
+    const bool one_gradient = software_.gradient_bytes <= 2;
     for (int group = 1; group <= groups; ++group) {
       keys.recompute_layers = group;
       for (int zero = 0; zero <= (keys.data * keys.context > 1 && !one_sharding ? 3 : 0); ++zero) {
         keys.zero = zero;
         if (zero > 0 && config_.model.mixture) {
           set_keys(keys, config_);
-          if (why_invalid(config_) || (framework_ != nullptr && why_mixture_unlisted(config_, *framework_)))
-            continue;
+          if (why_invalid(config_) || why_mixture_unlisted(config_, software_)) continue;
         }
         for (const bool half_gradients : {false, true}) {
           if (half_gradients && one_gradient) continue;
@@ -148,7 +147,7 @@ class RegionVisit {
   }
 
   RunConfig config_;
-  const Software* framework_;
+  const Software& software_;
   bool selective_;
   RecomputeModules modules_;  // of selective recomputation
   const std::function<void(const SearchKeys&)>& visit_;
@@ -160,8 +159,7 @@ std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
   if (config.parallel.token_dispatcher != TokenDispatcher::automatic)
     return {config.parallel.token_dispatcher};
   std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall, TokenDispatcher::allgather};
-  const Software* framework = framework_of(config);
-  if (framework != nullptr && framework->flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
+  if (software_of(config).flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
   return list;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/step/framework_of.hpp"
+#include "analysis/step/software_of.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -256,8 +256,6 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
 
 /// The same of a framework's step.
 void set_framework(const RunConfig& config, const Software& framework, StageShape& shape) {
-  shape.framework = &framework;
-  shape.traits = kFrameworkTraits;
   shape.moe = mixture_of(config, shape.stream.tokens, 1);
   shape.attention.unfused = shape.attention.unfused || !framework.flash_attention;
   shape.block.dropout = shape.block.dropout || framework.dropout;
@@ -284,8 +282,10 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
 
 }  // namespace
 
-StageShape common_shape(const RunConfig& config, const Software* framework) {
+StageShape common_shape(const RunConfig& config, const Software& software) {
   StageShape shape;
+  shape.software = &software;
+  shape.traits = traits_of(software);
   shape.stream = stream_of(config);
   shape.attention = attention_of(config);
   shape.block = block_of(config);
@@ -298,10 +298,10 @@ StageShape common_shape(const RunConfig& config, const Software* framework) {
   shape.overlap.tensor = config.parallel.effective_tp_comm_overlap();
   shape.recomputation = recomputation_of(config);
   if (config.finetune.lora()) shape.adapters = {config.finetune.lora_rank, config.finetune.lora_targets};
-  if (framework == nullptr) {
+  if (shape.traits.own_lists) {
     set_own_step(config, shape);
   } else {
-    set_framework(config, *framework, shape);
+    set_framework(config, software, shape);
   }
   return shape;
 }

@@ -8,7 +8,7 @@
 namespace plumbline {
 
 /// Everything but a stage's layers, ends and place. `recomputation.offloaded`: at most so many of its layers.
-/// `framework`: nullptr for plumbline's own step. Throws InputError for a mixture that it does not describe.
-StageShape common_shape(const RunConfig& config, const Software* framework);
+/// Throws InputError for a mixture that the software does not describe. A reference to it is kept.
+StageShape common_shape(const RunConfig& config, const Software& software);
 
 }  // namespace plumbline

@@ -30,9 +30,8 @@ struct StageShape {
   RecomputationShape recomputation;
   AdapterShape adapters;
   StepTraits traits;
-  /// Framework of the training step; nullptr: plumbline's own, which everything else here describes.
-  const Software* framework = nullptr;
-  Graphs graphs;  // of another framework's step
+  const Software* software = nullptr;  // of the training step; a shape made by hand for own lists has none
+  Graphs graphs;                       // of another framework's step
 
   /// Parameters held here; they decide whether the lookup is a part of F and the output layer of F and B.
   bool holds_embedding() const { return vocabulary.split ? vocabulary.carries : place.first; }

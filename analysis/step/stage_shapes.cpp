@@ -55,10 +55,10 @@ std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first,
 }
 
 /// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
-std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const Software* framework) {
+std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const Software& software) {
   const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
                                               : layers_per_stage(config, stages);
-  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config, framework));
+  std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config, software));
   std::int64_t first_layer = 0;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
@@ -121,20 +121,20 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
 }  // namespace
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
-  std::vector<StageShape> shapes = route_shapes(config, stages, framework_of(config));
+  std::vector<StageShape> shapes = route_shapes(config, stages, software_of(config));
   shapes.back().ends.shared_output = config.model.tied_embeddings && stages == 1;
   place_lookups(stages == 1, shapes.back());
   return shapes;
 }
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule) {
-  return stage_shapes(config, schedule, framework_of(config));
+  return stage_shapes(config, schedule, software_of(config));
 }
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
-                                     const Software* framework) {
+                                     const Software& software) {
   const int per_route = schedule.stages_per_route();
-  const std::vector<StageShape> route = route_shapes(config, per_route, framework);
+  const std::vector<StageShape> route = route_shapes(config, per_route, software);
   std::vector<StageShape> shapes;
   shapes.reserve(static_cast<std::size_t>(schedule.stages));
   std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/step/framework_of.hpp"
+#include "analysis/step/software_of.hpp"
 #include "analysis/step/stage_shape.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
@@ -12,9 +12,9 @@ namespace plumbline {
 
 /// Shapes of all stages of the schedule, every route of it, by stage number.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule);
-/// The same with a framework's traits instead of the named one's.
+/// The same with given traits instead of the named software's, which must outlive the shapes.
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
-                                     const Software* framework);
+                                     const Software& software);
 /// Run of the teacher (which must exist) as if it were the model: the basis of its shapes and its routing.
 RunConfig evaluated_teacher(const RunConfig& config);
 /// Shapes of the teacher's stages, as evaluated forward only: neither ZeRO nor recomputation, dropout or

@@ -140,16 +140,35 @@ struct AdapterShape {
 /// Behaviour that the software of the step decides. The values here are those of plumbline's own step
 /// (bench/training).
 struct StepTraits {
+  bool own_lists = true;                 // calls and tensors are listed as bench/training says
   bool gathers_in_first_forward = true;  // ZeRO 1 and 2 with overlap: the first forward gathers, not OPT
   bool shards_within_instances = true;   // units are cut within an optimizer instance, then reduced across
   bool exchanges_rows = true;            // experts of their own units, to whose ranks rows go
   bool runs_prediction_modules = true;   // MTP modules are layers with units of their own
   bool attends_by_chunk = true;          // context parallelism: chunk by chunk of the sequence
   bool copies_reduced_pieces = true;     // into the gradient, one after the other
+  bool selects_modules = true;           // selective recomputation repeats what the job names
+  bool one_send_buffer = true;           // per channel: a message waits for the one before
+  bool sends_ahead = true;               // hosts do not wait for messages, whose latency keeps no one busy
+  bool ends_by_call = true;              // lines and lanes show every call of the step's end, hidden or not
+  bool machine_overhead = true;          // a step's overhead is the hardware profile's
+  bool interlaced_in_step = false;       // interlaced passes begin and end together on all ranks
   friend bool operator==(const StepTraits&, const StepTraits&) = default;
 };
-/// Steps of other frameworks have none of it.
-inline constexpr StepTraits kFrameworkTraits{false, false, false, false, false, false};
+/// Steps of other frameworks.
+inline constexpr StepTraits kFrameworkTraits{.own_lists = false,
+                                             .gathers_in_first_forward = false,
+                                             .shards_within_instances = false,
+                                             .exchanges_rows = false,
+                                             .runs_prediction_modules = false,
+                                             .attends_by_chunk = false,
+                                             .copies_reduced_pieces = false,
+                                             .selects_modules = false,
+                                             .one_send_buffer = false,
+                                             .sends_ahead = false,
+                                             .ends_by_call = false,
+                                             .machine_overhead = false,
+                                             .interlaced_in_step = true};
 
 /// Share of launches that another framework captures as CUDA graphs, by part.
 struct Graphs {

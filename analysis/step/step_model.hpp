@@ -14,16 +14,16 @@
 
 namespace plumbline {
 
-/// Immutable. References to configuration and schedule are kept.
+/// Immutable. References are kept.
 struct StepModel {
   /// Throws InputError for unknown software, or a mixture that it does not describe.
-  StepModel(const RunConfig& run, const Schedule& step) : StepModel(run, step, framework_of(run)) {}
-  /// The same with a framework's traits instead of those that `software` names.
-  StepModel(const RunConfig& run, const Schedule& step, const Software* traits)
+  StepModel(const RunConfig& run, const Schedule& step) : StepModel(run, step, software_of(run)) {}
+  /// The same with given traits instead of those that `software` names.
+  StepModel(const RunConfig& run, const Schedule& step, const Software& traits)
       : config(run),
         schedule(step),
         layout(run.layout()),
-        framework(traits),
+        software(traits),
         kinds(stage_shapes(run, step, traits), step),
         teachers(teacher_shapes(run, step)) {}
 
@@ -39,7 +39,7 @@ struct StepModel {
   const RunConfig& config;
   const Schedule& schedule;
   const Layout layout;
-  const Software* const framework;  // nullptr: plumbline's own step
+  const Software& software;
   const StageKinds kinds;
   const std::vector<StageShape> teachers;  // evaluated forward only; empty without distillation
 };

@@ -2,25 +2,23 @@
 
 #include <algorithm>
 
-#include "analysis/hardware/profiles.hpp"
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/simulate/step_simulation.hpp"
 
 namespace plumbline {
 
 double collective_contention(const RunConfig& config, const HardwareProfile& hardware,
-                             const Software* framework) {
+                             const Software& software) {
   if (hardware.accelerator() == nullptr || !config.parallel.splits_vocabulary()) return 1;
-  const Software& stack = framework != nullptr ? *framework : built_in_profiles().generation("plumbline");
-  return config.parallel.vocab_parallel == VocabPasses::interlaced ? stack.interlaced_slowdown
-                                                                   : stack.collective_slowdown;
+  return config.parallel.vocab_parallel == VocabPasses::interlaced ? software.interlaced_slowdown
+                                                                   : software.collective_slowdown;
 }
 
 Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-             const Software* framework) {
+             const Software& software) {
   Load load;
   const Layout& layout = load.layout = config.layout();
-  load.collective_contention = collective_contention(config, hardware, framework);
+  load.collective_contention = collective_contention(config, hardware, software);
   const int processors = hardware.processors();
   if (processors == 0) return load;
   const int peers = layout.tensor * layout.data;  // ranks of one pipeline coordinate

@@ -32,14 +32,13 @@ struct Load {
   /// there are none.
   double collective_contention = 1;
 };
-/// For a configuration that splits the vocabulary, on an accelerator of analysis/hardware. `framework`: the
-/// training framework of the step, nullptr for plumbline's own.
+/// For a configuration that splits the vocabulary, on an accelerator of analysis/hardware.
 double collective_contention(const RunConfig& config, const HardwareProfile& hardware,
-                             const Software* framework = nullptr);
+                             const Software& software);
 /// Everything but the working sets. While a rank computes, its tensor and data-parallel neighbours do too. A
 /// rank of another pipeline coordinate computes for 1 - (idle ÷ compute) of the time, with equal stages: for
 /// 1F1B that is 1 - (P-1)/M.
 Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,
-             const Software* framework = nullptr);
+             const Software& software);
 
 }  // namespace plumbline

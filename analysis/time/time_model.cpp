@@ -63,11 +63,11 @@ class StageCoster {
         simulation_(simulation),
         schedule_(simulation.step().once),
         hardware_(hardware),
-        framework_(model.framework),
+        software_(model.software),
         shapes_(model.shapes()),
         teachers_(model.teachers),
         present_(types_in(schedule_)),
-        load_(load_of(config_, simulation.step(), hardware, framework_)),
+        load_(load_of(config_, simulation.step(), hardware, software_)),
         crowded_(crowd(hardware, load_.layout.world())),
         reuse_(config_, schedule_, shapes_, teachers_, hardware, crowded_),
         lanes_(lanes) {
@@ -81,8 +81,9 @@ class StageCoster {
     if (!costs.pairs_in_turn) pairs();
     transfers();
     collectives();
-    costs.one_send_buffer = framework_ == nullptr;
-    costs.step_overhead = framework_ == nullptr ? hardware_.step_overhead : Seconds{framework_->step_s};
+    const StepTraits& traits = shapes_.front().traits;
+    costs.one_send_buffer = traits.one_send_buffer;
+    costs.step_overhead = traits.machine_overhead ? hardware_.step_overhead : Seconds{software_.step_s};
     costs.processors = hardware_.processors();
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
@@ -248,7 +249,7 @@ class StageCoster {
   /// interlaced passes are in step on all ranks.
   bool waits_for_vocabulary() const {
     return hardware_.processors() > 0 ||
-           (framework_ != nullptr && schedule_.vocab == VocabPasses::interlaced);
+           (shapes_.front().traits.interlaced_in_step && schedule_.vocab == VocabPasses::interlaced);
   }
 
   /// Returns the pass's wait for collectives of vocabulary parallelism on shared processors. Nothing overlaps
@@ -387,50 +388,33 @@ class StageCoster {
     const int stage = stages.held.front().place.stage;
     StageCosts& costs = prediction_.costs.stages[static_cast<std::size_t>(stage)];
     Lines lines(prediction_.lines, stage, "step");
-    const auto total = [&](const std::vector<OperatorCall>& calls) {
+    const auto total = [&](const std::vector<OperatorCall>& calls, bool listed = true) {
       Seconds sum;
       for (const OperatorCall& call : calls) {
         const Seconds time = time_of(call, hardware_, load);
-        lines.add(call, time);
+        if (listed) lines.add(call, time);
         sum += time;
       }
       return sum;
     };
-    if (framework_ != nullptr) {
-      if (has(ActionType::reduce_gradients)) {
-        costs.reduce_gradients = total(overlaps_reductions() && stages.held.front().sharding.zero <= 1
-                                           ? late_reduction_calls(stages)
-                                           : framework_reduction_calls(stages));
-      }
-      if (has(ActionType::reduce_embedding)) costs.reduce_embedding = total(reduce_embedding_calls(stages));
-      if (has(ActionType::optimizer)) costs.optimizer = total(framework_update_calls(stages));
-      return;
-    }
+    const StageShape& any = stages.held.front();
+    const bool shown = any.traits.ends_by_call;
+    const auto ends = [&](ActionType type, const std::vector<OperatorCall>& calls) {
+      if (shown) end_lanes(type, stage, calls, load);
+      return total(calls);
+    };
     if (has(ActionType::reduce_gradients)) {
-      const Seconds all = total(reduce_gradients_calls(stages, config_));
       // On a GPU computation hides the buckets in part: hide_reductions adds the rest.
-      costs.reduce_gradients = all;
-      if (overlaps_reductions()) {
-        costs.reduce_gradients = {};
-        for (const OperatorCall& call : late_reduction_calls(stages)) {
-          costs.reduce_gradients += time_of(call, hardware_, load);
-        }
-      }
+      const bool late = overlaps_reductions() && any.sharding.zero <= 1;
+      const auto waited = late ? late_reduction_calls(stages) : step_reduction_calls(stages, config_);
+      if (late && shown) total(step_reduction_calls(stages, config_));
+      costs.reduce_gradients = total(waited, !late || !shown);
+      if (shown && !hides_reductions()) end_lanes(ActionType::reduce_gradients, stage, waited, load);
     }
-    if (has(ActionType::reduce_gradients) && !hides_reductions()) {
-      end_lanes(
-          ActionType::reduce_gradients, stage,
-          overlaps_reductions() ? late_reduction_calls(stages) : reduce_gradients_calls(stages, config_),
-          load);
-    }
-    if (has(ActionType::reduce_embedding)) {
-      costs.reduce_embedding = total(reduce_embedding_calls(stages));
-      end_lanes(ActionType::reduce_embedding, stage, reduce_embedding_calls(stages), load);
-    }
-    if (has(ActionType::optimizer)) {
-      costs.optimizer = total(optimizer_calls(stages, config_, 0));
-      end_lanes(ActionType::optimizer, stage, optimizer_calls(stages, config_, 0), load);
-    }
+    if (has(ActionType::reduce_embedding))
+      costs.reduce_embedding = ends(ActionType::reduce_embedding, reduce_embedding_calls(stages));
+    if (has(ActionType::optimizer))
+      costs.optimizer = ends(ActionType::optimizer, step_update_calls(stages, config_));
   }
 
   /// Cost of a message of the student (with `joint` also the teacher's part) on one kind of hop.
@@ -451,22 +435,12 @@ class StageCoster {
     return hop;
   }
 
-  void transfers() {
-    if (schedule_.ranks < 2) return;
-    Costs& costs = prediction_.costs;
-    if (framework_ != nullptr) return framework_transfers();
-    static_cast<LinkCosts&>(costs) = hop(false);
-    costs.receive_busy = hardware_.processors() > 0 ? costs.transfer : Seconds{0};
-    costs.ranks_per_node = pipeline_ranks_per_node(hardware_, load_.layout);
-    if (costs.ranks_per_node > 0) costs.between_nodes = hop(true);
-  }
-
   /// One message of a framework. The scatter/gather optimisation (arXiv:2104.04473 §4.1) sends each tensor
   /// rank's part, which its receivers gather.
-  LinkCosts framework_hop(bool between_nodes) const {
+  LinkCosts awaited_hop(bool between_nodes) const {
     const StageShape& any = shapes_.front();
     const bool scatters =
-        framework_->scattered_messages && !any.sharding.sequence_parallel && any.sharding.tensor > 1;
+        software_.scattered_messages && !any.sharding.sequence_parallel && any.sharding.tensor > 1;
     const std::int64_t elements = any.stream.rows * any.stream.hidden;
     LinkCosts hop;
     hop.transfer =
@@ -478,24 +452,33 @@ class StageCoster {
                                             any.sharding.tensor, elements, any.numerics.type),
                   hardware_, load_);
     }
-    hop.transfer += Seconds{framework_->message_s};
+    hop.transfer += Seconds{software_.message_s};
     return hop;
   }
 
-  /// A pipeline whose hosts wait for their messages goes at the pace of its slowest hop.
-  void framework_transfers() {
+  /// Hosts wait for their messages.
+  bool waits_for_messages() const {
+    if (shapes_.front().traits.sends_ahead) return hardware_.processors() > 0;
+    const bool interleaved = software_.overlapped_interleaved && schedule_.stages > schedule_.ranks;
+    return !config_.parallel.overlap_p2p_comm.value_or(software_.overlapped_messages || interleaved);
+  }
+
+  /// A pipeline whose hosts wait goes at the pace of its slowest hop.
+  void transfers() {
+    if (schedule_.ranks < 2) return;
+    const auto hop_of = [&](bool between_nodes) {
+      return shapes_.front().traits.sends_ahead ? hop(between_nodes) : awaited_hop(between_nodes);
+    };
     Costs& costs = prediction_.costs;
     const int per_node = pipeline_ranks_per_node(hardware_, load_.layout);
     const bool leaves = per_node > 0 && per_node < schedule_.ranks;
-    const bool interleaved = framework_->overlapped_interleaved && schedule_.stages > schedule_.ranks;
-    const bool waits =
-        !config_.parallel.overlap_p2p_comm.value_or(framework_->overlapped_messages || interleaved);
-    static_cast<LinkCosts&>(costs) = framework_hop(leaves && waits);
+    const bool waits = waits_for_messages();
+    static_cast<LinkCosts&>(costs) = hop_of(leaves && waits);
     if (waits) {
       costs.receive_busy = costs.transfer;  // the receiver does nothing else meanwhile
     } else if (leaves) {
       costs.ranks_per_node = per_node;
-      costs.between_nodes = framework_hop(true);
+      costs.between_nodes = hop_of(true);
     }
   }
 
@@ -503,7 +486,7 @@ class StageCoster {
   StepSimulation& simulation_;
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
-  const Software* framework_;
+  const Software& software_;
   std::vector<StageShape> shapes_;  // with `rows`
   const std::vector<StageShape>& teachers_;
   ActionTypes present_;

@@ -20,7 +20,7 @@ inline OperatorCall between_instances(const StageShape& s, std::int64_t elements
 class FrameworkCalls {
  public:
   FrameworkCalls(const StageShape& shape, UnitWork& work)
-      : s_(shape), sw_(*shape.framework), list_(shape, highest_ticket(work)), work_(work) {}
+      : s_(shape), sw_(*shape.software), list_(shape, highest_ticket(work)), work_(work) {}
   ~FrameworkCalls() { work_.calls.insert(work_.calls.end(), list_.calls.begin(), list_.calls.end()); }
   FrameworkCalls(const FrameworkCalls&) = delete;
   FrameworkCalls& operator=(const FrameworkCalls&) = delete;

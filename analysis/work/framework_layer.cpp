@@ -57,7 +57,7 @@ void attention_backward(const StageShape& s, std::int64_t window, FrameworkCalls
 void residual(const StageShape& s, FrameworkCalls& calls) {
   const std::int64_t stream = s.stream.rows * s.stream.hidden;
   if (!s.block.dropout) return calls.stream("add", stream, 6);
-  if (s.framework->fused_dropout) return calls.stream("dropout_add", stream, 7);
+  if (s.software->fused_dropout) return calls.stream("dropout_add", stream, 7);
   calls.stream("bias", stream, 4);
   calls.draw("dropout", stream, 5);
   calls.stream("add", stream, 6);
@@ -68,9 +68,9 @@ void turn_queries_and_keys(const StageShape& s, FrameworkCalls& calls, bool back
   const std::int64_t elements = s.stream.tokens * (s.attention.q + s.attention.k);
   if (s.attention.rotary)
     calls.stream("rope", elements * s.attention.rotated / s.attention.head_dim,
-                 s.framework->compiled ? 4 : 12);
+                 s.software->compiled ? 4 : 12);
   if (!s.attention.qk_norm) return;
-  calls.stream(backward ? "norm backward" : "norm", elements, backward ? 10 : 2 * s.framework->norm_passes);
+  calls.stream(backward ? "norm backward" : "norm", elements, backward ? 10 : 2 * s.software->norm_passes);
 }
 
 double operators(const StageShape& s, double launched, bool attention_inside) {
@@ -119,7 +119,7 @@ void projected_edge(const StageShape& s, bool backward, FrameworkCalls& calls) {
 }
 
 void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
-  const Software& sw = *s.framework;
+  const Software& sw = *s.software;
   const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
   const bool overlaps = s.overlap.tensor && wanted.communication && !s.attention.latent();
   const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
@@ -173,7 +173,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
 /// `overlaps`: the collectives overlap with the products, and so do the weight gradients that some of them
 /// need.
 void backward_input(const StageShape& s, std::int64_t window, bool overlaps, FrameworkCalls& calls) {
-  const Software& sw = *s.framework;
+  const Software& sw = *s.software;
   const std::int64_t stream = s.stream.rows * s.stream.hidden;
   const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
   const double dropped = s.block.dropout ? 5 : 2;
@@ -236,7 +236,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
 
 /// `products`: those of linear layers are not computed with the input gradients already.
 void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) {
-  const Software& sw = *s.framework;
+  const Software& sw = *s.software;
   if (s.mixture()) MixtureCalls(s, calls).backward_weight();
   if (products && !s.adapters.frozen()) {
     if (!s.mixture()) {
@@ -260,7 +260,7 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
 
 void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, bool both_gradients,
                      UnitWork& work) {
-  const Software& sw = *s.framework;
+  const Software& sw = *s.software;
   const bool overlaps = s.overlap.tensor && both_gradients && !s.attention.latent();
   FrameworkCalls calls(s, work);
   AdapterCalls adapters(s, calls);
@@ -292,7 +292,7 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
 }
 
 void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork& work) {
-  const Software& sw = *s.framework;
+  const Software& sw = *s.software;
   FrameworkCalls calls(s, work);
   const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
   if (s.recomputation.granularity == Recompute::full) {

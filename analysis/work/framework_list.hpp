@@ -8,7 +8,7 @@
 
 namespace plumbline {
 
-/// The work of F, B, I, W, IF, S, T or IB of a stage whose `framework` is set, for one micro-batch. Operators
+/// The work of F, B, I, W, IF, S, T or IB of a stage of other software, for one micro-batch. Operators
 /// and bytes: Korthikanti et al. (arXiv:2205.05198 §4) and the public Megatron-LM and torchtitan sources of
 /// the generation. Throws InputError for another type.
 ActionWork framework_work(const StageShape& shape, ActionType type);

@@ -41,7 +41,7 @@ void MixtureCalls::exchange(const char* label) {
 
 bool MixtureCalls::reads() const {
   const bool dropless = !s_.moe.padded;
-  return dropless && !s_.graphs.step && !s_.expert.overlapped && s_.framework->expert_product_s > 0;
+  return dropless && !s_.graphs.step && !s_.expert.overlapped && s_.software->expert_product_s > 0;
 }
 
 /// Experts' rows are filled up to what FP8 products need by a copy, unless the dispatcher's kernels do it
@@ -91,7 +91,7 @@ void MixtureCalls::shared(GemmPass pass) {
   const std::int64_t up = s_.mlp.swiglu ? 2 * s_.moe.shared : s_.moe.shared;
   if (pass == GemmPass::forward) {
     calls_.linear("shared fc1", pass, up, s_.stream.hidden);
-    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, s_.framework->compiled ? 6 : 10);
+    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, s_.software->compiled ? 6 : 10);
     calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
     calls_.casts(s_.stream.tokens * s_.stream.hidden, true);
     calls_.casts(s_.stream.tokens * s_.moe.shared, false);
@@ -100,7 +100,7 @@ void MixtureCalls::shared(GemmPass pass) {
   calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
   if (pass == GemmPass::input_gradient) {
     calls_.stream("shared swiglu backward", s_.stream.tokens * s_.moe.shared,
-                  s_.framework->compiled ? 10 : 16);
+                  s_.software->compiled ? 10 : 16);
     calls_.casts(s_.stream.tokens * (s_.stream.hidden + up), false);
     calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
   }
@@ -119,27 +119,26 @@ void MixtureCalls::forward() {
   const bool known = e.dispatcher == TokenDispatcher::alltoall && e.ranks > 1;
   if (reads()) calls_.launched(kGroupedModule, !known);
   // Multiplied with the token's weight in the same kernel.
-  calls_.stream("swiglu", e.rows * e.ffn, s_.framework->compiled ? 6 : 10);
+  calls_.stream("swiglu", e.rows * e.ffn, s_.software->compiled ? 6 : 10);
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
   if (reads()) calls_.launched(kGroupedModule);
   if (s_.predicted.feed_forward_bias) calls_.stream("expert biases", e.rows * s_.stream.hidden, kBiased);
   calls_.casts(e.rows * (s_.stream.hidden + e.ffn), false);
-  if (s_.framework->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
+  if (s_.software->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
   pad("unpad experts");
   combine("expert combine forward");
 }
 
 void MixtureCalls::backward_input() {
   const ExpertShape& e = s_.expert;
-  if (s_.framework->weighted_results)
-    calls_.stream("weigh backward", e.sent * e.chosen * s_.stream.hidden, 8);
+  if (s_.software->weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * s_.stream.hidden, 8);
   dispatch("expert combine backward", false);
   pad("pad experts");
   if (s_.predicted.feed_forward_bias)
     calls_.stream("expert biases backward", e.rows * s_.stream.hidden, kBiasedBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, e.ffn);
-  calls_.stream("swiglu backward", e.rows * e.ffn, s_.framework->compiled ? 10 : 16);
+  calls_.stream("swiglu backward", e.rows * e.ffn, s_.software->compiled ? 10 : 16);
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.stream.hidden);
   calls_.casts(e.rows * (s_.stream.hidden + e.fc1), false);
   pad("unpad experts");
@@ -158,7 +157,7 @@ void MixtureCalls::backward_weight() {
 }
 
 void MixtureCalls::launches(bool backward) {
-  const Software& sw = *s_.framework;
+  const Software& sw = *s_.software;
   const double products = backward ? 4 : 2;
   calls_.launches(sw.router_operators, s_.graphs.router);
   calls_.layer_launches(s_.moe.shared > 0 ? 6 : 0);
@@ -170,7 +169,7 @@ void MixtureCalls::launches(bool backward) {
 
 void LatentCalls::forward(double share) {
   const StageShape& l = s_;
-  const double norm = 2 * s_.framework->norm_passes;
+  const double norm = 2 * s_.software->norm_passes;
   if (l.attention.query_rank > 0) {
     calls_.rows_linear("query down", GemmPass::forward, l.attention.query_rank, s_.stream.hidden, share);
     calls_.stream("norm", s_.stream.rows * l.attention.query_rank, norm);

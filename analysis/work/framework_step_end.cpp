@@ -88,7 +88,7 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   const std::int64_t experts = elements.experts / any.expert.state_shards;
   list.memory("optimizer step",
               experts + (any.sharding.zero >= 1 ? elements.rest / any.sharding.state_shards : elements.rest),
-              any.framework->optimizer_bytes);
+              any.software->optimizer_bytes);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers
   for (const StageShape& s : rank.held) {
@@ -97,7 +97,7 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   }
   // The forms that products read, written once for all micro-batches: and a pass for their scale.
   // Frozen ones are never written again.
-  if (any.numerics.framework_fp8 && !any.framework->fp8 && any.sharding.zero < 3 && !any.adapters.frozen())
+  if (any.numerics.framework_fp8 && !any.software->fp8 && any.sharding.zero < 3 && !any.adapters.frozen())
     list.memory(any.numerics.fp4 ? "cast weights to fp4" : "cast weights to fp8", matrices,
                 (any.numerics.fp4 || any.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) +
                     any.numerics.fp8_forms * any.numerics.operand_bytes);
@@ -117,16 +117,6 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
       list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
   }
   return std::move(list.calls);
-}
-
-std::vector<OperatorCall> step_reduction_calls(const HeldStages& rank, const RunConfig& config) {
-  const bool own = rank.held.front().framework == nullptr;
-  return own ? reduce_gradients_calls(rank, config) : framework_reduction_calls(rank);
-}
-
-std::vector<OperatorCall> step_update_calls(const HeldStages& rank, const RunConfig& config) {
-  const bool own = rank.held.front().framework == nullptr;
-  return own ? optimizer_calls(rank, config, 0) : framework_update_calls(rank);
 }
 
 }  // namespace plumbline

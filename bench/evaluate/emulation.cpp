@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/predict/fit.hpp"
+#include "analysis/step/software_of.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/call_lanes.hpp"
 #include "analysis/time/host_copies.hpp"
@@ -87,7 +88,7 @@ OperatorCall collective_call(const EmulatedCollective& call) {
 
 CallTime emulated_call_time(const RunConfig& config, const HardwareProfile& hardware, double slowdown) {
   Load load;
-  load.collective_contention = collective_contention(config, hardware);
+  load.collective_contention = collective_contention(config, hardware, software_of(config));
   return [hardware, load, slowdown, storage = config.numerics.precision](const EmulatedCall& call) {
     return slowdown * time_of(operator_call(call, storage), hardware, load);
   };

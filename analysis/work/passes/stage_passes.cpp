@@ -2,11 +2,11 @@
 #include <string>
 #include <utility>
 
-#include "analysis/work/framework_list.hpp"
 #include "analysis/work/passes/end_passes.hpp"
 #include "analysis/work/passes/layer_part.hpp"
 #include "analysis/work/passes/layer_passes.hpp"
 #include "analysis/work/passes/module_passes.hpp"
+#include "analysis/work/passes/stage_passes.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {
@@ -118,13 +118,12 @@ ActionWork first_forward_work(const StageShape& shape) {
   return passes::forward_work(shape, false, true);
 }
 
-ActionWork work_of(const StageShape& shape, ActionType type) {
-  if (shape.framework != nullptr) return framework_work(shape, type);
-  if (type == ActionType::forward) return passes::forward_work(shape, false);
-  if (type == ActionType::teacher_forward) return passes::forward_work(shape, true);
-  if (type == ActionType::backward) return passes::backward_work(shape, {true, true});
-  if (type == ActionType::backward_input) return passes::backward_work(shape, {true, false});
-  if (type == ActionType::backward_weight) return passes::backward_work(shape, {false, true});
+ActionWork passes::own_work(const StageShape& shape, ActionType type) {
+  if (type == ActionType::forward) return forward_work(shape, false);
+  if (type == ActionType::teacher_forward) return forward_work(shape, true);
+  if (type == ActionType::backward) return backward_work(shape, {true, true});
+  if (type == ActionType::backward_input) return backward_work(shape, {true, false});
+  if (type == ActionType::backward_weight) return backward_work(shape, {false, true});
   if (type >= ActionType::vocab_forward && type <= ActionType::input_backward) {
     return vocabulary_work(shape, type);
   }

@@ -51,7 +51,7 @@ TEST(StepModel, BehaviourFollowsTheSoftware) {
     config.parallel.expert = 1;
     RunConfig other = config;
     other.machine.software = "megatron-core";
-    const StepModel given(config, schedule, framework_of(other));
+    const StepModel given(config, schedule, software_of(other));
     EXPECT_FALSE(given.any().gathers_in_first_forward());
   }
 }

@@ -234,7 +234,8 @@ TEST(TimeModel, LoadOfAMachine) {
     config.batch.global_batch_size = 8;
     HardwareProfile hardware = a100();
     hardware.kind = Calibrated{c.processors};
-    const Load load = load_of(config, one_f_one_b(c.pipeline, config.microbatches()), hardware);
+    const Load load =
+        load_of(config, one_f_one_b(c.pipeline, config.microbatches()), hardware, software_of(config));
     EXPECT_DOUBLE_EQ(load.busy, c.busy) << c.tensor << c.pipeline;
     EXPECT_DOUBLE_EQ(load.sharing, c.sharing) << c.tensor << c.pipeline;
   }
@@ -289,13 +290,14 @@ TEST(OperatorTime, AttentionGrowsWithThePairsOfTokens) {
 TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
   RunConfig config = sample::tiny_gpt2();
-  EXPECT_EQ(collective_contention(config, accelerator), 1);
+  EXPECT_EQ(collective_contention(config, accelerator, software_of(config)), 1);
   config.parallel.vocab_parallel = VocabPasses::two_barriers;
-  EXPECT_EQ(collective_contention(config, HardwareProfile{}), 1) << "a machine that was measured";
-  const double passes = collective_contention(config, accelerator);
+  EXPECT_EQ(collective_contention(config, HardwareProfile{}, software_of(config)), 1)
+      << "a machine that was measured";
+  const double passes = collective_contention(config, accelerator, software_of(config));
   config.parallel.vocab_parallel = VocabPasses::interlaced;
-  EXPECT_GT(collective_contention(config, accelerator), 1);
-  EXPECT_GT(passes, collective_contention(config, accelerator));
+  EXPECT_GT(collective_contention(config, accelerator, software_of(config)), 1);
+  EXPECT_GT(passes, collective_contention(config, accelerator, software_of(config)));
   OperatorCall call{.work = GemmCall{.tokens = 1024, .out = 1024, .in = 1024}};
   Load load;
   const double alone = time_of(call, accelerator, load).value;

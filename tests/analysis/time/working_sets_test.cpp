@@ -79,7 +79,7 @@ TEST(OperandReuse, GradientsAreAWholeMicrobatchApartAndWeightsLess) {
   const Schedule schedule = one_f_one_b(1, 4);
   HardwareProfile hardware;
   hardware.alone = three_tables();
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule, nullptr);
+  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
   const std::vector<StageShape> no_teacher;
   const OperandReuse reuse(config, schedule, shapes, no_teacher, hardware, 2);
   const Load forward = reuse.of(shapes[0], ActionType::forward, {});
@@ -95,7 +95,7 @@ TEST(OperandReuse, GradientsAreAWholeMicrobatchApartAndWeightsLess) {
             backward.operands.evenly_within);
 
   config.recompute.granularity = Recompute::full;
-  const std::vector<StageShape> recomputed = stage_shapes(config, schedule, nullptr);
+  const std::vector<StageShape> recomputed = stage_shapes(config, schedule);
   const OperandReuse again(config, schedule, recomputed, no_teacher, hardware, 2);
   const Load after = again.of(recomputed[0], ActionType::backward, {});
   EXPECT_EQ(after.weights_in_backward.share_apart, 1);
@@ -105,7 +105,7 @@ TEST(OperandReuse, GradientsAreAWholeMicrobatchApartAndWeightsLess) {
 TEST(OperandReuse, WithoutTablesItIsNotAsked) {
   const RunConfig config = sample::tiny_gpt2();
   const Schedule schedule = one_f_one_b(1, config.microbatches());
-  const std::vector<StageShape> shapes = stage_shapes(config, schedule, nullptr);
+  const std::vector<StageShape> shapes = stage_shapes(config, schedule);
   const std::vector<StageShape> no_teacher;
   const HardwareProfile hardware;
   const OperandReuse reuse(config, schedule, shapes, no_teacher, hardware, 1);

@@ -200,13 +200,13 @@ TEST(FrameworkList, SlowLaunchesAreWaitedFor) {
   const RunConfig config = gpt("megatron-2022");
   const Schedule schedule = schedule_for(config);
   const HardwareProfile& hardware = *find_hardware_preset("a100-sxm-80gb");
-  Software traits = *framework_of(config);
+  Software traits = software_of(config);
   traits.host_operator_s = 0;
-  const double device = predict(config, schedule, hardware, &traits).time.step.value;
+  const double device = predict(config, schedule, hardware, traits).time.step.value;
   traits.host_operator_s = 1e-3;
-  const double host = predict(config, schedule, hardware, &traits).time.step.value;
+  const double host = predict(config, schedule, hardware, traits).time.step.value;
   traits.host_operator_s = 2e-3;
-  EXPECT_NEAR(predict(config, schedule, hardware, &traits).time.step.value, 2 * host, 0.05 * host);
+  EXPECT_NEAR(predict(config, schedule, hardware, traits).time.step.value, 2 * host, 0.05 * host);
   EXPECT_GT(host, 3 * device);
   // A layer's operators and its collectives' wrappers, 8 of a micro-batch's passes, 4 layers on a stage.
   EXPECT_GT(host, 1e-3 * 8 * 4 * (28 + 45));
@@ -297,13 +297,13 @@ TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
   config.batch.global_batch_size = 64;
   const Schedule schedule = schedule_for(config);
   const HardwareProfile& hardware = *find_hardware_preset("h100-sxm-80gb");
-  Software traits = *framework_of(config);
+  Software traits = software_of(config);
   for (const int zero : {0, 1}) {
     config.parallel.zero_stage = zero;
     traits.overlapped_reduction = true;
-    const StepTime hidden = predict(config, schedule, hardware, &traits).time;
+    const StepTime hidden = predict(config, schedule, hardware, traits).time;
     traits.overlapped_reduction = false;
-    const StepTime shown = predict(config, schedule, hardware, &traits).time;
+    const StepTime shown = predict(config, schedule, hardware, traits).time;
     EXPECT_LT(hidden.exposed_data.value, 0.75 * shown.exposed_data.value) << "ZeRO " << zero;
     EXPECT_LT(hidden.step.value, shown.step.value);
   }
@@ -454,10 +454,10 @@ TEST(FrameworkFp8, WhatASoftwareOrDeviceHasNotIsRefused) {
 TEST(FrameworkList, ParametersGatheredAlongsideTheForwardShowOneLayer) {
   RunConfig config = llama("megatron-core-2025");
   config.parallel.zero_stage = 1;
-  Software traits = *framework_of(config);
+  Software traits = software_of(config);
   const Schedule schedule = schedule_for(config);
   const auto gather = [&] {
-    const std::vector<StageShape> shapes = stage_shapes(config, schedule, &traits);
+    const std::vector<StageShape> shapes = stage_shapes(config, schedule, traits);
     double share = 0;
     for (const OperatorCall& call : framework_update_calls(stages_on_rank(config, schedule, shapes, 0))) {
       if (call.is(CallKind::all_gather)) share += call.share;

@@ -1,0 +1,26 @@
+#include "analysis/step/software_of.hpp"
+
+#include <fmt/format.h>
+
+#include "analysis/hardware/profiles.hpp"
+
+namespace plumbline {
+
+const Software& software_of(const RunConfig& config) {
+  return built_in_profiles().generation(config.machine.software);
+}
+
+StepTraits traits_of(const Software& software) {
+  return software.own_step ? StepTraits() : kFrameworkTraits;
+}
+
+std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& software) {
+  if (!config.model.mixture || software.own_step) return std::nullopt;
+  if (software.mixtures() && !software.sharded && config.parallel.zero_stage < 2) return std::nullopt;
+  return fmt::format(
+      "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage "
+      "0 or 1",
+      config.machine.software, software.mixtures() ? " with sharded gradients" : "", config.model.name);
+}
+
+}  // namespace plumbline
