@@ -37,7 +37,7 @@ double exact_bytes(RunConfig config, const ActivationComparison& technique) {
   config.recompute.granularity = technique.recompute;
   config.recompute.modules = kCoreAttention;  // as the formulas have it
   StageShape shape = stage_shapes(config, 1).front();
-  shape.moe.dense_layers = 0;  // in MoE models: layers with experts
+  shape.kinds.clear();  // in MoE models: layers with experts
   const std::int64_t group = technique.recompute == Recompute::full ? shape.recomputation.layers : 1;
   const auto kept = [&](std::int64_t layers) {
     shape.layers = layers;

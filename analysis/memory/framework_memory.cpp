@@ -153,12 +153,13 @@ std::int64_t stage_bytes(const StageShape& s) {
     const std::int64_t kept = (layers + group - 1) / group;  // groups, the last may be smaller
     return kept * group * framework_layer_bytes(alike);
   };
-  const std::int64_t dense = s.moe.dense_layers > 0 ? of_layers(s.like_layer(0), s.moe.dense_layers) : 0;
+  std::int64_t kept = 0;
+  for (const AlikeLayers& alike : s.alike_layers()) kept += of_layers(s.like(alike.kind), alike.layers);
   // An MTP module keeps its two inputs, normed and side by side, too.
   const std::int64_t modules =
       s.ends.prediction_modules * (framework_layer_bytes(s) + 4 * s.stream.rows * s.stream.hidden +
                                    operand_bytes(s, 2 * s.stream.rows * s.stream.hidden));
-  return dense + of_layers(s, s.layers - s.moe.dense_layers) + modules + embedding_bytes(s);
+  return kept + modules + embedding_bytes(s);
 }
 
 /// Share of a stage's activations that W still needs.

@@ -20,13 +20,6 @@ struct StreamShape {
   friend bool operator==(const StreamShape&, const StreamShape&) = default;
 };
 
-/// Neighbouring layers with the same attention.
-struct AlikeLayers {
-  std::int64_t layers = 0;
-  std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
-  friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
-};
-
 struct AttentionWidths {
   std::int64_t head_dim = 0;  // d
   std::int64_t heads = 0;     // query heads of this tensor rank
@@ -44,9 +37,8 @@ struct AttentionWidths {
   std::int64_t prefix = 0;  // first tokens of a sequence that see each other
   bool shared_kv = false;   // fewer key/value heads than tensor ranks
   bool unfused = false;
-  bool dropout = false;              // p_a > 0
-  double share = 1;                  // of packed documents' pairs of tokens in whole sequences'
-  std::vector<AlikeLayers> windows;  // of the stage's layers, in order; empty: no window anywhere
+  bool dropout = false;  // p_a > 0
+  double share = 1;      // of packed documents' pairs of tokens in whole sequences'
 
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by
@@ -58,8 +50,6 @@ struct AttentionWidths {
   /// elements, and width of the keys' other elements.
   std::int64_t compressed() const { return query_rank + kv_rank + rotated; }
   std::int64_t own_keys() const { return heads * (head_dim - rotated); }
-  /// Window of the stage's layer `layer`, as in AlikeLayers.
-  std::int64_t window_of(std::int64_t layer) const;
   friend bool operator==(const AttentionWidths&, const AttentionWidths&) = default;
 };
 
@@ -94,6 +84,21 @@ struct KnownRows {
   friend bool operator==(const KnownRows&, const KnownRows&) = default;
 };
 
+/// What tells layers of a stage apart. StageShape describes those of LayerKind().
+struct LayerKind {
+  bool dense = false;       // without the experts that the model's others have
+  std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
+  KnownRows rows{};         // at its experts, of plumbline's step with a known routing
+  friend bool operator==(const LayerKind&, const LayerKind&) = default;
+};
+
+/// Neighbouring layers of one kind.
+struct AlikeLayers {
+  std::int64_t layers = 0;
+  LayerKind kind;
+  friend bool operator==(const AlikeLayers&, const AlikeLayers&) = default;
+};
+
 /// Mixture of experts (bench/training/mixtures.md).
 struct MixtureShape {
   std::int64_t experts = 0;  // E; 0: none
@@ -105,8 +110,7 @@ struct MixtureShape {
   std::int64_t row_multiple = 1;  // which they are filled up to: 16 in FP8, of plumbline's step
   std::int64_t shared = 0;        // Fs: of an MoE layer's shared expert; 0: none
   bool shared_gated = true;       // its results are weighted by a gate
-  std::int64_t dense_layers = 0;  // number of the stage's first layers without experts
-  std::int64_t dense_ffn = 0;     // F of those
+  std::int64_t dense_ffn = 0;     // F of layers without experts
   bool global_balance =
       false;                 // tokens of every expert are counted over all copies, micro-batch by micro-batch
   bool expert_bias = false;  // routers have a number per expert that no gradient trains

@@ -20,7 +20,7 @@ struct StageParameters {
 /// Elements of a layer's expert matrices on one rank, with experts spread over ranks.
 std::int64_t spread_expert_matrices(const StageShape& shape);
 /// Feed-forward elements of a layer on one tensor rank; in MoE layers the router and all experts, or the
-/// rank's own. Where a stage's layers differ (dense_layers), those of an MoE layer; StageShape::like_layer
+/// rank's own. Where a stage's layers differ (StageShape::kinds), those of an MoE layer; StageShape::like
 /// tells them apart.
 std::int64_t feed_forward_matrices(const StageShape& shape);
 /// Elements of a layer's biases, sinks and the like, without those of the norms: on one tensor rank, those

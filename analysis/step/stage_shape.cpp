@@ -1,32 +1,60 @@
 #include "analysis/step/stage_shape.hpp"
 
+#include <algorithm>
+
 namespace plumbline {
 
-std::int64_t AttentionWidths::window_of(std::int64_t layer) const {
+LayerKind StageShape::kind_of(std::int64_t layer) const {
+  LayerKind kind;
   std::int64_t end = 0;
-  for (const AlikeLayers& alike : windows) {
+  for (const AlikeLayers& alike : kinds) {
     end += alike.layers;
-    if (layer < end) return alike.window;
+    if (layer >= end || layer >= layers) continue;
+    kind = alike.kind;
+    break;
   }
-  return 0;
+  if (!moe.known_rows.empty()) kind.rows = moe.known_rows[static_cast<std::size_t>(layer)];
+  return kind;
 }
 
-StageShape StageShape::like_layer(std::int64_t layer) const {
+std::vector<AlikeLayers> StageShape::alike_layers() const {
+  std::vector<AlikeLayers> all;
+  std::int64_t left = layers;
+  const auto add = [&](std::int64_t count, LayerKind kind) {
+    count = std::min(count, left);
+    if (count == 0) return;
+    left -= count;
+    kind.window = 0;
+    if (all.empty() || all.back().kind != kind) all.push_back({0, kind});
+    all.back().layers += count;
+  };
+  for (const AlikeLayers& alike : kinds) add(alike.layers, alike.kind);
+  add(left, {});
+  return all;
+}
+
+StageShape StageShape::like(const LayerKind& kind) const {
   StageShape alike = *this;
-  alike.moe.dense_layers = 0;
+  alike.kinds.clear();
   if (!moe.known_rows.empty()) {
-    const KnownRows& known = moe.known_rows[static_cast<std::size_t>(layer)];
-    alike.moe.choice_rows = known.sent;
-    if (exchanges_rows()) alike.expert.rows = known.here;
+    alike.moe.choice_rows = kind.rows.sent;
+    if (exchanges_rows()) alike.expert.rows = kind.rows.here;
     alike.moe.known_rows.clear();
   }
-  if (layer >= moe.dense_layers) return alike;
+  if (!kind.dense) return alike;
   alike.moe.experts = alike.moe.choices = alike.moe.choice_rows = alike.moe.shared = 0;
   alike.expert = {};
   alike.moe.expert_bias = alike.moe.global_balance = false;
   alike.mlp.ffn = moe.dense_ffn;
   alike.mlp.fc1 = (mlp.swiglu ? 2 : 1) * moe.dense_ffn;
   return alike;
+}
+
+std::int64_t StageShape::dense_layers() const {
+  if (!mixture()) return layers;
+  std::int64_t dense = 0;
+  for (const AlikeLayers& alike : alike_layers()) dense += alike.kind.dense ? alike.layers : 0;
+  return dense;
 }
 
 }  // namespace plumbline

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "analysis/hardware/software.hpp"
 #include "analysis/step/layer_shapes.hpp"
@@ -12,6 +13,8 @@ namespace plumbline {
 /// Widths are per tensor rank. Counts are elements unless said otherwise.
 struct StageShape {
   std::int64_t layers = 0;  // of this stage
+  /// Of its first layers, in order; layers behind them, and MTP modules, are of LayerKind().
+  std::vector<AlikeLayers> kinds;
   StagePlace place;
   StreamShape stream;
   AttentionWidths attention;
@@ -92,18 +95,25 @@ struct StageShape {
   /// member's piece, whose ranks' pieces are one after the other.
   std::int64_t chunk() const { return cp.ranks > 1 ? stream.seq / cp.ranks / 2 : stream.seq; }
   std::int64_t ring_chunk() const { return chunk() * cp.head_ranks; }
-  /// The stage as if the feed-forward layers of all its layers were like that of layer `layer`.
-  StageShape like_layer(std::int64_t layer) const;
+  /// Of a layer of the stage, then of its modules.
+  LayerKind kind_of(std::int64_t layer) const;
+  /// Its layers by kinds that differ in parameters and memory, in order: windows change neither.
+  std::vector<AlikeLayers> alike_layers() const;
+  /// The stage as if all its layers were of that kind.
+  StageShape like(const LayerKind& kind) const;
+  /// Layers without experts; all of them in models without.
+  std::int64_t dense_layers() const;
   /// `of` one layer, a number, summed over the stage's layers; over those of its modules.
   template <class Of>
   std::int64_t over_layers(const Of& of) const {
-    if (moe.dense_layers == 0) return layers * of(*this);
-    return moe.dense_layers * of(like_layer(0)) +
-           (layers - moe.dense_layers) * of(like_layer(moe.dense_layers));
+    if (kinds.empty()) return layers * of(*this);
+    std::int64_t sum = 0;
+    for (const AlikeLayers& alike : alike_layers()) sum += alike.layers * of(like(alike.kind));
+    return sum;
   }
   template <class Of>
   std::int64_t over_modules(const Of& of) const {
-    return own_modules() == 0 ? 0 : own_modules() * of(like_layer(layers));
+    return own_modules() == 0 ? 0 : own_modules() * of(like({}));
   }
   friend bool operator==(const StageShape&, const StageShape&) = default;
 };

@@ -39,19 +39,28 @@ std::int64_t window_like_chunk(std::int64_t seq, std::int64_t chunk) {
   return std::llround(s - std::sqrt(s * s - 2 * s * keys_per_chunk(seq, chunk)));
 }
 
-/// Windows of `count` layers from the model's layer `first` on. A window over the whole sequence counts as
-/// none.
-std::vector<AlikeLayers> windows_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
-  std::vector<AlikeLayers> windows;
+/// Keys that a query of that layer of the model sees. A window over the whole sequence counts as none.
+std::int64_t window_of(const RunConfig& config, std::int64_t layer) {
   const ModelConfig& model = config.model;
-  if (model.sliding_window == 0 || model.sliding_window >= config.batch.seq_length) return windows;
-  for (std::int64_t layer = first; layer < first + count; ++layer) {
-    std::int64_t window = model.window_of(layer);
-    if (window > 0 && model.predicted.chunked) window = window_like_chunk(config.batch.seq_length, window);
-    if (windows.empty() || windows.back().window != window) windows.push_back({0, window});
-    ++windows.back().layers;
+  const std::int64_t seq = config.batch.seq_length;
+  if (model.sliding_window == 0 || model.sliding_window >= seq) return 0;
+  const std::int64_t window = model.window_of(layer);
+  return window > 0 && model.predicted.chunked ? window_like_chunk(seq, window) : window;
+}
+
+/// Kinds of `count` layers from the model's layer `first` on. Layers without experts count as the stage's
+/// first ones, wherever they stand.
+std::vector<AlikeLayers> kinds_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
+  std::vector<AlikeLayers> kinds;
+  const std::int64_t dense = config.model.mixture ? count - config.model.mixture_layers(first, count) : 0;
+  if (dense == 0 && config.model.sliding_window == 0) return kinds;
+  for (std::int64_t layer = 0; layer < count; ++layer) {
+    const LayerKind kind{.dense = layer < dense, .window = window_of(config, first + layer)};
+    if (kinds.empty() || kinds.back().kind != kind) kinds.push_back({0, kind});
+    ++kinds.back().layers;
   }
-  return windows;
+  if (kinds.size() == 1 && kinds.front().kind == LayerKind()) kinds.clear();
+  return kinds;
 }
 
 /// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
@@ -62,10 +71,7 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const 
   std::int64_t first_layer = 0;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
-    shapes[i].attention.windows = windows_of(config, first_layer, layers[i]);
-    // Layers without experts count as the stage's first ones, wherever they stand.
-    if (config.model.mixture)
-      shapes[i].moe.dense_layers = layers[i] - config.model.mixture_layers(first_layer, layers[i]);
+    shapes[i].kinds = kinds_of(config, first_layer, layers[i]);
     // The last layer stays: its backward comes next.
     std::int64_t& offloaded = shapes[i].recomputation.offloaded;
     offloaded = std::clamp<std::int64_t>(layers[i] - 1, 0, offloaded);

@@ -76,6 +76,7 @@ class Finals {
       moment = moments(stage, *last.inputs);
       next = 0;
     }
+    const std::int64_t dense = s.exchanges_rows() ? s.dense_layers() : 0;
     const bool both = last.weights->type == ActionType::backward;
     const auto looked_up = [&](double final) {  // by a module
       if (s.ends.embedding_copy) at[copy] = final;
@@ -83,8 +84,8 @@ class Finals {
     };
     for (std::int64_t layer = s.layers + s.own_modules(); layer-- > 0;) {
       at[before + static_cast<std::size_t>(layer)] = moment[next];
-      if (s.exchanges_rows() && layer >= s.moe.dense_layers)
-        at[experts + static_cast<std::size_t>(layer - s.moe.dense_layers)] = moment[next];
+      if (s.exchanges_rows() && layer >= dense)
+        at[experts + static_cast<std::size_t>(layer - dense)] = moment[next];
       ++next;
       if (layer >= s.layers && both) looked_up(moment[next++]);
     }
@@ -106,8 +107,7 @@ class Finals {
     if (last.look_up) at.front() = moments(stage, *last.look_up).front();
     if (!last.scores) return;
     const StageShape& s = shapes_[stage];
-    const std::size_t spread =
-        s.exchanges_rows() ? static_cast<std::size_t>(s.layers - s.moe.dense_layers) : 0;
+    const std::size_t spread = s.exchanges_rows() ? static_cast<std::size_t>(s.layers - s.dense_layers()) : 0;
     double& output = s.ends.tied ? at.front() : at[at.size() - 1 - spread];
     output = std::max(output, moments(stage, *last.scores).front());
   }

@@ -91,8 +91,7 @@ class WorkBuilder : public PartList {
   const bool first_;
 };
 
-/// Parts of single layers, one for every kind of them: its window, and, in MoE models, whether it has
-/// experts.
+/// Parts of single layers, one for every kind of them.
 class LayerParts {
  public:
   /// `make(shape, window)` makes a part of a layer; shape: the stage as if all its layers were like it.
@@ -102,8 +101,8 @@ class LayerParts {
       : s_(s), windows_(windows) {
     for (std::int64_t i = 0; i < s.layers; ++i) {
       const std::int64_t layer = last_first ? s.layers - 1 - i : i;
-      const std::int64_t window = kind_of(layer).window;
-      if (find(layer) == parts_.end()) parts_.push_back({kind_of(layer), make(s.like_layer(layer), window)});
+      const LayerKind kind = kind_of(layer);
+      if (find(kind) == parts_.end()) parts_.push_back({kind, make(s.like(kind), kind.window)});
     }
   }
   /// Runs those of the layers [first, end), ascending.
@@ -115,26 +114,19 @@ class LayerParts {
   }
 
  private:
-  struct Kind {
-    std::int64_t window;
-    bool dense;
-    KnownRows rows;  // of its experts, if the routing is known
-    friend bool operator==(const Kind&, const Kind&) = default;
-  };
   struct Part {
-    Kind kind;
+    LayerKind kind;
     std::size_t part;
   };
-  Kind kind_of(std::int64_t layer) const {
-    const std::vector<KnownRows>& known = s_.moe.known_rows;
-    return {windows_ ? s_.attention.window_of(layer) : 0, layer < s_.moe.dense_layers,
-            known.empty() ? KnownRows() : known[static_cast<std::size_t>(layer)]};
+  LayerKind kind_of(std::int64_t layer) const {
+    LayerKind kind = s_.kind_of(layer);
+    if (!windows_) kind.window = 0;
+    return kind;
   }
-  std::vector<Part>::const_iterator find(std::int64_t layer) const {
-    return std::find_if(parts_.begin(), parts_.end(),
-                        [kind = kind_of(layer)](const Part& part) { return part.kind == kind; });
+  std::vector<Part>::const_iterator find(const LayerKind& kind) const {
+    return std::find_if(parts_.begin(), parts_.end(), [&](const Part& part) { return part.kind == kind; });
   }
-  std::size_t of(std::int64_t layer) const { return find(layer)->part; }
+  std::size_t of(std::int64_t layer) const { return find(kind_of(layer))->part; }
   std::int64_t numbered(std::int64_t layer) const { return s_.recomputation.offloaded > 0 ? layer : -1; }
 
   const StageShape& s_;

@@ -17,9 +17,9 @@ struct LinearLayers {
 };
 
 std::vector<LinearLayers> linear_layers(const StageShape& s) {
-  const std::int64_t mixtures = s.mixture() ? s.layers - s.moe.dense_layers : 0;
-  const std::int64_t dense = s.layers - mixtures;
-  const StageShape plain = s.moe.dense_layers > 0 ? s.like_layer(0) : s;
+  const std::int64_t dense = s.dense_layers();
+  const std::int64_t mixtures = s.layers - dense;
+  const StageShape plain = s.like({.dense = s.mixture()});
   std::vector<LinearLayers> all = {
       {s.layers, (s.attention.latent() ? s.attention.compressed() : s.attention.qkv()) * s.stream.hidden},
       {s.attention.latent() ? s.layers : 0, s.attention.q * s.query_width()},

@@ -77,7 +77,7 @@ std::int64_t trainable_elements(const StageShape& s) {
 }
 
 std::int64_t spread_expert_elements(const StageShape& s) {
-  return (s.layers - s.moe.dense_layers + s.ends.prediction_modules) * spread_expert_matrices(s);
+  return (s.layers - s.dense_layers() + s.ends.prediction_modules) * spread_expert_matrices(s);
 }
 
 std::int64_t prediction_module_matrices(const StageShape& s) {
@@ -96,14 +96,20 @@ void for_each_kind_of_unit(const StageShape& s, const Visit& visit) {
   if (s.holds_embedding()) visit(UnitKind::embedding, 1, s.ends.vocab * s.stream.hidden, 0);
   if (s.place.first && s.ends.positions > 0)
     visit(UnitKind::positions, 1, s.ends.positions * s.stream.hidden, 0);
-  if (s.moe.dense_layers > 0) visit(UnitKind::layer, s.moe.dense_layers, layer_matrices(s.like_layer(0)), 0);
-  visit(UnitKind::layer, s.layers - s.moe.dense_layers, layer_matrices(s) - apart(s),
-        s.exchanges_rows() ? 0 : spread_expert_matrices(s));
+  const auto layers = [&](std::int64_t count, const StageShape& like) {
+    visit(UnitKind::layer, count, layer_matrices(like) - apart(like),
+          like.exchanges_rows() ? 0 : spread_expert_matrices(like));
+  };
+  if (s.kinds.empty()) {
+    layers(s.layers, s);
+  } else {
+    for (const AlikeLayers& alike : s.alike_layers()) layers(alike.layers, s.like(alike.kind));
+  }
   if (s.own_modules() > 0)
     visit(UnitKind::layer, s.own_modules(), layer_matrices(s) - apart(s) + s.join_elements(), 0);
   if (s.holds_output()) visit(UnitKind::output, 1, s.ends.vocab * s.stream.hidden, 0);
   if (s.ends.embedding_copy) visit(UnitKind::embedding, 1, s.ends.vocab * s.stream.hidden, 0);
-  if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.moe.dense_layers + s.own_modules(), apart(s), 0);
+  if (apart(s) > 0) visit(UnitKind::experts, s.layers - s.dense_layers() + s.own_modules(), apart(s), 0);
 }
 
 }  // namespace
@@ -112,7 +118,7 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
   std::vector<ParameterUnit> units;
   units.reserve(static_cast<std::size_t>(2 * s.layers) + 3);
   std::int64_t layer = 0;
-  std::int64_t of_experts = s.moe.dense_layers;
+  std::int64_t of_experts = s.dense_layers();  // which are the first
   for_each_kind_of_unit(
       s, [&](UnitKind kind, std::int64_t count, std::int64_t elements, std::int64_t experts) {
         for (std::int64_t i = 0; i < count; ++i) {

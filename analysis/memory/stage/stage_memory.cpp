@@ -10,30 +10,66 @@ namespace plumbline {
 StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUnits& final_units,
                          ReductionUnderWay& under_way, Replay& replay)
     : s_(shape),
-      expert_bytes_(shape),
-      dense_bytes_(shape.moe.dense_layers > 0 ? TensorBytes(shape.like_layer(0)) : expert_bytes_),
-      bytes_(expert_bytes_),
+      kinds_(kinds_of(shape)),
+      bytes_(kinds_.front().bytes),
       experts_(shape.mixture()),
       final_(final_units),
       kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
-      expert_unit_(padded_layer_unit(shape)),
-      dense_unit_(shape.moe.dense_layers > 0 ? padded_layer_unit(shape.like_layer(0)) : expert_unit_),
       module_unit_(padded_module_unit(shape)),
-      layer_unit_(expert_unit_),
+      layer_unit_(kinds_.front().unit),
       spread_unit_(shape.exchanges_rows() ? padded_expert_unit(shape) : 0),
       vocabulary_unit_(padded_vocabulary_unit(shape)),
       position_unit_(padded_unit(shape, shape.ends.positions * shape.stream.hidden)),
       under_way_(under_way),
       replay_(replay),
       values_(replay, units_in_order_of_use(type), shape.overlap.param_gather),
-      expert_values_(replay, experts_in_order_of_use(type), shape.overlap.param_gather) {}
+      expert_values_(replay, experts_in_order_of_use(type), shape.overlap.param_gather) {
+  if (kinds_.size() == 1) return;
+  std::int64_t end = 0;
+  for (const AlikeLayers& alike : shape.alike_layers()) cuts_.push_back(end += alike.layers);
+  cuts_.pop_back();  // all layers
+}
+
+std::vector<StageReplay::KindMemory> StageReplay::kinds_of(const StageShape& shape) {
+  std::vector<KindMemory> kinds = {{{}, TensorBytes(shape), padded_layer_unit(shape)}};
+  if (shape.kinds.empty()) return kinds;
+  for (const AlikeLayers& alike : shape.alike_layers()) {
+    const auto known = [&](const KindMemory& kind) { return kind.kind == alike.kind; };
+    if (std::any_of(kinds.begin(), kinds.end(), known)) continue;
+    const StageShape like = shape.like(alike.kind);
+    kinds.push_back({alike.kind, TensorBytes(like), padded_layer_unit(like)});
+  }
+  return kinds;
+}
+
+const StageReplay::KindMemory& StageReplay::kind_of(std::int64_t layer) const {
+  if (kinds_.size() == 1) return kinds_.front();
+  LayerKind kind = s_.kind_of(layer);
+  kind.window = 0;
+  kind.rows = {};
+  return *std::find_if(kinds_.begin(), kinds_.end(),
+                       [&](const KindMemory& known) { return known.kind == kind; });
+}
+
+std::vector<std::int64_t> StageReplay::cuts_from(std::int64_t begin) const {
+  std::vector<std::int64_t> cuts = cuts_;
+  for (std::int64_t& cut : cuts) cut -= begin;
+  return cuts;
+}
+
+std::vector<std::int64_t> StageReplay::cuts_before(std::int64_t end) const {
+  std::vector<std::int64_t> cuts(cuts_.rbegin(), cuts_.rend());
+  for (std::int64_t& cut : cuts) cut = end - cut;
+  return cuts;
+}
 
 void StageReplay::at_layer(std::int64_t layer) {
-  if (!s_.moe.known_rows.empty()) bytes_ = TensorBytes(s_.like_layer(layer));
-  if (s_.moe.dense_layers == 0 && s_.own_modules() == 0) return;
-  const bool dense = layer < s_.moe.dense_layers;
-  if (s_.moe.known_rows.empty()) bytes_ = dense ? dense_bytes_ : expert_bytes_;
-  experts_ = s_.mixture() && !dense;
+  const bool known = !s_.moe.known_rows.empty();
+  if (known) bytes_ = TensorBytes(s_.like(s_.kind_of(layer)));
+  if (kinds_.size() == 1 && s_.own_modules() == 0) return;
+  const KindMemory& kind = kind_of(layer);
+  if (!known) bytes_ = kind.bytes;
+  experts_ = s_.mixture() && !kind.kind.dense;
   layer_unit_ = unit_of_layer(layer);
 }
 
@@ -92,29 +128,26 @@ void StageReplay::forward(bool loss) {
     take(kActivations, bytes_.mask);
   }
   const std::int64_t size = group_size();
-  const std::int64_t dense = s_.moe.dense_layers;
-  // Groups of equal layers: those without experts; those up to the last one that waits for a copy to the
-  // host, if any.
-  const std::int64_t copies = s_.recomputation.offloaded > 0 ? s_.recomputation.offloaded + 1 : 0;
-  each(groups(),
-       {std::min(copies, dense / size), dense / size, (dense + size - 1) / size,
-        std::max(copies, (dense + size - 1) / size)},
-       [&](std::int64_t group) {
-         const std::int64_t begin = group * size;
-         each(std::min(size, s_.layers - begin), {dense - begin}, [&](std::int64_t i) {
-           at_layer(begin + i);
-           begin_layer_use();
-           layer_forward(false);
-           const bool leaves = begin + i == s_.layers - 1 && !s_.place.last && !s_.place.next_here;
-           layer_output(leaves && !s_.distillation.joint);
-           if (s_.recomputation.granularity == Recompute::full) {
-             give(kActivations, kept_by_layer());
-             if (i > 0) give(kActivations, bytes_.stream);  // x
-           }
-           end_layer_use();
-           offload_after(begin + i);
-         });
-       });
+  // Groups of equal layers: of one kind; those up to the last one that waits for a copy to the host, if any.
+  std::vector<std::int64_t> cuts = {s_.recomputation.offloaded > 0 ? s_.recomputation.offloaded + 1 : 0};
+  for (const std::int64_t cut : cuts_) cuts.insert(cuts.end(), {cut / size, (cut + size - 1) / size});
+  std::sort(cuts.begin(), cuts.end());
+  each(groups(), cuts, [&](std::int64_t group) {
+    const std::int64_t begin = group * size;
+    each(std::min(size, s_.layers - begin), cuts_from(begin), [&](std::int64_t i) {
+      at_layer(begin + i);
+      begin_layer_use();
+      layer_forward(false);
+      const bool leaves = begin + i == s_.layers - 1 && !s_.place.last && !s_.place.next_here;
+      layer_output(leaves && !s_.distillation.joint);
+      if (s_.recomputation.granularity == Recompute::full) {
+        give(kActivations, kept_by_layer());
+        if (i > 0) give(kActivations, bytes_.stream);  // x
+      }
+      end_layer_use();
+      offload_after(begin + i);
+    });
+  });
   if (s_.place.last) {
     take(kActivations, bytes_.stream);  // final norm
     take(kActivations, bytes_.statistics);
@@ -142,7 +175,7 @@ void StageReplay::forward(bool loss) {
 
 /// The forward of the group's layers again; the last one's values stay in use for its backward.
 void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
-  each(end - begin, {s_.moe.dense_layers - begin}, [&](std::int64_t i) {
+  each(end - begin, cuts_from(begin), [&](std::int64_t i) {
     at_layer(begin + i);
     begin_layer_use();
     layer_forward(true);
@@ -160,16 +193,17 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
 void StageReplay::layers_backward(bool weights) {
   const bool full = s_.recomputation.granularity == Recompute::full;
   const std::int64_t size = group_size();
-  const std::int64_t dense = s_.moe.dense_layers;
   // As in the forward, from the layer on at whose backward the first copy comes back.
-  const std::int64_t copies =
-      s_.recomputation.offloaded > 0 ? s_.layers - 1 - s_.recomputation.offloaded : groups();
-  const std::int64_t some = groups() - (dense + size - 1) / size;
-  each(groups(), {std::min(copies, some), some, groups() - dense / size, copies}, [&](std::int64_t later) {
+  std::vector<std::int64_t> cuts;
+  if (s_.recomputation.offloaded > 0) cuts.push_back(s_.layers - 1 - s_.recomputation.offloaded);
+  for (const std::int64_t cut : cuts_)
+    cuts.insert(cuts.end(), {groups() - (cut + size - 1) / size, groups() - cut / size});
+  std::sort(cuts.begin(), cuts.end());
+  each(groups(), cuts, [&](std::int64_t later) {
     const std::int64_t begin = (groups() - 1 - later) * size;
     const std::int64_t end = std::min(begin + size, s_.layers);
     if (full) recompute(begin, end);
-    each(end - begin, {end - std::max(begin, dense)}, [&](std::int64_t i) {
+    each(end - begin, cuts_before(end), [&](std::int64_t i) {
       const std::int64_t layer = end - 1 - i;
       at_layer(layer);
       if (!full || i > 0) begin_layer_use();

@@ -182,7 +182,7 @@ class StageReplay {
   void each(std::int64_t count, const Part& part);
   /// The same where that holds up to each of `cuts`, ascending, and between them.
   template <class Part>
-  void each(std::int64_t count, std::initializer_list<std::int64_t> cuts, const Part& part);
+  void each(std::int64_t count, const std::vector<std::int64_t>& cuts, const Part& part);
   /// Makes the following calls apply to a layer like the stage's layer `layer`.
   void at_layer(std::int64_t layer);
 
@@ -296,20 +296,30 @@ class StageReplay {
 
   std::int64_t unit_of_layer(std::int64_t layer) const {
     if (layer >= s_.layers) return module_unit_;
-    return layer < s_.moe.dense_layers ? dense_unit_ : expert_unit_;
+    return kind_of(layer).unit;
   }
   std::int64_t pair_statistics() const { return 2 * s_.stream.rows * 4; }
 
   const StageShape& s_;
-  const TensorBytes expert_bytes_;  // of a layer; in MoE models of one with experts
-  const TensorBytes dense_bytes_;   // of a layer without experts, if an MoE model has some
-  TensorBytes bytes_;               // of the current layer
-  bool experts_;                    // which has some
+  /// What layers of one kind hold.
+  struct KindMemory {
+    LayerKind kind;
+    TensorBytes bytes;
+    std::int64_t unit;  // elements, padded
+  };
+  static std::vector<KindMemory> kinds_of(const StageShape& shape);
+  const KindMemory& kind_of(std::int64_t layer) const;
+  /// Where the kinds of layers change, counted from layer `begin` on; and backwards from before layer `end`.
+  std::vector<std::int64_t> cuts_from(std::int64_t begin) const;
+  std::vector<std::int64_t> cuts_before(std::int64_t end) const;
+
+  const std::vector<KindMemory> kinds_;  // the first: LayerKind()
+  std::vector<std::int64_t> cuts_;       // first layers of another kind than the one before
+  TensorBytes bytes_;                    // of the current layer
+  bool experts_;                         // which has some
   const FinalUnits final_;
   const Category kept_;             // category of a forward's kept tensors
-  const std::int64_t expert_unit_;  // elements, padded
-  const std::int64_t dense_unit_;
-  const std::int64_t module_unit_;
+  const std::int64_t module_unit_;  // elements, padded
   std::int64_t layer_unit_;         // of the current layer
   const std::int64_t spread_unit_;  // of experts that are spread over ranks, padded
   const std::int64_t vocabulary_unit_;
@@ -322,7 +332,7 @@ class StageReplay {
 };
 
 template <class Part>
-void StageReplay::each(std::int64_t count, std::initializer_list<std::int64_t> cuts, const Part& part) {
+void StageReplay::each(std::int64_t count, const std::vector<std::int64_t>& cuts, const Part& part) {
   std::int64_t begin = 0;
   const auto up_to = [&](std::int64_t end) {
     each(std::max<std::int64_t>(0, std::min(end, count) - begin),

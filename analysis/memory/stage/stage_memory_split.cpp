@@ -150,7 +150,7 @@ void StageReplay::backward_weight() {
     modules_backward_weight();
   }
   const std::int64_t layers = s_.ends.defers_output_gradient ? 0 : s_.layers;
-  each(layers, {s_.layers - s_.moe.dense_layers}, [&](std::int64_t i) {
+  each(layers, cuts_before(s_.layers), [&](std::int64_t i) {
     at_layer(s_.layers - 1 - i);
     layer_backward_weight(s_.layers - 1 - i);
     layer_gradients_done();

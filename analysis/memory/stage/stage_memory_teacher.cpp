@@ -23,7 +23,7 @@ void StageReplay::teacher_forward(bool loss) {
       give(kTeacher, bytes_.stream + bytes_.statistics);
     }
   }
-  each(s_.layers, {s_.moe.dense_layers}, [&](std::int64_t i) {
+  each(s_.layers, cuts_from(0), [&](std::int64_t i) {
     at_layer(i);
     layer_forward(false);
     const bool leaves = i == s_.layers - 1 && !s_.place.last && !s_.place.next_here;

@@ -40,7 +40,7 @@ std::vector<std::int64_t> StageReplay::experts_in_order_of_use(ActionType type) 
   if (s_.sharding.zero < 3 || !passes || !s_.exchanges_rows() || s_.expert.copies == 1) return {};
   std::vector<std::int64_t> units(static_cast<std::size_t>(s_.own_modules()), spread_unit_ * s_.numerics.e());
   for (const std::int64_t layer : layers_in_order_of_use(type))
-    if (layer >= s_.moe.dense_layers) units.push_back(spread_unit_ * s_.numerics.e());
+    if (!s_.kind_of(layer).dense) units.push_back(spread_unit_ * s_.numerics.e());
   return units;
 }
 

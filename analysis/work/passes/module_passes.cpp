@@ -58,7 +58,7 @@ void modules_forward(const StageShape& s, WorkBuilder& builder) {
   final_norm_forward(s, builder);
   modules_embedding(s, builder);
   for (std::int64_t module = 0; module < s.own_modules(); ++module) {
-    const StageShape like = s.like_layer(s.layers + module);
+    const StageShape like = s.like(s.kind_of(s.layers + module));
     builder.run(layer_part(builder, like, {true, false}, padded_module_unit(like),
                            [&](CallList& list) {
                              join_forward(like, list);
@@ -72,7 +72,7 @@ void modules_forward(const StageShape& s, WorkBuilder& builder) {
 
 void modules_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   for (std::int64_t module = s.own_modules(); module-- > 0;) {
-    const StageShape like = s.like_layer(s.layers + module);
+    const StageShape like = s.like(s.kind_of(s.layers + module));
     builder.run(layer_part(builder, like, {passes.input, passes.weight}, padded_module_unit(like),
                            [&](CallList& list) {
                              if (passes.input) norm_backward(like, list);

@@ -92,7 +92,8 @@ StageShape RoutedRows::in_microbatch(const StageShape& shape, std::uint32_t micr
       first_layers_[static_cast<std::size_t>(shape.place.stage) % first_layers_.size()];
   const std::int64_t layers = shape.layers + shape.own_modules();
   routed.moe.known_rows.assign(static_cast<std::size_t>(layers), {});
-  for (std::int64_t layer = shape.moe.dense_layers; layer < layers; ++layer) {
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    if (shape.kind_of(layer).dense) continue;
     const auto found = rows_.find({first + layer, microbatch});
     const Rows rows = found == rows_.end() ? Rows() : found->second;
     if (rows.copies != ranks_) {

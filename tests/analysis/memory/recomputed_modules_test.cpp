@@ -24,7 +24,7 @@ void expect(const RunConfig& base, bool experts, const Case& c) {
     StageShape shape = stage_shapes(config, 2)[0];
     shape.place.first = false;
     shape.layers = 1;
-    shape.moe.dense_layers = base.model.mixture && !experts ? 1 : 0;
+    shape.kinds = {{1, {.dense = base.model.mixture && !experts}}};
     return shape;
   };
   const auto kept = [](const StageShape& shape, ActionType type) {

@@ -38,7 +38,7 @@ StageShape only_stage(const RunConfig& config) {
 
 /// Bytes that leave a rank in one exchange of a layer, by label.
 double sent_in(const StageShape& shape, const std::string& label) {
-  const std::int64_t layers = shape.layers - shape.moe.dense_layers;
+  const std::int64_t layers = shape.layers - shape.dense_layers();
   double bytes = 0;
   for (const OperatorCall& call : forward_calls(shape)) {
     if (!call.is(CallKind::all_to_all) || call.label != label) continue;

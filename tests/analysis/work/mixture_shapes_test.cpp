@@ -37,14 +37,14 @@ TEST(MixtureShapes, FirstLayersOfDeepseekAreDense) {
   config.model = *find_preset("deepseek-v3");
   config.parallel.pipeline = config.parallel.world_size = 31;  // two layers per stage, except for one
   const std::vector<StageShape> shapes = stage_shapes(config, 31);
-  EXPECT_EQ(shapes[0].moe.dense_layers, shapes[0].layers);
-  EXPECT_EQ(shapes[0].moe.dense_layers + shapes[1].moe.dense_layers, 3);
-  EXPECT_EQ(shapes[2].moe.dense_layers, 0);
-  const StageShape dense = shapes[1].like_layer(0);
+  EXPECT_EQ(shapes[0].dense_layers(), shapes[0].layers);
+  EXPECT_EQ(shapes[0].dense_layers() + shapes[1].dense_layers(), 3);
+  EXPECT_EQ(shapes[2].dense_layers(), 0);
+  const StageShape dense = shapes[1].like(shapes[1].kind_of(0));
   EXPECT_FALSE(dense.mixture());
   EXPECT_EQ(dense.mlp.ffn, 18432);
   EXPECT_EQ(feed_forward_matrices(dense), 3 * 7168 * 18432);
-  const StageShape experts = shapes[1].like_layer(1);
+  const StageShape experts = shapes[1].like(shapes[1].kind_of(1));
   EXPECT_EQ(feed_forward_matrices(experts), 257LL * 3 * 7168 * 2048 + 256 * 7168);
 }
 

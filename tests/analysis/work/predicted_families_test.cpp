@@ -65,8 +65,8 @@ TEST(PredictedFamilies, ChunksHaveTheirPairs) {
   config.model.full_attention[3] = true;
   config.batch.seq_length = 8 * 8192;
   const std::vector<StageShape> shapes = stage_shapes(config, 1);
-  EXPECT_EQ(shapes[0].attention.window_of(3), 0);
-  const double seen = keys_per_query(8 * 8192, shapes[0].attention.window_of(0));
+  EXPECT_EQ(shapes[0].kind_of(3).window, 0);
+  const double seen = keys_per_query(8 * 8192, shapes[0].kind_of(0).window);
   EXPECT_NEAR(seen / 4096, 1, 2e-4);
   EXPECT_DOUBLE_EQ(config.model.mean_keys(8 * 8192), (31 * 4096.0 + 4 * 8192) / 32);
 }
