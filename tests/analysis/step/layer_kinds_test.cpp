@@ -22,6 +22,7 @@ StageShape stage_of(const std::vector<AlikeLayers>& kinds) {
   shape.layers = 0;
   for (const AlikeLayers& alike : kinds) shape.layers += alike.layers;
   shape.kinds = kinds;
+  shape.place.next_here = true;  // the last layer's output stays
   return shape;
 }
 
