@@ -54,20 +54,22 @@ class Whole:
         self.sink, self.text, self.depth = sink, "", 0
 
     def feed(self, line):
-        """True when the line belongs to an object or a list of objects."""
+        """Text that belongs to no object or list of objects: the line, or all lines of what is no JSON."""
         if not self.text and not line.startswith(("{", "[\n", "[{")):
-            return False
+            return line
         self.text += line
         outside = re.sub(r'"(?:\\.|[^"\\])*"', "", line)
         self.depth += outside.count("{") + outside.count("[") - outside.count("}") - outside.count("]")
-        if self.depth > 0:
-            return True
+        return "" if self.depth > 0 else self.end()
+
+    def end(self):
+        """The same at the end of the output."""
         text, self.text, self.depth = self.text, "", 0
         try:
             self.sink(json.loads(text))
         except ValueError:
-            return False
-        return True
+            return text
+        return ""
 
 
 def filled(word, names):
@@ -105,28 +107,38 @@ def run_process(step, names, results, limit, share):
     environment = environment_of(step, names)
     if step.processes > 1:
         environment |= {"GTEST_TOTAL_SHARDS": str(step.processes), "GTEST_SHARD_INDEX": str(share)}
-    process = subprocess.Popen(words_of(step, names), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    # Errors apart from output: a message in the middle of a record would spoil it.
+    process = subprocess.Popen(words_of(step, names), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                errors="replace", start_new_session=True, env=environment)
 
-    def read():
+    def say(text):
+        for line in text.splitlines():
+            said.append(line)
+            results.say(step.name, line)
+
+    def read_output():
         whole = Whole(lambda row: results.row(step=step.name, result=row))
         for line in process.stdout:
-            if whole.feed(line):
-                continue
-            said.append(line.rstrip("\n"))
-            results.say(step.name, line.rstrip("\n"))
+            say(whole.feed(line))
+        say(whole.end())
 
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
+    def read_errors():
+        for line in process.stderr:
+            say(line)
+
+    readers = [threading.Thread(target=read, daemon=True) for read in (read_output, read_errors)]
+    for reader in readers:
+        reader.start()
     code = None
     try:
         code = process.wait(limit)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    reader.join(10)
-    if not reader.is_alive():
-        process.stdout.close()
+    for reader, stream in zip(readers, (process.stdout, process.stderr)):
+        reader.join(10)
+        if not reader.is_alive():
+            stream.close()
     return code, time.monotonic() - begin, said
 
 

@@ -84,6 +84,13 @@ class SlotTest(unittest.TestCase):
         with open(f"{self.out}/part1.log", encoding="utf-8") as log:
             self.assertEqual(log.read(), "[rows] words\n")
 
+    def test_messages_in_the_middle_of_a_record_spoil_nothing(self):
+        script = "printf '{\\n'; sleep 0.2; echo noise >&2; sleep 0.2; printf ' \"a\": 1\\n}\\n{ no\\nJSON }\\n[{\"b\"'"
+        self.assertEqual(self.run_part([steps.Step("record", ["sh", "-c", script], 1, 9)]), [])
+        self.assertEqual([row["result"] for row in rows_of(f"{self.out}/part1.jsonl") if "result" in row], [{"a": 1}])
+        with open(f"{self.out}/part1.log", encoding="utf-8") as log:
+            self.assertEqual(log.read(), "[record] noise\n[record] { no\n[record] JSON }\n[record] [{\"b\"\n")
+
     def test_a_part_that_has_used_its_budget_leaves_the_rest_out(self):
         self.run_part([steps.Step("long", ["sleep", "60"], 1, 60), steps.Step("next", ["true"], 1, 9)], budget=5.2)
         rows = rows_of(f"{self.out}/part1.jsonl")
