@@ -38,15 +38,16 @@ struct RingRate {
 };
 
 /// A ring through all ranks. Within the node it uses the fast link. Between nodes every group has the NICs of
-/// its own GPUs; all groups of the same kind run at once.
-inline RingRate ring(const Network& net, Span group) {
+/// its own GPUs; all groups of the same kind run at once. `trees`: NCCL may take trees for small messages
+/// between nodes, whose latency grows with the logarithm of the nodes; only all-reduces have them (nccl,
+/// src/graph/tuning.cc).
+inline RingRate ring(const Network& net, Span group, bool trees) {
   const int local = ranks_per_node(net, group);
   if (local >= group.size) return {net.node_base_s, net.node_step_s, net.node_bandwidth, group.size - 1.0};
   const double nodes = std::ceil(static_cast<double>(group.size) / local);
   const double card = std::min(net.node_bandwidth, net.nic_bandwidth * local);
-  // NCCL takes trees for small messages between nodes: latency grows with the logarithm of the nodes.
-  const double steps =
-      (local - 1) * net.node_step_s / net.nic_step_s + std::min(nodes - 1, 2 * std::log2(nodes) + 1);
+  const double between = trees ? std::min(nodes - 1, 2 * std::log2(nodes) + 1) : nodes - 1;
+  const double steps = (local - 1) * net.node_step_s / net.nic_step_s + between;
   return {net.nic_base_s, net.nic_step_s, card, steps};
 }
 
@@ -54,7 +55,7 @@ inline RingRate ring(const Network& net, Span group) {
 /// PERFORMANCE.md).
 inline double all_reduce_seconds(const Network& net, Span group, double bytes) {
   if (group.size < 2) return 0;
-  const RingRate r = ring(net, group);
+  const RingRate r = ring(net, group, true);
   const bool local = ranks_per_node(net, group) >= group.size;
   const double gain = local && group.size > 2 ? net.switch_reduction : 1.0;
   const double n = group.size;
@@ -64,7 +65,7 @@ inline double all_reduce_seconds(const Network& net, Span group, double bytes) {
 /// Reduce-scatter or all-gather; bytes: the whole (gathered) buffer.
 inline double scatter_seconds(const Network& net, Span group, double bytes) {
   if (group.size < 2) return 0;
-  const RingRate r = ring(net, group);
+  const RingRate r = ring(net, group, false);
   const double n = group.size;
   return r.base + r.steps * r.step + (n - 1) / n * bytes / r.bandwidth;
 }

@@ -39,6 +39,8 @@ struct Software {
   bool cudnn_attention = false;  // where it is the faster: Transformer Engine's choice on Hopper
   bool mxfp8_scaling = false;
   bool nvfp4_scaling = false;
+  bool clears_gradients = false;   // of the whole rank, sharded or not, in a pass of its own
+  bool scaled_gradients = false;   // divided by the data ranks before they are summed, in a pass of their own
   bool overlapped_gather = false;  // ZeRO 1: parameters are gathered alongside the next step's first forward
   // Selective recomputation by name: a layer runs again from its input, except for the results that are kept.
   bool saves_by_name = false;
@@ -48,6 +50,7 @@ struct Software {
   double gradient_bytes = 2;           // of a gradient element, held and reduced
   double weight_gradient_bytes = 0;    // moved per parameter and micro-batch to accumulate the gradient
   double optimizer_bytes = 0;          // moved per parameter and step
+  double bucket_elements = 0;          // least number of gradients reduced at once; 0: those of a layer
   double state_bytes = 0;              // held per parameter, unsharded: parameter, gradient, master, moments
   double optimizer_state_bytes = 0;    // the part of it that ZeRO-1 shards
   double allocator_share = 0;          // reserved besides the tensors, as a share of their peak

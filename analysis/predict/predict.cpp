@@ -44,9 +44,11 @@ Shares communication_shares(const RepeatedSchedule& step, const StageCostsPredic
     add(part.teacher_forward, cost.teacher_forward, times(ActionType::teacher_forward));
     for (const Phase& phase : kPhases) add(part.*phase.communication, cost.*phase.cost, times(phase.type));
   }
-  for (const StageCosts& cost : predicted.costs.stages) {
-    add({{}, cost.last_backward, {}, {}}, cost.last_backward);
-    add({{}, cost.first_forward, {}, {}}, cost.first_forward);
+  for (std::size_t stage = 0; stage < counts.size(); ++stage) {
+    const StageCosts& cost = predicted.costs.stages[stage];
+    const StageCommunication& lone = predicted.communication[stage];
+    add({lone.lone_backward, cost.last_backward - lone.lone_backward, {}, {}}, cost.last_backward);
+    add({lone.lone_forward, cost.first_forward - lone.lone_forward, {}, {}}, cost.first_forward);
   }
   for (const PairSaving& pair : predicted.pairs)
     add({pair.tensor, {}, {}, {}}, pair.all, -static_cast<double>(pair.count));
@@ -166,7 +168,7 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
   const Schedule& schedule = step.once;
   const StepModel model(config, schedule, software);
   MeanRows rows;
-  if (config.mixture.routing == MixtureConfig().routing) {
+  if (!model.any().traits.own_lists || config.mixture.routing == MixtureConfig().routing) {
     prediction.memory = predict_memory(model, step);
   } else {
     const std::vector<std::vector<RoutedTokens>> steps = given_steps(config);

@@ -151,6 +151,8 @@ struct ExpertShape {
   std::int64_t ffn = 0;
   std::int64_t fc1 = 0;
   TokenDispatcher dispatcher = TokenDispatcher::allgather;
+  double fullest = 1;       // rows of the fullest rank ÷ the mean; in `rows` already
+  double inside = 1;        // time of grouped products ÷ that of evenly loaded experts
   bool overlapped = false;  // exchanges run alongside the computation of another micro-batch
   friend bool operator==(const ExpertShape&, const ExpertShape&) = default;
 };

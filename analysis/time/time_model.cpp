@@ -9,6 +9,7 @@
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/host_copies.hpp"
+#include "analysis/time/lone_passes.hpp"
 #include "analysis/time/operand_reuse.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/pair_time.hpp"
@@ -16,6 +17,7 @@
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "analysis/work/routing/given_routing.hpp"
+#include "analysis/work/routing/uneven_load.hpp"
 
 namespace plumbline {
 namespace {
@@ -72,6 +74,7 @@ class StageCoster {
         reuse_(config_, schedule_, shapes_, teachers_, hardware, crowded_),
         lanes_(lanes) {
     set_mean_rows(rows, shapes_);
+    if (!model.any().traits.own_lists) set_uneven_load(uneven_load(config_), shapes_);
   }
 
   StageCostsPrediction run() {
@@ -203,6 +206,7 @@ class StageCoster {
       communication.*phase.communication = {time.tensor, time.gathers + time.scatters, time.copies, waited};
     }
     first_forward(shape, load_on(shape, ActionType::forward), costs);
+    if (shape.expert.overlapped) lone_exchanges(shape, costs, communication);
     if (has(ActionType::teacher_forward) && !teachers_.empty()) {
       const ActionWork work =
           work_of(teachers_[static_cast<std::size_t>(shape.place.stage)], ActionType::teacher_forward);
@@ -216,6 +220,26 @@ class StageCoster {
     }
     prediction_.costs.stages.push_back(costs);
     prediction_.communication.push_back(communication);
+  }
+
+  /// What hides exchanges behind another micro-batch cannot do for the first forwards and last backwards.
+  void lone_exchanges(const StageShape& shape, StageCosts& costs, StageCommunication& communication) {
+    StageShape alone = shape;
+    alone.expert.overlapped = false;
+    const double passes = lone_passes(schedule_, static_cast<std::int64_t>(config_.microbatches()));
+    Seconds all;
+    const auto longer = [&](ActionType type) {
+      const Load load = load_on(shape, type);
+      const Seconds time = time_action(work_of(alone, type), hardware_, load, {}).all;
+      const Seconds paired = time_action(work_of(shape, type), hardware_, load, {}).all;
+      all += Seconds{std::max(0.0, (time - paired).value) * passes};
+      return Seconds{std::max(0.0, (time - paired).value) * passes};
+    };
+    if (has(ActionType::forward)) communication.lone_forward = longer(ActionType::forward);
+    if (has(ActionType::backward)) communication.lone_backward = longer(ActionType::backward);
+    costs.first_forward += communication.lone_forward;
+    costs.last_backward += communication.lone_backward;
+    Lines(prediction_.lines, shape.place.stage, "step").add("expert exchanges of lone passes", 1, all);
   }
 
   /// Gradients are reduced alongside the last backwards: on ranks with a processor each.
@@ -343,15 +367,22 @@ class StageCoster {
     const Load load = end_load(0);
     const auto price = [&](const OperatorCall& call) { return time_of(call, hardware_, load); };
     ReductionCosts waits{std::vector<Seconds>(shapes_.size()), std::vector<Seconds>(shapes_.size())};
+    const auto with_lone = [&](std::vector<Seconds> last_backward) {
+      for (std::size_t i = 0; i < last_backward.size(); ++i)
+        last_backward[i] += prediction_.communication[i].lone_backward;
+      return last_backward;
+    };
     bool settled = false;
     for (int round = 0; round < kRounds && !settled; ++round) {
       Costs assumed = costs;
+      ReductionCosts longer = waits;
+      longer.last_backward = with_lone(waits.last_backward);
       for (std::size_t i = 0; i < shapes_.size(); ++i) {
         assumed.stages[i].reduce_gradients = {};
-        assumed.stages[i].last_backward = waits.last_backward[i];
+        assumed.stages[i].last_backward = longer.last_backward[i];
       }
       ReductionCosts next =
-          reduction_costs(config_, schedule_, shapes_, actions_, simulation_.run(assumed), waits, price);
+          reduction_costs(config_, schedule_, shapes_, actions_, simulation_.run(assumed), longer, price);
       settled = true;
       for (std::size_t i = 0; i < shapes_.size(); ++i) {
         const double change = (next.last_backward[i] - waits.last_backward[i]).value;
@@ -360,7 +391,7 @@ class StageCoster {
       waits = std::move(next);
     }
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
-      costs.stages[i].last_backward = waits.last_backward[i];
+      costs.stages[i].last_backward = waits.last_backward[i] + prediction_.communication[i].lone_backward;
       costs.stages[i].reduce_gradients += waits.reduce_gradients[i];
     }
     for (std::size_t rank = 0; rank < waits.lanes.size(); ++rank) {
@@ -503,7 +534,7 @@ class StageCoster {
 std::vector<ActionLanes> action_lanes(const RunConfig& config, const RepeatedSchedule& step,
                                       const HardwareProfile& hardware) {
   const StepModel model(config, step.once);
-  const bool balanced = config.mixture.routing == MixtureConfig().routing;
+  const bool balanced = !model.any().traits.own_lists || config.mixture.routing == MixtureConfig().routing;
   const MeanRows rows = balanced ? MeanRows() : mean_rows(model, given_steps(config));
   std::vector<ActionLanes> lanes;
   StepSimulation simulation(step);

@@ -25,6 +25,10 @@ struct StageCommunication {
   PassCommunication vocab_backward;
   PassCommunication input_forward;
   PassCommunication input_backward;
+  /// Exchanges of the first forwards and last backwards, which no other micro-batch hides; part of
+  /// StageCosts::first_forward and last_backward.
+  Seconds lone_forward{};
+  Seconds lone_backward{};
 };
 
 /// A kind of action that computes on a stage.

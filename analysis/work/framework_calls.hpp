@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "analysis/work/operator_list_calls.hpp"
 
@@ -53,6 +55,7 @@ class FrameworkCalls {
     call.grouped = true;
     call.batch = s_.expert.local;
     call.tokens = std::max<std::int64_t>(1, s_.expert.rows / s_.expert.local);
+    list_.calls.back().share *= s_.expert.inside;
   }
   void router(GemmPass pass) {
     gemm("router", pass, s_.moe.experts, s_.stream.hidden);
@@ -73,24 +76,41 @@ class FrameworkCalls {
     list_.last<CollectiveCall>().choices = expert.chosen;
     list_.last<CollectiveCall>().most_nodes = expert.most_nodes;
   }
-  /// Makes the last call an exchange that overlaps with the rest of the layer, which stands for the other
-  /// micro-batch's computation. It starts with the layer and is awaited at its end (run_alongside).
+  /// Makes the last call an exchange that overlaps with computation of another micro-batch, for which the
+  /// layer's own stands (run_alongside).
   void alongside() {
     auto& call = list_.last<CollectiveCall>();
     call.ticket = kAlongside;
     if (s_.expert.dispatcher == TokenDispatcher::flex) call.processors = kFlexProcessors;
   }
-  /// Puts the marked exchanges in front of the layer's other calls, one after the other, and waits at the
-  /// end.
-  void run_alongside() {
-    std::vector<OperatorCall>& calls = list_.calls;
-    const auto marked = [](const OperatorCall& call) {
-      return call.collective() != nullptr && call.collective()->ticket == kAlongside;
-    };
-    const auto first_other = std::stable_partition(calls.begin(), calls.end(), marked);
-    const auto count = static_cast<std::size_t>(first_other - calls.begin());
-    for (std::size_t i = 0; i < count; ++i) calls[i].get<CollectiveCall>().ticket = list_.next_ticket();
-    for (std::size_t i = 0; i < count; ++i) list_.wait(calls[i].collective()->ticket);
+  /// Runs the first of the marked exchanges alongside the layer's calls up to there (`backward`: up to the
+  /// last one), the others alongside the rest. Megatron-Core pairs each exchange with attention or experts of
+  /// the other micro-batch (core/pipeline_parallel/combined_1f1b.py): a dispatch with the experts' backward,
+  /// a combine with attention's backward, a backward exchange with either's forward. Each of the four parts
+  /// of a layer hides one exchange, whichever it is.
+  void run_alongside(bool backward = false) {
+    std::vector<OperatorCall> calls = std::exchange(list_.calls, {});
+    std::vector<OperatorCall> exchanges;
+    std::vector<OperatorCall> parts[2];
+    std::size_t left = static_cast<std::size_t>(std::count_if(calls.begin(), calls.end(), is_marked));
+    const std::size_t cut = backward ? 0 : left - std::min<std::size_t>(left, 1);  // behind as many
+    for (OperatorCall& call : calls) {
+      if (!is_marked(call)) {
+        parts[left > cut ? 0 : 1].push_back(std::move(call));
+        continue;
+      }
+      --left;
+      call.get<CollectiveCall>().ticket = list_.next_ticket();
+      exchanges.push_back(std::move(call));
+    }
+    std::size_t next = 0;
+    for (std::size_t part = 0; part < 2; ++part) {
+      const std::size_t end = part == 1 ? exchanges.size() : std::min<std::size_t>(exchanges.size(), 1);
+      list_.calls.insert(list_.calls.end(), exchanges.begin() + static_cast<std::ptrdiff_t>(next),
+                         exchanges.begin() + static_cast<std::ptrdiff_t>(end));
+      list_.calls.insert(list_.calls.end(), parts[part].begin(), parts[part].end());
+      for (; next < end; ++next) list_.wait(exchanges[next].collective()->ticket);
+    }
   }
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     list_.gemm(label, pass, out, in);
@@ -285,6 +305,9 @@ class FrameworkCalls {
   void kernel(bool backward, std::int64_t window) {
     list_.attention(backward, window);
     list_.last<AttentionCall>().cudnn = sw_.cudnn_attention;
+  }
+  static bool is_marked(const OperatorCall& call) {
+    return call.collective() != nullptr && call.collective()->ticket == kAlongside;
   }
   static int highest_ticket(const UnitWork& work) {
     int highest = 0;

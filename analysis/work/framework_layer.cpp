@@ -12,6 +12,12 @@ namespace {
 /// two at a layer's edge has such a product, and its first and last piece are exposed.
 constexpr double kAsyncExposed = 0.65;
 
+/// Bytes per element of YaRN's turn with an mscale, which has no fused kernel: two products, halves negated
+/// and joined, their sum, joined with the part that is not turned (Megatron-Core, rope_utils.py,
+/// _apply_rotary_pos_emb_bshd); back two products, halves negated and joined, and their sum.
+constexpr double kTurned = 4 + 4 + 6 + 6 + 4;
+constexpr double kTurnedBack = 4 + 4 + 6 + 6;
+
 double exposed_edges(const Software& sw) {
   return sw.async_tensor ? kAsyncExposed : 1;
 }
@@ -66,9 +72,9 @@ void residual(const StageShape& s, FrameworkCalls& calls) {
 /// Queries and keys: each head's norm, then the part of a head that is rotated.
 void turn_queries_and_keys(const StageShape& s, FrameworkCalls& calls, bool backward) {
   const std::int64_t elements = s.stream.tokens * (s.attention.q + s.attention.k);
-  if (s.attention.rotary)
-    calls.stream("rope", elements * s.attention.rotated / s.attention.head_dim,
-                 s.software->compiled ? 4 : 12);
+  double bytes = s.software->compiled ? 4 : 12;
+  if (is_gpt_oss(s)) bytes = backward ? kTurnedBack : kTurned;
+  if (s.attention.rotary) calls.stream("rope", elements * s.attention.rotated / s.attention.head_dim, bytes);
   if (!s.attention.qk_norm) return;
   calls.stream(backward ? "norm backward" : "norm", elements, backward ? 10 : 2 * s.software->norm_passes);
 }
@@ -276,7 +282,7 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
                                   adapters.forward());
     case LayerPass::backward_input:
       backward_input(s, window, overlaps, calls);
-      calls.run_alongside();
+      calls.run_alongside(true);
       if (s.mixture()) MixtureCalls(s, calls).launches(true);
       return calls.layer_launches(operators(s,
                                             0.75 * sw.layer_backward_operators + communication_operators(s) +

@@ -24,13 +24,19 @@ constexpr double kActivationLaunch = 1;
 // is not modelled.
 constexpr double kBiased = 4 + 10 + 8 + 6;
 constexpr double kBiasedBack = 6 + 8 + 4 + 4 + 6;
+// Bytes per element of fc1 that clamp its halves and put them together again, in front of the fused
+// activation, and back (Megatron-Core, fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl with a
+// clamp_value).
+constexpr double kClamped = 4 + 4;
+constexpr double kClampedBack = 6 + 4;
 constexpr double kBiasOperators = 4;  // per expert forward; twice as many backward
 
 }  // namespace
 
 void MixtureCalls::exchange(const char* label) {
   const ExpertShape& e = s_.expert;
-  const std::int64_t own = e.sent * s_.stream.hidden;
+  // The fullest rank receives most.
+  const auto own = static_cast<std::int64_t>(e.fullest * static_cast<double>(e.sent * s_.stream.hidden));
   if (e.dispatcher == TokenDispatcher::flex) {
     calls_.dispatched(label, own);
   } else {
@@ -39,9 +45,44 @@ void MixtureCalls::exchange(const char* label) {
   if (e.overlapped) calls_.alongside();
 }
 
+/// HybridEP gathers every token's choices, a byte per expert, and scans them (DeepEP hybrid-ep,
+/// csrc/hybrid_ep/allgather and metadata_preprocessing); the all-to-all needs the counts of tokens by expert
+/// (Megatron-Core, token_dispatcher.py, preprocess).
+void MixtureCalls::tell_routing() {
+  const ExpertShape& e = s_.expert;
+  const bool flex = e.dispatcher == TokenDispatcher::flex;
+  const std::int64_t told = (flex ? e.sent : 8) * s_.moe.experts * e.ranks;  // bytes
+  calls_.expert_collective(CallKind::all_gather, flex ? "routing map all-gather" : "expert counts all-gather",
+                           e.ranks, e.tensor, told / s_.numerics.e());
+  if (flex) calls_.stream("scan routing map", told, 1);
+}
+
+/// The all-to-all sends tokens' weights, in fp32, in an exchange of their own (token_dispatch).
+void MixtureCalls::exchange_weights() {
+  const ExpertShape& e = s_.expert;
+  if (e.dispatcher != TokenDispatcher::alltoall || s_.software->weighted_results) return;
+  calls_.expert_collective(CallKind::all_to_all, "expert weights exchange", e.ranks, e.tensor,
+                           e.sent * e.chosen * 4 / s_.numerics.e());
+}
+
 bool MixtureCalls::reads() const {
   const bool dropless = !s_.moe.padded;
   return dropless && !s_.graphs.step && !s_.expert.overlapped && s_.software->expert_product_s > 0;
+}
+
+/// Kernels that quantize the rows of a grouped layer, expert by expert unless scaling is delayed; a scale of
+/// the current tensor takes two more, for the largest value and the scale (Transformer Engine,
+/// pytorch/csrc/extensions/cast.cpp, multi_tensor_quantize_impl; quantizer.cpp).
+double MixtureCalls::casts() const {
+  const bool apart =
+      s_.numerics.framework_fp8 && !s_.software->fp8 && s_.numerics.fp8_recipe != Fp8Recipe::delayed;
+  const double kernels = s_.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 3 : 1;
+  return apart ? kernels * static_cast<double>(s_.expert.local) : 0;
+}
+
+/// Recipes with one graph of the step fuse an expert's operators (use_transformer_engine_op_fuser).
+bool MixtureCalls::clamps() const {
+  return is_gpt_oss(s_) && s_.mlp.swiglu && !s_.graphs.step;
 }
 
 /// Experts' rows are filled up to what FP8 products need by a copy, unless the dispatcher's kernels do it
@@ -60,11 +101,13 @@ void MixtureCalls::dispatch(const char* label, bool first) {
     return calls_.stream("permute", rows, kReordered);
   }
   const bool travels = e.ranks > 1;
+  if (travels && first && !e.overlapped) tell_routing();
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
     calls_.stream("permute", e.sent * e.chosen * s_.stream.hidden, kReordered);
   }
   if (travels) exchange(label);
   if (travels && first && reads()) calls_.launched(kDispatchLaunch, true);
+  if (travels && !e.overlapped) exchange_weights();
   calls_.expert_collective(CallKind::all_gather, "expert tensor all-gather", e.tensor, 1, rows);
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
 }
@@ -117,12 +160,13 @@ void MixtureCalls::forward() {
   calls_.grouped("fc1", GemmPass::forward, e.fc1, s_.stream.hidden);
   // The counts of the rank's experts are on the device but for those that an all-to-all needed before.
   const bool known = e.dispatcher == TokenDispatcher::alltoall && e.ranks > 1;
-  if (reads()) calls_.launched(kGroupedModule, !known);
+  if (reads()) calls_.launched(kGroupedModule + casts(), !known);
+  if (clamps()) calls_.stream("clamp gate", e.rows * e.fc1, kClamped);
   // Multiplied with the token's weight in the same kernel.
   calls_.stream("swiglu", e.rows * e.ffn, s_.software->compiled ? 6 : 10);
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
-  if (reads()) calls_.launched(kGroupedModule);
+  if (reads()) calls_.launched(kGroupedModule + casts());
   if (s_.predicted.feed_forward_bias) calls_.stream("expert biases", e.rows * s_.stream.hidden, kBiased);
   calls_.casts(e.rows * (s_.stream.hidden + e.ffn), false);
   if (s_.software->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
@@ -139,6 +183,7 @@ void MixtureCalls::backward_input() {
     calls_.stream("expert biases backward", e.rows * s_.stream.hidden, kBiasedBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, e.ffn);
   calls_.stream("swiglu backward", e.rows * e.ffn, s_.software->compiled ? 10 : 16);
+  if (clamps()) calls_.stream("clamp gate backward", e.rows * e.fc1, kClampedBack);
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.stream.hidden);
   calls_.casts(e.rows * (s_.stream.hidden + e.fc1), false);
   pad("unpad experts");
@@ -163,7 +208,7 @@ void MixtureCalls::launches(bool backward) {
   calls_.layer_launches(s_.moe.shared > 0 ? 6 : 0);
   const double biases = s_.predicted.feed_forward_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
   const auto experts = static_cast<double>(s_.expert.local);
-  calls_.launches_eagerly(sw.dispatch_operators + biases * experts);
+  calls_.launches_eagerly(sw.dispatch_operators + biases * experts + 2 * casts());
   calls_.launches_products(products * experts);
 }
 

@@ -6,6 +6,12 @@
 
 namespace plumbline {
 
+/// Of the known families only gpt-oss's experts have biases. It clamps the gate, and turns queries and keys
+/// by YaRN with an mscale other than 1.
+inline bool is_gpt_oss(const StageShape& shape) {
+  return shape.mixture() && shape.predicted.feed_forward_bias;
+}
+
 /// Router, dispatch, experts, combine, and the shared expert. Tokens are spread over experts evenly.
 class MixtureCalls {
  public:
@@ -24,8 +30,12 @@ class MixtureCalls {
   void pad(const char* label);
   /// The host reads the tokens' counts back from the device, and launches everything behind after that.
   bool reads() const;
+  bool clamps() const;
+  double casts() const;
   void combine(const char* label);
   void exchange(const char* label);
+  void exchange_weights();
+  void tell_routing();
   void shared(GemmPass pass);
 
   const StageShape& s_;

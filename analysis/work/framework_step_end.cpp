@@ -59,6 +59,27 @@ class CopiesCalls {
   CallList& list_;
 };
 
+/// Passes over all gradients of the rank, and sums of single numbers over all ranks: of the gradient norm,
+/// of the update's success and of the loss (Megatron-Core, clip_grads.py, and training.py).
+void gradient_passes(const HeldStages& rank, const Trained& elements, CallList& list) {
+  const StageShape& any = rank.held.front();
+  const Software& sw = *any.software;
+  const auto bytes = static_cast<double>(any.numerics.g());
+  const bool sharded = any.sharding.zero >= 2;
+  if (any.sharding.data > 1 && !sharded) {
+    if (sw.scaled_gradients) list.memory("scale gradients", elements.rest, 2 * bytes);
+    if (sw.bucket_elements > 0) list.memory("scale gradients", elements.experts, 2 * bytes);
+  }
+  const std::int64_t all = elements.rest + elements.experts;
+  if (sw.clears_gradients)
+    list.memory("clear gradients", sharded ? all / any.sharding.state_shards : all, bytes);
+  if (sw.bucket_elements == 0 || rank.layout.world() == 1) return;
+  list.collective(CallKind::all_reduce, "statistics all-reduce", Group::data, rank.layout.world(), 1,
+                  DType::fp32);
+  list.last<CollectiveCall>().stride = 1;
+  list.calls.back().count = 3;
+}
+
 }  // namespace
 
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
@@ -89,6 +110,7 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   list.memory("optimizer step",
               experts + (any.sharding.zero >= 1 ? elements.rest / any.sharding.state_shards : elements.rest),
               any.software->optimizer_bytes);
+  gradient_passes(rank, elements, list);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers
   for (const StageShape& s : rank.held) {
@@ -102,7 +124,10 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
                 (any.numerics.fp4 || any.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) +
                     any.numerics.fp8_forms * any.numerics.operand_bytes);
   const std::size_t before = list.calls.size();
-  const bool narrow = gathers_fp8(any) && !any.adapters.frozen();
+  // MXFP8 has two forms of a weight, which are made of gathered 16-bit ones
+  // (reuse_grad_buf_for_mxfp8_param_ag, param_and_grad_buffer.py).
+  const bool narrow =
+      gathers_fp8(any) && any.numerics.fp8_recipe != Fp8Recipe::mxfp8 && !any.adapters.frozen();
   if (any.sharding.zero == 1 || any.sharding.zero == 2) {
     const std::int64_t in_fp8 = narrow ? matrices - elements.experts : 0;
     copies.rest(CallKind::all_gather, "parameter all-gather", elements.rest - in_fp8, any.numerics.type);

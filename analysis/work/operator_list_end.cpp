@@ -1,5 +1,7 @@
 // ARG, ARE and OPT: reductions over replicas and copies, gradient norm, update.
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -49,6 +51,34 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
   return buckets;
 }
 
+/// Elements from which Megatron-Core's DistributedDataParallel reduces without waiting for more; of a later
+/// pipeline rank or chunk it reduces all at once (distributed_data_parallel.py). 0: unit by unit.
+double least_reduced(const StageShape& s) {
+  if (s.software == nullptr || s.software->bucket_elements == 0) return 0;
+  constexpr double kPerRank = 1e6;  // for long enough pieces of a ring
+  if (!s.place.first) return std::numeric_limits<double>::infinity();
+  return std::max(s.software->bucket_elements, kPerRank * s.sharding.data);
+}
+
+/// Joins neighbours into buckets of at least `least` elements.
+std::vector<GradientBucket> joined(std::vector<GradientBucket> units, double least) {
+  std::vector<GradientBucket> buckets;
+  for (GradientBucket& unit : units) {
+    const Group group = unit.reduce.collective()->group;
+    if (buckets.empty() || static_cast<double>(buckets.back().reduce.elements()) >= least ||
+        !buckets.back().reduce.among(group)) {
+      buckets.push_back(std::move(unit));
+      continue;
+    }
+    GradientBucket& open = buckets.back();
+    open.units.insert(open.units.end(), unit.units.begin(), unit.units.end());
+    open.reduce.get<CollectiveCall>().elements += unit.reduce.elements();
+    if (unit.between.elements() > 0) open.between.get<CollectiveCall>().elements += unit.between.elements();
+    open.at_end = open.at_end || unit.at_end;
+  }
+  return buckets;
+}
+
 }  // namespace
 
 std::pair<OperatorCall, OperatorCall> gradient_scatter(const StageShape& s, Group group, int pieces,
@@ -72,8 +102,9 @@ OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
 }
 
 std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t bucket_size) {
-  std::vector<GradientBucket> buckets = expert_buckets(s);
-  if ((s.sharding.data == 1 && s.expert.copies == 1) || s.sharding.zero >= 2) return buckets;
+  std::vector<GradientBucket> experts = joined(expert_buckets(s), least_reduced(s));
+  if ((s.sharding.data == 1 && s.expert.copies == 1) || s.sharding.zero >= 2) return experts;
+  std::vector<GradientBucket> buckets;
   const std::vector<ParameterUnit> units = units_of(s);
   const bool whole = s.sharding.zero == 0;
   GradientBucket open;
@@ -100,7 +131,10 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
       close(units[i], true);
     }
   }
-  return buckets;
+  buckets = joined(std::move(buckets), least_reduced(s));
+  experts.insert(experts.end(), std::make_move_iterator(buckets.begin()),
+                 std::make_move_iterator(buckets.end()));
+  return experts;
 }
 
 std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/hardware/profile_at_speed.hpp"
+#include "analysis/step/software_of.hpp"
 #include "analysis/time/lane_sums.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/routing/given_routing.hpp"
@@ -25,6 +26,7 @@ void add_rows(Row row, int world, std::vector<Row>& rows) {
 std::vector<ExpertLoadReport> predicted_load(const RunConfig& config) {
   std::map<std::int64_t, ExpertLoadReport> layers;
   const std::int64_t capacity = config.expert_capacity();
+  if (!traits_of(software_of(config)).own_lists) return {};
   if (capacity == 0 && config.mixture.routing == MixtureConfig().routing) return {};
   for (const RoutedTokens& line : given_routing(config)) {
     ExpertLoadReport& layer = layers[line.layer];
@@ -99,7 +101,7 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
                            const RepeatedSchedule& step) {
   PredictionReport report = report_of(prediction);
   report.traffic = Traffic();
-  if (config.mixture.routing == MixtureConfig().routing) {
+  if (!traits_of(software_of(config)).own_lists || config.mixture.routing == MixtureConfig().routing) {
     for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step))
       report.traffic = larger(*report.traffic, largest(replicas));
   } else {

@@ -18,8 +18,8 @@ Limit world_size_limit, tensor_limit, stages_limit, chunks_limit, hierarchical_l
     distribution_limit, passes_limit, passes_of_schedule_limit, vocabulary_limit, offload_limit,
     emulated_hardware_limit, own_software_limit, no_backend_limit;
 // mixture_limits.cpp
-Limit capacity_limit, routing_limit, experts_limit, fp8_experts_limit, modules_limit, foreign_model_limit,
-    module_tokens_limit, module_tensor_limit;
+Limit capacity_limit, routing_limit, other_routing_limit, experts_limit, fp8_experts_limit, modules_limit,
+    foreign_model_limit, module_tokens_limit, module_tensor_limit;
 // distillation_limits.cpp
 Limit teacher_queries_limit, teacher_schedule_limit, teacher_vocabulary_limit, teacher_stages_limit,
     teacher_tensor_limit, teacher_positions_limit;

@@ -105,7 +105,7 @@ constexpr CompatibilityRow kRows[] = {
              "expert_tensor_parallel_size as tensor_model_parallel_size", kOwnStep),
     limits("moe_expert_capacity_factor", "at most the tokens of a micro-batch", capacity_limit, kOwnStep),
     needs(kRouting, kHasExperts, "which has no experts", "balanced"),
-    excludes(kRouting, kOther, "", "balanced", kOtherSoftware),
+    limits("moe_routing", "balanced, real or zipf:S", other_routing_limit, kOtherSoftware),
     excludes(kRouting, kMixedLayers, "which has layers without experts in between", "balanced"),
     limits("moe_routing", "balanced, worst, zipf:S or a .csv", routing_limit, kOwnStep),
     excludes(kOverlapShared, kOther, "whose overlap is not predicted", "false, or plumbline", kOtherSoftware),

@@ -27,6 +27,13 @@ std::optional<std::string> routing_limit(const C& c) {
       keys.routing);
 }
 
+std::optional<std::string> other_routing_limit(const C& c) {
+  const MixtureConfig& keys = c.mixture;
+  if (keys.routing == "balanced" || keys.routing == "real" || keys.zipf_exponent()) return std::nullopt;
+  return fmt::format("moe_routing: found {} with software {}, expected balanced, real or zipf:S",
+                     keys.routing, c.machine.software);
+}
+
 std::optional<std::string> experts_limit(const C& c) {
   const ModelConfig& model = c.model;
   const ParallelConfig& p = c.parallel;

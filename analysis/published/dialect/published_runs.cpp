@@ -45,11 +45,17 @@ bool is_readable(const ConfigKey& key, const ConfigText& text) {
   return true;
 }
 
-/// The names in a list with semicolons.
-void add_flags(const std::string& list, std::vector<std::string>& features) {
+/// The names in a list with semicolons; one that a key stands for goes to the settings.
+void add_flags(const std::string& list, const std::string& origin, Settings& settings,
+               std::vector<std::string>& features) {
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(';', begin), list.size());
-    if (end > begin) features.push_back(printable(list.substr(begin, end - begin)));
+    const std::string flag = list.substr(begin, end - begin);
+    if (flag == "moe_routing real") {
+      settings["moe_routing"] = {"real", origin, ""};
+    } else if (end > begin) {
+      features.push_back(printable(flag));
+    }
     begin = end + 1;
   }
 }
@@ -71,7 +77,7 @@ std::vector<std::string> unmodelled_features(const Cells& cells, Settings& setti
     } else if (feature != nullptr) {
       if (text == feature->without) continue;
       if (column == "other_flags") {
-        add_flags(text, features);
+        add_flags(text, origin, settings, features);
       } else if (!cells.contains(feature->part_of)) {
         features.push_back(column);
       }

@@ -55,6 +55,15 @@ TEST(Network, GroupsThatLeaveTheNodeAreBoundByTheirCards) {
   EXPECT_EQ(ranks_per_node(net, {16, 4}), 2);
 }
 
+// NCCL has trees for all-reduces only: a ring's latency grows with every node.
+TEST(Network, LatencyOfScattersGrowsWithTheNodes) {
+  const Network& net = a100().network;
+  for (const int nodes : {2, 16, 128}) {
+    EXPECT_NEAR(scatter_seconds(net, {nodes, 8}, 0), net.nic_base_s + (nodes - 1) * net.nic_step_s, 1e-12);
+    EXPECT_LE(all_reduce_seconds(net, {nodes, 8}, 0), net.nic_base_s + 2 * 15 * net.nic_step_s);
+  }
+}
+
 TEST(Profiles, EveryMachineAndGenerationIsUsable) {
   EXPECT_GE(built_in_profiles().machines.size(), 9u);
   EXPECT_GE(built_in_profiles().software.size(), 8u);

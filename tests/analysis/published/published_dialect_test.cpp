@@ -52,6 +52,21 @@ TEST(PublishedDialect, ARowIsAConfigurationAndItsMeasuredValues) {
   EXPECT_EQ(read.runs[1].config.batch.micro_batch_size, 1);
 }
 
+// One of the other flags has become a key.
+TEST(PublishedDialect, RealRoutingIsAnUnevenLoad) {
+  const PublishedTable table = table_of(
+      "model,ep,gbs,gpus,step_s,other_flags\n"
+      "qwen3-30b-a3b,8,16,16,2,moe_routing real\n"
+      "qwen3-30b-a3b,8,16,16,2,moe_routing real;spec\n",
+      "defaults:\n  hardware: h100-sxm-80gb\n  software: megatron-core\n"
+      "  seq_length: 4096\n  zero_stage: 1\n  mbs: 1\n");
+  const PublishedRuns read = read_runs(table);
+  ASSERT_EQ(read.runs.size(), 2u);
+  EXPECT_EQ(read.runs[0].config.mixture.routing, "real");
+  EXPECT_TRUE(read.runs[0].unmodelled.empty());
+  EXPECT_THAT(read.runs[1].unmodelled, ElementsAre("spec"));
+}
+
 TEST(PublishedDialect, AModelMayBeItsColumns) {
   const PublishedTable table = table_of(
       "model_type,hidden_size,num_hidden_layers,num_attention_heads,vocab_size,position_embedding_type,"

@@ -78,6 +78,24 @@ TEST(FrameworkLaunches, GraphsOfTheStepRemoveLaunches) {
   }
 }
 
+// Rows are quantized expert by expert: one kernel, or three with a scale of the current tensor.
+TEST(FrameworkLaunches, CastsOfExpertsAreLaunchedOneByOne) {
+  const auto host = [](Fp8Recipe recipe) {
+    RunConfig config = mixture(8);
+    config.numerics.fp8.format = Fp8Format::e4m3;
+    config.numerics.fp8.recipe = recipe;
+    double seconds = 0;
+    const ActionWork work = framework_work(stage_shapes(config, 1).front(), ActionType::backward);
+    for (const ActionWork::Run& run : work.runs)
+      seconds += work.parts[run.part].host.value * static_cast<double>(run.repeat);
+    return seconds;
+  };
+  constexpr double kLaunch = 8e-6;            // host_operator_s
+  const double each = 48 * 2 * 16 * kLaunch;  // layers, grouped layers, experts of a rank
+  EXPECT_NEAR(host(Fp8Recipe::blockwise) - host(Fp8Recipe::delayed), each, 1e-6);
+  EXPECT_NEAR(host(Fp8Recipe::tensorwise) - host(Fp8Recipe::delayed), 3 * each, 1e-6);
+}
+
 // FP8 products read whole blocks of rows: copies fill them up, but for kernels that dispatch so.
 TEST(FrameworkLaunches, RowsOfExpertsAreFilledUpInFp8) {
   RunConfig config = mixture(8);

@@ -194,10 +194,68 @@ TEST(FrameworkMixture, AnOverlappedExchangeHidesBehindTheOtherMicroBatch) {
   EXPECT_LT(hidden.step.value, exposed.step.value);
   EXPECT_GT(hidden.step.value, exposed.compute.value)
       << "multiprocessors that the exchange holds do not compute";
-  const auto calls = calls_of(framework_work(shape_of(config), ActionType::forward));
-  const auto waits = std::count_if(calls.begin(), calls.end(),
-                                   [](const OperatorCall& call) { return call.as<WaitCall>() != nullptr; });
-  EXPECT_GT(waits, 0);
+}
+
+// The dispatch hides behind the calls up to the experts, the combine behind the rest; backward the combine's
+// gradient behind the experts, the dispatch's behind attention.
+TEST(FrameworkMixture, EachOverlappedExchangeHasItsPartOfTheLayer) {
+  struct Case {
+    ActionType type;
+    const char *before, *between;  // the first wait, and the second
+  };
+  RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.overlap_moe_expert_parallel_comm = true;
+  for (const Case& c : {Case{ActionType::forward, "attention forward", "fc2 forward"},
+                        Case{ActionType::backward, "fc1 input_gradient", "attention backward"}}) {
+    std::string order;
+    for (const OperatorCall& call : calls_of(framework_work(shape_of(config), c.type))) {
+      const std::string label = label_of(call);
+      if (call.as<WaitCall>() != nullptr) order += "wait,";
+      if (call.is(CallKind::all_to_all)) order += "start,";
+      if (label == c.before || label == c.between) order += label + ",";
+    }
+    const std::string layer = std::string("start,") + c.before + ",wait,start," + c.between + ",wait,";
+    EXPECT_EQ(order.substr(0, layer.size()), layer);
+  }
+}
+
+// What tells a rank about its rows: HybridEP gathers a byte per token and expert, the all-to-all counts of
+// eight bytes per expert, and each way weights in fp32 behind the tokens.
+TEST(FrameworkMixture, RoutingTravelsBesideTheTokens) {
+  const auto bytes = [](TokenDispatcher dispatcher, ActionType type, const char* part) {
+    RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+    config.parallel.token_dispatcher = dispatcher;
+    double sum = 0;
+    for (const OperatorCall& call : calls_named(shape_of(config), type, part))
+      sum += static_cast<double>(call.count * call.bytes().value);
+    return sum;
+  };
+  constexpr auto kForward = ActionType::forward, kBackward = ActionType::backward;
+  EXPECT_EQ(bytes(TokenDispatcher::flex, kForward, "routing map all-gather"), 48 * 4096.0 * 128 * 8);
+  EXPECT_EQ(bytes(TokenDispatcher::flex, kBackward, "routing map all-gather"), 0);
+  EXPECT_EQ(bytes(TokenDispatcher::alltoall, kForward, "expert counts all-gather"), 48 * 8.0 * 128 * 8);
+  EXPECT_EQ(bytes(TokenDispatcher::alltoall, kForward, "expert weights exchange"), 48 * 4096.0 * 8 * 4);
+  EXPECT_EQ(bytes(TokenDispatcher::alltoall, kBackward, "expert weights exchange"), 48 * 4096.0 * 8 * 4);
+}
+
+// gpt-oss: a clamped gate and YaRN with an mscale have passes of their own, but in a graph of the step the
+// gate has none.
+TEST(FrameworkMixture, GptOssHasPassesWithoutFusedKernels) {
+  RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+  const auto turned = [&] {
+    double bytes = 0;
+    for (const OperatorCall& call : calls_of(framework_work(shape_of(config), ActionType::forward)))
+      if (label_of(call) == "rope") bytes += call.as<StreamCall>()->bytes_per_element;
+    return bytes;
+  };
+  const double fused = turned();
+  config.model.linear_bias = true;
+  EXPECT_GT(turned(), 5 * fused);
+  EXPECT_FALSE(calls_named(shape_of(config), ActionType::forward, "clamp gate").empty());
+  EXPECT_FALSE(calls_named(shape_of(config), ActionType::backward, "clamp gate").empty());
+  config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
+  EXPECT_TRUE(calls_named(shape_of(config), ActionType::forward, "clamp gate").empty());
 }
 
 // Biases of experts' outputs are added expert by expert (gpt-oss).
