@@ -52,6 +52,8 @@ BlockShape block_of(const RunConfig& config) {
   block.norm_rows = block.layer_norm ? 2 : 1;
   block.norm_vectors = config.model.norm_vectors();
   block.normed_residual = config.model.normed_residual != 0;
+  block.scaled_scores = config.model.multipliers.attention != 1;
+  block.scaled_residual = config.model.multipliers.residual != 1;
   block.linear_bias = config.model.linear_bias;
   block.dropout = config.numerics.hidden_dropout > 0;
   return block;
@@ -124,6 +126,7 @@ EndsShape ends_of(const RunConfig& config) {
   ends.block_positions = model.block_positions;
   ends.embedding_norm = model.embedding_norm;
   ends.scaled_embedding = model.embedding_scale != 1;
+  ends.scaled_logits = model.multipliers.logits != 1;
   ends.tied = model.tied_embeddings;
   ends.output_bias = model.output_bias;
   ends.normed_output = model.normed_output;

@@ -60,6 +60,8 @@ struct BlockShape {
   std::int64_t norm_rows = 1;     // n: fp32 statistics per token and norm
   std::int64_t norm_vectors = 1;  // w: weight vectors per norm
   bool normed_residual = false;   // blocks add to a multiple of their norm's output
+  bool scaled_scores = false;     // multipliers: of queries
+  bool scaled_residual = false;   // of values and of the MLP's last input
   bool linear_bias = false;
   bool dropout = false;  // p_h > 0: masks are kept (bench/training/dropout.md)
 

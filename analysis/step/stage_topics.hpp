@@ -28,6 +28,7 @@ struct EndsShape {
   bool block_positions = false;  // a token has two positions
   bool embedding_norm = false;
   bool scaled_embedding = false;
+  bool scaled_logits = false;  // by a multiplier of the final norm's output
   bool tied = false;
   bool shared_output = false;  // the output layer is the embedding of a first stage on the same rank
   bool output_bias = false;    // of the output layer

@@ -136,7 +136,8 @@ class HuggingFaceTensors {
     whole(own + "router.weight", fmt::format("{}{}.weight", prefix, names_.router), mixture.experts,
           model_.hidden);
     if (mixture.expert_bias)
-      whole(own + "router.bias", fmt::format("{}{}", prefix, names_.expert_bias), mixture.experts, 0);
+      whole(own + "router.bias", fmt::format("{}{}", prefix, names_.expert_bias),
+            names_.expert_bias_row ? 1 : mixture.experts, names_.expert_bias_row ? mixture.experts : 0);
     for (std::int64_t e = 0; e < mixture.experts; ++e)
       expert(fmt::format("{}experts.{}.", own, e), fmt::format("{}{}.{}.", prefix, names_.experts, e),
              model_.ffn);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace plumbline::convert {
@@ -145,8 +146,14 @@ class MegatronTensors {
       const auto grouped = [&](const char* layer) {
         return fmt::format("{}mlp.experts.{}.weight{}", prefix, layer, local);
       };
-      expand(own_expert, name + "linear_fc1.weight", grouped("linear_fc1"), {".weight", false}, model_.ffn);
-      contract(own_expert + "down.weight", name + "linear_fc2.weight", grouped("linear_fc2"), model_.ffn);
+      std::array fc1 = {name + "linear_fc1.weight", grouped("linear_fc1")};
+      std::array fc2 = {name + "linear_fc2.weight", grouped("linear_fc2")};
+      if (rank_.grouped_experts) {
+        std::swap(fc1[0], fc1[1]);
+        std::swap(fc2[0], fc2[1]);
+      }
+      expand(own_expert, fc1[0], fc1[1], {".weight", false}, model_.ffn);
+      contract(own_expert + "down.weight", fc2[0], fc2[1], model_.ffn);
     }
     if (mixture.shared == 0) return;
     const std::string shared = prefix + "mlp.shared_experts.";
@@ -218,6 +225,10 @@ std::optional<std::string> why_not_megatron(const ModelConfig& model) {
   if (model.embedding_norm) return lacks("norm behind the embedding");
   if (model.normed_output) return lacks("output layer of normalised rows");
   if (model.output_bias) return lacks("bias of the output layer");
+  if (model.multipliers != Multipliers()) return lacks("multiplier of scores, residuals or logits");
+  if (model.norms_rotated) return lacks("norm of rotated queries and keys");
+  if (model.mixture.expert_bias && model.mixture.scores == RouterScores::softmax)
+    return lacks("softmax score with a bias");
   if (model.has_projection_bias() != model.has_feed_forward_bias())
     return lacks("bias of attention's or the MLP's output alone");
   return std::nullopt;

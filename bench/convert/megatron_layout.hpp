@@ -39,6 +39,7 @@ struct MegatronRank {
   /// Rows of the whole padded vocabulary: rows of each tensor rank times their number.
   std::int64_t padded_vocab = 0;
   VocabularyPadding padding = VocabularyPadding::repeat;
+  bool grouped_experts = false;  // names of experts: those of grouped products, or `also` those
 };
 
 /// Names are those of the Transformer Engine specification, `also` those of the local one.

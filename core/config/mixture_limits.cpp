@@ -128,7 +128,8 @@ std::optional<std::string> foreign_model_limit(const C& c) {
     foreign = "whose positions are not plainly rotary";
   } else if (m.linear_bias || m.output_bias) {
     foreign = "whose linear layers have biases";
-  } else if (m.normed_output || m.normed_residual != 0 || m.embedding_norm || m.embedding_scale != 1) {
+  } else if (m.normed_output || m.normed_residual != 0 || m.embedding_norm || m.embedding_scale != 1 ||
+             m.multipliers.logits != 1) {
     foreign = "whose ends are other than an embedding, a norm and an output layer";
   }
   if (!kModules.on(c) || foreign == nullptr) return std::nullopt;

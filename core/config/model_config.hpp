@@ -76,6 +76,14 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
+/// Factors of granite's files.
+struct Multipliers {
+  double attention = 1;  // of scores, besides 1/sqrt(head_dim)
+  double residual = 1;   // of the results that attention and the MLP add to the stream
+  double logits = 1;
+  friend bool operator==(const Multipliers&, const Multipliers&) = default;
+};
+
 struct ModelConfig {
   std::string name;          // preset name or path, for people
   std::string architecture;  // model_type of a config.json (families.hpp)
@@ -108,6 +116,7 @@ struct ModelConfig {
   Block block = Block::sequential;
   std::int64_t rotary_dim = 0;  // leading elements of a head that are rotated; 0: all
   RotaryPairs rotary_pairs = RotaryPairs::halves;
+  std::vector<bool> unrotated;       // layers without rotary embeddings; empty: none
   bool alibi_scaled = false;         // slopes are divided by sqrt(head_dim), as scores are
   std::int64_t position_offset = 0;  // rows of the learned position table before that of position 0
   bool norm_less_one = false;        // norms multiply with 1 + weight: a checkpoint has the weight less one
@@ -122,7 +131,9 @@ struct ModelConfig {
   /// rotates by one of them. Learned: two tables of max_positions rows, one after the other.
   bool block_positions = false;
   bool qk_norm = false;        // an RMS norm over each head of queries and keys, before they are rotated
+  bool norms_rotated = false;  // or after
   double embedding_scale = 1;  // factor of embedded tokens
+  Multipliers multipliers;
   double init_std = 0.02;
   /// W, keys that a query of a layer with sliding-window attention sees: at position i those at positions j
   /// with i - W < j <= i. 0: no layer has a window; larger than the sequence: it changes nothing.
@@ -170,6 +181,11 @@ struct ModelConfig {
   std::int64_t query_norm_weights() const;
   bool has_projection_bias() const { return linear_bias || predicted.projection_bias; }
   bool has_feed_forward_bias() const { return linear_bias || predicted.feed_forward_bias; }
+  /// True for a layer with rotary embeddings; an MTP module is a layer after the last.
+  bool rotates(std::int64_t layer) const {
+    const auto index = static_cast<std::size_t>(layer);
+    return positions == Positions::rotary && (index >= unrotated.size() || !unrotated[index]);
+  }
   /// The window of a layer, 0: it has none.
   std::int64_t window_of(std::int64_t layer) const;
   /// keys_per_query, the mean over the layers.

@@ -13,7 +13,7 @@ enum class NormPlaces { before, after, both };
 /// side, or none.
 enum class QueryNorm { head, width, plain };
 
-/// All off in a model that is executed, whose `names` are then empty.
+/// All off in a model that is executed, but for `keys` and biases of projections; its `names` are empty.
 struct PredictedSwitches {
   /// Features that the executed step lacks, for messages: "norms after attention and MLP, soft caps".
   std::string names;

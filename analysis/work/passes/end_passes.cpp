@@ -88,9 +88,14 @@ void copy_joint_output(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
+void multiply_logits(const StageShape& s, CallList& list) {
+  if (s.ends.scaled_logits) list.memory("scale", s.stream.rows * s.stream.hidden, 2 * e(s));
+}
+
 void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
     norm_forward(s, list);
+    multiply_logits(s, list);
     list.allocations(1 + s.block.norm_rows);
   });
 }
@@ -108,7 +113,10 @@ void teacher_output(const StageShape& s, WorkBuilder& builder) {
 void output_forward(const StageShape& s, WorkBuilder& builder) {
   const bool gathered = s.ends.shared_output || (s.ends.tied && s.own_modules() > 0);
   builder.once({true, false, gathered}, padded_vocabulary_unit(s), [&](CallList& list) {
-    if (s.own_modules() == 0) norm_forward(s, list);
+    if (s.own_modules() == 0) {
+      norm_forward(s, list);
+      multiply_logits(s, list);
+    }
     for (std::int64_t i = 0; i <= s.own_modules(); ++i) {
       list.gathered("sequence all-gather forward");
       output_product(s, list);
@@ -164,6 +172,7 @@ void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes) 
 void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
     if (s.numerics.e() < 4) list.memory("copy", s.stream.tokens * s.stream.hidden, 4 + e(s));  // dX, rounded
+    multiply_logits(s, list);
     norm_backward(s, list);
     list.allocations(s.numerics.e() < 4 ? 2 : 1);
   });

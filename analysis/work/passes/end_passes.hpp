@@ -10,6 +10,8 @@
 namespace plumbline::passes {
 
 void scatter_embedded(const StageShape& s, CallList& list);
+/// The logits' multiplier, of the final norm's output or of its gradient.
+void multiply_logits(const StageShape& s, CallList& list);
 void scale_embedded(const StageShape& s, CallList& list, std::int64_t elements);
 void embedding_forward(const StageShape& s, WorkBuilder& builder);
 /// Work of a first stage after its tokens' rows exist, wherever they were looked up.

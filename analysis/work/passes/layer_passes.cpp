@@ -30,6 +30,15 @@ void head_norm_backward(const StageShape& s, CallList& list) {
   list.memory("head_norm_backward", s.stream.tokens * s.attention.k, 3 * e(s));
 }
 
+/// Multipliers of queries, values and the MLP's last input, or of their gradients.
+void multiply_elements(const StageShape& s, CallList& list, bool has, std::int64_t width) {
+  if (has) list.memory("scale", s.stream.tokens * width, 2 * e(s));
+}
+void multiply_queries(const StageShape& s, CallList& list) {
+  multiply_elements(s, list, s.block.scaled_scores, s.attention.q);
+  multiply_elements(s, list, s.block.scaled_residual, s.attention.values());
+}
+
 /// Products of a layer's forward that read the stream, and that make its residual contributions.
 void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out) {
   constexpr const char* kGather = "sequence all-gather forward";
@@ -50,6 +59,7 @@ void mlp_forward(const StageShape& s, CallList& list) {
   gathered_linear(s, list, "fc1", s.mlp.fc1);
   if (s.mlp.swiglu) list.memory("swiglu_forward", s.stream.tokens * s.mlp.fc1, 1.5 * e(s));
   if (!s.mlp.swiglu) list.memory("gelu_forward", s.stream.tokens * s.mlp.fc1, 2 * e(s));
+  multiply_elements(s, list, s.block.scaled_residual, s.mlp.ffn);
   list.quantize(s.stream.tokens * s.mlp.ffn);
 }
 
@@ -128,6 +138,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
     gathered_linear(s, list, "qkv", s.attention.qkv());
     head_norm_forward(s, list);
     rotate(s, list);
+    multiply_queries(s, list);
     list.exchange_heads();
   }
   list.attention(false, window);
@@ -198,6 +209,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     both("fc2", s.mlp.ffn);
     stream_bias(s.predicted.feed_forward_bias);
     if (passes.input) {
+      multiply_elements(s, list, s.block.scaled_residual, s.mlp.ffn);
       if (s.mlp.swiglu) list.memory("swiglu_backward", s.stream.tokens * s.mlp.fc1, 2.5 * e(s));
       if (!s.mlp.swiglu) list.memory("gelu_backward", s.stream.tokens * s.mlp.fc1, 3 * e(s));
     }
@@ -219,6 +231,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     list.latent_backward(passes.input, passes.weight);
   } else {
     if (passes.input) {
+      multiply_queries(s, list);
       rotate(s, list);
       head_norm_backward(s, list);
     }

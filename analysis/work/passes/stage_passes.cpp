@@ -16,7 +16,11 @@ namespace {
 void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   output_gradients(s, builder, passes);
   modules_backward(s, builder, passes);
-  if (passes.input) builder.once({}, 0, [&](CallList& list) { norm_backward(s, list); });
+  if (!passes.input) return;
+  builder.once({}, 0, [&](CallList& list) {
+    multiply_logits(s, list);
+    norm_backward(s, list);
+  });
 }
 
 ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {

@@ -28,6 +28,12 @@ VocabularyColumns columns_of(const TrainingContext& context, const StagePart& pa
   return {first, std::clamp<std::int64_t>(common_vocab(context.config) - first, 0, width)};
 }
 
+/// The logits' multiplier, at the final norm's output; likewise its gradient.
+void multiply_logits(const TrainingContext& context, const Matrix& norm) {
+  const double factor = context.model().multipliers.logits;
+  if (factor != 1) context.operators.scale(norm, factor);
+}
+
 }  // namespace
 
 OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularyShard* shard)
@@ -68,6 +74,7 @@ void OutputEnd::normalise(OutputActivations& saved) const {
   saved.norm = context.make_stream(context.kept, "final norm");
   saved.stats = context.make_fp32(context.kept, "final norm statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.input, norm_weight_, norm_bias_, saved.norm, saved.stats);
+  multiply_logits(context, saved.norm);
 }
 
 Tensor OutputEnd::project(const Matrix& norm, Category category, DType type) const {
@@ -158,6 +165,7 @@ void OutputEnd::weight_gradient(OutputActivations& saved) const {
 
 void OutputEnd::stream_gradient(const OutputActivations& saved, const Matrix& norm_gradient,
                                 const Matrix& gradient) const {
+  multiply_logits(rank_.context, norm_gradient);
   norm_backward(rank_.context, norm_gradient, saved.input, norm_weight_, saved.stats, {}, gradient,
                 norm_weight_gradient_, norm_bias_gradient_);
 }

@@ -12,4 +12,11 @@ void activation_forward(const TrainingContext& context, const Matrix& fc1, const
 Tensor activation_backward(const TrainingContext& context, Tensor gradient, const Matrix& fc1,
                            Category category);
 
+/// The residual's multiplier, at the input of the MLP's last product, whose result it scales; likewise its
+/// gradient.
+inline void multiply_residual(const TrainingContext& context, const Matrix& activation) {
+  const double factor = context.model().multipliers.residual;
+  if (factor != 1) context.operators.scale(activation, factor);
+}
+
 }  // namespace plumbline::training

@@ -1,18 +1,19 @@
 // Core attention of a layer, on the rank alone or together with its context-parallel ranks. Also the norms of
-// queries and keys, head by head, if the model has them.
+// queries and keys, head by head, if the model has them, and their rotation.
 #pragma once
 
 #include "bench/training/layer/layer.hpp"
 
 namespace plumbline::training {
 
-/// Fills saved.normed and its statistics from saved.qkv. Empty weights: the model has no such norms.
-void query_key_norm_forward(const TrainingContext& context, const Matrix& query_norm, const Matrix& key_norm,
-                            LayerActivations& saved);
-/// Turns the gradients of queries and keys in `gradient` into those of the norms' inputs; nothing without
-/// norms.
-void query_key_norm_backward(const TrainingContext& context, const Layer& layer,
-                             const LayerActivations& saved, const QueryKeyValue& gradient);
+/// From qkv's product to attention's inputs: norms of queries and keys, which fill saved.normed and its
+/// statistics, rotation, and multipliers: scores' are those of queries, the residual's those of values.
+void prepare_attention(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                       LayerActivations& saved);
+/// Turns the gradients of attention's inputs in `gradient` into those of qkv's product.
+void prepare_attention_backward(const TrainingContext& context, const SharedBuffers& shared,
+                                const Layer& layer, const LayerActivations& saved,
+                                const QueryKeyValue& gradient);
 
 /// cp_comm_type a2a or a2a+p2p among ranks that share sequences.
 inline bool exchanges_heads(const ParallelConfig& parallel) {

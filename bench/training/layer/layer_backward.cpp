@@ -9,7 +9,6 @@
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/recomputation.hpp"
-#include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -30,6 +29,7 @@ Tensor mlp_backward(const TrainingContext& context, const Layer& layer, const La
   own_dy.reset();
   dropped.reset();
   saved.activation.reset();
+  multiply_residual(context, dact);
   Tensor dfc1 = activation_backward(context, std::move(dact), saved.fc1, kPassing);
   saved.fc1.reset();
   LinearOperand linear_dfc1 = layer.fp8.fc1.gradient.read(dfc1, "quantized gradient of fc1");
@@ -97,8 +97,7 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
     saved.drop_attention_input();
     return latent_backward(context, shared, layer, weights.latent, dweights.latent, saved, std::move(dqkv));
   }
-  rotate(context, shared, out, true);
-  query_key_norm_backward(context, layer, saved, out);
+  prepare_attention_backward(context, shared, layer, saved, out);
   saved.drop_attention_input();
   LinearOperand linear_dqkv = layer.fp8.qkv.gradient.read(dqkv, "quantized gradient of qkv");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");

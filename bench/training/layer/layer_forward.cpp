@@ -6,7 +6,6 @@
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/recomputation.hpp"
-#include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -95,6 +94,7 @@ void mlp_forward(const TrainingContext& context, const Layer& layer, const Layer
   Tensor activation = context.make(layer.fp8.fc2.input.category_of_wide(context.kept), "layer activation",
                                    shape.tokens, shape.ffn);
   activation_forward(context, saved.fc1, activation);
+  multiply_residual(context, activation);
   saved.activation = layer.fp8.fc2.input.keep(std::move(activation), context.kept, "layer activation");
 }
 
@@ -112,8 +112,7 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
       saved.qkv = context.make(context.kept, "layer qkv", shape.tokens, shape.qkv);
       rows.multiply(weights.qkv, vectors.qkv_bias, saved.qkv);
     }
-    query_key_norm_forward(context, vectors.query_norm, vectors.key_norm, saved);
-    rotate(context, shared, QueryKeyValue(shape, saved), false);
+    prepare_attention(context, shared, layer, saved);
   }
   if (exchanges_heads(context.config.parallel)) exchange_heads(context, dropout, layer, saved);
   layer_attention(context, shared, dropout, layer, saved);

@@ -9,7 +9,6 @@
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/recomputation.hpp"
-#include "bench/training/layer/rotary.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -28,6 +27,7 @@ Tensor mlp_input_gradient(const TrainingContext& context, const Layer& layer, co
   dy.multiply_for_input_gradient(weights.fc2, dact);
   dy.reset();
   own_dy.reset();
+  multiply_residual(context, dact);
   saved.fc1_gradient = activation_backward(context, std::move(dact), saved.fc1, kKept);
   saved.fc1.reset();
   const LinearOperand dfc1 = layer.fp8.fc1.gradient.read(saved.fc1_gradient, "quantized gradient of fc1");
@@ -81,8 +81,7 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
     saved.drop_attention_input();
     return latent_input_gradient(context, shared, layer, weights.latent, saved);
   }
-  rotate(context, shared, out, true);
-  query_key_norm_backward(context, layer, saved, out);
+  prepare_attention_backward(context, shared, layer, saved, out);
   saved.drop_attention_input();
   const LinearOperand dqkv = layer.fp8.qkv.gradient.read(saved.qkv_gradient, "quantized gradient of qkv");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");

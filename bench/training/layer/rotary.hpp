@@ -15,10 +15,10 @@ inline void rotate_heads(const TrainingContext& context, const SharedBuffers& sh
   }
 }
 
-/// Rotates q and k in place, or back: their gradients. Nothing if the model has no rotary embeddings.
-inline void rotate(const TrainingContext& context, const SharedBuffers& shared, const QueryKeyValue& of,
-                   bool back) {
-  if (!shared.rope_cos) return;
+/// Rotates q and k in place, or back: their gradients. Nothing if the layer has no rotary embeddings.
+inline void rotate(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
+                   const QueryKeyValue& of, bool back) {
+  if (!context.model().rotates(layer.index)) return;
   for (const Matrix& x : {of.q, of.k})
     rotate_heads(context, shared, x, context.shape.attention.head_dim, back);
 }

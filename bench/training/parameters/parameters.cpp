@@ -332,6 +332,7 @@ class Builder {
     bias.replicated = true;
     bias.offset = stage_.untrained;
     bias.slices = {whole(fmt::format("{}.{}.{}", names_.layers, layer, names_.expert_bias), bias)};
+    bias.slices.front().vector = !names_.expert_bias_row;
     stage_.untrained += bias.elements();
   }
 

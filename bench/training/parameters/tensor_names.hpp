@@ -43,6 +43,7 @@ struct TensorNames {
   // MoE layers: "<layer>.<experts>.<n>.<name>".
   std::string_view router = "mlp.gate";
   std::string_view expert_bias = "mlp.gate.e_score_correction_bias";  // with nothing behind it
+  bool expert_bias_row = false;                                       // stored as (1, experts)
   std::string_view experts = "mlp.experts";
   std::string_view expert_gate = "gate_proj";
   std::string_view expert_up = "up_proj";

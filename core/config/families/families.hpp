@@ -60,6 +60,7 @@ struct Family {
   bool norm_less_one = false;
   bool embedding_norm = false;
   bool qk_norm = false;
+  bool norms_rotated = false;
   bool scaled_embedding = false;
   bool partial_rotary = false;  // it has partial_rotary_factor
   bool gelu_is_tanh = false;    // a file's "gelu" is meant to be GPT-2's approximation

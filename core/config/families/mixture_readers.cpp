@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/config/families/families.hpp"
 #include "core/config/families/family_readers.hpp"
@@ -83,14 +84,18 @@ void read_qwen_moe(const JsonKeys& keys, ModelConfig& config) {
   if (config.mixture_layers() == config.layers) {
     keys.integer_or("intermediate_size", kMostWidth,
                     0);  // of layers without experts, of which there are none
-  } else if (config.mixture && config.predicted.has_experts.empty()) {
-    config.predicted.add("first layers without experts in a model with plain attention");
   }
 }
 void write_qwen_moe(const ModelConfig& config, Json& out) {
   out["num_experts"] = config.mixture.experts;
   out["num_experts_per_tok"] = config.mixture.top_k;
   out["norm_topk_prob"] = config.mixture.normalized;
+  if (config.mixture.first_dense > 0) {
+    std::vector<std::int64_t> dense(static_cast<std::size_t>(config.mixture.first_dense));
+    std::iota(dense.begin(), dense.end(), 0);
+    out["mlp_only_layers"] = std::move(dense);
+    out["intermediate_size"] = config.mixture.dense_ffn;
+  }
   write_windows(config, out);
 }
 

@@ -1,4 +1,4 @@
-// Fields of MoE models that are only predicted. Sources: as in predicted_families.cpp.
+// Fields of recent MoE models. Sources: as in predicted_families.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,9 +1,10 @@
-// Fields of dense models that are only predicted. Sources: as in predicted_families.cpp.
+// Fields of recent dense models. Sources: as in predicted_families.cpp.
 #include "core/config/families/predicted_readers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/text_input.hpp"
 #include "core/config/families/family_readers.hpp"
@@ -110,7 +111,8 @@ void read_smollm3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
   set_biases(keys.boolean_or("attention_bias", false), keys.boolean_or("mlp_bias", false), config);
   const std::vector<bool> rotated = read_rope_layers(keys, config);
   const bool all = std::find(rotated.begin(), rotated.end(), false) == rotated.end();
-  if (!all) config.predicted.add("layers without rotary embeddings");
+  for (std::size_t layer = 0; !all && layer < rotated.size(); ++layer)
+    config.unrotated.push_back(!rotated[layer]);
   const std::int64_t window = keys.integer_or("sliding_window", kWidestWindow, 0);
   const bool used = keys.boolean_or("use_sliding_window", false) && window > 0;
   if (keys.find("layer_types") != nullptr) {
@@ -134,12 +136,17 @@ void read_apertus(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
   set_biases(keys.boolean_or("attention_bias", false), false, config);
 }
 
+/// The file's attention_multiplier stands in place of 1/sqrt(head_dim), and logits are divided.
 void read_granite(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   set_biases(keys.boolean_or("attention_bias", false), keys.boolean_or("mlp_bias", false), config);
-  for (const char* key :
-       {"embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"}) {
-    read_factor(keys, key);
-  }
+  const auto factor = [&](const char* key) { return keys.number_or(key, -1e9, 1e9, 1); };
+  const std::int64_t size = config.head_dim > 0 ? config.head_dim : config.hidden / config.heads;
+  config.embedding_scale = factor("embedding_multiplier");
+  config.multipliers.attention = factor("attention_multiplier") * std::sqrt(static_cast<double>(size));
+  config.multipliers.residual = factor("residual_multiplier");
+  config.multipliers.logits = 1 / keys.number_or("logits_scaling", 1e-9, 1e9, 1);
+  if (config.multipliers.residual != 1 && (config.has_projection_bias() || config.has_feed_forward_bias()))
+    config.predicted.add("biases with a residual multiplier");
 }
 
 void read_cohere(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {

@@ -1,4 +1,5 @@
-// Readers of the families that are only predicted (predicted_families.cpp), as in family_readers.hpp.
+// Readers of recent families (recent_families.cpp) and of those that are only predicted
+// (predicted_families.cpp), as in family_readers.hpp.
 #pragma once
 
 #include <vector>

@@ -227,6 +227,7 @@ void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& wit
   config.norm_less_one = family.norm_less_one;
   config.embedding_norm = family.embedding_norm;
   config.qk_norm = family.qk_norm;
+  config.norms_rotated = family.norms_rotated;
   if (family.scaled_embedding) config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
   config.rotary_pairs = family.rotary_pairs;
   config.position_offset = family.position_offset;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr FamilyKeys kRecentEpsilon = {.epsilon = "layer_norm_eps"};
 constexpr FamilyKeys kRecentExperts = {.ffn = "moe_intermediate_size"};
+constexpr FamilyKeys kHunyuan = {.head_dim = "head_dim|attention_head_dim"};
 constexpr FamilyKeys kGptNeox = {.kv_heads = "", .head_dim = "", .epsilon = "layer_norm_eps"};
 
 constexpr Family kRecent[] = {
@@ -55,6 +56,29 @@ constexpr Family kRecent[] = {
      .kv_heads_needed = true,
      .qk_norm = true,
      .read = read_dots1},
+    {.architecture = "smollm3",
+     .class_name = "SmolLM3ForCausalLM",
+     .kv_heads_needed = true,
+     .read = read_smollm3},
+    {.architecture = "granite", .class_name = "GraniteForCausalLM", .read = read_granite},
+    {.architecture = "hunyuan_v1_dense",
+     .class_name = "HunYuanDenseV1ForCausalLM",
+     .keys = kHunyuan,
+     .qk_norm = true,
+     .norms_rotated = true,
+     .read = read_hunyuan_dense},
+    {.architecture = "ernie4_5_moe",
+     .class_name = "Ernie4_5_MoeForCausalLM",
+     .keys = kRecentExperts,
+     .kv_heads_needed = true,
+     .rotary_pairs = RotaryPairs::neighbours,
+     .read = read_ernie_moe},
+    {.architecture = "hunyuan_v1_moe",
+     .class_name = "HunYuanMoEV1ForCausalLM",
+     .keys = kHunyuan,
+     .qk_norm = true,
+     .norms_rotated = true,
+     .read = read_hunyuan_moe},
 };
 
 }  // namespace

@@ -203,6 +203,16 @@ std::vector<std::string> family_configs(int layers) {
           R"("n_group":4,"topk_group":2,"routed_scaling_factor":2.5,"norm_topk_prob":true,"first_k_dense_replace":1,)"
           R"("num_key_value_heads":4,"q_lora_rank":20,"kv_lora_rank":16,"qk_nope_head_dim":10,"qk_rope_head_dim":6,)"
           R"("v_head_dim":12,"rope_interleave":true)"),
+      config("seed_oss", groups, R"(,"head_dim":8)"),
+      config("ministral", groups),
+      config("ernie4_5", groups, R"(,"head_dim":8,"use_bias":true)"),
+      config("stablelm", groups),
+      config("smollm3", groups),
+      config("arcee", groups),
+      config(
+          "dots1", groups,
+          R"(,"head_dim":8,"moe_intermediate_size":16,"n_routed_experts":8,"num_experts_per_tok":3,)"
+          R"("n_shared_experts":1,"norm_topk_prob":true,"first_k_dense_replace":1,"routed_scaling_factor":2.0)"),
       config("mixtral", groups, R"(,"num_local_experts":4,"num_experts_per_tok":2)"),
       config("qwen3_moe", common,
              R"(,"num_key_value_heads":2,"head_dim":8,"moe_intermediate_size":24,"num_experts":4,)"

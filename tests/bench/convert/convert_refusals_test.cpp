@@ -169,10 +169,28 @@ TEST_F(ConvertRefusalsTest, WhatMegatronDoesNotHaveOrDoesNotSplit) {
       R"({"model_type":"bloom","n_layer":2,"hidden_size":32,"n_head":4,"vocab_size":61})";
   const std::string falcon =
       R"({"model_type":"falcon","num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,"vocab_size":61})";
+  const auto recent = [](const char* type, const char* keys) {
+    return fmt::format(
+        R"({{"model_type":"{}","num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,)"
+        R"("num_key_value_heads":2,"intermediate_size":48,"vocab_size":61,)"
+        R"("max_position_embeddings":64{}}})",
+        type, keys);
+  };
   const std::string mixtral = *(family_configs(2).end() - 2);
   const std::vector<Case> cases = {
       {bloom, {1, 1, 1, 1}, "bloom: Megatron-Core has no ALiBi"},
       {falcon, {1, 1, 1, 1}, "falcon: Megatron-Core has no block of parallel attention"},
+      {recent("granite", R"(,"residual_multiplier":0.5)"),
+       {1, 1, 1, 1},
+       "no multiplier of scores, residuals"},
+      {recent("hunyuan_v1_dense", ""), {1, 1, 1, 1}, "no norm of rotated queries and keys"},
+      {recent("seed_oss", R"(,"attention_out_bias":true)"),
+       {1, 1, 1, 1},
+       "no bias of attention's or the MLP's"},
+      {recent("ernie4_5_moe",
+              R"(,"moe_intermediate_size":16,"moe_num_experts":4,"moe_k":2,"moe_layer_start_index":0)"),
+       {1, 1, 1, 1},
+       "no softmax score with a bias"},
       {llama_config(2), {3, 1, 1, 1}, "expected a divisor of the 4 attention heads"},
       {llama_config(3), {1, 2, 1, 1}, "found 2 times 1 virtual chunks, expected a divisor of the 3 layers"},
       {llama_config(2), {1, 1, 2, 1}, "virtual_pipeline_chunks: found 2 without a pipeline"},

@@ -60,7 +60,13 @@ constexpr const char* kFamilyModels[] = {"qwen3",
                                          "ernie4_5",
                                          "stablelm",
                                          "gpt_neox",
-                                         "dots1"};
+                                         "dots1",
+                                         "smollm3",
+                                         "granite",
+                                         "hunyuan_v1_dense",
+                                         "hunyuan_v1_moe",
+                                         "ernie4_5_moe",
+                                         "qwen2_moe_dense"};
 
 std::string folder_of(const std::string& name) {
   return fmt::format("{}/tests/golden/families/{}", PLUMBLINE_SOURCE_DIR, name);

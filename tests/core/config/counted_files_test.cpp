@@ -142,6 +142,42 @@ TEST(CountedFiles, TakeTheTextModelOfSeveral) {
             3'880'263'168);
 }
 
+/// Switches of executed families, as read and as written and read again.
+TEST(CountedFiles, SwitchesOfRecentFamiliesAreExecuted) {
+  const json base = sizes(4, 64, 4, 2, 96, 100);
+  const json granite = {{"model_type", "granite"},     {"attention_multiplier", 0.125},
+                        {"residual_multiplier", 0.22}, {"embedding_multiplier", 12},
+                        {"logits_scaling", 8},         {"head_dim", 16}};
+  for (const bool again : {false, true}) {
+    const auto read = [&](const json& changes) {
+      const ModelConfig model = parse(with(base, changes));
+      return again ? parse_model_config(to_config_json(model), "x") : model;
+    };
+    const ModelConfig llama = read({{"model_type", "llama"}, {"attention_bias", true}});
+    EXPECT_TRUE(llama.qkv_bias && llama.has_projection_bias() && !llama.has_feed_forward_bias());
+    const ModelConfig smollm = read({{"model_type", "smollm3"}});
+    EXPECT_TRUE(smollm.rotates(2) && !smollm.rotates(3) && smollm.rotates(4));
+    const ModelConfig scaled = read(granite);
+    EXPECT_EQ(scaled.multipliers, (Multipliers{0.5, 0.22, 0.125}));
+    EXPECT_EQ(scaled.embedding_scale, 12);
+    EXPECT_TRUE(read({{"model_type", "hunyuan_v1_dense"}}).norms_rotated);
+    const ModelConfig ernie = read({{"model_type", "ernie4_5_moe"}, {"moe_intermediate_size", 16}});
+    EXPECT_TRUE(ernie.mixture.expert_bias && ernie.mixture.scores == RouterScores::softmax);
+    EXPECT_EQ(ernie.mixture.first_dense, 1);
+    const ModelConfig qwen = read({{"model_type", "qwen3_moe"},
+                                   {"moe_intermediate_size", 16},
+                                   {"num_experts", 4},
+                                   {"num_experts_per_tok", 2},
+                                   {"mlp_only_layers", {0, 1}}});
+    EXPECT_EQ(qwen.mixture.first_dense, 2);
+    EXPECT_EQ(qwen.dense_ffn(), 96);
+    for (const ModelConfig& model : {llama, smollm, scaled, ernie, qwen})
+      EXPECT_EQ(model.predicted.names, "");
+  }
+  const ModelConfig biased = parse(with(base, with(granite, {{"attention_bias", true}})));
+  EXPECT_EQ(biased.predicted.names, "biases with a residual multiplier");
+}
+
 TEST(CountedFiles, ArePredictedAndNotExecuted) {
   RunConfig config;
   config.batch.seq_length = 16;
