@@ -28,6 +28,7 @@ struct ConvertOptions {
   std::string precision = "fp32";  // of the check
   std::string to_format;
   std::string padding = "repeat";
+  std::string experts = "local";
   bool megatron_options = false;  // one of them was given
   bool json = false;
   bool quiet = false;
@@ -91,9 +92,8 @@ void check_target_options(const ConvertOptions& options) {
   const bool to_megatron = options.to_format.empty() ? from_hugging_face : options.to_format == "megatron";
   if (to_megatron) return;
   throw InputError(
-      "convert: --tp, --pp, --vpp, --ep, --make-vocab-size-divisible-by and --vocab-padding are about a "
-      "Megatron "
-      "checkpoint; expected --to megatron, or leave them out");
+      "convert: --tp, --pp, --vpp, --ep, --experts, --make-vocab-size-divisible-by and --vocab-padding are "
+      "about a Megatron checkpoint; expected --to megatron, or leave them out");
 }
 
 int run_check(ConvertOptions& options) {
@@ -116,6 +116,7 @@ int run_convert(ConvertOptions& options) {
   }
   options.request.megatron.padding =
       options.padding == "zero" ? convert::VocabularyPadding::zero : convert::VocabularyPadding::repeat;
+  options.request.megatron.grouped_experts = options.experts == "grouped";
   check_target_options(options);
   const Clock::time_point begin = Clock::now();
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
@@ -151,7 +152,7 @@ void add_check_options(CLI::App& command, ConvertOptions& options) {
       command.add_flag("--check", options.check,
                        "Compare FROM and TO without writing: losses and top-5 next tokens on the same input");
   for (const char* name : {"--to", "--tp", "--pp", "--vpp", "--ep", "--make-vocab-size-divisible-by",
-                           "--vocab-padding", "--overwrite"})
+                           "--vocab-padding", "--experts", "--overwrite"})
     check->excludes(command.get_option(name));
   const auto of_check = [&](CLI::Option* option) { option->needs(check); };
   CLI::Option* tokens =
@@ -213,6 +214,12 @@ void add_convert_command(CLI::App& app, CommandAction& action) {
                    "Padding rows: copies of the last row (Megatron's tools) or zeros (Megatron-Bridge)")
       ->check(CLI::IsMember({"repeat", "zero"}))
       ->capture_default_str();
+  command
+      ->add_option("--experts", options->experts,
+                   "Names of experts: a module each (local) or those of grouped GEMM (grouped, "
+                   "\"linear_fc1.weight0\")")
+      ->check(CLI::IsMember({"local", "grouped"}))
+      ->capture_default_str();
   command->add_option("--model", request.model,
                       "Model if FROM has no config.json: a preset, a Hugging Face folder or its config.json");
   command->add_flag("--overwrite", request.overwrite, "Replace an existing checkpoint at TO");
@@ -220,7 +227,7 @@ void add_convert_command(CLI::App& app, CommandAction& action) {
   add_check_options(*command, *options);
   command->callback([=, &app, &action] {
     for (const char* name :
-         {"--tp", "--pp", "--vpp", "--ep", "--make-vocab-size-divisible-by", "--vocab-padding"})
+         {"--tp", "--pp", "--vpp", "--ep", "--make-vocab-size-divisible-by", "--vocab-padding", "--experts"})
       options->megatron_options |= command->count(name) > 0;
     action = [=, &app] {
       options->quiet = is_quiet(app);

@@ -104,9 +104,10 @@ void hold(Checkpoint& checkpoint, const StoredTensor& stored, TensorLayout layou
     complain(fmt::format("has shape [{}], expected [{}] by the model and the ranks",
                          fmt::join(stored.shape, ", "), fmt::join(layout.shape(), ", ")));
   }
-  if (stored.type == StoredType::int32 || stored.type == StoredType::int64)
-    complain(
-        fmt::format("holds whole numbers ({}), expected weights as F32, BF16 or F16", name_of(stored.type)));
+  if (const std::string found = stored.no_weights(); !found.empty()) {
+    complain(fmt::format("holds {}, expected weights as F32, BF16, F16 or F8_E4M3 with block scales", found));
+  }
+  checkpoint.dequantized = checkpoint.dequantized || !stored.scales.empty();
   const std::size_t index = checkpoint.tensors.size();
   checkpoint.tensors.push_back({stored, std::move(layout), file});
   const HeldTensor& held = checkpoint.tensors.back();

@@ -40,6 +40,7 @@ struct Checkpoint {
   std::map<std::string, std::vector<HeldBlock>>
       places;                       // of each of the model's own tensors, without overlap
   std::vector<std::string> unused;  // tensors that the model has no place for
+  bool dequantized = false;         // has FP8 matrices, whose values are read as bf16
   bool optimizer = false;           // has states of an optimizer as well
   std::vector<std::string> files;
 

@@ -57,6 +57,7 @@ std::string account_of(const ConvertRequest& request, CheckpointFormat to, const
     account["expert_model_parallel_size"] = target.sizes.expert;
     account["make_vocab_size_divisible_by"] = target.vocabulary_multiple;
     account["vocabulary_padding"] = target.padding == VocabularyPadding::zero ? "zero" : "repeat";
+    account["grouped_experts"] = target.grouped_experts;
   } else {
     account["shard_bytes"] = request.shard_bytes;
   }
@@ -64,6 +65,13 @@ std::string account_of(const ConvertRequest& request, CheckpointFormat to, const
   account["from_files"] = std::move(files);
   account["config"] = config;
   return account.dump(2, ' ', true, OrderedJson::error_handler_t::replace) + "\n";
+}
+
+/// The config.json of weights that are FP8 no more.
+std::string without_quantization(const std::string& config) {
+  OrderedJson file = parse_json_object<OrderedJson>(config, "config.json");
+  for (const char* key : {"quantization_config", "compression_config"}) file.erase(key);
+  return file.dump(2, ' ', true, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 /// Neither may be in the other: a target may be removed.
@@ -215,7 +223,8 @@ ConvertReport convert_checkpoint(const ConvertRequest& request, const ConvertPro
   FilePlan plan = report.to == CheckpointFormat::megatron
                       ? plan_megatron(named.model, request.megatron, source)
                       : plan_hugging_face(named.model, source, request.shard_bytes);
-  plan.texts.push_back({"config.json", named.config});
+  plan.texts.push_back(
+      {"config.json", source.dequantized ? without_quantization(named.config) : named.config});
   for (PlannedText& companion : companions(request)) plan.texts.push_back(std::move(companion));
 
   TargetFolder target(request.to, request.overwrite, account_of(request, report.to, source, named.config));

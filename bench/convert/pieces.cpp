@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/error.hpp"
+#include "core/tensor/half_floats.hpp"
 
 namespace plumbline::convert {
 namespace {
@@ -26,8 +27,9 @@ bool cut_piece(const Block& block, const HeldTensor& held, const Block& has, Pie
   const std::int64_t from_col = has.at_col + col - has.col;
   piece.row_stride = held.layout.transposed ? 1 : held.layout.cols;
   piece.col_stride = held.layout.transposed ? held.layout.rows : 1;
-  piece.from = held.stored.bytes.data() +
-               (from_row * piece.row_stride + from_col * piece.col_stride) * size_of(held.stored.type);
+  piece.first = from_row * piece.row_stride + from_col * piece.col_stride;
+  piece.from = held.stored.bytes.data() + piece.first * size_of(held.stored.type);
+  if (!held.stored.scales.empty()) piece.dequantized = &held.stored;
   return true;
 }
 
@@ -46,6 +48,14 @@ void gather(const Piece& piece, std::int64_t row, std::byte* to) {
   }
 }
 
+void dequantize(const Piece& piece, std::int64_t row, std::byte* to) {
+  const std::int64_t first = piece.first + row * piece.row_stride;
+  for (std::int64_t col = 0; col < piece.cols; ++col) {
+    const std::uint16_t value = to_bf16(piece.dequantized->at(first + col * piece.col_stride));
+    std::memcpy(to + col * std::int64_t{sizeof(value)}, &value, sizeof(value));
+  }
+}
+
 /// Rows [begin, end) of the tensor that the piece has, into a buffer that begins with row `begin`.
 void copy_rows(const PlannedTensor& tensor, const Piece& piece, std::int64_t begin, std::int64_t end,
                std::byte* to) {
@@ -55,7 +65,9 @@ void copy_rows(const PlannedTensor& tensor, const Piece& piece, std::int64_t beg
   for (std::int64_t row = first; row < last; ++row) {
     std::byte* const place = to + ((row - begin) * tensor.cols + piece.at_col) * size;
     const std::int64_t in_piece = row - piece.at_row;
-    if (piece.col_stride == 1) {
+    if (piece.dequantized != nullptr) {
+      dequantize(piece, in_piece, place);
+    } else if (piece.col_stride == 1) {
       std::memcpy(place, piece.from + in_piece * piece.row_stride * size,
                   static_cast<std::size_t>(piece.cols * size));
     } else if (size == 2) {
@@ -68,8 +80,8 @@ void copy_rows(const PlannedTensor& tensor, const Piece& piece, std::int64_t beg
 
 /// True if the piece's rows are rows of the tensor, one after the other in the source.
 bool is_straight(const PlannedTensor& tensor, const Piece& piece) {
-  return piece.cols == tensor.cols && (piece.col_stride == 1 || piece.cols == 1) &&
-         piece.row_stride == tensor.cols;
+  return piece.dequantized == nullptr && piece.cols == tensor.cols &&
+         (piece.col_stride == 1 || piece.cols == 1) && piece.row_stride == tensor.cols;
 }
 
 }  // namespace
@@ -90,7 +102,7 @@ PlannedTensor plan_tensor(const TensorLayout& wanted, const Checkpoint& source) 
       Piece piece;
       if (!cut_piece(block, held, source.block(place), piece)) continue;
       if (first == nullptr) first = &held;
-      if (held.stored.type != first->stored.type) {
+      if (held.stored.value_type() != first->stored.value_type()) {
         throw InputError(
             fmt::format("{}: tensor {} is {}, but {} of {} is {}; expected one type for what becomes {}",
                         held.file, held.layout.name, name_of(held.stored.type), first->layout.name,
@@ -110,7 +122,7 @@ PlannedTensor plan_tensor(const TensorLayout& wanted, const Checkpoint& source) 
     if (places != source.places.end()) first = &source.tensors[places->second.front().tensor];
   }
   if (first == nullptr) throw Error(fmt::format("nothing of the checkpoint becomes {}", wanted.name));
-  planned.type = first->stored.type;
+  planned.type = first->stored.value_type();
   std::stable_sort(planned.pieces.begin(), planned.pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.at_row < b.at_row; });
   return planned;

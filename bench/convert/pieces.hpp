@@ -21,6 +21,9 @@ struct Piece {
   std::int64_t at_col = 0;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
+  /// The FP8 matrix that it is of, whose values become bf16, and the index of its first element there.
+  const StoredTensor* dequantized = nullptr;
+  std::int64_t first = 0;
 };
 
 struct PlannedTensor {

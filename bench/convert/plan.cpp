@@ -21,9 +21,12 @@ PlannedFile plan_rank(const ModelConfig& model, const MegatronTarget& target, co
   for (int chunk = 0; chunk < sizes.virtual_chunks; ++chunk) {
     PlannedDictionary dictionary;
     dictionary.key = sizes.virtual_chunks > 1 ? fmt::format("model{}", chunk) : "model";
-    const MegatronRank rank{even_chunk(model, sizes, pipeline, chunk), tensor, expert,
+    const MegatronRank rank{even_chunk(model, sizes, pipeline, chunk),
+                            tensor,
+                            expert,
                             padded_vocabulary(model.vocab, target.vocabulary_multiple, sizes.tensor),
-                            target.padding};
+                            target.padding,
+                            target.grouped_experts};
     const std::vector<TensorLayout> layouts = megatron_layout(model, sizes, rank);
     dictionary.tensors.reserve(layouts.size());
     for (const TensorLayout& layout : layouts) dictionary.tensors.push_back(plan_tensor(layout, source));

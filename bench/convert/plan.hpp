@@ -39,6 +39,7 @@ struct MegatronTarget {
   MegatronSizes sizes;
   std::int64_t vocabulary_multiple = 128;  // make_vocab_size_divisible_by
   VocabularyPadding padding = VocabularyPadding::repeat;
+  bool grouped_experts = false;  // experts under the names of grouped products ("linear_fc1.weight0")
 };
 
 /// iter_0000001 with a folder per rank, and the tracker. Throws InputError when the model does not split so.

@@ -31,6 +31,7 @@ std::string_view storage_name(StoredType type) {
       return "IntStorage";
     case StoredType::int64:
       return "LongStorage";
+    case StoredType::fp8_e4m3:  // written as bf16
     case StoredType::fp32:
       break;
   }

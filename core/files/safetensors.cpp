@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -11,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
+#include "core/files/block_scales.hpp"
 #include "core/files/safetensors_header.hpp"
 
 namespace plumbline {
@@ -21,27 +21,6 @@ static_assert(std::endian::native == std::endian::little, "tensor files are litt
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 constexpr std::size_t kMaxIndexBytes = std::size_t{16} << 20;
 
-template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
-float half_to_float(std::uint16_t half) {
-  const int exponent = half >> 10 & 0x1f;
-  const int fraction = half & 0x3ff;
-  float value = 0;
-  if (exponent == 0x1f) {
-    value = fraction == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(fraction), -24);
-  } else {
-    value = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
-  }
-  return (half & 0x8000) != 0 ? -value : value;
-}
-
 /// A shard's name is a plain file name: it cannot lead out of the folder.
 bool is_plain_file_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == std::string::npos &&
@@ -50,28 +29,12 @@ bool is_plain_file_name(const std::string& name) {
 
 }  // namespace
 
-std::int64_t StoredTensor::elements() const {
-  return elements_of(shape);
-}
-
-float StoredTensor::at(std::int64_t index) const {
-  const std::byte* const place = bytes.data() + index * size_of(type);
-  switch (type) {
-    case StoredType::fp32:
-      return load<float>(place);
-    case StoredType::bf16:
-      return std::bit_cast<float>(static_cast<std::uint32_t>(load<std::uint16_t>(place)) << 16);
-    case StoredType::fp16:
-      return half_to_float(load<std::uint16_t>(place));
-    case StoredType::int32:
-      return static_cast<float>(load<std::int32_t>(place));
-    case StoredType::int64:
-      return static_cast<float>(load<std::int64_t>(place));
-  }
-  return 0;
-}
-
 TensorFile::TensorFile(const std::string& file_or_folder) : path_(file_or_folder) {
+  add_all(file_or_folder);
+  attach_block_scales(path_, tensors_);
+}
+
+void TensorFile::add_all(const std::string& file_or_folder) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (!fs::is_directory(file_or_folder, error)) {
@@ -101,7 +64,8 @@ void TensorFile::add_file(const std::string& file) {
     throw InputError(fmt::format("{}: {} bytes long, expected the 8 bytes of a header length at least", file,
                                  bytes.size()));
   }
-  const auto header_bytes = load<std::uint64_t>(bytes.data());
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
   const std::uint64_t rest = bytes.size() - kLengthBytes;
   if (header_bytes > kMaxHeaderBytes || header_bytes > rest) {
     throw InputError(fmt::format(

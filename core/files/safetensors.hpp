@@ -13,24 +13,14 @@
 
 #include "core/base/atomic_file.hpp"
 #include "core/base/mapped_file.hpp"
-#include "core/files/stored_type.hpp"
+#include "core/files/stored_tensor.hpp"
 
 namespace plumbline {
 
-/// A tensor in a mapped file: row-major, little-endian, not necessarily aligned to its element size.
-struct StoredTensor {
-  StoredType type = StoredType::fp32;
-  std::vector<std::int64_t> shape;
-  std::span<const std::byte> bytes;
-
-  std::int64_t elements() const;
-  /// Element `index` as a float; int64 is rounded. No bounds check.
-  float at(std::int64_t index) const;
-};
-
 /// All tensors of a file or of a Hugging Face folder (model.safetensors, or model.safetensors.index.json and
 /// its shards), mapped, not copied. The whole header is checked before anything is handed out: header length,
-/// types, shapes, offsets without overlap or hole, file length, names given once.
+/// types, shapes, offsets without overlap or hole, file length, names given once. Block scales of FP8
+/// matrices belong to these and have no name of their own.
 class TensorFile {
  public:
   /// Throws InputError naming the file, the tensor and the error.
@@ -48,6 +38,7 @@ class TensorFile {
   const std::string& path() const { return path_; }
 
  private:
+  void add_all(const std::string& file_or_folder);
   void add_file(const std::string& file);
   void add_shards(const std::string& folder, const std::string& index_file);
 

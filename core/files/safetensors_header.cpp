@@ -19,8 +19,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxRank = 8;
-constexpr std::array<StoredType, 5> kTypes = {StoredType::fp32, StoredType::bf16, StoredType::fp16,
-                                              StoredType::int32, StoredType::int64};
+constexpr std::array<StoredType, 6> kTypes = {StoredType::fp32,     StoredType::bf16,  StoredType::fp16,
+                                              StoredType::fp8_e4m3, StoredType::int32, StoredType::int64};
 
 /// Takes the header apart as it is parsed. No tree is built: only the format's own objects can nest, and
 /// repeated names are found.
@@ -55,7 +55,7 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
       entries_.back().type = type;
       return true;
     }
-    fail(fmt::format("dtype: found \"{}\", supported: F32, BF16, F16, I32, I64", printable(value)));
+    fail(fmt::format("dtype: found \"{}\", supported: F32, BF16, F16, F8_E4M3, I32, I64", printable(value)));
   }
   bool start_object(std::size_t /*elements*/) override {
     if (++depth_ > 2) return unexpected("a mapping");

@@ -4,6 +4,8 @@ namespace plumbline {
 
 std::int64_t size_of(StoredType type) {
   switch (type) {
+    case StoredType::fp8_e4m3:
+      return 1;
     case StoredType::bf16:
     case StoredType::fp16:
       return 2;
@@ -24,6 +26,8 @@ std::string_view name_of(StoredType type) {
       return "BF16";
     case StoredType::fp16:
       return "F16";
+    case StoredType::fp8_e4m3:
+      return "F8_E4M3";
     case StoredType::int32:
       return "I32";
     case StoredType::int64:

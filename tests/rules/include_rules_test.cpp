@@ -89,7 +89,8 @@ constexpr Room kRooms[] = {
      "analysis/simulate bench/ask bench/commands bench/report bench/text core/base core/schedule "
      "core/schedule_text core/trace core/validate schedules"},
     {"bench/convert",
-     "bench/training/parameters core/base core/checkpoints core/config core/config/families core/files"},
+     "bench/training/parameters core/base core/checkpoints core/config core/config/families core/files "
+     "core/tensor"},
     {"bench/convert/check",
      "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
      "core/tensor kernels/cpu"},

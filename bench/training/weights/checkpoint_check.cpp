@@ -63,10 +63,10 @@ const StoredTensor& checkpoint_tensor(const TensorFile& file, const std::string&
         fmt::format("{}: tensor {}: found shape [{}], expected [{}] as in the model; change model or weights",
                     file.path(), name, fmt::join(tensor.shape, ", "), fmt::join(shape, ", ")));
   }
-  if (tensor.type == StoredType::int32 || tensor.type == StoredType::int64) {
+  if (const std::string found = tensor.no_weights(); !found.empty()) {
     throw InputError(
-        fmt::format("{}: tensor {} holds whole numbers ({}), expected weights as F32, BF16 or F16",
-                    file.path(), name, name_of(tensor.type)));
+        fmt::format("{}: tensor {} holds {}, expected weights as F32, BF16, F16 or F8_E4M3 with block scales",
+                    file.path(), name, found));
   }
   return tensor;
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "core/base/error.hpp"
 
@@ -55,6 +56,51 @@ std::string image(const std::string& header, std::size_t data_bytes) {
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
+}
+
+TEST_F(TensorFolder, BlockScalesBelongToTheirMatrix) {
+  const std::vector<std::uint8_t> codes = {0x38, 0x7e, 0x01, 0x08, 0xb8, 0x7f};  // 1, 448, …, -1, NaN
+  const std::vector<double> values = {1, 448, std::ldexp(1, -9), std::ldexp(1, -6), -1};
+  TensorFileWriter writer(at("m.safetensors"), {{"w", StoredType::fp8_e4m3, {1, 6}},
+                                                {"w_scale_inv", StoredType::fp32, {1, 1}},
+                                                {"wide", StoredType::fp8_e4m3, {130, 129}},
+                                                {"wide_scale_inv", StoredType::fp32, {2, 2}}});
+  writer.write("w", bytes_of(codes));
+  writer.write("w_scale_inv", bytes_of(std::vector<float>{0.5F}));
+  writer.write("wide", bytes_of(std::vector<std::uint8_t>(130 * 129, 0x38)));
+  writer.write("wide_scale_inv", bytes_of(std::vector<float>{1, 2, 3, 4}));
+  writer.finish();
+  const TensorFile file(at("m.safetensors"));
+  EXPECT_THAT(file.names(), ElementsAre("w", "wide"));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(file.get("w").at(static_cast<std::int64_t>(i)), 0.5 * values[i]);
+  EXPECT_TRUE(std::isnan(file.get("w").at(5)));
+  EXPECT_EQ(file.get("w").value_type(), StoredType::bf16);
+  const StoredTensor& wide = file.get("wide");
+  for (const auto& [row, col, scale] :
+       {std::tuple(127, 127, 1), std::tuple(0, 128, 2), std::tuple(128, 0, 3), std::tuple(129, 128, 4)})
+    EXPECT_EQ(wide.at(row * 129 + col), static_cast<float>(scale));
+}
+
+TEST_F(TensorFolder, BlockScalesOfOtherShapesAreRefused) {
+  struct Case {
+    StoredType matrix, scales;
+    std::int64_t count;
+    const char* expected;
+  };
+  for (const Case& c :
+       {Case{StoredType::fp8_e4m3, StoredType::fp32, 2,
+             "tensor \"w_scale_inv\": found F32 of shape [2, 1], expected F32 of shape [1, 1]"},
+        Case{StoredType::fp8_e4m3, StoredType::bf16, 1, "found BF16 of shape [1, 1], expected F32"},
+        Case{StoredType::bf16, StoredType::fp32, 1, "found block scales, expected an F8_E4M3 matrix"}}) {
+    TensorFileWriter writer(at("m.safetensors"),
+                            {{"w", c.matrix, {4, 4}}, {"w_scale_inv", c.scales, {c.count, 1}}});
+    writer.write("w", bytes_of(std::vector<std::uint8_t>(static_cast<std::size_t>(16 * size_of(c.matrix)))));
+    writer.write("w_scale_inv",
+                 bytes_of(std::vector<std::uint8_t>(static_cast<std::size_t>(c.count * size_of(c.scales)))));
+    writer.finish();
+    EXPECT_THAT(complaint(at("m.safetensors")), HasSubstr(c.expected));
+  }
 }
 
 TEST_F(TensorFolder, WhatIsWrittenReadsBack) {
