@@ -4,10 +4,10 @@
 
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
-#include "core/launch_files/bridge_export.hpp"
-#include "core/launch_files/deepspeed_export.hpp"
-#include "core/launch_files/megatron_export.hpp"
-#include "core/launch_files/torchtitan_export.hpp"
+#include "core/launch_files/megatron/bridge_export.hpp"
+#include "core/launch_files/megatron/megatron_export.hpp"
+#include "core/launch_files/torch/deepspeed_export.hpp"
+#include "core/launch_files/torch/torchtitan_export.hpp"
 
 namespace plumbline {
 

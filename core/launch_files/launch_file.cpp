@@ -11,14 +11,14 @@
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
-#include "core/launch_files/deepspeed_settings.hpp"
-#include "core/launch_files/hugging_face_settings.hpp"
-#include "core/launch_files/keyed_files.hpp"
-#include "core/launch_files/megatron_script.hpp"
-#include "core/launch_files/megatron_settings.hpp"
-#include "core/launch_files/megatron_yaml.hpp"
-#include "core/launch_files/torchtitan_settings.hpp"
-#include "core/launch_files/yaml_keys.hpp"
+#include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/yaml_keys.hpp"
+#include "core/launch_files/megatron/megatron_script.hpp"
+#include "core/launch_files/megatron/megatron_settings.hpp"
+#include "core/launch_files/megatron/megatron_yaml.hpp"
+#include "core/launch_files/torch/deepspeed_settings.hpp"
+#include "core/launch_files/torch/hugging_face_settings.hpp"
+#include "core/launch_files/torch/torchtitan_settings.hpp"
 
 namespace plumbline {
 namespace {

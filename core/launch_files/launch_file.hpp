@@ -1,17 +1,14 @@
 // A launch file of another framework, read as a configuration.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "core/launch_files/launch_settings.hpp"
+#include "core/launch_files/arguments/launch_settings.hpp"
+#include "core/launch_files/arguments/other_file.hpp"
 
 namespace plumbline {
-
-/// Text of a file that a launch file names, by the path as written; nothing when there is none.
-using OtherFile = std::function<std::optional<std::string>(const std::string& path)>;
 
 /// Files of at most 1 MiB that the launch file `path` names: from the current folder, from its own, or from
 /// one above it.

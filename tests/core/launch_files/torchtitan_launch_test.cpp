@@ -10,7 +10,7 @@
 #include "core/config_text/config_file.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/config_listing.hpp"
-#include "core/launch_files/argument_table.hpp"
+#include "core/launch_files/arguments/argument_table.hpp"
 #include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {

@@ -1,0 +1,177 @@
+#include "core/launch_files/arguments/keyed_files.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
+#include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
+#include "core/base/yaml_text.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr std::size_t kMostArguments = 10'000;
+constexpr int kMostLevels = 32;
+constexpr double kLargestWhole = 9e15;
+
+/// 5e8 as 500000000: a whole number, however it is written.
+std::string number_text(double number) {
+  if (std::floor(number) == number && std::abs(number) < kLargestWhole)
+    return fmt::format("{}", static_cast<std::int64_t>(number));
+  return fmt::format("{}", number);
+}
+
+/// A plain scalar of YAML; "5e8" and "1_000" are numbers.
+std::string scalar_text(const std::string& text) {
+  const bool power = text.find_first_not_of("0123456789+-.eE") == std::string::npos &&
+                     text.find_first_of("eE") != std::string::npos;
+  double number = 0;
+  const char* const stop = text.data() + text.size();
+  if (power) {
+    const auto [end, error] = std::from_chars(text.data(), stop, number);
+    if (error == std::errc() && end == stop) return number_text(number);
+  }
+  return text == "~" || text.empty() ? "None" : text;
+}
+
+/// Collects arguments up to their limit.
+class ArgumentList {
+ public:
+  explicit ArgumentList(std::string name) : name_(std::move(name)) {}
+  void add(const std::string& key, std::vector<std::string> values, int line) {
+    values_ += values.size();
+    if (all_.size() >= kMostArguments || values_ > kMostArguments)
+      throw InputError(fmt::format("{}: found more than {} values, expected fewer", name_, kMostArguments));
+    if (values.empty()) values.emplace_back("[]");
+    all_.push_back({key, std::move(values), line > 0 ? fmt::format("{}:{}", name_, line) : name_});
+  }
+  void deeper(int level) const {
+    if (level > kMostLevels)
+      throw InputError(fmt::format("{}: found more than {} levels, expected fewer", name_, kMostLevels));
+  }
+  std::vector<LaunchArgument> take() { return std::move(all_); }
+
+ private:
+  std::string name_;
+  std::vector<LaunchArgument> all_;
+  std::size_t values_ = 0;
+};
+
+std::string joined(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
+}
+
+std::string toml_text(const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* whole = node.as_integer()) return fmt::format("{}", whole->get());
+  if (const auto* number = node.as_floating_point()) return number_text(number->get());
+  if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
+  return node.is_array() ? "a list" : "a value";
+}
+
+void walk_toml(const toml::table& table, const std::string& path, int level, ArgumentList& list) {
+  list.deeper(level);
+  for (const auto& [key, node] : table) {
+    const std::string name = joined(path, std::string(key.str()));
+    const int line = static_cast<int>(node.source().begin.line);
+    if (const toml::table* inner = node.as_table()) {
+      walk_toml(*inner, name, level + 1, list);
+    } else if (const toml::array* values = node.as_array()) {
+      std::vector<std::string> texts;
+      for (const toml::node& each : *values) texts.push_back(toml_text(each));
+      list.add(name, std::move(texts), line);
+    } else {
+      list.add(name, {toml_text(node)}, line);
+    }
+  }
+}
+
+std::string json_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return "None";
+  if (value.is_number_float()) return number_text(value.get<double>());
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+void walk_json(const Json& object, const std::string& path, ArgumentList& list) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string name = joined(path, key);
+    if (value.is_object()) {
+      walk_json(value, name, list);
+    } else if (value.is_array()) {
+      std::vector<std::string> texts;
+      for (const Json& each : value) texts.push_back(json_text(each));
+      list.add(name, std::move(texts), 0);
+    } else {
+      list.add(name, {json_text(value)}, 0);
+    }
+  }
+}
+
+std::string yaml_scalar(const YAML::Node& node) {
+  if (node.IsNull()) return "None";
+  if (!node.IsScalar()) return "a list";
+  return node.Tag() == "!" ? node.Scalar() : scalar_text(node.Scalar());
+}
+
+void walk_yaml(const YAML::Node& mapping, const std::string& path, int level, ArgumentList& list) {
+  list.deeper(level);
+  for (const auto& entry : mapping) {
+    const std::string name = joined(path, entry.first.IsScalar() ? entry.first.Scalar() : "?");
+    const int line = entry.first.Mark().line + 1;
+    const YAML::Node& value = entry.second;
+    if (value.IsMap()) {
+      walk_yaml(value, name, level + 1, list);
+    } else if (value.IsSequence()) {
+      std::vector<std::string> texts;
+      for (const auto& each : value) texts.push_back(yaml_scalar(each));
+      list.add(name, std::move(texts), line);
+    } else {
+      list.add(name, {yaml_scalar(value)}, line);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<LaunchArgument> toml_arguments(std::string_view text, const std::string& name) {
+  ArgumentList list(name);
+  try {
+    const toml::table root = toml::parse(text);
+    walk_toml(root, "", 1, list);
+  } catch (const toml::parse_error& error) {
+    throw InputError(fmt::format("{}:{}: not valid TOML, expected keys and tables: {}", name,
+                                 error.source().begin.line,
+                                 printable(std::string(error.description()), 200)));
+  }
+  return list.take();
+}
+
+std::vector<LaunchArgument> json_arguments(const Json& object, const std::string& name) {
+  ArgumentList list(name);
+  walk_json(object, "", list);
+  return list.take();
+}
+
+std::vector<LaunchArgument> yaml_arguments(const std::string& text, const std::string& name) {
+  ArgumentList list(name);
+  try {
+    const YAML::Node root = load_one_document(text, name);
+    if (!root.IsMap())
+      throw InputError(fmt::format("{}: expected one YAML mapping, \"key: value\" lines", name));
+    json_of(root, name);  // bounds what aliases expand to
+    walk_yaml(root, "", 1, list);
+  } catch (const YAML::Exception& error) {
+    throw InputError(fmt::format("{}:{}: not valid YAML, expected a mapping: {}", name, error.mark.line + 1,
+                                 printable(error.msg, 200)));
+  }
+  return list.take();
+}
+
+}  // namespace plumbline

@@ -1,0 +1,112 @@
+#include "core/launch_files/megatron/bridge_export.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "core/launch_files/arguments/argument_table.hpp"
+#include "core/launch_files/arguments/export_checks.hpp"
+#include "core/launch_files/megatron/megatron_export.hpp"
+
+namespace plumbline {
+namespace {
+
+struct BridgeKey {
+  std::string_view flag;
+  std::string_view section;  // model when a flag is not in the list; empty: no key
+};
+constexpr BridgeKey kBridgeKeys[] = {
+    {"--micro-batch-size", "train"},
+    {"--global-batch-size", "train"},
+    {"--lr", "optimizer"},
+    {"--weight-decay", "optimizer"},
+    {"--clip-grad", "optimizer"},
+    {"--use-distributed-optimizer", "ddp"},
+    {"--num-distributed-optimizer-instances", "ddp"},
+    {"--overlap-grad-reduce", "ddp"},
+    {"--overlap-param-gather", "ddp"},
+    {"--ddp-bucket-size", "ddp"},
+    {"--grad-reduce-in-bf16", "ddp"},
+    {"--use-megatron-fsdp", "ddp"},
+    {"--data-parallel-sharding-strategy", "ddp"},
+    {"--bf16", "mixed_precision"},
+    {"--fp16", "mixed_precision"},
+    {"--accumulate-allreduce-grads-in-fp32", "mixed_precision"},
+    {"--fp8-format", "mixed_precision"},
+    {"--fp8-recipe", "mixed_precision"},
+    {"--fp8-margin", "mixed_precision"},
+    {"--fp8-amax-history-len", "mixed_precision"},
+    {"--fp8-param-gather", "mixed_precision"},
+    {"--fp4-format", "mixed_precision"},
+    {"--tp-comm-overlap", "comm_overlap"},
+    {"--no-overlap-p2p-communication", "comm_overlap"},
+    {"--overlap-moe-expert-parallel-comm", "comm_overlap"},
+    {"--tokenizer-type", ""},
+    {"--ckpt-format", ""},
+};
+
+/// "--no-x" is x: false, "--x" is x: true unless there is a value.
+std::string bridge_line(const std::string& flag, const std::vector<std::string>& values) {
+  std::string name = flag.substr(2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  bool opposite = false;
+  if (flag == "--swiglu") {
+    name = "gated_linear_unit";
+  } else if (flag == "--fp8-param-gather") {
+    name = "fp8_param_gather";
+  } else if (const auto* const other = argument_table("megatron_flags.txt").name_of(flag)) {
+    name = other->first;
+    opposite = other->second.opposite;
+  }
+  if (values.empty()) return fmt::format("  {}: {}\n", name, !opposite);
+  if (values.size() == 1) return fmt::format("  {}: {}\n", name, values.front());
+  std::string list;
+  for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
+  return fmt::format("  {}: [{}]\n", name, list);
+}
+
+}  // namespace
+
+std::string to_megatron_bridge(const RunConfig& config) {
+  if (config.numerics.precision == DType::fp32)
+    refuse_export("Megatron-Bridge's keys", "precision", "fp32", "bf16 or fp16");
+  std::map<std::string, std::string, std::less<>> sections;
+  const auto add = [&](const std::string& flag, const std::vector<std::string>& values) {
+    const auto* const key = std::find_if(std::begin(kBridgeKeys), std::end(kBridgeKeys),
+                                         [&](const BridgeKey& each) { return each.flag == flag; });
+    const std::string_view section = key == std::end(kBridgeKeys) ? "model" : key->section;
+    if (!section.empty()) sections[std::string(section)] += bridge_line(flag, values);
+  };
+  for (const std::string& line : megatron_flag_lines(config)) {
+    std::istringstream words(line);
+    std::string flag;
+    std::vector<std::string> values;
+    for (std::string word; words >> word;) {
+      if (word.starts_with("--")) {
+        if (!flag.empty()) add(flag, values);
+        flag = word;
+        values.clear();
+      } else {
+        values.push_back(word);
+      }
+    }
+    add(flag, values);
+  }
+  // Defaults of recipes are on.
+  if (!config.parallel.overlap_grad_reduce.value_or(true))
+    sections["ddp"] += "  overlap_grad_reduce: false\n";
+  if (!config.numerics.cross_entropy_loss_fusion) sections["model"] += "  cross_entropy_loss_fusion: false\n";
+  const ExportNodes nodes = nodes_of(config);
+  std::string text = fmt::format("# Overrides for a recipe of Megatron-Bridge on {} nodes of {} GPUs\n",
+                                 nodes.nodes, nodes.gpus);
+  for (const char* section : {"model", "train", "optimizer", "ddp", "mixed_precision", "comm_overlap"})
+    if (sections.contains(section)) text += fmt::format("{}:\n{}", section, sections[section]);
+  return text;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,207 @@
+#include "core/launch_files/megatron/megatron_export.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/config/layer_distribution.hpp"
+#include "core/launch_files/arguments/export_checks.hpp"
+#include "core/launch_files/megatron/megatron_model_flags.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr const char* kMegatronFlags = "Megatron-LM's flags";
+
+void check_megatron(const RunConfig& config) {
+  check_exportable(kMegatronFlags, config);
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.schedule != "1f1b" && parallel.schedule != "interleaved")
+    refuse_export(kMegatronFlags, "pipeline_schedule", parallel.schedule, "1f1b or interleaved");
+  if (parallel.zero_hpz_partition_size != 1)
+    refuse_export(kMegatronFlags, "zero_hpz_partition_size", "a partition", "1");
+}
+
+/// Flags in the order in which they are printed.
+class FlagList {
+ public:
+  void flag(std::string name) { flags_.push_back(std::move(name)); }
+  template <class T>
+  void value(std::string_view name, const T& value) {
+    flags_.push_back(fmt::format("{} {}", name, value));
+  }
+  void flag_if(bool given, std::string name) {
+    if (given) flag(std::move(name));
+  }
+  template <class T>
+  void value_unless(std::string_view name, const T& value, const T& otherwise) {
+    if (value != otherwise) this->value(name, value);
+  }
+  std::vector<std::string> take() { return std::move(flags_); }
+
+ private:
+  std::vector<std::string> flags_;
+};
+
+void add_sizes(const RunConfig& config, FlagList& flags) {
+  const ParallelConfig& parallel = config.parallel;
+  flags.value("--seq-length", config.batch.seq_length);
+  flags.value("--micro-batch-size", config.batch.micro_batch_size);
+  flags.value("--global-batch-size", config.batch.global_batch_size);
+  flags.value("--tensor-model-parallel-size", parallel.tensor);
+  flags.value("--pipeline-model-parallel-size", parallel.pipeline);
+  flags.value_unless("--context-parallel-size", parallel.context, 1);
+  if (parallel.context > 1) flags.value("--cp-comm-type", cp_comm_type_name(parallel.cp_comm_type));
+  if (parallel.hierarchical_context.given()) {
+    flags.value(
+        "--hierarchical-context-parallel-sizes",
+        fmt::format("{} {}", parallel.hierarchical_context.heads, parallel.hierarchical_context.ring));
+  }
+  flags.value_unless("--expert-model-parallel-size", parallel.expert, 1);
+  flags.value_unless("--expert-tensor-parallel-size", parallel.expert_tensor, 0);
+  flags.flag_if(parallel.sequence_parallel, "--sequence-parallel");
+  flags.flag_if(parallel.tp_comm_overlap, "--tp-comm-overlap");
+  flags.value("--make-vocab-size-divisible-by", parallel.make_vocab_size_divisible_by);
+}
+
+void add_pipeline(const RunConfig& config, FlagList& flags) {
+  const ParallelConfig& parallel = config.parallel;
+  const bool interleaved = parallel.schedule == "interleaved";
+  const int chunks = interleaved ? std::max(2, parallel.virtual_chunks) : 1;
+  const int stages = parallel.pipeline * chunks;
+  flags.flag_if(parallel.overlap_p2p_comm == std::optional<bool>(false), "--no-overlap-p2p-communication");
+  if (parallel.pipeline == 1) return;
+  if (parallel.layer_distribution == "even" && config.model.layers % stages == 0) {
+    if (chunks > 1) flags.value("--num-virtual-stages-per-pipeline-rank", chunks);
+    return;
+  }
+  std::vector<std::string> layout;
+  for (const int layers : layers_per_stage(config, stages))
+    layout.push_back(layers == 0 ? "" : fmt::format("t*{}", layers));
+  layout.front() = "E" + layout.front();
+  if (config.model.prediction_modules > 0)
+    layout.back() += fmt::format("m*{}", config.model.prediction_modules);
+  layout.back() += "L";
+  flags.value("--pipeline-model-parallel-layout", fmt::format("\"{}\"", fmt::join(layout, "|")));
+}
+
+void add_sharding(const RunConfig& config, FlagList& flags) {
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.zero_stage == 1) flags.flag("--use-distributed-optimizer");
+  if (parallel.zero_stage > 1) {
+    flags.flag("--use-megatron-fsdp");
+    flags.value("--data-parallel-sharding-strategy",
+                parallel.zero_stage == 2 ? "optim_grads" : "optim_grads_params");
+    flags.flag("--ckpt-format fsdp_dtensor");
+  }
+  flags.value_unless("--num-distributed-optimizer-instances", parallel.num_distributed_optimizer_instances,
+                     1);
+  flags.flag_if(parallel.overlap_grad_reduce.value_or(true), "--overlap-grad-reduce");
+  flags.flag_if(parallel.zero_stage > 0 && parallel.overlap_param_gather.value_or(false),
+                "--overlap-param-gather");
+  flags.value("--ddp-bucket-size", parallel.ddp_bucket_size);
+}
+
+void add_numerics(const RunConfig& config, FlagList& flags) {
+  const NumericsConfig& numerics = config.numerics;
+  const bool bf16 = numerics.precision == DType::bf16;
+  const bool fp16 = numerics.precision == DType::fp16;
+  flags.flag_if(bf16, "--bf16");
+  flags.flag_if(fp16, "--fp16");
+  flags.flag_if(bf16 && numerics.grad_dtype == GradDType::same, "--grad-reduce-in-bf16");
+  flags.flag_if(fp16 && numerics.grad_dtype == GradDType::fp32, "--accumulate-allreduce-grads-in-fp32");
+  if (numerics.fp8.on()) {
+    constexpr const char* kRecipes[] = {"delayed", "tensorwise", "blockwise", "mxfp8"};
+    flags.value("--fp8-format", numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid");
+    flags.value("--fp8-recipe", kRecipes[static_cast<int>(numerics.fp8.recipe)]);
+    flags.value_unless("--fp8-margin", numerics.fp8.margin, 0);
+    if (numerics.fp8.recipe == Fp8Recipe::delayed)
+      flags.value("--fp8-amax-history-len", numerics.fp8.amax_history_len);
+    flags.flag_if(numerics.fp8.param_gather, "--fp8-param-gather");
+  }
+  flags.flag_if(numerics.fp4_format == Fp4Format::e2m1, "--fp4-format e2m1");
+  flags.value("--attention-backend",
+              numerics.attention_backend == AttentionBackend::fused ? "fused" : "unfused");
+  flags.value("--hidden-dropout", numerics.hidden_dropout);
+  flags.value("--attention-dropout", numerics.attention_dropout);
+  flags.flag_if(numerics.cross_entropy_loss_fusion, "--cross-entropy-loss-fusion");
+  flags.flag_if(numerics.deterministic_mode, "--deterministic-mode");
+}
+
+void add_recomputation(const RunConfig& config, FlagList& flags) {
+  const RecomputeConfig& recompute = config.recompute;
+  if (recompute.granularity == Recompute::full) {
+    flags.flag("--recompute-granularity full --recompute-method uniform");
+    flags.value("--recompute-num-layers", recompute.num_layers);
+  }
+  if (recompute.granularity == Recompute::selective) {
+    flags.flag("--recompute-granularity selective");
+    std::string modules = to_string(recompute.modules);
+    std::replace(modules.begin(), modules.end(), ',', ' ');
+    flags.value("--recompute-modules", modules);
+  }
+  flags.value_unless("--cpu-offloading-num-layers", config.offload.num_layers, std::int64_t{0});
+  if (config.machine.cuda_graph_impl != CudaGraphImpl::none) {
+    flags.value("--cuda-graph-impl", cuda_graph_impl_name(config.machine.cuda_graph_impl));
+    std::string modules = config.machine.cuda_graph_modules;
+    std::replace(modules.begin(), modules.end(), ',', ' ');
+    if (modules != "all") flags.value("--cuda-graph-modules", modules);
+  }
+}
+
+void add_experts(const RunConfig& config, FlagList& flags) {
+  if (!config.model.mixture) return;
+  const MixtureConfig& mixture = config.mixture;
+  constexpr const char* kBalancing[] = {"aux_loss", "seq_aux_loss", "global_aux_loss"};
+  const TokenDispatcher dispatcher = config.parallel.token_dispatcher;
+  flags.value("--moe-token-dispatcher-type",
+              dispatcher == TokenDispatcher::automatic ? "alltoall" : token_dispatcher_name(dispatcher));
+  flags.flag("--moe-grouped-gemm");
+  flags.value("--moe-router-load-balancing-type", kBalancing[static_cast<int>(mixture.load_balancing)]);
+  flags.value("--moe-aux-loss-coeff", mixture.aux_loss_coeff);
+  flags.value_unless("--moe-z-loss-coeff", mixture.z_loss_coeff, 0.0);
+  if (config.model.mixture.expert_bias)
+    flags.value("--moe-router-bias-update-rate", mixture.bias_update_rate);
+  flags.value_unless("--moe-expert-capacity-factor", mixture.capacity_factor, 0.0);
+  flags.flag_if(mixture.pad_to_capacity, "--moe-pad-expert-input-to-capacity");
+  flags.flag_if(mixture.drop_policy == TokenDropPolicy::position, "--moe-token-drop-policy position");
+  flags.flag_if(config.parallel.overlap_moe_expert_parallel_comm, "--overlap-moe-expert-parallel-comm");
+  flags.flag_if(config.parallel.moe_shared_expert_overlap, "--moe-shared-expert-overlap");
+}
+
+}  // namespace
+
+std::vector<std::string> megatron_flag_lines(const RunConfig& config) {
+  check_megatron(config);
+  FlagList flags;
+  for (std::string& flag : megatron_model_flags(config.model)) flags.flag(std::move(flag));
+  if (config.model.prediction_modules > 0) {
+    flags.value("--mtp-num-layers", config.model.prediction_modules);
+    flags.value("--mtp-loss-scaling-factor", config.prediction.loss_scaling_factor);
+  }
+  add_sizes(config, flags);
+  add_pipeline(config, flags);
+  add_sharding(config, flags);
+  add_numerics(config, flags);
+  add_recomputation(config, flags);
+  add_experts(config, flags);
+  flags.value("--lr", config.optimizer.learning_rate);
+  flags.value("--weight-decay", config.optimizer.weight_decay);
+  flags.value("--clip-grad", config.optimizer.clip_grad);
+  return flags.take();
+}
+
+std::string to_megatron_lm(const RunConfig& config) {
+  const std::vector<std::string> flags = megatron_flag_lines(config);
+  const ExportNodes nodes = nodes_of(config);
+  std::string text =
+      fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", nodes.nodes, nodes.gpus);
+  for (const std::string& flag : flags) text += " \\\n    " + flag;
+  return text + " \\\n    --train-iters 100 --mock-data --split 99,1,0\n";
+}
+
+}  // namespace plumbline

@@ -1,0 +1,27 @@
+// Megatron-LM's arguments in shell scripts, in argument lists, and in the list that a run prints.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/launch_files/arguments/launch_settings.hpp"
+#include "core/launch_files/megatron/megatron_settings.hpp"
+
+namespace plumbline {
+
+struct FoundArguments {
+  std::vector<LaunchArgument> arguments;
+  LauncherFacts launcher;
+  std::vector<std::string> notes;
+};
+
+/// The arguments of the training command of a script, or of a list of arguments. Nothing when it has none.
+/// Throws InputError when several commands train.
+std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name);
+
+/// The arguments in a log of a run ("  num_layers ........ 32"); nothing when it has none.
+std::optional<FoundArguments> arguments_of_log(std::string_view text, const std::string& name);
+
+}  // namespace plumbline

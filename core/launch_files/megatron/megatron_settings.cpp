@@ -1,0 +1,230 @@
+#include "core/launch_files/megatron/megatron_settings.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "core/base/error.hpp"
+#include "core/launch_files/arguments/launch_arguments.hpp"
+#include "core/launch_files/megatron/megatron_layout.hpp"
+#include "core/launch_files/megatron/megatron_model.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Defaults that differ from plumbline's (megatron/training/arguments.py and the configuration classes).
+constexpr std::pair<const char*, const char*> kMegatronDefaults[] = {
+    {"hidden_dropout", "0.1"},
+    {"attention_dropout", "0.1"},
+    {"cross_entropy_loss_fusion", "false"},
+    {"overlap_grad_reduce", "false"},
+};
+
+void set_precision(LaunchArguments& from, bool partial) {
+  const bool bf16 = from.on("--bf16");
+  const bool fp16 = from.on("--fp16");
+  if (bf16 && fp16) from.refuse("--fp16", "--bf16 or --fp16, not both");
+  if (!partial || bf16 || fp16)
+    from.set("precision", bf16 ? "bf16" : fp16 ? "fp16" : "fp32", fp16 ? "--fp16" : "--bf16");
+  const bool in_fp32 = from.on("--accumulate-allreduce-grads-in-fp32");
+  const std::string main_grads = from.text("--main-grads-dtype", "fp32");
+  if (from.on("--grad-reduce-in-bf16")) {
+    from.set("grad_dtype", "same", "--grad-reduce-in-bf16");
+  } else if (bf16 && !in_fp32 && main_grads != "fp32" && main_grads != "torch.float32") {
+    from.set("grad_dtype", "same", "--main-grads-dtype");
+  } else if (fp16 && !in_fp32) {
+    from.set("grad_dtype", "same", "--accumulate-allreduce-grads-in-fp32");
+  } else {
+    from.set("grad_dtype", "fp32", "--accumulate-allreduce-grads-in-fp32");
+  }
+  for (const char* flag : {"--fp8-format", "--fp8-hybrid", "--fp8-e4m3"}) {
+    if (!from.has(flag) || (flag != std::string_view("--fp8-format") && !from.on(flag))) continue;
+    const std::string format = flag == std::string_view("--fp8-hybrid") ? "hybrid"
+                               : flag == std::string_view("--fp8-e4m3") ? "e4m3"
+                                                                        : from.text(flag, "");
+    if (format == "None") continue;
+    from.set("fp8_format", format, flag);
+    from.set("fp8_recipe", from.text("--fp8-recipe", "delayed"), "--fp8-recipe");
+    if (from.setting("fp8_recipe", "") == "delayed")
+      from.set("fp8_amax_history_len", from.text("--fp8-amax-history-len", "1"), "--fp8-amax-history-len");
+    if (from.has("--fp8-margin")) from.set("fp8_margin", from.text("--fp8-margin", "0"), "--fp8-margin");
+    if (from.on("--fp8-param-gather")) from.set("fp8_param_gather", "true", "--fp8-param-gather");
+  }
+  if (from.has("--fp4-format") && from.text("--fp4-format", "") != "None")
+    from.set("fp4_format", from.text("--fp4-format", ""), "--fp4-format");
+}
+
+void set_sharding(LaunchArguments& from, const MegatronDialect& dialect) {
+  std::string software = dialect.software;
+  for (const char* flag : {"--use-megatron-fsdp", "--use-custom-fsdp", "--use-torch-fsdp2"}) {
+    if (!from.on(flag)) continue;
+    software = "megatron-bridge-fsdp";
+    const char* const strategy = "--data-parallel-sharding-strategy";
+    constexpr std::string_view kStrategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
+    const std::string name = flag == std::string_view("--use-torch-fsdp2")
+                                 ? "optim_grads_params"
+                                 : from.text(strategy, "optim_grads_params");
+    const auto* const found = std::find(std::begin(kStrategies), std::end(kStrategies), name);
+    if (found == std::end(kStrategies))
+      from.refuse(strategy, fmt::format("one of {}", fmt::join(kStrategies, ", ")));
+    from.set("zero_stage", fmt::format("{}", found - std::begin(kStrategies)),
+             from.has(strategy) ? strategy : flag);
+    from.set("software", software, flag);
+    if (from.on("--overlap-param-gather")) from.set("overlap_param_gather", "true", "--overlap-param-gather");
+    return;
+  }
+  from.derive("software", software, fmt::format("a launch file of {}", dialect.framework));
+  if (!from.on("--use-distributed-optimizer")) return;
+  from.set("zero_stage", "1", "--use-distributed-optimizer");
+  from.set("overlap_param_gather", from.on("--overlap-param-gather") ? "true" : "false",
+           "--overlap-param-gather");
+}
+
+void set_recomputation(LaunchArguments& from) {
+  const std::string granularity = from.text("--recompute-granularity", "None");
+  const bool selective = from.on("--recompute-activations") || granularity == "selective";
+  if (selective) {
+    from.set("recompute_granularity", "selective",
+             from.on("--recompute-activations") ? "--recompute-activations" : "--recompute-granularity");
+    if (const LaunchArgument* const modules = from.find("--recompute-modules");
+        modules != nullptr && !modules->values.empty() && modules->values.front() != "None")
+      from.set("recompute_modules", fmt::format("{}", fmt::join(modules->values, ",")),
+               "--recompute-modules");
+    return;
+  }
+  if (granularity == "None") return;
+  from.set("recompute_granularity", granularity, "--recompute-granularity");
+  const std::string method = from.text("--recompute-method", "uniform");
+  const std::int64_t stages = from.integer("--pipeline-model-parallel-size", 1);
+  const std::int64_t chunks =
+      std::max<std::int64_t>(1, from.integer("--num-virtual-stages-per-pipeline-rank", 1));
+  const std::int64_t layers = from.integer("--num-layers", 0);
+  if (method == "block") {
+    // The first layers of every stage; all of them is the case that uniform blocks of one layer describe.
+    if (layers < 1 || stages < 1 || from.integer("--recompute-num-layers", 0) * stages * chunks < layers)
+      from.refuse("--recompute-method",
+                  "uniform, or block with all layers of a stage (--recompute-num-layers)");
+    return from.set("recompute_num_layers", "1", "--recompute-method");
+  }
+  if (method != "uniform") from.refuse("--recompute-method", "uniform or block");
+  from.set("recompute_num_layers", from.text("--recompute-num-layers", "1"), "--recompute-num-layers");
+}
+
+void set_context(LaunchArguments& from) {
+  const LaunchArgument* const type = from.find("--cp-comm-type");
+  if (type != nullptr && !type->values.empty()) {
+    const auto same = [&](const std::string& each) { return each == type->values.front(); };
+    if (!std::all_of(type->values.begin(), type->values.end(), same))
+      from.refuse("--cp-comm-type", "the same for all layers");
+    if (from.integer("--context-parallel-size", 1) > 1 || type->values.front() != "p2p")
+      from.set("cp_comm_type", type->values.front(), "--cp-comm-type");
+  }
+  const LaunchArgument* const sizes = from.find("--hierarchical-context-parallel-sizes");
+  if (sizes != nullptr && !sizes->values.empty() && sizes->values.front() != "None")
+    from.set("hierarchical_context_parallel_sizes", fmt::format("{}", fmt::join(sizes->values, ",")),
+             "--hierarchical-context-parallel-sizes");
+}
+
+void set_experts(LaunchArguments& from, bool partial) {
+  const bool given = from.has("--num-experts") && from.text("--num-experts", "") != "None";
+  if (!given && !partial) return;
+  const std::string dispatcher = from.text("--moe-token-dispatcher-type", "allgather");
+  if (from.on("--moe-enable-deepep")) {
+    from.set("moe_token_dispatcher_type", "flex", "--moe-enable-deepep");
+  } else if (given || from.has("--moe-token-dispatcher-type")) {
+    from.set("moe_token_dispatcher_type", dispatcher == "alltoall_seq" ? "alltoall" : dispatcher,
+             "--moe-token-dispatcher-type");
+  }
+  const char* const balancing = "--moe-router-load-balancing-type";
+  const std::string type = from.has(balancing) ? from.text(balancing, "") : "aux_loss";
+  if (type != "none" && (given || from.has(balancing) || from.has("--moe-aux-loss-coeff"))) {
+    from.set("moe_router_load_balancing_type", type, balancing);
+    const std::string coefficient = from.text("--moe-aux-loss-coeff", "0");
+    from.set("moe_aux_loss_coeff", coefficient, "--moe-aux-loss-coeff");
+  }
+  const char* const factor = "--moe-expert-capacity-factor";
+  if (from.has(factor) && from.text(factor, "") != "None" && from.number(factor, -1) > 0)
+    from.set("moe_expert_capacity_factor", from.text(factor, ""), factor);
+  if (from.on("--moe-router-enable-expert-bias") && from.has("--moe-router-bias-update-rate"))
+    from.set("moe_router_bias_update_rate", from.text("--moe-router-bias-update-rate", ""),
+             "--moe-router-bias-update-rate");
+}
+
+void set_kernels(LaunchArguments& from) {
+  std::string attention = from.text("--attention-backend", "auto");
+  attention = attention.substr(attention.find('.') + 1);  // AttnBackend.auto
+  if (attention == "unfused" || attention == "local") {
+    from.set("attention_backend", "unfused", "--attention-backend");
+  } else if (attention == "auto" || attention == "flash" || attention == "fused") {
+    from.set("attention_backend", "fused",
+             from.on("--use-flash-attn") ? "--use-flash-attn" : "--attention-backend");
+  } else {
+    from.refuse("--attention-backend", "auto, flash, fused, unfused or local");
+  }
+  std::string impl = from.text("--cuda-graph-impl", "none");
+  std::string impl_from = "--cuda-graph-impl";
+  for (const auto& [flag, name] : {std::pair("--enable-cuda-graph", "local"),
+                                   std::pair("--external-cuda-graph", "transformer_engine")}) {
+    if (!from.on(flag)) continue;
+    impl = name;
+    impl_from = flag;
+  }
+  if (impl == "none" || impl == "None") return;
+  for (const char* flag : {"--cuda-graph-modules", "--cuda-graph-scope"}) {
+    const LaunchArgument* const modules = from.find(flag);
+    if (modules == nullptr || modules->values.empty()) continue;
+    const std::string names = fmt::format("{}", fmt::join(modules->values, ","));
+    if (names == "full_iteration") {
+      impl = names;
+      impl_from = flag;
+    } else if (names != "full" && names != "None") {
+      from.set("cuda_graph_modules", names, flag);
+    }
+  }
+  from.set("cuda_graph_impl", impl, impl_from);
+}
+
+void set_sizes(LaunchArguments& from, const LauncherFacts& launcher, bool partial) {
+  if (launcher.world_size > 0)
+    from.derive("world_size", fmt::format("{}", launcher.world_size), launcher.place);
+  const char* const sequence = from.has("--seq-length") ? "--seq-length" : "--encoder-seq-length";
+  if (partial && !from.has(sequence)) return;
+  if (!from.has(sequence)) throw InputError("--seq-length: missing, expected tokens of a sequence");
+  from.set("seq_length", from.text(sequence, ""), sequence);
+  if (!partial && !from.has("--micro-batch-size"))
+    throw InputError("--micro-batch-size: missing, expected sequences");
+}
+
+}  // namespace
+
+LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const LauncherFacts& launcher,
+                           const MegatronDialect& dialect) {
+  LaunchFile file;
+  file.framework = dialect.framework;
+  LaunchArguments from(arguments, argument_table("megatron_flags.txt"), file);
+  if (dialect.partial && !from.has("--num-layers") && !from.has("--hidden-size")) {
+    file.notes.push_back(
+        "the file changes a recipe: its own values are read; the model and the rest of the recipe are not in "
+        "it "
+        "(--model, --seq-length, ...)");
+  } else {
+    from.derive("model", megatron_model(from), "flags of the model's shape");
+  }
+  set_sharding(from, dialect);
+  set_sizes(from, launcher, dialect.partial);
+  set_precision(from, dialect.partial);
+  set_megatron_layout(from);
+  set_context(from);
+  set_experts(from, dialect.partial);
+  set_recomputation(from);
+  set_kernels(from);
+  if (!dialect.partial)
+    for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);
+  if (launcher.world_size == 0)
+    file.notes.push_back("the file does not say how many GPUs it starts; --gpus N does");
+  return file;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,223 @@
+#include "core/launch_files/megatron/megatron_yaml.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "core/base/one_line.hpp"
+#include "core/launch_files/arguments/argument_table.hpp"
+#include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/yaml_keys.hpp"
+#include "core/launch_files/megatron/megatron_names.hpp"
+#include "core/launch_files/megatron/megatron_settings.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Sections whose keys are Megatron-LM's.
+constexpr std::string_view kMegatronSections[] = {"ARGS",
+                                                  "MODEL_ARGS",
+                                                  "language_model",
+                                                  "model_parallel",
+                                                  "model",
+                                                  "train",
+                                                  "ddp",
+                                                  "dist",
+                                                  "optimizer",
+                                                  "dataset",
+                                                  "tokenizer",
+                                                  "rng",
+                                                  "comm_overlap",
+                                                  "validation",
+                                                  "mixed_precision",
+                                                  "rerun_state_machine",
+                                                  "scheduler",
+                                                  "logger",
+                                                  "checkpoint"};
+
+struct IdleSection {
+  std::string_view name;
+  const char* reason;
+};
+constexpr IdleSection kIdleSections[] = {
+    {"DEPENDENCIES", "how the container is built"},
+    {"ENV_VARS", "variables of the processes"},
+    {"env_vars", "variables of the processes"},
+    {"checkpoint", "it logs, saves or watches"},
+    {"ft", "it logs, saves or watches"},
+    {"inprocess_restart", "it logs, saves or watches"},
+    {"logger", "it logs, saves or watches"},
+    {"nvrx_straggler", "it logs, saves or watches"},
+    {"perf_matrix", "a table of runs for another program"},
+    {"profiling", "it logs, saves or watches"},
+    {"rerun_state_machine", "it logs, saves or watches"},
+    {"rng", "it changes values, not memory or time"},
+    {"scheduler", "it changes values, not memory or time"},
+    {"straggler", "it logs, saves or watches"},
+    {"tensor_inspect", "it logs, saves or watches"},
+    {"validation", "validation is not part of a step"},
+    {"dataset", "predictions leave input out"},
+    {"tokenizer", "predictions leave input out"},
+};
+/// Keys of such sections that say something.
+constexpr std::string_view kTellingKeys[] = {"seq_length", "sequence_length", "vocab_size", "tokenizer_type",
+                                             "tokenizer_model"};
+
+/// A recipe of Megatron-Bridge's precision by its name.
+struct PrecisionRecipe {
+  std::string_view words;
+  const char* format;  // nullptr: none
+  const char* recipe;
+  bool gather;
+};
+constexpr PrecisionRecipe kPrecisionRecipes[] = {
+    {"fp8_delayed_scaling", "hybrid", "delayed", true},
+    {"mxfp8", "e4m3", "mxfp8", true},
+    {"fp8_current_scaling", "hybrid", "tensorwise", true},
+    {"fp8_subchannel_scaling", "hybrid", "blockwise", false},
+};
+
+class MegatronKeys {
+ public:
+  explicit MegatronKeys(LaunchFile& file) : file_(file) {}
+
+  void add(LaunchArgument key) {
+    std::replace(key.name.begin(), key.name.end(), '-', '_');
+    std::vector<std::string> path = parts(key.name);
+    if (path.front() == "ConfigContainer" && path.size() > 1) path.erase(path.begin());
+    const std::string leaf = path.back();
+    const std::string section = path.size() > 1 ? path.front() : "";
+    const auto* const idle = std::find_if(std::begin(kIdleSections), std::end(kIdleSections),
+                                          [&](const IdleSection& each) { return each.name == section; });
+    const bool telling =
+        std::find(std::begin(kTellingKeys), std::end(kTellingKeys), leaf) != std::end(kTellingKeys);
+    if (idle != std::end(kIdleSections) && !(telling && path.size() == 2)) {
+      file_.without_effect.push_back({shown(key), key.place, idle->reason});
+      return;
+    }
+    if (leaf == "_target_" || leaf == "_name_" || leaf == "_partial_" || leaf == "_call_") {
+      file_.without_effect.push_back({shown(key), key.place, "the class of its section"});
+      return;
+    }
+    const bool known =
+        section.empty() || std::find(std::begin(kMegatronSections), std::end(kMegatronSections), section) !=
+                               std::end(kMegatronSections);
+    if (!known || path.size() > 2) return refuse(key, "not modelled: a section that is not known");
+    if (section.empty() && leaf == "mixed_precision") return add_precision(key);
+    add_name(leaf, std::move(key));
+  }
+  std::vector<LaunchArgument> take() { return std::move(arguments_); }
+
+ private:
+  static std::vector<std::string> parts(const std::string& name) {
+    std::vector<std::string> path{""};
+    for (const char c : name) {
+      if (c == '.') {
+        path.emplace_back();
+      } else {
+        path.back() += c;
+      }
+    }
+    return path;
+  }
+  static std::string shown(const LaunchArgument& key) { return printable(key.name, 100); }
+  void refuse(const LaunchArgument& key, const std::string& reason) {
+    file_.refused.push_back({shown(key), key.place, reason});
+  }
+  void flag(const std::string& name, std::vector<std::string> values, const std::string& place) {
+    arguments_.push_back({name, std::move(values), place, true});
+  }
+
+  void add_precision(const LaunchArgument& key) {
+    std::string recipe = key.values.size() == 1 ? key.values.front() : "";
+    std::replace(recipe.begin(), recipe.end(), '-', '_');
+    if (recipe == "None") return;
+    const bool bf16 = recipe.starts_with("bf16_");
+    if ((!bf16 && !recipe.starts_with("fp16_")) || !recipe.ends_with("_mixed"))
+      return refuse(key, "found a recipe that is not known, expected one such as bf16_mixed");
+    flag(bf16 ? "--bf16" : "--fp16", {}, key.place);
+    if (recipe == "bf16_mixed" || recipe == "fp16_mixed") return;
+    if (recipe.find("nvfp4") != std::string::npos) return flag("--fp4-format", {"e2m1"}, key.place);
+    for (const PrecisionRecipe& each : kPrecisionRecipes) {
+      if (recipe.find(each.words) == std::string::npos) continue;
+      flag("--fp8-format", {each.format}, key.place);
+      flag("--fp8-recipe", {each.recipe}, key.place);
+      if (std::string_view(each.recipe) == "delayed") flag("--fp8-amax-history-len", {"1024"}, key.place);
+      if (each.gather) flag("--fp8-param-gather", {}, key.place);
+      return;
+    }
+    refuse(key, "found a recipe that is not known, expected one such as bf16_mixed");
+  }
+
+  void add_name(const std::string& leaf, LaunchArgument key) {
+    const std::string value = key.values.empty() ? "" : key.values.front();
+    if (leaf == "fp32") {
+      if (value == "true" || value == "True")
+        return refuse(key, "not modelled: precision of a recipe in fp32");
+      file_.without_effect.push_back({shown(key), key.place, "it is at a value that changes nothing"});
+      return;
+    }
+    if (leaf == "gated_linear_unit" || leaf == "activation_func") {
+      const bool gated = value == "true" || value == "True" || value == "swiglu";
+      const bool squared = value.find("squared_relu") != std::string::npos;
+      if (gated || squared) flag(gated ? "--swiglu" : "--squared-relu", {}, key.place);
+      return;
+    }
+    const std::string flag_name = leaf == "sequence_length" ? "seq_length" : leaf;
+    if (!is_megatron_name(flag_name)) {
+      if (value == "None" || value == "null" || value == "[]") {
+        file_.without_effect.push_back({shown(key), key.place, "it is not given a value"});
+        return;
+      }
+      return refuse(
+          key, fmt::format("unknown to {}'s table of arguments; the nearest known one is {}", file_.framework,
+                           argument_table("megatron_flags.txt").nearest("--" + printable(leaf, 100))));
+    }
+    auto argument = megatron_argument(flag_name, key.values, key.place);
+    if (!argument) argument = megatron_switch_off(flag_name, value, key.place);
+    if (!argument) return;
+    argument->known = value.find("${") == std::string::npos;
+    arguments_.push_back(std::move(*argument));
+  }
+
+  LaunchFile& file_;
+  std::vector<LaunchArgument> arguments_;
+};
+
+bool is_bridge(std::string_view text) {
+  if (has_yaml_key(text, "ConfigContainer")) return true;
+  return has_yaml_key(text, "model") &&
+         (has_yaml_key(text, "train") || has_yaml_key(text, "ddp") || has_yaml_key(text, "mixed_precision") ||
+          has_yaml_key(text, "comm_overlap"));
+}
+
+}  // namespace
+
+std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name) {
+  const bool bridge = is_bridge(text);
+  const bool lm = has_yaml_key(text, "language_model") || has_yaml_key(text, "ARGS") ||
+                  has_yaml_key(text, "MODEL_ARGS") ||
+                  (has_yaml_key(text, "num_layers") && has_yaml_key(text, "hidden_size"));
+  if (!bridge && !lm) return std::nullopt;
+  LaunchFile file;
+  file.framework = bridge ? "Megatron-Bridge" : "Megatron-LM";
+  MegatronKeys keys(file);
+  for (LaunchArgument& each : yaml_arguments(std::string(text), name)) {
+    while (each.name.starts_with("-")) each.name.erase(0, 1);
+    if (const std::size_t dashes = each.name.find(".--"); dashes != std::string::npos)
+      each.name.erase(dashes + 1, 2);
+    keys.add(std::move(each));
+  }
+  MegatronDialect dialect;
+  if (bridge) dialect = {"Megatron-Bridge", "megatron-bridge", true};
+  LaunchFile read = megatron_launch(keys.take(), {}, dialect);
+  read.without_effect.insert(read.without_effect.end(), file.without_effect.begin(),
+                             file.without_effect.end());
+  read.refused.insert(read.refused.end(), file.refused.begin(), file.refused.end());
+  return read;
+}
+
+}  // namespace plumbline

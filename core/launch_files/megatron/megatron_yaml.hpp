@@ -1,0 +1,16 @@
+// YAML files with Megatron-LM's names: its --yaml-cfg, recipes with ARGS, Megatron-Bridge's ConfigContainer.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/launch_files/arguments/launch_settings.hpp"
+
+namespace plumbline {
+
+/// Nothing if `text` is no such file. A file of Megatron-Bridge without a model's shape leaves the model to
+/// the command line. Throws InputError (place, key, found, expected).
+std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std::string& name);
+
+}  // namespace plumbline

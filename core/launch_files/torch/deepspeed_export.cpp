@@ -1,0 +1,91 @@
+#include "core/launch_files/torch/deepspeed_export.hpp"
+
+#include <fmt/format.h>
+
+#include "core/launch_files/arguments/export_checks.hpp"
+
+namespace plumbline {
+namespace {
+
+[[noreturn]] void refuse_deepspeed(const std::string& key, const std::string& found,
+                                   const std::string& expected) {
+  refuse_export("DeepSpeed's keys", key, found, expected);
+}
+
+void check_deepspeed(const RunConfig& config) {
+  check_exportable("DeepSpeed's keys", config);
+  const ParallelConfig& parallel = config.parallel;
+  const NumericsConfig& numerics = config.numerics;
+  if (find_preset(config.model.name) == nullptr) refuse_deepspeed("model", config.model.name, "a preset");
+  if (parallel.pipeline != 1)
+    refuse_deepspeed("pipeline_model_parallel_size", fmt::format("{}", parallel.pipeline), "1");
+  if (parallel.context != 1 && parallel.cp_comm_type != CpCommType::a2a)
+    refuse_deepspeed("cp_comm_type", std::string(cp_comm_type_name(parallel.cp_comm_type)), "a2a");
+  if (parallel.expert != 1)
+    refuse_deepspeed("expert_model_parallel_size", fmt::format("{}", parallel.expert), "1");
+  if (parallel.sequence_parallel && parallel.tensor > 1)
+    refuse_deepspeed("sequence_parallel", "true", "false");
+  if (parallel.tp_comm_overlap) refuse_deepspeed("tp_comm_overlap", "true", "false");
+  if (parallel.num_distributed_optimizer_instances != 1)
+    refuse_deepspeed("num_distributed_optimizer_instances",
+                     fmt::format("{}", parallel.num_distributed_optimizer_instances), "1");
+  if (numerics.fp8.on() || numerics.fp4_format != Fp4Format::none)
+    refuse_deepspeed("fp8_format", "8 or 4 bits", "none");
+  if (numerics.hidden_dropout != 0 || numerics.attention_dropout != 0)
+    refuse_deepspeed("hidden_dropout", "dropout", "0, and attention_dropout 0");
+  if (config.recompute.granularity == Recompute::selective)
+    refuse_deepspeed("recompute_granularity", "selective", "none or full");
+  if (config.recompute.granularity == Recompute::full && config.recompute.num_layers != 1)
+    refuse_deepspeed("recompute_num_layers", fmt::format("{}", config.recompute.num_layers), "1");
+  if (config.offload.on()) refuse_deepspeed("cpu_offloading_num_layers", "layers", "0");
+  if (config.model.prediction_modules > 0) refuse_deepspeed("mtp_num_layers", "modules", "0");
+}
+
+const char* yes_or_no(bool value) {
+  return value ? "true" : "false";
+}
+
+}  // namespace
+
+std::string to_deepspeed(const RunConfig& config) {
+  check_deepspeed(config);
+  const ParallelConfig& parallel = config.parallel;
+  const BatchConfig& batch = config.batch;
+  const ExportNodes nodes = nodes_of(config);
+  const DType precision = config.numerics.precision;
+  std::string text = fmt::format("# deepspeed --num_nodes {} --num_gpus {} TRAIN_PROGRAM THIS_FILE\n",
+                                 nodes.nodes, nodes.gpus);
+  text += fmt::format("model_name_or_path: {}\n", config.model.name);
+  text += fmt::format("max_seq_length: {}\nper_device_train_batch_size: {}\n", batch.seq_length,
+                      batch.micro_batch_size);
+  text += fmt::format("gradient_accumulation_steps: {}\n",
+                      batch.global_batch_size / (batch.micro_batch_size * parallel.data()));
+  text += fmt::format("bf16: {}\nfp16: {}\n", precision == DType::bf16, precision == DType::fp16);
+  text +=
+      fmt::format("gradient_checkpointing: {}\n", yes_or_no(config.recompute.granularity == Recompute::full));
+  text +=
+      fmt::format("learning_rate: {}\nweight_decay: {}\nmax_grad_norm: {}\nmax_steps: 100\n",
+                  config.optimizer.learning_rate, config.optimizer.weight_decay, config.optimizer.clip_grad);
+  if (config.numerics.attention_backend == AttentionBackend::unfused) text += "flash_attn: disabled\n";
+  text += "deepspeed:\n";
+  text += fmt::format("  train_batch_size: {}\n  train_micro_batch_size_per_gpu: {}\n",
+                      batch.global_batch_size, batch.micro_batch_size);
+  text += "  gradient_accumulation_steps: auto\n  gradient_clipping: auto\n";
+  if (precision != DType::fp32)
+    text += fmt::format("  {}:\n    enabled: true\n", precision == DType::bf16 ? "bf16" : "fp16");
+  const bool sums_in_fp32 = config.numerics.grad_type() == DType::fp32;
+  text += fmt::format("  data_types:\n    grad_accum_dtype: {}\n", sums_in_fp32               ? "fp32"
+                                                                   : precision == DType::bf16 ? "bf16"
+                                                                                              : "fp16");
+  if (parallel.tensor > 1) text += fmt::format("  tensor_parallel:\n    autotp_size: {}\n", parallel.tensor);
+  if (parallel.context > 1) text += fmt::format("  sequence_parallel_size: {}\n", parallel.context);
+  text += fmt::format("  zero_optimization:\n    stage: {}\n    reduce_bucket_size: {}\n",
+                      parallel.zero_stage, parallel.ddp_bucket_size);
+  text += fmt::format("    overlap_comm: {}\n",
+                      yes_or_no(parallel.overlap_grad_reduce.value_or(parallel.zero_stage == 3)));
+  if (parallel.zero_hpz_partition_size > 1)
+    text += fmt::format("    zero_hpz_partition_size: {}\n", parallel.zero_hpz_partition_size);
+  return text;
+}
+
+}  // namespace plumbline

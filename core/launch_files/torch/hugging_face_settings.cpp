@@ -1,0 +1,231 @@
+#include "core/launch_files/torch/hugging_face_settings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/base/json_keys.hpp"
+#include "core/config/model_config.hpp"
+#include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/launch_arguments.hpp"
+#include "core/launch_files/torch/deepspeed_settings.hpp"
+
+namespace plumbline {
+namespace {
+
+bool gives(const LaunchArguments& from, const char* key) {
+  const LaunchArgument* const argument = from.find(key);
+  return argument != nullptr && !argument->values.empty() && argument->values.front() != "None" &&
+         argument->values.front() != "[]" && argument->values.front() != "false" &&
+         !argument->values.front().empty();
+}
+
+/// Words of "full_shard auto_wrap", of "q_proj,v_proj" and of a list of them.
+std::set<std::string> trainer_words(const LaunchArguments& from, const char* key) {
+  std::set<std::string> words;
+  const LaunchArgument* const argument = from.find(key);
+  if (argument == nullptr) return words;
+  for (const std::string& value : argument->values) {
+    std::string word;
+    for (const char c : value + " ") {
+      if (c != ' ' && c != ',') {
+        word += c;
+      } else if (!word.empty()) {
+        words.insert(word);
+        word.clear();
+      }
+    }
+  }
+  return words;
+}
+
+void set_trainer_precision(LaunchArguments& from) {
+  const char* const bf16 = from.on("pure_bf16") ? "pure_bf16" : "bf16";
+  const bool half = from.on("fp16");
+  if (from.on(bf16) && half) from.refuse("fp16", "false with bf16");
+  from.set("precision", from.on(bf16) ? "bf16" : half ? "fp16" : "fp32", half ? "fp16" : bf16);
+  from.set_default("grad_dtype", "fp32");
+}
+
+void set_trainer_sizes(LaunchArguments& from) {
+  const char* const model = "model_name_or_path";
+  if (from.has(model)) {
+    const ModelConfig* const preset = find_preset(from.text(model, ""));
+    if (preset != nullptr) {
+      from.set("model", preset->name, model);
+    } else {
+      from.file().notes.push_back(
+          fmt::format("{}: {} is no preset; --model takes its config.json", model, from.text(model, "")));
+    }
+  }
+  for (const char* key : {"cutoff_len", "max_seq_length", "max_length", "block_size"}) {
+    if (!from.has(key)) continue;
+    from.set("seq_length", from.text(key, ""), key);
+    break;
+  }
+  if (!from.sets("seq_length")) {
+    if (from.has("finetuning_type") || from.has("stage")) {
+      from.set_default("seq_length", "2048");  // LLaMA-Factory's cutoff_len
+    } else {
+      from.file().notes.push_back("the file does not give a sequence length; --seq-length N does");
+    }
+  }
+  if (!from.sets("micro_batch_size")) from.set_default("micro_batch_size", "8");
+  from.file().num_microbatches = from.integer("gradient_accumulation_steps", 1);
+  if (from.file().num_microbatches < 1) from.refuse("gradient_accumulation_steps", "1 or more");
+}
+
+void set_trainer_method(LaunchArguments& from) {
+  const std::string stage = from.text("stage", "sft");
+  if (stage != "sft" && stage != "pt")
+    from.not_modelled("stage", fmt::format("{}, expected sft or pt", stage));
+  const std::string type = from.text("finetuning_type", from.has("stage") ? "lora" : "full");
+  if (type == "lora") {
+    from.set("frozen", "lora", "finetuning_type");
+    from.set("lora_rank", from.text("lora_rank", "8"), "lora_rank");
+    std::set<std::string> targets = trainer_words(from, "lora_target");
+    if (targets.empty()) targets = {"all"};
+    const char* const names = targets == std::set<std::string>{"all"}                          ? "all"
+                              : targets == std::set<std::string>{"q_proj", "k_proj", "v_proj"} ? "qkv"
+                              : targets == std::set<std::string>{"q_proj", "k_proj", "v_proj", "o_proj"}
+                                  ? "attention"
+                                  : nullptr;
+    if (names == nullptr) {
+      from.not_modelled("lora_target", "expected all, q_proj,k_proj,v_proj or these and o_proj");
+    } else {
+      from.set("lora_targets", names, "lora_target");
+    }
+  } else if (type != "full") {
+    from.not_modelled("finetuning_type", fmt::format("{}, expected full or lora", type));
+  }
+}
+
+void set_trainer_kernels(LaunchArguments& from) {
+  const char* const off = "disable_gradient_checkpointing";
+  const bool factory = from.has("finetuning_type") || from.has("stage");
+  const char* const on = "gradient_checkpointing";
+  const bool recomputes = from.has(on) ? from.on(on) : factory && !from.on(off);
+  from.set("recompute_granularity", recomputes ? "full" : "none", from.has(on) ? on : factory ? off : on);
+  const std::string attention = from.text("flash_attn", "auto");
+  const std::set<std::string> fused = {"auto", "fa2", "fa3", "sdpa", "FlashAttention2"};
+  if (attention != "disabled" && !fused.contains(attention))
+    from.refuse("flash_attn", "auto, fa2, fa3, sdpa or disabled");
+  from.set("attention_backend", attention == "disabled" ? "unfused" : "fused", "flash_attn");
+  const std::string optimizer = from.text("optim", "adamw_torch");
+  if (optimizer != "sgd" && optimizer != "adamw" && optimizer != "adamw_hf" &&
+      !optimizer.starts_with("adamw_torch"))
+    from.not_modelled("optim", fmt::format("{}, expected adamw_torch or sgd", optimizer));
+  from.set("optimizer", optimizer == "sgd" ? "sgd" : "adam", "optim");
+}
+
+void set_unsharded(LaunchArguments& from) {
+  from.derive("software", "deepspeed", "models of Hugging Face in eager mode, as with DeepSpeed");
+  from.derive("zero_stage", "0", "a run without DeepSpeed and FSDP");
+}
+
+/// FSDP of PyTorch as torchtitan has it.
+void set_trainer_fsdp(LaunchArguments& from, const char* key) {
+  from.set("software", "torchtitan", key);
+  from.set("zero_stage", "3", key);
+  from.file().notes.push_back("FSDP is predicted as torchtitan's, without compilation");
+  for (const char* strategy : {"fsdp_config.fsdp_reshard_after_forward", "fsdp_config.reshard_after_forward",
+                               "fsdp_config.fsdp_sharding_strategy", "fsdp"}) {
+    const std::set<std::string> words = trainer_words(from, strategy);
+    const auto one_of = [&](std::initializer_list<const char*> names) {
+      return std::any_of(names.begin(), names.end(), [&](const char* name) { return words.contains(name); });
+    };
+    if (one_of({"false", "SHARD_GRAD_OP", "shard_grad_op", "2", "NO_SHARD", "no_shard", "_HYBRID_SHARD_ZERO2",
+                "HYBRID_SHARD_ZERO2", "hybrid_shard_zero2", "offload"}))
+      from.not_modelled(strategy, "expected full sharding, with parameters on the device");
+    if (one_of({"HYBRID_SHARD", "hybrid_shard"})) {
+      if (from.integer("num_machines", 1) > 1) {
+        from.set("num_distributed_optimizer_instances", from.text("num_machines", ""), "num_machines");
+      } else {
+        from.file().notes.push_back(
+            "hybrid sharding: give the number of nodes as num_distributed_optimizer_instances");
+      }
+    }
+  }
+  for (const char* recompute :
+       {"fsdp_config.fsdp_activation_checkpointing", "fsdp_config.activation_checkpointing"})
+    if (from.on(recompute)) from.set("recompute_granularity", "full", recompute);
+}
+
+/// The DeepSpeed configuration that `key` names.
+void read_deepspeed(LaunchArguments& from, const char* key, const OtherFile& other) {
+  const std::string path = from.text(key, "");
+  const auto text = path.ends_with(".json") && other ? other(path) : std::nullopt;
+  if (!text)
+    from.refuse(key, "the path of a DeepSpeed configuration (.json), from here or from the file's folder");
+  add_deepspeed(json_arguments(parse_json_object(*text, path), path), from.file());
+}
+
+}  // namespace
+
+LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile& other) {
+  LaunchFile file;
+  file.framework = "Hugging Face's Trainer";
+  std::vector<LaunchArgument> inside;  // a DeepSpeed configuration in place of its path
+  constexpr std::string_view kInside = "deepspeed.";
+  for (LaunchArgument& each : arguments) {
+    if (!each.name.starts_with(kInside)) continue;
+    inside.push_back(each);
+    inside.back().name = each.name.substr(kInside.size());
+  }
+  std::erase_if(arguments, [&](const LaunchArgument& each) { return each.name.starts_with(kInside); });
+  LaunchArguments from(arguments, argument_table("hugging_face_keys.txt"), file);
+  set_trainer_sizes(from);
+  set_trainer_precision(from);
+  set_trainer_method(from);
+  set_trainer_kernels(from);
+  if (gives(from, "deepspeed")) {
+    read_deepspeed(from, "deepspeed", other);
+  } else if (!inside.empty()) {
+    add_deepspeed(inside, file);
+  } else if (gives(from, "fsdp")) {
+    set_trainer_fsdp(from, "fsdp");
+  } else {
+    set_unsharded(from);
+  }
+  file.notes.push_back("the file does not say how many GPUs it starts; --gpus N does");
+  return file;
+}
+
+LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const OtherFile& other) {
+  LaunchFile file;
+  file.framework = "Accelerate";
+  LaunchArguments from(arguments, argument_table("hugging_face_keys.txt"), file);
+  if (from.has("num_processes")) from.set("world_size", from.text("num_processes", ""), "num_processes");
+  const std::string precision = from.text("mixed_precision", "no");
+  if (precision != "no" && precision != "bf16" && precision != "fp16")
+    from.refuse("mixed_precision", "no, bf16 or fp16");
+  from.set("precision", precision == "no" ? "fp32" : precision, "mixed_precision");
+  from.set_default("grad_dtype", "fp32");
+  const char* const type = "distributed_type";
+  const std::string kind = from.text(type, "NO");
+  if (kind == "FSDP") {
+    set_trainer_fsdp(from, type);
+  } else if (kind == "DEEPSPEED" && gives(from, "deepspeed_config.deepspeed_config_file")) {
+    read_deepspeed(from, "deepspeed_config.deepspeed_config_file", other);
+  } else if (kind == "DEEPSPEED") {
+    const char* const stage = "deepspeed_config.zero_stage";
+    from.set("software", "deepspeed", type);
+    from.set("zero_stage", from.text(stage, "2"), stage);
+    const char* const clip = "deepspeed_config.gradient_clipping";
+    if (from.has(clip)) from.set("clip_grad", from.text(clip, ""), clip);
+    file.num_microbatches = from.integer("deepspeed_config.gradient_accumulation_steps", 1);
+  } else if (kind == "MULTI_GPU" || kind == "NO") {
+    set_unsharded(from);
+  } else {
+    from.refuse(type, "FSDP, DEEPSPEED, MULTI_GPU or NO");
+  }
+  file.notes.push_back(
+      "a configuration of Accelerate has no model, sequence length or batch; --model, --seq-length, --mbs "
+      "and --gbs "
+      "do");
+  return file;
+}
+
+}  // namespace plumbline
