@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -76,6 +77,11 @@ class ActionNote final : public StepObserver {
   NcclCommunicator& communicator_;
 };
 
+SideStream side_stream_of(Operators& operators) {
+  return {static_cast<cudaStream_t>(cuda_side_stream(operators)),
+          [&operators](const std::function<void()>& work) { run_on_side_stream(operators, work); }};
+}
+
 DeviceMemoryReport device_report(const DeviceMemoryWatch& watch, const training::TrainingResult& result,
                                  MpiCommunicator& control) {
   const auto readings = training::from_every_rank(control, watch.readings());
@@ -117,6 +123,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   NcclOptions options;
   options.lanes = lanes;
   options.compute = static_cast<cudaStream_t>(cuda_stream(*operators));
+  if (config.parallel.splits_vocabulary()) options.side = side_stream_of(*operators);
   options.channels = channels_of(schedule);
   options.context_ring = context_ring(config.parallel);
   options.watchdog = watchdog_options();

@@ -30,6 +30,9 @@ struct Ticket {
 struct TicketTimes {
   Seconds start;
   Seconds end;
+  /// Of a device, whose host does not wait: its computation waited for the operation; 0: not known.
+  Seconds waited_from{};
+  Seconds waited_to{};
 };
 
 enum class ReduceOp { sum, max };

@@ -95,7 +95,8 @@ class Communicator {
   /// An all-reduce that follows another call of this rank. Once `before` is done, `prepare` runs on this rank
   /// and the all-reduce of `buffer` starts by itself. At the latest it does so while this rank waits for
   /// anything. Takes over `before`. Those of one group start in the order of these calls. `prepare` must not
-  /// call the communicator; empty: nothing is left to do between the two.
+  /// call the communicator; empty: nothing is left to do between the two. With a device it is called at once;
+  /// its operators run once `before` is done.
   Ticket start_all_reduce_after(Ticket before, std::function<void()> prepare, Group group,
                                 const Matrix& buffer, ReduceOp op);
   /// Starts a message to or from a world rank. Messages between two ranks with one tag arrive in order.
@@ -116,9 +117,12 @@ class Communicator {
 
   virtual void barrier(Group group) = 0;
   /// Records the times of a call that was just started, without waiting for it. `times` must stay in place
-  /// until the ticket has been waited for and progress() was called after that. The end is when this rank
-  /// sees it done, in progress() or a wait; an emulated rank's is exact. Nothing for an empty ticket.
+  /// until the ticket has been waited for and settle_times() was called after that. The end is when this rank
+  /// sees it done, in progress() or a wait; an emulated rank's and a device's are exact. Nothing for an empty
+  /// ticket.
   virtual void watch(const Ticket& /*ticket*/, TicketTimes& /*times*/) {}
+  /// Fills in the times of watched calls, all of which have been waited for, as have the operators.
+  virtual void settle_times() { progress(); }
   /// Lets the transport make progress on pending operations; cheap.
   virtual void progress() {}
   /// Seconds on a clock common to all ranks.

@@ -2,6 +2,7 @@
 // header is needed to use it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,12 @@ Bytes cuda_workspace();
 /// The stream (a cudaStream_t) of operators made by make_cuda_operators(), with which a communicator must
 /// order its transfers. Throws Error for other operators.
 void* cuda_stream(Operators& operators);
+
+/// A stream beside it (a cudaStream_t), made when first asked for.
+void* cuda_side_stream(Operators& operators);
+/// Calls `work`, whose operators go into the side stream, with scratch of their own. Not for matrix products,
+/// which throw Error, or attention, which cuDNN keeps in the other stream. The caller orders the two streams.
+void run_on_side_stream(Operators& operators, const std::function<void()>& work);
 
 /// Multiprocessors of the operators' device.
 int cuda_multiprocessors(Operators& operators);

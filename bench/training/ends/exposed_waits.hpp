@@ -46,13 +46,20 @@ class ExposedWaits {
   const VocabularySeconds& so_far() const { return waited_; }
 
   /// Events of the step by kind and then micro-batch, on a clock that was 0 at `origin`. If a transport does
-  /// not report when a collective was done, the time is that at which the wait for it returned.
+  /// not report when a collective was done, the time is that at which the wait for it returned. The operators
+  /// have been waited for; from now on so_far() has a device's waits.
   std::vector<CollectiveEvent> events(Seconds origin) {
-    communicator_.progress();
+    communicator_.settle_times();
     std::vector<CollectiveEvent> events;
     for (std::size_t i = 0; i < calls_.size(); ++i) {
-      const Call& from = calls_[i];
+      Call& from = calls_[i];
       if (!from.seen) continue;
+      if (from.times.waited_to.value > 0) {
+        const Seconds waited = from.times.waited_to - from.times.waited_from;
+        waited_[i / microbatches_] += waited - from.waited;
+        from.waited_from = from.times.waited_from;
+        from.waited = waited;
+      }
       const Seconds waited_to = from.waited_from + from.waited;
       const Seconds end = from.times.end.value > 0 ? from.times.end : waited_to;
       events.push_back({kAllVocabularyCalls[i / microbatches_], static_cast<std::uint32_t>(i % microbatches_),

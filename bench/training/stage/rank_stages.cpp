@@ -251,11 +251,11 @@ void RankStages::run_action(const Action& action) {
 }
 
 /// An emulated rank sleeps through its computation here; its communicator lets collectives continue
-/// meanwhile. A device runs on without waiting, and the host requests the next action, except where
-/// collectives start when the host sees that others have ended.
+/// meanwhile. A device runs on without waiting, and the host requests the next action.
 void RankStages::finish() {
+  if (config_.machine.backend != Backend::emulated) return;
   if (vocabulary_) rank_.context.communicator.now();
-  if (vocabulary_ || config_.machine.backend == Backend::emulated) rank_.context.operators.synchronize();
+  rank_.context.operators.synchronize();
 }
 
 Matrix RankStages::send_buffer(const Action& action) {

@@ -103,8 +103,8 @@ class Run {
     step.tensor_communication = stages_.tensor_communication();
     step.data_communication = stages_.data_communication();
     step.host_waits = stages_.host_waits();
+    step.collectives = stages_.collectives(origin);  // first: a device's waits are known afterwards
     step.vocabulary_waits = stages_.vocabulary_waits();
-    step.collectives = stages_.collectives(origin);
     step.time = {*std::max_element(ends.begin(), ends.end())};
     load_.end();
     step.load = step_load_of(from_every_rank(control_, load_.whole()), machine_processors());

@@ -39,9 +39,9 @@ void DeviceLanes::end_wait(std::size_t span, cudaStream_t compute) {
   if (Noted* noted = find(span)) noted->wait_end = record(compute);
 }
 
-Seconds DeviceLanes::between(cudaEvent_t from, std::size_t to) const {
+Seconds DeviceLanes::between(cudaEvent_t from, cudaEvent_t to) {
   float milliseconds = 0;
-  check_cuda(cudaEventElapsedTime(&milliseconds, from, events_[to]->get()), "cudaEventElapsedTime");
+  check_cuda(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime");
   return {static_cast<double>(milliseconds) * 1e-3};
 }
 
@@ -49,13 +49,26 @@ std::vector<LaneSpan> DeviceLanes::since(const DeviceEvent& base) const {
   std::vector<LaneSpan> spans;
   for (const Noted& noted : noted_) {
     if (noted.end == kNone || (!noted.awaited && noted.wait_end == kNone)) continue;
-    LaneSpan span{noted.group, between(base.get(), noted.begin), between(base.get(), noted.end), {}};
+    LaneSpan span{noted.group,
+                  between(base.get(), events_[noted.begin]->get()),
+                  between(base.get(), events_[noted.end]->get()),
+                  {}};
     const Seconds length = std::max(Seconds{0}, span.end - span.start);
     span.waited =
-        noted.awaited ? length : std::min(length, between(events_[noted.wait_begin]->get(), noted.wait_end));
+        noted.awaited
+            ? length
+            : std::min(length, between(events_[noted.wait_begin]->get(), events_[noted.wait_end]->get()));
     spans.push_back(span);
   }
   return spans;
+}
+
+TicketTimes DeviceLanes::times_of(std::size_t span, const DeviceEvent& reached, Seconds time) const {
+  const Noted& noted = noted_.at(span - first_);
+  const auto at = [&](std::size_t event) {
+    return event == kNone ? Seconds{} : time - between(events_[event]->get(), reached.get());
+  };
+  return {at(noted.begin), at(noted.end), at(noted.wait_begin), at(noted.wait_end)};
 }
 
 }  // namespace plumbline

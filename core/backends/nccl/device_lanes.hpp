@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/backends/nccl/device_events.hpp"
+#include "core/run/collective.hpp"
 #include "core/run/lane_notes.hpp"
 
 namespace plumbline {
@@ -28,6 +29,9 @@ class DeviceLanes {
   void end_wait(std::size_t span, cudaStream_t compute);
   /// Spans of the waited-for calls, in times since `base`. All streams must have finished.
   std::vector<LaneSpan> since(const DeviceEvent& base) const;
+  /// Times of a call of this step on a clock that showed `time` when the device was at `reached`. All streams
+  /// must have finished before that event. The wait's are 0 if nothing waited for the call.
+  TicketTimes times_of(std::size_t span, const DeviceEvent& reached, Seconds time) const;
 
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
@@ -39,7 +43,7 @@ class DeviceLanes {
   /// Null for one of an earlier step.
   Noted* find(std::size_t span);
   std::size_t record(cudaStream_t stream);
-  Seconds between(cudaEvent_t from, std::size_t to) const;
+  static Seconds between(cudaEvent_t from, cudaEvent_t to);
 
   std::vector<std::unique_ptr<DeviceEvent>> events_;
   std::size_t in_use_ = 0;

@@ -124,10 +124,7 @@ void NcclCommunicator::on_compute_stream(Group group, Lane& lane, const char* na
       check_cuda(cudaStreamWaitEvent(compute_, lane.started->event.get(), 0), "cudaStreamWaitEvent");
       lane.started.reset();
     }
-    const bool noted = notes(group);
-    const std::size_t span = noted ? noted_->begin(group, compute_, true) : 0;
-    (void)enqueue(lane, compute_, name, call);
-    if (noted) noted_->end(span, compute_);
+    (void)enqueue(lane, compute_, name, call, group);
   };
   if (within_layers(group)) return timed(put);
   put();
@@ -176,46 +173,24 @@ Seconds NcclCommunicator::take_tensor_time() {
 
 Ticket NcclCommunicator::begin(Follower follower) {
   if (rehearses_) return begin_on_host(std::move(follower));
-  if (!follower.prepare && !(follower.before && pending_[follower.before].follows))
-    return begin_behind(follower.before, follower.call);
-  const Ticket ticket = open({});
-  pending_[ticket].follows = true;
-  followers_.push_back({std::move(follower), ticket});
-  start_followers();
-  return ticket;
-}
-
-Ticket NcclCommunicator::begin_behind(Ticket before, const Collective& call) {
-  if (before) {
-    const std::shared_ptr<EndEvent> end = pending_[before].end;
-    if (end) {
-      check_cuda(cudaStreamWaitEvent(lane_of(call.group)->stream.get(), end->event.get(), 0),
-                 "cudaStreamWaitEvent");
+  const cudaStream_t lane = lane_of(follower.call.group)->stream.get();
+  const cudaStream_t side = side_.run ? side_.stream : compute_;
+  const cudaStream_t next = follower.prepare ? side : lane;
+  if (follower.before) {
+    const std::shared_ptr<EndEvent> end = pending_[follower.before].end;
+    if (end) check_cuda(cudaStreamWaitEvent(next, end->event.get(), 0), "cudaStreamWaitEvent");
+    close(follower.before);
+  }
+  if (follower.prepare) {
+    if (side_.run) {
+      order(compute_, side);
+      side_.run(follower.prepare);
+    } else {
+      follower.prepare();
     }
-    close(before);
+    order(side, lane);
   }
-  return begin(call);
-}
-
-void NcclCommunicator::start_followers() {
-  const auto ended = [this](const Ticket& before) {
-    if (!before) return true;
-    const Pending& slot = pending_[before];
-    return !slot.follows && (!slot.end || slot.end->reached());
-  };
-  while (!followers_.empty() && ended(followers_.front().follower.before)) {
-    PutOff next = std::move(followers_.front());
-    followers_.pop_front();
-    wait(next.follower.before);
-    if (next.follower.prepare) next.follower.prepare();
-    Ticket started = begin(next.follower.call);
-    // The caller holds a ticket already.
-    Pending& slot = pending_[next.ticket];
-    TicketTimes* times = slot.times;
-    slot = std::move(pending_[started]);
-    if (times != nullptr) watch(next.ticket, *times);
-    close(started);
-  }
+  return begin(follower.call);
 }
 
 }  // namespace plumbline

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include "core/backends/mpi/check.hpp"
@@ -72,7 +71,8 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
       board_(MPI_COMM_WORLD),
       blocks_(options.blocks),
       multiprocessors_(options.multiprocessors),
-      noted_(options.lanes) {
+      noted_(options.lanes),
+      side_(options.side) {
   check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
   const MpiGroups groups = split_groups(layout, rank());
   make_groups(groups);
@@ -204,19 +204,23 @@ NcclLanes NcclCommunicator::lanes_by_kind() const {
   return lanes;
 }
 
-std::shared_ptr<EndEvent> NcclCommunicator::enqueue(Lane& lane, cudaStream_t stream, const char* name,
-                                                    const Call& call) {
+NcclCommunicator::Pending NcclCommunicator::enqueue(Lane& lane, cudaStream_t stream, const char* name,
+                                                    const Call& call, LaneGroup group) {
   watchdog_->check();
-  std::shared_ptr<EndEvent> end = ends_.take();
-  watchdog_->started(lane.number, name, end);
+  Pending pending;
+  pending.end = ends_.take();
+  pending.notes = notes_of(group);
+  watchdog_->started(lane.number, name, pending.end);
+  if (pending.notes != nullptr) pending.span = pending.notes->begin(group, stream, stream == compute_);
   try {
     lane.comm->run(name, [&](ncclComm_t comm) { return call(comm, stream); });
   } catch (const Error&) {
     watchdog_->check();  // its message has more detail
     throw;
   }
-  end->record(stream);
-  return end;
+  if (pending.notes != nullptr) pending.notes->end(pending.span, stream);
+  pending.end->record(stream);  // last: once it is reached, so are the others
+  return pending;
 }
 
 void NcclCommunicator::action_asked_for() {
@@ -225,14 +229,14 @@ void NcclCommunicator::action_asked_for() {
   end->record(compute_);
 }
 
+void NcclCommunicator::order(cudaStream_t earlier, cudaStream_t later) {
+  check_cuda(cudaEventRecord(between_.get(), earlier), "cudaEventRecord");
+  check_cuda(cudaStreamWaitEvent(later, between_.get(), 0), "cudaStreamWaitEvent");
+}
+
 Ticket NcclCommunicator::begin_in_lane(Lane& lane, const char* name, const Call& call, LaneGroup group) {
-  check_cuda(cudaEventRecord(lane.before.get(), compute_), "cudaEventRecord");
-  check_cuda(cudaStreamWaitEvent(lane.stream.get(), lane.before.get(), 0), "cudaStreamWaitEvent");
-  Pending pending;
-  if (notes(group)) pending.span = noted_->begin(group, lane.stream.get());
-  pending.end = enqueue(lane, lane.stream.get(), name, call);
-  if (pending.span) noted_->end(*pending.span, lane.stream.get());
-  return open(std::move(pending));
+  order(compute_, lane.stream.get());
+  return open(enqueue(lane, lane.stream.get(), name, call, group));
 }
 
 Ticket NcclCommunicator::open(Pending pending) {
@@ -243,17 +247,11 @@ Ticket NcclCommunicator::open(Pending pending) {
 
 void NcclCommunicator::finish(Ticket& ticket) {
   Pending& slot = pending_[ticket];
-  // Others may wait for a follower of this rank, so the host must not fall asleep before it has started.
-  while (!followers_.empty() && (slot.follows || (slot.end && !slot.end->reached()))) {
-    start_followers();
-    watchdog_->check();
-    std::this_thread::yield();
-  }
   if (slot.end) {
     const auto wait = [&] {
-      if (slot.span) noted_->begin_wait(*slot.span, compute_);
+      if (slot.notes != nullptr) slot.notes->begin_wait(slot.span, compute_);
       check_cuda(cudaStreamWaitEvent(compute_, slot.end->event.get(), 0), "cudaStreamWaitEvent");
-      if (slot.span) noted_->end_wait(*slot.span, compute_);
+      if (slot.notes != nullptr) slot.notes->end_wait(slot.span, compute_);
     };
     if (slot.in_layer) {
       timed(wait);
@@ -273,11 +271,24 @@ void NcclCommunicator::watch(const Ticket& ticket, TicketTimes& times) {
   if (!ticket) return;
   times = {now(), {}};
   Pending& slot = pending_[ticket];
-  if (slot.end) {
-    watched_.emplace_back(slot.end, &times);
+  if (slot.notes == &watched_notes_) {
+    watched_.emplace_back(slot.span, &times);
   } else {
-    slot.times = &times;  // a follower has not been started; calls over MPI end in finish()
+    slot.times = &times;  // calls over MPI end in finish()
   }
+}
+
+void NcclCommunicator::settle_times() {
+  if (watched_.empty()) return;
+  const DeviceEvent reached(cudaEventDefault);
+  // The device passes the event somewhere between the two looks at the clock.
+  const Seconds before = now();
+  check_cuda(cudaEventRecord(reached.get(), compute_), "cudaEventRecord");
+  check_cuda(cudaEventSynchronize(reached.get()), "cudaEventSynchronize");
+  const Seconds time = (before + now()) / 2.0;
+  for (const auto& [span, times] : watched_) *times = watched_notes_.times_of(span, reached, time);
+  watched_.clear();
+  watched_notes_.clear();
 }
 
 void NcclCommunicator::close(Ticket& ticket) {
@@ -287,12 +298,6 @@ void NcclCommunicator::close(Ticket& ticket) {
 
 void NcclCommunicator::progress() {
   if (rehearses_) control_.progress();
-  start_followers();
-  std::erase_if(watched_, [this](const auto& watched) {
-    if (!watched.first->reached()) return false;
-    watched.second->end = now();
-    return true;
-  });
   watchdog_->check();
 }
 

@@ -5,11 +5,9 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,9 +26,17 @@
 
 namespace plumbline {
 
+/// A stream for operators between two collectives that must not wait for the compute stream.
+struct SideStream {
+  cudaStream_t stream = nullptr;
+  /// Calls its argument, whose operators go into `stream`. Empty: they go into the compute stream.
+  std::function<void(const std::function<void()>&)> run{};
+};
+
 struct NcclOptions {
   cudaStream_t compute = nullptr;  // stream of the rank's operators
-  std::vector<Channel> channels;   // between pipeline ranks, as channels_of() gives them; the same everywhere
+  SideStream side;
+  std::vector<Channel> channels;  // between pipeline ranks, as channels_of() gives them; the same everywhere
   int context_ring = 1;  // ranks of a sequence that send each other messages round a ring; 1: none do
   WatchdogOptions watchdog;
   NcclBlocks blocks;
@@ -56,7 +62,8 @@ int nccl_version_number();
 /// messages. NCCL has no tags: the n-th send of a channel meets its n-th receive, which channels_of() has
 /// checked. Calls that block (all_reduce, …) go into the compute stream. Started calls go into the stream
 /// of their group, after the work that the compute stream holds at that moment. wait() makes the compute
-/// stream wait; the host never waits.
+/// stream wait; the host never waits. Operators given to start_all_reduce_after() go into the side stream,
+/// behind the call before and that work, and ahead of the all-reduce.
 ///
 /// Host memory goes over MPI. It is accepted by all_reduce (the gradient norm), awaited all_gather and
 /// awaited all_to_all of equal pieces (rows of experts), send and receive.
@@ -78,8 +85,9 @@ class NcclCommunicator final : public Communicator {
 
   /// Waits until the compute stream has finished, then for the others, over MPI.
   void barrier(Group group) override;
-  /// Times of the host: it sees the end of device operations in progress().
+  /// Times of the device, for vocabulary parallelism's groups; of the host in a rehearsal.
   void watch(const Ticket& ticket, TicketTimes& times) override;
+  void settle_times() override;
   void progress() override;
   Seconds now() const override { return control_.now(); }
 
@@ -108,7 +116,6 @@ class NcclCommunicator final : public Communicator {
   struct Lane {
     std::unique_ptr<NonblockingComm> comm;
     DeviceStream stream{StreamPriority::highest};  // a message must not queue behind a product's blocks
-    DeviceEvent before;                 // work that the compute stream held when an operation was started
     std::shared_ptr<EndEvent> started;  // of the last one since an operation in the compute stream, or null
     std::vector<int> members;
     int number = 0;
@@ -118,15 +125,10 @@ class NcclCommunicator final : public Communicator {
     std::shared_ptr<EndEvent> end;
     Ticket control;                      // a message of host memory
     std::shared_ptr<HostCopies> copies;  // of device memory that goes over MPI
-    bool follows = false;                // waits in followers_ for another ticket
     bool in_layer = false;               // waiting for it counts as time of a layer's communication
-    std::optional<std::size_t> span;     // in noted_
-    TicketTimes* times = nullptr;
-  };
-  /// Call deferred by start_all_reduce_after, and the ticket its caller holds.
-  struct PutOff {
-    Follower follower;
-    Ticket ticket;
+    DeviceLanes* notes = nullptr;        // has its span; null: it has none
+    std::size_t span = 0;
+    TicketTimes* times = nullptr;  // of a watched call over MPI
   };
   struct TimedCollective {
     DeviceEvent begin{cudaEventDefault};
@@ -136,11 +138,8 @@ class NcclCommunicator final : public Communicator {
 
   Ticket begin(const Collective& call) override;
   Ticket begin(const PointToPoint& message) override;
-  /// The host asks whether the call before has ended in every progress() and wait(), as long as the follower
-  /// waits for it.
+  /// The device keeps the order.
   Ticket begin(Follower follower) override;
-  /// With nothing to do between the two, the device keeps the order.
-  Ticket begin_behind(Ticket before, const Collective& call);
   void finish(Ticket& ticket) override;
   void copy(const Collective& call) override;
 
@@ -167,8 +166,9 @@ class NcclCommunicator final : public Communicator {
     (void)members(group);
     return group_lanes_[static_cast<std::size_t>(group)];
   }
-  /// Puts `call` into a stream of the lane; its end is recorded and watched.
-  std::shared_ptr<EndEvent> enqueue(Lane& lane, cudaStream_t stream, const char* name, const Call& call);
+  /// Puts `call` into a stream of the lane; its end is recorded and watched. `group`: whose lane it is noted
+  /// on.
+  Pending enqueue(Lane& lane, cudaStream_t stream, const char* name, const Call& call, LaneGroup group);
   /// After the earlier calls in the lane's own stream: operations of a communicator follow one another.
   void on_compute_stream(Group group, Lane& lane, const char* name, const Call& call);
   /// Runs `call`, and records the compute stream's time in its work.
@@ -178,12 +178,15 @@ class NcclCommunicator final : public Communicator {
   /// Puts `call` into the lane's own stream, after the work that the compute stream holds now. `group`: whose
   /// lane it is noted on.
   Ticket begin_in_lane(Lane& lane, const char* name, const Call& call, LaneGroup group);
-  /// True if calls over `group` are noted; watched ones are not.
-  bool notes(LaneGroup group) const { return noted_ != nullptr && group && *group < Group::vocab_hidden; }
+  /// Notes of calls over `group`; null: they are not noted.
+  DeviceLanes* notes_of(LaneGroup group) {
+    if (!group) return nullptr;
+    return *group < Group::vocab_hidden ? noted_ : &watched_notes_;
+  }
+  /// Makes `later` wait for the work that `earlier` holds now.
+  void order(cudaStream_t earlier, cudaStream_t later);
   Ticket open(Pending pending);
   void close(Ticket& ticket);
-  /// Starts the followers whose predecessor has ended, in their order.
-  void start_followers();
   std::string asynchronous_error();
   void abort();
 
@@ -201,12 +204,14 @@ class NcclCommunicator final : public Communicator {
   DeviceLanes* noted_;
   bool rehearses_ = false;
   int computation_ = 0;  // the watchdog's number for this rank's computation
+  SideStream side_;
+  DeviceEvent between_;  // of two streams: work that the later one waits for
   TicketSlots<Pending> pending_;
-  std::deque<PutOff> followers_;
   std::vector<std::unique_ptr<TimedCollective>> timed_;
   std::size_t timed_in_use_ = 0;
-  std::vector<std::pair<std::shared_ptr<EndEvent>, TicketTimes*>> watched_;  // started, end not seen yet
-  std::unique_ptr<Watchdog> watchdog_;  // last: its thread uses the others
+  DeviceLanes watched_notes_;
+  std::vector<std::pair<std::size_t, TicketTimes*>> watched_;  // spans there
+  std::unique_ptr<Watchdog> watchdog_;                         // last: its thread uses the others
 };
 
 }  // namespace plumbline

@@ -79,6 +79,29 @@ void CudaOperators::synchronize() {
   PLUMBLINE_CUDA(cudaStreamSynchronize(queue_.stream));
 }
 
+cudaStream_t CudaOperators::side_stream() {
+  if (!side_) side_ = std::make_unique<Side>(device_);
+  return side_->stream.get();
+}
+
+void CudaOperators::swap_with_side() {
+  queue_.stream = queue_.stream == stream() ? side_stream() : stream();
+  partials_.swap(side_->partials);
+  numbers_.swap(side_->numbers);
+}
+
+void CudaOperators::run_on_side_stream(const std::function<void()>& work) {
+  struct Switch {
+    explicit Switch(CudaOperators& switched) : operators(switched) { operators.swap_with_side(); }
+    ~Switch() { operators.swap_with_side(); }
+    Switch(const Switch&) = delete;
+    Switch& operator=(const Switch&) = delete;
+    CudaOperators& operators;
+  };
+  const Switch there(*this);
+  work();
+}
+
 std::vector<KernelChoice> CudaOperators::choices() const {
   std::vector<KernelChoice> all = cudnn_.choices();
   const std::vector<KernelChoice> products = matmul_.choices();
@@ -107,6 +130,14 @@ std::unique_ptr<Operators> make_cuda_operators(const CudaOptions& options) {
 
 void* cuda_stream(Operators& operators) {
   return cuda::own(operators, "cuda_stream").stream();
+}
+
+void* cuda_side_stream(Operators& operators) {
+  return cuda::own(operators, "cuda_side_stream").side_stream();
+}
+
+void run_on_side_stream(Operators& operators, const std::function<void()>& work) {
+  cuda::own(operators, "run_on_side_stream").run_on_side_stream(work);
 }
 
 int cuda_multiprocessors(Operators& operators) {

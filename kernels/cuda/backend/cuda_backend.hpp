@@ -1,6 +1,9 @@
 // The class behind make_cuda_operators(): checks of shapes and types, then one call of kernels.hpp each.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "kernels/checks.hpp"
 #include "kernels/cuda/attention/cudnn_attention.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
@@ -36,6 +39,9 @@ class CudaOperators final : public Operators {
   int device() const { return device_; }
   int multiprocessors() const { return queue_.multiprocessors; }
   void count_on(int multiprocessors) { matmul_.count_on(multiprocessors); }
+  /// As cuda_side_stream() and run_on_side_stream().
+  cudaStream_t side_stream();
+  void run_on_side_stream(const std::function<void()>& work);
   /// As cuda_choices().
   std::vector<KernelChoice> choices() const;
 
@@ -45,6 +51,15 @@ class CudaOperators final : public Operators {
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
+  /// A second stream, with scratch of its own: kernels of both run at the same time.
+  struct Side {
+    explicit Side(int device) : stream(device), partials(stream.get()), numbers(stream.get()) {}
+    Stream stream;
+    DeviceBuffer partials;
+    HostNumbers numbers;
+  };
+  /// Exchanges stream, scratch and numbers with the side stream's.
+  void swap_with_side();
   /// gemm without the bias gradient, arguments checked.
   void product(const Gemm& gemm);
   /// Both; the bias gradient in cuBLASLt's epilogue if MatmulCache::run_with_column_sums() does it, else in a
@@ -60,6 +75,7 @@ class CudaOperators final : public Operators {
   HostNumbers numbers_;
   MatmulCache matmul_;
   CudnnAttention cudnn_;
+  std::unique_ptr<Side> side_;
 };
 
 }  // namespace plumbline::cuda

@@ -57,6 +57,7 @@ bool bias_gradient_in_epilogue(const Gemm& gemm) {
 
 void CudaOperators::gemm(const Gemm& gemm) {
   require_product(gemm);
+  if (queue_.stream != stream()) throw Error("gemm: found the side stream, expected the operators' own");
   if (is_fp8(gemm.a.dtype)) {
     require_fp8_units(device_);
     require_fp8_alignment(gemm);

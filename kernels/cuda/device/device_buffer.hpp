@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "kernels/cuda/device/error.hpp"
 
@@ -18,6 +19,12 @@ class DeviceBuffer {
   }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
+
+  void swap(DeviceBuffer& other) {
+    std::swap(stream_, other.stream_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
 
   /// Room for `count` elements, contents undefined. Memory returned by an earlier call is gone for work
   /// submitted to the stream from now on.

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/device/error.hpp"
@@ -18,6 +19,11 @@ class HostNumbers {
   ~HostNumbers() { static_cast<void>(cudaStreamSynchronize(stream_)); }
   HostNumbers(const HostNumbers&) = delete;
   HostNumbers& operator=(const HostNumbers&) = delete;
+
+  void swap(HostNumbers& other) {
+    std::swap(stream_, other.stream_);
+    std::swap(places_, other.places_);
+  }
 
   /// Value of `from` on the device once the stream has reached this point.
   Number fetch(const double* from) {

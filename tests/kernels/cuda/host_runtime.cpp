@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,12 +15,18 @@
 namespace {
 
 int waits = 0;
-std::vector<std::pair<double*, double>> under_way;  // destination, value
+std::map<const void*, int> allocations;  // by stream
+/// By stream: destinations and values.
+std::map<const void*, std::vector<std::pair<double*, double>>> under_way;
 
 }  // namespace
 
 int plumbline::test::waits_for_the_device() {
   return waits;
+}
+
+int plumbline::test::allocations_in(const void* stream) {
+  return allocations[stream];
 }
 
 extern "C" {
@@ -28,15 +35,17 @@ cudaError_t cudaSetDevice(int /*device*/) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) {
-  *stream = nullptr;
+  static char streams[4096];
+  static int made = 0;
+  *stream = reinterpret_cast<cudaStream_t>(&streams[made++ % 4096]);
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t /*stream*/) {
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++waits;
-  for (const auto& [place, value] : std::exchange(under_way, {})) *place = value;
+  for (const auto& [place, value] : std::exchange(under_way[stream], {})) *place = value;
   return cudaSuccess;
 }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned /*flags*/) {
@@ -56,7 +65,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   if (attribute == cudaDevAttrMultiProcessorCount) *value = 3;
   return cudaSuccess;
 }
-cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream) {
+  ++allocations[stream];
   *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*data, 0xFF, bytes);  // NaN: reads of unwritten memory are found out
   return cudaSuccess;
@@ -67,11 +77,11 @@ cudaError_t cudaFreeAsync(void* data, cudaStream_t /*stream*/) {
 }
 /// Numbers on their way to the host come when it waits for them, and are NaN before.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t /*stream*/) {
+                            cudaStream_t stream) {
   if (kind == cudaMemcpyDeviceToHost && bytes == sizeof(double)) {
     double value = 0;
     std::memcpy(&value, from, sizeof value);
-    under_way.emplace_back(static_cast<double*>(to), value);
+    under_way[stream].emplace_back(static_cast<double*>(to), value);
     return cudaSuccess;
   }
   std::memcpy(to, from, bytes);

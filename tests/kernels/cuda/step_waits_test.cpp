@@ -1,5 +1,6 @@
 // Number of times that the host waits for the device in a training step, with the CUDA operators run on the
 // host: independent of the number of micro-batches.
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +9,9 @@
 #include <vector>
 
 #include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/schedule/vocab_passes.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
 #include "tests/bench/training/training_support.hpp"
 #include "tests/kernels/cuda/host_runtime.hpp"
@@ -22,6 +25,7 @@ struct WaitCase {
   const char* schedule = "1f1b";
   int zero = 0;
   bool distilled = false;
+  const char* vocabulary = "none";
 };
 const WaitCase kWaitCases[] = {
     {"tensor ranks", {2, 1, 1}},
@@ -30,6 +34,8 @@ const WaitCase kWaitCases[] = {
     {"copies", {1, 1, 2}},
     {"copies with cut states", {1, 1, 2}, "1f1b", 3},
     {"distillation", {2, 1, 1}, "1f1b", 0, true},
+    {"vocabulary, one barrier", {1, 2, 1}, "1f1b", 0, false, "vocab-2"},
+    {"vocabulary, two barriers", {1, 2, 1}, "1f1b", 0, false, "vocab-1"},
 };
 
 RunConfig config_with(const WaitCase& c, int microbatches) {
@@ -43,6 +49,7 @@ RunConfig config_with(const WaitCase& c, int microbatches) {
   config.parallel.world_size = 2;
   config.parallel.schedule = c.schedule;
   config.parallel.zero_stage = c.zero;
+  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   config.machine.backend = Backend::cuda;
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
@@ -91,6 +98,36 @@ TEST(NumbersOnCuda, ComeTogetherOnceTheStreamHasBeenWaitedFor) {
   ask_for(2000, 2900);
   operators.synchronize();
   for (const auto& [expected, number] : numbers) ASSERT_EQ(number.value(), expected);
+}
+
+TEST(SideStreamOfCuda, HasScratchAndNumbersOfItsOwnAndNoProducts) {
+  cuda::CudaOperators operators(CudaOptions{});
+  std::vector<float> x(4, 1.0F);
+  const Matrix matrix(x.data(), 1, 4, DType::fp32);
+  const Matrix corner(x.data(), 1, 1, DType::fp32);
+  Operators& any = operators;
+  auto* const side = static_cast<cudaStream_t>(cuda_side_stream(any));
+  ASSERT_NE(side, cuda_stream(any));
+  EXPECT_EQ(cuda_side_stream(any), side);
+  const Number own = operators.squared_norm(matrix);
+  Number beside;
+  run_on_side_stream(any, [&] {
+    operators.fill(matrix, 2);
+    beside = operators.squared_norm(matrix);
+    EXPECT_THROW(operators.gemm({.a = matrix, .b = matrix, .c = corner, .b_transposed = true}), Error);
+  });
+  EXPECT_EQ(test::allocations_in(side), 1);
+  operators.synchronize();
+  EXPECT_EQ(own.value(), 4);
+  EXPECT_TRUE(std::isnan(beside.value()));
+  EXPECT_EQ(cudaStreamSynchronize(side), cudaSuccess);
+  EXPECT_EQ(beside.value(), 16);
+  // Back in its own stream, after an error as well.
+  EXPECT_THROW(run_on_side_stream(any, [] { throw Error("stopped"); }), Error);
+  const Number after = operators.squared_norm(matrix);
+  operators.synchronize();
+  EXPECT_EQ(after.value(), 16);
+  EXPECT_EQ(test::allocations_in(side), 1);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <set>
 #include <utility>
 
 namespace plumbline::training {
@@ -35,7 +34,6 @@ struct Device {
   std::map<std::int64_t, Kernel> kernels;            // by ticket
   std::map<std::string, std::deque<Kernel*>> lanes;  // not done, in the order of the stream
   std::vector<Kernel*> launches;                     // not started, in the order of the calls
-  std::vector<const OrderedCall*> followers;         // not asked for yet
   std::map<std::string, std::size_t> numbers;        // of calls in a lane
 };
 
@@ -48,7 +46,7 @@ class Devices {
     for (bool moved = true; moved && fault_.empty();) {
       moved = false;
       for (std::size_t rank = 0; rank < ranks_.size() && fault_.empty(); ++rank)
-        moved = ask_followers(rank) + advance(rank) + start(rank) > 0 || moved;
+        moved = advance(rank) + start(rank) > 0 || moved;
     }
     if (!fault_.empty()) return fault_;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -99,19 +97,6 @@ class Devices {
     device.launches.push_back(&kernel);
   }
 
-  int ask_followers(std::size_t rank) {
-    Device& device = devices_[rank];
-    std::set<std::string> held_up;
-    return static_cast<int>(std::erase_if(device.followers, [&](const OrderedCall* call) {
-      if (held_up.contains(call->own_order) || !is_done(device, call->after)) {
-        held_up.insert(call->own_order);
-        return false;
-      }
-      ask(rank, *call);
-      return true;
-    }));
-  }
-
   /// The compute stream, up to the first wait that does not end.
   int advance(std::size_t rank) {
     Device& device = devices_[rank];
@@ -120,8 +105,6 @@ class Devices {
       const OrderedCall& call = ranks_[rank][device.next];
       if (call.kind == Kind::wait) {
         if (!is_done(device, call.ticket)) break;
-      } else if (call.after != 0) {
-        device.followers.push_back(&call);
       } else {
         ask(rank, call);
       }
@@ -137,7 +120,9 @@ class Devices {
       const bool launched = !kernel->call->on_host;
       std::deque<Kernel*>& lane = device.lanes[lane_of(rank, *kernel->call)];
       while (lane.front() != kernel && lane.front()->met->done()) lane.pop_front();
-      if (lane.front() != kernel || (launched && held_up)) {
+      const std::int64_t after = kernel->call->after;
+      const bool reached = lane.front() == kernel && (after == 0 || is_done(device, after));
+      if (!reached || (launched && held_up)) {
         held_up = held_up || (launched && in_order_);
         return false;
       }

@@ -15,8 +15,8 @@ enum class Launches { as_streams_allow, in_order_of_calls };
 
 /// Place where the ranks hang, or a meeting of calls that do not match: one line; empty when all get to the
 /// end. The host never waits. A kernel starts when the compute stream has reached its call and the kernel
-/// before it in its stream is done. It is done when its counterparts have started, as for a message that is
-/// too large for NCCL's buffers.
+/// before it in its stream is done, as is the call that it follows. It is done when its counterparts have
+/// started, as for a message that is too large for NCCL's buffers.
 std::string find_hang_on_device(const std::vector<RankCalls>& ranks, Launches launches);
 
 }  // namespace plumbline::training
