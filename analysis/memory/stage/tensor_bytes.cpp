@@ -1,5 +1,5 @@
 // Bytes of the tensors that the description names.
-#include "analysis/memory/stage/stage_memory.hpp"
+#include "analysis/memory/stage/tensor_bytes.hpp"
 
 namespace plumbline {
 namespace {
