@@ -9,7 +9,6 @@
 #include "analysis/hardware/hardware.hpp"
 #include "core/base/units.hpp"
 #include "core/parallel/layout.hpp"
-#include "core/tensor/dtype.hpp"
 
 namespace plumbline {
 

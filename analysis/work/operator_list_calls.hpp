@@ -51,12 +51,7 @@ class CallList {
     }
   }
   /// Rows of `width` elements that the products of the experts read; nothing in the storage type.
-  void quantize_rows(std::int64_t width) {
-    if (!s_.numerics.fp8) return;
-    begin_scales(s_.local_experts());
-    each_expert([&](std::int64_t rows) { quantize_whole_or_split(rows * width, false); });
-    allocations(s_.numerics.fp8_tensorwise ? 2 : 1);
-  }
+  void quantize_rows(std::int64_t width);
   /// The same for all tokens, which a shared expert reads.
   void quantize_shared(std::int64_t width) {
     if (s_.moe.shared > 0) quantize(s_.stream.tokens * width);
@@ -128,19 +123,7 @@ class CallList {
   /// Before attention, with cp_comm_type a2a and a2a+p2p: exchanges queries, keys and values of the rank's
   /// tokens for those of its part of the heads.
   void exchange_heads();
-  void whole_attention(bool is_backward, std::int64_t window) {
-    const AttentionWidths& a = s_.attention;
-    add(is_backward ? "attention backward" : "attention forward",
-        AttentionCall{.backward = is_backward,
-                      .dropout = a.dropout,
-                      .queries = s_.stream.seq,
-                      .head_dim = a.latent() ? (a.head_dim + a.value_dim) / 2 : a.head_dim,
-                      .group = a.heads / a.kv_heads,
-                      .heads = a.heads * s_.stream.batch,
-                      .window = window,
-                      .prefix = a.prefix});
-    calls.back().share = a.share;
-  }
+  void whole_attention(bool is_backward, std::int64_t window);
   /// `traffic`: bytes read and written per element of the largest matrix.
   void memory(const char* name, std::int64_t elements, double traffic) {
     memory(name, elements, traffic, s_.numerics.type);
@@ -160,29 +143,15 @@ class CallList {
             .type = type};
   }
   /// The stream so far plus a block's result; with dropout the kept part of that.
-  void residual_sum() {
-    const auto e = static_cast<double>(s_.numerics.e());
-    if (!s_.block.dropout) return memory("add", s_.stream.rows * s_.stream.hidden, 3 * e);
-    dropout_mask();
-    memory("dropout_add", s_.stream.rows * s_.stream.hidden, 3 * e + 1);
-  }
+  void residual_sum();
   /// This and the two below: nothing without dropout of the stream (bench/training/dropout.md).
   void dropout_mask() {
     if (!s_.block.dropout) return;
     memory("dropout_mask", s_.stream.rows * s_.stream.hidden, 1, DType::uint8);
     allocations(1);
   }
-  void drop_embedded() {
-    if (!s_.block.dropout) return;
-    dropout_mask();
-    memory("dropout_add", s_.stream.rows * s_.stream.hidden, 2 * static_cast<double>(s_.numerics.e()) + 1);
-  }
-  void dropout_backward(bool in_place) {
-    if (!s_.block.dropout) return;
-    memory("dropout_backward", s_.stream.rows * s_.stream.hidden,
-           2 * static_cast<double>(s_.numerics.e()) + 1);
-    if (!in_place) allocations(1);
-  }
+  void drop_embedded();
+  void dropout_backward(bool in_place);
   /// The loss goes over the logits or their fp32 copy; `times`: how often it reads or writes an element.
   void loss_pass(const char* name, double times) {
     const DType type = s_.ends.loss_in_fp32 ? DType::fp32 : s_.numerics.type;
@@ -214,17 +183,7 @@ class CallList {
     sum_over_tensor_ranks(all_reduce, reduce_scatter, s_.stream.hidden);
   }
   /// The same for rows of `width` elements.
-  void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter, std::int64_t width) {
-    if (s_.sharding.tensor == 1) return;
-    const std::int64_t whole = s_.stream.tokens * width;
-    if (s_.sharding.sequence_parallel) {
-      collective(CallKind::reduce_scatter, reduce_scatter, Group::tensor, s_.sharding.tensor, whole,
-                 s_.numerics.sum_type());
-    } else {
-      tensor_all_reduce(all_reduce, whole, s_.numerics.sum_type());
-    }
-    round_sums(width);
-  }
+  void sum_over_tensor_ranks(const char* all_reduce, const char* reduce_scatter, std::int64_t width);
   void round_sums() { round_sums(s_.stream.hidden); }
   void round_sums(std::int64_t width) {
     if (s_.numerics.rounds_sums())
@@ -314,39 +273,15 @@ class CallList {
     allocations(1);
   }
   void prepare_experts(GemmPass pass, std::int64_t out, std::int64_t in);
-  void prepare_operands(GemmPass pass, std::int64_t out, std::int64_t in) {
-    if (pass == GemmPass::weight_gradient) {
-      transpose(s_.stream.tokens * out);
-      transpose(s_.stream.tokens * in);
-      return allocations(2);
-    }
-    if (s_.sharding.zero < 3) return;
-    quantize_weight(out * in, pass == GemmPass::input_gradient ? Ways::transposed : Ways::plain);
-    allocations(1);
-  }
-  void quantize_operand(std::int64_t elements, bool split_by_rows) {
-    if (!s_.numerics.fp8) return;
-    begin_scales(1);
-    quantize_whole_or_split(elements, split_by_rows);
-    allocations(s_.numerics.fp8_tensorwise ? 2 : 1);
-  }
+  void prepare_operands(GemmPass pass, std::int64_t out, std::int64_t in);
+  void quantize_operand(std::int64_t elements, bool split_by_rows);
   /// Tensorwise a tensor has scales of its own, which are 1 before they are found; those of weights are held.
   void begin_scales(std::int64_t count) {
     if (s_.numerics.fp8_tensorwise) memory("fill", 2 * count, 4, DType::fp32);
   }
   /// Tensorwise scaling needs the tensor's amax first. Delayed scales are there already, and amax is noted on
   /// the way.
-  void quantize_whole_or_split(std::int64_t elements, bool split_by_rows, Ways ways = Ways::plain) {
-    const auto e = static_cast<double>(s_.numerics.e());
-    if (s_.numerics.fp8_tensorwise) {
-      memory("fill", 1, 4, DType::fp32);
-      memory("fp8_amax", elements, e);
-      if (split_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);
-      memory("fp8_scales", 2, 6, DType::fp32);
-    }
-    if (ways == Ways::plain) return memory("fp8_quantize", elements, e + 1);
-    memory("fp8_quantize_transpose", elements, ways == Ways::both ? e + 2 : e + 1);
-  }
+  void quantize_whole_or_split(std::int64_t elements, bool split_by_rows, Ways ways = Ways::plain);
 
   const StageShape& s_;
   int tickets_;

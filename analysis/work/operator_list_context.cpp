@@ -5,6 +5,20 @@
 
 namespace plumbline {
 
+void CallList::whole_attention(bool is_backward, std::int64_t window) {
+  const AttentionWidths& a = s_.attention;
+  add(is_backward ? "attention backward" : "attention forward",
+      AttentionCall{.backward = is_backward,
+                    .dropout = a.dropout,
+                    .queries = s_.stream.seq,
+                    .head_dim = a.latent() ? (a.head_dim + a.value_dim) / 2 : a.head_dim,
+                    .group = a.heads / a.kv_heads,
+                    .heads = a.heads * s_.stream.batch,
+                    .window = window,
+                    .prefix = a.prefix});
+  calls.back().share = a.share;
+}
+
 /// Converts between the order of `ranks` ranks and that of positions: every chunk of every sequence.
 void CallList::reorder_chunks(int ranks, std::int64_t width) {
   memory("copy", s_.chunk() * width, 2 * static_cast<double>(s_.numerics.e()));

@@ -1,4 +1,4 @@
-// Calls that FP8 linear layers add to the end of a step (bench/training/fp8.md).
+// Calls that FP8 linear layers add: for their operands, and at the end of a step (bench/training/fp8.md).
 #include <utility>
 
 #include "analysis/work/operator_list_calls.hpp"
@@ -93,6 +93,43 @@ std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank) {
   scale_calls(rank, false, list);
   scale_calls(rank, true, list);
   return std::move(list.calls);
+}
+
+void CallList::quantize_rows(std::int64_t width) {
+  if (!s_.numerics.fp8) return;
+  begin_scales(s_.local_experts());
+  each_expert([&](std::int64_t rows) { quantize_whole_or_split(rows * width, false); });
+  allocations(s_.numerics.fp8_tensorwise ? 2 : 1);
+}
+
+void CallList::prepare_operands(GemmPass pass, std::int64_t out, std::int64_t in) {
+  if (pass == GemmPass::weight_gradient) {
+    transpose(s_.stream.tokens * out);
+    transpose(s_.stream.tokens * in);
+    return allocations(2);
+  }
+  if (s_.sharding.zero < 3) return;
+  quantize_weight(out * in, pass == GemmPass::input_gradient ? Ways::transposed : Ways::plain);
+  allocations(1);
+}
+
+void CallList::quantize_operand(std::int64_t elements, bool split_by_rows) {
+  if (!s_.numerics.fp8) return;
+  begin_scales(1);
+  quantize_whole_or_split(elements, split_by_rows);
+  allocations(s_.numerics.fp8_tensorwise ? 2 : 1);
+}
+
+void CallList::quantize_whole_or_split(std::int64_t elements, bool split_by_rows, Ways ways) {
+  const auto e = static_cast<double>(s_.numerics.e());
+  if (s_.numerics.fp8_tensorwise) {
+    memory("fill", 1, 4, DType::fp32);
+    memory("fp8_amax", elements, e);
+    if (split_by_rows) tensor_all_reduce("fp8 scale all-reduce", 1, DType::fp32);
+    memory("fp8_scales", 2, 6, DType::fp32);
+  }
+  if (ways == Ways::plain) return memory("fp8_quantize", elements, e + 1);
+  memory("fp8_quantize_transpose", elements, ways == Ways::both ? e + 2 : e + 1);
 }
 
 }  // namespace plumbline

@@ -50,8 +50,9 @@ constexpr Room kRooms[] = {
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/step", "analysis/hardware core/base core/config core/parallel core/schedule"},
     {"analysis/time",
-     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/work analysis/work/routing "
-     "core/base core/config core/parallel core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time/tables analysis/work "
+     "analysis/work/routing core/config core/schedule core/trace"},
+    {"analysis/time/tables", "analysis/hardware analysis/work core/base core/parallel"},
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
     {"analysis/topology", "analysis/hardware core/base"},
     {"analysis/work",

@@ -130,22 +130,6 @@ void StageReplay::forward(bool loss) {
   }
 }
 
-/// The forward of the group's layers again; the last one's values stay in use for its backward.
-void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
-  each(end - begin, cuts_from(begin), [&](std::int64_t i) {
-    at_layer(begin + i);
-    begin_layer_use();
-    layer_forward(true);
-    if (begin + i == end - 1) {
-      if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
-      take(kept_, bytes_.mask);                             // of the MLP, whose result is not wanted
-      return;
-    }
-    layer_output();
-    end_layer_use();
-  });
-}
-
 /// All layers of a B (`weights`) or an I, group by group where they are recomputed.
 void StageReplay::layers_backward(bool weights) {
   const bool full = s_.recomputation.granularity == Recompute::full;

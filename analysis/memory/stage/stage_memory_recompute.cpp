@@ -64,4 +64,20 @@ void StageReplay::attention_block_again() {
   attention_forward();
 }
 
+/// The forward of the group's layers again; the last one's values stay in use for its backward.
+void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
+  each(end - begin, cuts_from(begin), [&](std::int64_t i) {
+    at_layer(begin + i);
+    begin_layer_use();
+    layer_forward(true);
+    if (begin + i == end - 1) {
+      if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
+      take(kept_, bytes_.mask);                             // of the MLP, whose result is not wanted
+      return;
+    }
+    layer_output();
+    end_layer_use();
+  });
+}
+
 }  // namespace plumbline

@@ -1,5 +1,5 @@
 // Tables that decide an operand's cost, and the distance between its uses.
-#include "analysis/time/working_sets.hpp"
+#include "analysis/time/tables/working_sets.hpp"
 #include "analysis/step/parameters.hpp"
 #include "analysis/step/stage_shapes.hpp"
 

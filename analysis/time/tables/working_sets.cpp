@@ -1,4 +1,4 @@
-#include "analysis/time/working_sets.hpp"
+#include "analysis/time/tables/working_sets.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/time/processor_contention.hpp"
+#include "analysis/time/tables/load.hpp"
 
 namespace plumbline {
 
