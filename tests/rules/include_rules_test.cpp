@@ -58,7 +58,7 @@ constexpr Room kRooms[] = {
     {"analysis/work",
      "analysis/hardware analysis/step core/base core/config core/parallel core/run core/schedule"},
     {"analysis/work/passes", "analysis/work core/base"},
-    {"analysis/work/routing", "analysis/step analysis/work core/base core/schedule"},
+    {"analysis/work/routing", "analysis/step analysis/work core/base core/config core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
     {"bench/ask",
      "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
@@ -128,8 +128,8 @@ constexpr Room kRooms[] = {
      "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
      "schedules <cuda> <onednn>"},
     {"bench/predict",
-     "analysis/hardware analysis/predict analysis/time analysis/work analysis/work/routing bench/launch "
-     "bench/record core/config core/run"},
+     "analysis/hardware analysis/predict analysis/step analysis/time analysis/work analysis/work/routing "
+     "bench/launch bench/record core/config core/run"},
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/calibrate bench/cuda "
      "bench/evaluate bench/hosts bench/launch bench/machine bench/report bench/training/checkpoints "
