@@ -63,17 +63,18 @@ def main():
     draw = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     child = subprocess.Popen([sys.argv[1], "ask"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     errors, first = 0, 0
-    for done in range(count):
-        line = spoiled(draw)
-        child.stdin.write(line + b"\n")
+    for done in range(0, count, 20):  # a few lines at once: their replies must fit into a pipe
+        lines = [spoiled(draw) for _ in range(20)]
+        child.stdin.write(b"".join(line + b"\n" for line in lines))
         child.stdin.flush()
-        reply = json.loads(child.stdout.readline())
-        assert reply["schema"] == 1, (line, reply)
-        if "error" in reply:
-            errors += 1
-            assert reply["exit_code"] in (2, 3, 4), (line, reply)
-            assert not any(ord(c) < 0x20 for c in reply["error"]), (line, reply)
-        if done == count // 10:
+        for line in lines:
+            reply = json.loads(child.stdout.readline())
+            assert reply["schema"] == 1, (line, reply)
+            if "error" in reply:
+                errors += 1
+                assert reply["exit_code"] in (2, 3, 4), (line, reply)
+                assert not any(ord(c) < 0x20 for c in reply["error"]), (line, reply)
+        if done == count // 200 * 20:
             first = resident_kib(child.pid)
     growth = resident_kib(child.pid) - first
     child.stdin.close()

@@ -1,15 +1,28 @@
 #!/usr/bin/env python3
 """Executes notebooks: in a Jupyter kernel where nbclient is installed, else their code cells in order.
 
-notebooks.py FILE.ipynb...
+notebooks.py FILE.ipynb...      a page, FILE.md: its blocks of Python in order
 """
 
 import importlib.util
 import json
+import re
 import sys
 
 
+def execute_page(path):
+    with open(path, encoding="utf-8") as file:
+        blocks = re.findall(r"^```python\n(.*?)^```$", file.read(), re.DOTALL | re.MULTILINE)
+    assert blocks, f"{path}: no block of Python"
+    names = {}
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"{path}, block {number}", "exec"), names)
+    return "as plain Python"
+
+
 def execute(path):
+    if path.endswith(".md"):
+        return execute_page(path)
     if importlib.util.find_spec("nbclient") and importlib.util.find_spec("ipykernel"):
         import nbclient
         import nbformat

@@ -11,13 +11,13 @@ trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/venv" || exit 77
 PATH="$scratch/venv/bin:$PATH"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
-pip install --quiet 'scikit-build-core>=0.10' 'pybind11>=2.10' pandas pandas-stubs mypy || exit 77
+pip install --quiet 'scikit-build-core>=0.10' 'pybind11>=2.10' pandas pandas-stubs matplotlib mypy || exit 77
 pip install --quiet --no-build-isolation "$root"
 cd "$scratch"
 python "$root/tests/python/package_test.py" "$program"
-python "$root/tests/python/same_predictions.py" "$program" 500
+python "$root/tests/python/same_predictions.py" "$program" 1100
 cp -r "$root/python/notebooks" .
 mkdir results && cp -r "$root/results/recorded" results/
-python "$root/tests/python/notebooks.py" notebooks/*.ipynb
+MPLBACKEND=Agg python "$root/tests/python/notebooks.py" notebooks/*.ipynb "$root/README.md"
 mypy --strict -p plumbline
 mypy --strict "$root/tests/python/typed_use.py"
