@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -92,6 +94,33 @@ void walk_toml(const toml::table& table, const std::string& path, int level, Arg
   }
 }
 
+/// Refuses a table's title that does not begin with a key. toml++ takes for granted that it does, and its
+/// behaviour is undefined when it does not.
+void check_titles(std::string_view text, const std::string& name) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  int number = 0;
+  while (!text.empty()) {
+    ++number;
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const auto trim = [&] { line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size())); };
+    trim();
+    if (!line.starts_with('[')) continue;
+    while (line.starts_with('[')) {
+      line.remove_prefix(1);
+      trim();
+    }
+    const unsigned char first = line.empty() ? ' ' : static_cast<unsigned char>(line.front());
+    const bool key =
+        std::isalnum(first) != 0 || first == '_' || first == '-' || first == '"' || first == '\'';
+    if (!key && first != ']')
+      throw InputError(fmt::format("{}:{}: not valid TOML, expected keys and tables: found no key behind [",
+                                   name, number));
+  }
+}
+
 std::string json_text(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "None";
@@ -142,6 +171,7 @@ void walk_yaml(const YAML::Node& mapping, const std::string& path, int level, Ar
 
 std::vector<LaunchArgument> toml_arguments(std::string_view text, const std::string& name) {
   ArgumentList list(name);
+  check_titles(text, name);
   try {
     const toml::table root = toml::parse(text);
     walk_toml(root, "", 1, list);

@@ -161,6 +161,9 @@ TEST(TorchtitanLaunch, RefusesWithPlaceAndKey) {
   const std::string job = kTitanJob;
   const Case cases[] = {
       {"[model\n", "job.toml:1: not valid TOML"},
+      {"[a]\n[\x01 b]\n", "job.toml:2: not valid TOML, expected keys and tables: found no key behind ["},
+      {"[a]\n[[ = ]]\n", "job.toml:2: not valid TOML"},
+      {"[a]\n[", "job.toml:2: not valid TOML"},
       {"[a]\nx = 1\nx = 2\n", "job.toml:3: not valid TOML"},
       {"[model]\nflavor = \"9B\"\n",
        "job.toml:2: model.flavor: found \"9B\", expected one of debugmodel, 8B"},
