@@ -8,22 +8,41 @@
 namespace plumbline {
 namespace {
 
+/// Communicators of groups, and their memory.
+struct GroupCommunicators {
+  int count = 0;
+  Bytes bytes;
+};
+
 /// Groups with the same members share a communicator, except those of vocabulary parallelism and between
 /// optimizer instances, which keep orders of their own.
-int group_communicators(const Layout& layout, int rank) {
+GroupCommunicators group_communicators(const Layout& layout, const DeviceOverhead& overhead, int rank,
+                                       int gpus_per_node) {
+  GroupCommunicators found;
   std::vector<GroupExtent> shared;
-  int own = 0;
   for (int i = 0; i < kGroups; ++i) {
     const auto group = static_cast<Group>(i);
     const GroupExtent extent = layout.extent(group, rank);
     if (extent.size() < 2) continue;
-    if (group >= Group::vocab_hidden || group == Group::between_instances) {
-      ++own;
-    } else if (std::find(shared.begin(), shared.end(), extent) == shared.end()) {
+    if (group < Group::vocab_hidden && group != Group::between_instances) {
+      if (std::find(shared.begin(), shared.end(), extent) != shared.end()) continue;
       shared.push_back(extent);
     }
+    ++found.count;
+    const int local = members_on_node(layout, group, rank, gpus_per_node);
+    found.bytes +=
+        gpus_per_node < 1 ? overhead.nccl_group : group_communicator(overhead, local, local >= extent.size());
   }
-  return static_cast<int>(shared.size()) + own;
+  return found;
+}
+
+/// Number of i in [0, count) with low <= first + i · stride < high.
+std::int64_t hits(std::int64_t first, std::int64_t count, std::int64_t stride, std::int64_t low,
+                  std::int64_t high) {
+  const auto before = [&](std::int64_t bound) {  // i with first + i · stride < bound
+    return bound <= first ? 0 : std::min(count, (bound - first + stride - 1) / stride);
+  };
+  return before(high) - before(low);
 }
 
 Bytes margin_of(Bytes tensors, double share) {
@@ -47,19 +66,47 @@ std::vector<int> channel_ends(const Schedule& schedule) {
   return ends;
 }
 
+Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside) {
+  constexpr int kConnection = 12;  // MiB per channel
+  constexpr int kRing = 24 * kConnection;
+  constexpr int kOfHead = 32;
+  constexpr int kMostHeads = 8;
+  const int heads = local > 2 ? std::min(local, kMostHeads) : 0;
+  const int mebibytes = inside ? kRing + kOfHead * heads : 2 * kConnection * std::min(4 * local, 16);
+  return {overhead.nccl_group.value * mebibytes / (kRing + kOfHead * kMostHeads)};
+}
+
+int members_on_node(const Layout& layout, Group group, int rank, int gpus_per_node) {
+  const GroupExtent extent = layout.extent(group, rank);
+  if (gpus_per_node < 1) return static_cast<int>(extent.size());
+  const std::int64_t stage = std::int64_t{1} * layout.tensor * layout.data;  // ranks of a pipeline rank
+  const std::int64_t low = rank / gpus_per_node * std::int64_t{gpus_per_node};
+  const std::int64_t high = low + gpus_per_node;
+  const auto& [first, count, stride] = extent.pipeline;
+  std::int64_t members = 0;
+  // Only pipeline ranks with a place on the node.
+  for (std::int64_t i = std::max<std::int64_t>(0, (low / stage - first) / stride); i < count; ++i) {
+    const std::int64_t begin = (first + i * stride) * stage;
+    if (begin >= high) break;
+    members += hits(begin + extent.stage.first, extent.stage.count, extent.stage.stride, low, high);
+  }
+  return static_cast<int>(members);
+}
+
 RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& ends,
-                                const DeviceOverhead& overhead, int rank, int context_ring) {
+                                const DeviceOverhead& overhead, int rank, int context_ring,
+                                int gpus_per_node) {
   RankDeviceMemory process;
   process.rank = rank;
   process.context = overhead.context;
   process.libraries = overhead.libraries;
   process.kernels = overhead.kernels;
-  process.groups = group_communicators(layout, rank);
+  const GroupCommunicators groups = group_communicators(layout, overhead, rank, gpus_per_node);
+  process.groups = groups.count;
   const auto pipeline = static_cast<std::size_t>(layout.coordinates(rank).pipeline);
   process.channels = ends.at(pipeline) + (context_ring > 1 ? 2 : 0);
   if (process.groups + process.channels > 0) {
-    process.nccl =
-        overhead.nccl_first + overhead.nccl_group * process.groups + overhead.nccl_channel * process.channels;
+    process.nccl = overhead.nccl_first + groups.bytes + overhead.nccl_channel * process.channels;
   }
   return process;
 }
@@ -81,11 +128,9 @@ Bytes DeviceMemoryPrediction::budget() const {
   return room_for_tensors(device, fullest(), allocator_share);
 }
 
-std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout,
-                                                            const std::vector<int>& ends,
-                                                            const DeviceOverhead& overhead,
-                                                            const MemoryPrediction& memory,
-                                                            double allocator_share, int context_ring) {
+std::optional<DeviceMemoryPrediction> predict_device_memory(
+    const Layout& layout, const std::vector<int>& ends, const DeviceOverhead& overhead,
+    const MemoryPrediction& memory, double allocator_share, int context_ring, int gpus_per_node) {
   if (!overhead.known() || memory.ranks.empty()) return std::nullopt;
   DeviceMemoryPrediction prediction;
   prediction.device = overhead.device;
@@ -94,7 +139,7 @@ std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout
   prediction.allocator_share = allocator_share;
   prediction.ranks.reserve(memory.ranks.size());
   for (const RankMemory& row : memory.ranks) {
-    RankDeviceMemory rank = process_memory(layout, ends, overhead, row.rank, context_ring);
+    RankDeviceMemory rank = process_memory(layout, ends, overhead, row.rank, context_ring, gpus_per_node);
     rank.tensors = row.peak.total();
     rank.margin = margin_of(rank.tensors, allocator_share);
     prediction.ranks.push_back(rank);

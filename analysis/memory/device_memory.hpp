@@ -17,7 +17,8 @@ struct RankDeviceMemory {
   Bytes context;
   Bytes libraries;
   Bytes kernels;
-  Bytes nccl;      // nccl_first + groups · nccl_group + channels · nccl_channel; 0 for a rank on its own
+  Bytes
+      nccl;  // nccl_first + group_communicator() of every group + channels · nccl_channel; 0 for a rank on its own
   int groups = 0;  // communicators of groups
   int channels =
       0;  // communicators to and from other pipeline ranks, and neighbours in a ring, one per direction
@@ -45,9 +46,23 @@ struct DeviceMemoryPrediction {
 /// By pipeline rank: ends of channels, a channel being all messages from one rank to another.
 std::vector<int> channel_ends(const Schedule& schedule);
 
-/// Memory of a world rank's process besides tensors, which are 0. `ends` and `context_ring` as below.
+/// Memory of the communicator of a group with `local` ranks on every node; `inside`: all of them on one.
+/// `nccl_group` is that of eight ranks on a node. A connection has 12 MiB per channel: receive buffers of
+/// 0.5 + 4.7 + 4 MiB in pieces of 2 MiB, and 2 MiB to send (NCCL's src/init.cc, src/transport/p2p.cc).
+/// Connections are made by the algorithm that is used first. Within a node: a ring of 24 channels, and NVLS's
+/// 32 MiB per rank from three ranks on (src/transport/nvls.cc). Between nodes: two neighbours on at most four
+/// channels per local rank, which has one network card, and 16 in all (ncclTopoPostset in
+/// src/graph/connect.cc).
+Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside);
+
+/// Members of `group` on the node of `rank`, nodes being `gpus_per_node` neighbouring world ranks.
+int members_on_node(const Layout& layout, Group group, int rank, int gpus_per_node);
+
+/// Memory of a world rank's process besides tensors, which are 0. `ends`, `context_ring` and `gpus_per_node`
+/// as below.
 RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& ends,
-                                const DeviceOverhead& overhead, int rank, int context_ring);
+                                const DeviceOverhead& overhead, int rank, int context_ring,
+                                int gpus_per_node);
 
 /// Most bytes of tensors that fit a device alongside a process and the allocator's margin. At least 1, since
 /// 0 means no bound elsewhere.
@@ -57,11 +72,10 @@ Bytes room_for_tensors(Bytes device, const RankDeviceMemory& process, double all
 /// further `allocator_share` of the tensors. Communicators, as in core/backends/nccl/nccl_communicator.hpp:
 /// one for every group of two or more members; one per direction for every pair of pipeline ranks that
 /// exchange messages; those of a CP ring of `context_ring` ranks (1: no ring). `ends`: channel_ends().
-/// Nothing when the profile knows no device. A device holds one rank.
-std::optional<DeviceMemoryPrediction> predict_device_memory(const Layout& layout,
-                                                            const std::vector<int>& ends,
-                                                            const DeviceOverhead& overhead,
-                                                            const MemoryPrediction& memory,
-                                                            double allocator_share, int context_ring = 1);
+/// `gpus_per_node`: 0 if all ranks share a node. Nothing when the profile knows no device. A device holds one
+/// rank.
+std::optional<DeviceMemoryPrediction> predict_device_memory(
+    const Layout& layout, const std::vector<int>& ends, const DeviceOverhead& overhead,
+    const MemoryPrediction& memory, double allocator_share, int context_ring = 1, int gpus_per_node = 0);
 
 }  // namespace plumbline

@@ -11,6 +11,12 @@ Bytes bound_of_tensors(const RunConfig& config, const HardwareProfile& hardware)
   return config.machine.memory_budget.value > 0 ? config.machine.memory_budget : hardware.memory;
 }
 
+/// 0: all ranks share a node.
+int gpus_per_node(const HardwareProfile& hardware) {
+  const Accelerator* accelerator = hardware.accelerator();
+  return accelerator != nullptr ? accelerator->constants.network.gpus_per_node : 0;
+}
+
 }  // namespace
 
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
@@ -18,7 +24,7 @@ std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, 
                                                        const MemoryPrediction& memory,
                                                        const Software& software) {
   return predict_device_memory(config.layout(), ends, hardware.overhead, memory, software.allocator_share,
-                               context_ring(config.parallel));
+                               context_ring(config.parallel), gpus_per_node(hardware));
 }
 
 Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const MemoryPrediction& memory,
@@ -52,8 +58,8 @@ Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const Har
   if (config.machine.memory_budget.value > 0 || !hardware.overhead.known())
     return bound_of_tensors(config, hardware);
   const Layout layout = config.layout();
-  const RankDeviceMemory process =
-      process_memory(layout, channel_ends(schedule), hardware.overhead, rank, context_ring(config.parallel));
+  const RankDeviceMemory process = process_memory(layout, channel_ends(schedule), hardware.overhead, rank,
+                                                  context_ring(config.parallel), gpus_per_node(hardware));
   return room_for_tensors(hardware.overhead.device, process, software_of(config).allocator_share);
 }
 

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/predict.hpp"
 #include "tests/analysis/sample_configs.hpp"
@@ -107,6 +109,43 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
   }
 }
 
+// Two neighbours on four channels per network card, at most 16, of 12 MiB each; within a node 24 channels and
+// 32 MiB per rank, from three ranks on. Eight ranks on a node are 544 MiB, or 100 in digits().
+TEST(DeviceMemory, ACommunicatorBetweenNodesHasFewerChannels) {
+  struct Case {
+    const char* name;
+    int tensor, pipeline, data, rank, node;
+    std::int64_t nccl;
+  };
+  constexpr std::int64_t kTwo = 52, kFour = 76, kEight = 100;  // on a node
+  constexpr std::int64_t kOneEach = 17, kTwoEach = 35, kMoreEach = 70;
+  constexpr Case kCases[] = {
+      {"a node", 8, 1, 1, 0, 8, kEight},
+      {"unknown nodes", 1, 1, 64, 0, 0, kEight},
+      // tensor; world; data.
+      {"one data rank per node", 8, 1, 4, 9, 8, kEight + kMoreEach + kOneEach},
+      {"two data ranks per node", 4, 1, 4, 9, 8, kFour + kMoreEach + kTwoEach},
+      {"four data ranks per node", 2, 1, 8, 9, 8, kTwo + kMoreEach + kMoreEach},
+      // tensor and data; world and model; pipeline, which is embedding and mirror as well.
+      {"stages on other nodes", 4, 2, 2, 0, 8, kFour + kTwo + kMoreEach + kMoreEach + kOneEach},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    Layout layout;
+    layout.tensor = c.tensor;
+    layout.pipeline = c.pipeline;
+    layout.data = c.data;
+    const std::vector<int> no_channels(static_cast<std::size_t>(c.pipeline));
+    EXPECT_EQ(process_memory(layout, no_channels, digits(), c.rank, 1, c.node).nccl.value, 1'000 + c.nccl);
+    for (int group = 0; group < kGroups; ++group) {
+      const std::vector<int> members = layout.members(static_cast<Group>(group), c.rank);
+      const auto together = [&](int rank) { return c.node == 0 || rank / c.node == c.rank / c.node; };
+      EXPECT_EQ(members_on_node(layout, static_cast<Group>(group), c.rank, c.node),
+                std::count_if(members.begin(), members.end(), together));
+    }
+  }
+}
+
 TEST(DeviceMemory, NothingIsSaidWhereTheProfileKnowsNoDevice) {
   const Layout layout;
   EXPECT_FALSE(predict_device_memory(layout, channel_ends(chain(1, false)), DeviceOverhead{},
@@ -122,7 +161,7 @@ TEST(DeviceMemory, TheRoomForTensorsIsTheMostThatFits) {
       const Layout layout;
       const std::vector<int> ends = channel_ends(chain(1, false));
       const Bytes room =
-          room_for_tensors(overhead.device, process_memory(layout, ends, overhead, 0, 1), share);
+          room_for_tensors(overhead.device, process_memory(layout, ends, overhead, 0, 1, 0), share);
       for (const std::int64_t more : {0, 1}) {
         MemoryPrediction memory = tensors_of(layout);
         memory.ranks[0].peak[Category::activations] = room + Bytes{more};

@@ -112,9 +112,7 @@ TEST(Published, TheVerdictOnRunsThatRan) {
   RecordProperty("tensors_alone", tensors_alone);
   RecordProperty("without_margin", without_margin);
   EXPECT_GT(ran, 800);
-  // 98 by tensors alone. Five more of 405B, within 1.3 GiB, by communicators, whose memory is known to a
-  // factor of two.
-  EXPECT_LE(refused, 103) << "of " << ran << lines;
+  EXPECT_LE(refused, 98) << "of " << ran << lines;
   EXPECT_LE(tensors_alone, without_margin);
   EXPECT_EQ(without_margin, refused) << "the margin, a guess, refuses runs that ran" << lines;
 }
