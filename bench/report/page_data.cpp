@@ -1,4 +1,5 @@
-// Data of the page's script: the cells as JSON, their timelines as columns of numbers.
+// Data of the page's script: the cells as JSON, their details in compressed blocks, their timelines as columns
+// of numbers.
 #include <fmt/format.h>
 
 #include <map>
@@ -6,9 +7,11 @@
 #include <utility>
 
 #include "bench/record/record_device.hpp"
+#include "bench/report/detail_blocks.hpp"
 #include "bench/report/escape.hpp"
 #include "bench/report/packed_timeline.hpp"
 #include "bench/report/page_parts.hpp"
+#include "bench/text/cell_columns.hpp"
 #include "bench/text/lane_titles.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
@@ -87,6 +90,7 @@ OrderedJson common_config(const std::vector<Record>& records) {
   return common;
 }
 
+/// The part that the table and the choice of a cell need.
 OrderedJson cell_json(const Record& record, const OrderedJson& common, const std::vector<std::string>& keys) {
   OrderedJson config = OrderedJson::object();
   for (const auto& [key, value] : record.config) {
@@ -94,14 +98,26 @@ OrderedJson cell_json(const Record& record, const OrderedJson& common, const std
   }
   OrderedJson cell = {
       {"id", record.id},         {"label", label_of(record, keys)}, {"status", name_of(record.status)},
-      {"reason", record.reason}, {"config", std::move(config)},     {"parameters", record.model.parameters},
-      {"prediction", nullptr},   {"measurement", nullptr},          {"error", nullptr},
-      {"probed", nullptr}};
-  if (record.prediction) cell["prediction"] = short_form(*record.prediction);
-  if (record.measurement) cell["measurement"] = short_form(*record.measurement);
-  if (record.probed) cell["probed"] = {{"time", to_json(*record.probed)["time"]}};
-  if (record.error) cell["error"] = to_json(record)["error"];
+      {"reason", record.reason}, {"config", std::move(config)},     {"error", nullptr}};
+  if (record.error) cell["error"] = {{"step_time", to_json(record)["error"]["step_time"]}};
+  if (!record.prediction) return cell;
+  cell["fits"] = record.prediction->fits;
+  cell["tokens_per_s_per_gpu"] = to_json(*record.prediction)["throughput"]["tokens_per_s_per_gpu"];
   return cell;
+}
+
+/// The part that is read when the cell is shown.
+OrderedJson details_json(const Record& record) {
+  OrderedJson details = {{"parameters", record.model.parameters},
+                         {"prediction", nullptr},
+                         {"measurement", nullptr},
+                         {"error", nullptr},
+                         {"probed", nullptr}};
+  if (record.prediction) details["prediction"] = short_form(*record.prediction);
+  if (record.measurement) details["measurement"] = short_form(*record.measurement);
+  if (record.probed) details["probed"] = {{"time", to_json(*record.probed)["time"]}};
+  if (record.error) details["error"] = to_json(record)["error"];
+  return details;
 }
 
 /// Puts timelines into the page as long as there is room.
@@ -109,6 +125,7 @@ class TimelineWriter {
  public:
   explicit TimelineWriter(const ReportInput& input) : input_(input) {}
 
+  /// Adds "timelines", or a "timeline_note", to the cell's details.
   void add(std::size_t index, OrderedJson& cell) {
     if (!input_.timelines) return;
     std::optional<CellTimelines> timelines;
@@ -187,6 +204,7 @@ std::string data_html(const ReportInput& input) {
                       {"groups", OrderedJson::array()},
                       {"group_titles", OrderedJson::array()},
                       {"labels", labels_json()},
+                      {"measured", any_measured(input.records)},
                       {"cells", OrderedJson::array()}};
   for (int i = 0; i < kCategories; ++i) data["categories"].push_back(name_of(static_cast<Category>(i)));
   for (int i = 0; i < kActionTypes; ++i) {
@@ -197,14 +215,17 @@ std::string data_html(const ReportInput& input) {
     data["groups"].push_back(lane_name(lane_at(i)));
     data["group_titles"].push_back(lane_title(lane_at(i)));
   }
+  DetailBlocks blocks;
   for (std::size_t i = 0; i < input.records.size(); ++i) {
     OrderedJson cell = cell_json(input.records[i], data["common"], keys);
+    OrderedJson details = details_json(input.records[i]);
     if (input.progress) input.progress(static_cast<int>(i), static_cast<int>(input.records.size()));
-    timelines.add(i, cell);
+    timelines.add(i, details);
+    cell["details"] = blocks.add(details);
     data["cells"].push_back(std::move(cell));
   }
-  return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n{}",
-                     json_for_script(output_json(data, -1)), timelines.take());
+  return fmt::format("<script type=\"application/json\" id=\"data\">{}</script>\n{}{}",
+                     json_for_script(output_json(data, -1)), blocks.take(), timelines.take());
 }
 
 }  // namespace plumbline

@@ -2,15 +2,6 @@
 
 const noPartner = 0xffffffff;
 
-function bytesOf(element) {
-  const text = element.textContent;
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  const binary = atob(text);
-  const raw = new Uint8Array(binary.length);
-  for (let i = 0; i < raw.length; ++i) raw[i] = binary.charCodeAt(i);
-  return raw;
-}
-
 /** {run, tick, ranks: [{first, end}], start, length, microbatch, partner, stage, type, chain, …}, or null. */
 function decodeTimeline(run, index) {
   const header = (data.cells[index].timelines || {})[run];

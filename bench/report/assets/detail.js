@@ -25,7 +25,7 @@ const throughputRows = [
   [data.labels.hfu, "hfu", share, "percent"],
 ];
 /** A page of predictions alone has no columns for measurements. */
-const anyMeasured = data.cells.some((cell) => cell.measurement);
+const anyMeasured = data.measured;
 // GPU memory of the process of the fullest rank.
 const deviceRows = [
   ["tensors (allocated)", "allocated_bytes"],
@@ -153,12 +153,21 @@ function runNote(cell) {
     `${known(m.loss) ? m.loss.toFixed(6) : dash}; ${bytes(m.device_reserved_bytes)} reserved on the device of the fullest rank.${disturbed}`);
 }
 
-function showCell(index) {
+async function showCell(index) {
   const cell = data.cells[index];
   if (!cell || index === current.index) return;
   current.index = index;
   current.lanes = null;
+  document.getElementById("pick").value = String(index);
+  markRow(index);
   const place = document.getElementById("detail");
+  try {
+    await loadDetails(index);
+  } catch (error) {
+    place.replaceChildren(el("p", {class: "note"}, `The details cannot be read; a newer browser may: ${error.message}`));
+    return;
+  }
+  if (current.index !== index) return;
   const left = el("div", {}, compareTable(cell), runNote(cell), trafficTable(cell), factsOf(cell));
   const right = el("div", {}, timeBars(cell), memoryBars(cell));
   const lines = el("div", {}, el("h3", {}, "Timelines"));
@@ -166,6 +175,4 @@ function showCell(index) {
     cell.prediction && !cell.prediction.fits ? " (predicted not to fit)" : "");
   place.replaceChildren(el("p", {class: "note", id: "cell-id"}, cell.id), status, el("div", {class: "columns"}, left, right), lines);
   showTimelines(index, lines);
-  document.getElementById("pick").value = String(index);
-  markRow(index);
 }

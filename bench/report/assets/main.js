@@ -15,8 +15,8 @@ function setUpPicker(open) {
 function firstCell() {
   let best = 0, worst = -1;
   data.cells.forEach((cell, index) => {
-    const fits = !anyMeasured && cell.status === "ok" && cell.prediction?.fits;
-    const off = cell.error ? Math.abs(cell.error.step_time) : fits ? cell.prediction.throughput.tokens_per_s_per_gpu : -1;
+    const fits = !anyMeasured && cell.status === "ok" && cell.fits;
+    const off = cell.error ? Math.abs(cell.error.step_time) : fits ? cell.tokens_per_s_per_gpu : -1;
     if (off > worst) { worst = off; best = index; }
   });
   return best;

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -103,10 +105,50 @@ ReportInput input_of(std::vector<Record> records) {
   return input;
 }
 
+/// Text of an inert element; empty without it.
+std::string element_of(const std::string& page, const std::string& type, const std::string& id) {
+  const std::string begin = fmt::format("<script type=\"{}\" id=\"{}\">", type, id);
+  const std::size_t found = page.find(begin);
+  if (found == std::string::npos) return "";
+  const std::size_t from = found + begin.size();
+  return page.substr(from, page.find("</script>", from) - from);
+}
+
+std::vector<std::uint8_t> from_base64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<std::uint8_t> bytes;
+  std::uint32_t bits = 0;
+  int held = 0;
+  for (const char c : text.substr(0, text.find('='))) {
+    bits = bits << 6 | static_cast<std::uint32_t>(digits.find(c));
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    bytes.push_back(static_cast<std::uint8_t>(bits >> held & 255));
+  }
+  return bytes;
+}
+
+std::vector<nlohmann::json> blocks_of(const std::string& page) {
+  std::vector<nlohmann::json> blocks;
+  while (true) {
+    const std::string text = element_of(page, "text/plain", fmt::format("details-{}", blocks.size()));
+    if (text.empty()) return blocks;
+    const std::vector<std::uint8_t> packed = from_base64(text);
+    std::string json(std::size_t{16} << 20, ' ');
+    uLongf size = json.size();
+    EXPECT_EQ(uncompress(reinterpret_cast<Bytef*>(json.data()), &size, packed.data(), packed.size()), Z_OK);
+    blocks.push_back(nlohmann::json::parse(json.substr(0, size)));
+  }
+}
+
+/// The page's data with the details put into the cells, as its script does.
 nlohmann::json data_of(const std::string& page) {
-  const std::string begin = "<script type=\"application/json\" id=\"data\">";
-  const std::size_t from = page.find(begin) + begin.size();
-  return nlohmann::json::parse(page.substr(from, page.find("</script>", from) - from));
+  nlohmann::json data = nlohmann::json::parse(element_of(page, "application/json", "data"));
+  const std::vector<nlohmann::json> blocks = blocks_of(page);
+  for (nlohmann::json& cell : data["cells"])
+    cell.update(blocks.at(cell["details"][0].get<std::size_t>()).at(cell["details"][1].get<std::size_t>()));
+  return data;
 }
 
 TEST(Page, LoadsNothingAndRunsNothingElse) {
@@ -134,6 +176,30 @@ TEST(Page, FiguresAreTheRecords) {
   EXPECT_EQ(data["cells"][0]["measurement"]["time"]["step_s"], 0.123456789);
   EXPECT_EQ(data["cells"][0]["prediction"]["memory"]["peak_bytes"], 987654321);
   EXPECT_EQ(data["common"]["model"], "qwen2.5-0.5b");
+}
+
+// Details of many cells are in several blocks, each with its own cells, a fifth of their JSON.
+TEST(Page, DetailsOfManyCellsAreInCompressedBlocks) {
+  std::vector<Record> records;
+  for (int i = 0; i < 300; ++i) {
+    Record record = sample_record(fmt::format("cell-{}", i));
+    record.measurement->time.step = {1 + i * 1e-3};
+    records.push_back(record);
+  }
+  const std::string page = html_report(input_of(std::move(records)));
+  const std::vector<nlohmann::json> blocks = blocks_of(page);
+  EXPECT_GT(blocks.size(), 2U);
+  std::size_t packed = 0;
+  std::size_t whole = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    packed += element_of(page, "text/plain", fmt::format("details-{}", i)).size();
+    whole += blocks[i].dump().size();
+  }
+  EXPECT_LT(packed, whole / 5);
+  const nlohmann::json data = data_of(page);
+  ASSERT_EQ(data["cells"].size(), 300U);
+  for (std::size_t i = 0; i < 300; ++i)
+    EXPECT_EQ(data["cells"][i]["measurement"]["time"]["step_s"], 1 + static_cast<double>(i) * 1e-3);
 }
 
 TEST(Page, ShowsBothSpeedsAndWhatWasDisturbed) {
@@ -220,7 +286,7 @@ TEST(Page, HostileTextStaysText) {
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));
   std::size_t scripts = 0;
   for (std::size_t at = 0; (at = page.find("<script", at)) != std::string::npos; ++at) ++scripts;
-  EXPECT_EQ(scripts, 2U);  // the data and the program
+  EXPECT_EQ(scripts, 3U);  // the data, a block of details and the program
 }
 
 TEST(Page, WithoutRecordsOrMeasurements) {
