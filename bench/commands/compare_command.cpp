@@ -8,6 +8,7 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/record/record_store.hpp"
+#include "bench/record/record_stream.hpp"
 #include "bench/report/exports.hpp"
 #include "bench/report/html_report.hpp"
 #include "bench/report/regression.hpp"
@@ -30,13 +31,10 @@ std::string table_of(const std::vector<Record>& records) {
   return fmt::format("{}\n{}\n", to_table(records, style_of_standard_output()), to_line(summarize(records)));
 }
 
-/// The formats of one folder that are a text.
+/// Formats for other programs.
 const std::map<std::string, std::string (*)(const std::vector<Record>&)>& formats() {
   static const std::map<std::string, std::string (*)(const std::vector<Record>&)> table = {
-      {"table", table_of},
-      {"csv", to_csv},
-      {"megatron-bridge", to_megatron_bridge_csv},
-      {"google-benchmark", to_google_benchmark_json}};
+      {"megatron-bridge", to_megatron_bridge_csv}, {"google-benchmark", to_google_benchmark_json}};
   return table;
 }
 
@@ -51,7 +49,7 @@ int compare(const CompareOptions& options) {
     }
     const double tolerance = options.tolerance.empty() ? 0.05 : parse_tolerance(options.tolerance);
     const Regression regression =
-        compare_records(load_records(options.folder), load_records(options.other), tolerance);
+        compare_records(load_figures(options.folder), load_figures(options.other), tolerance);
     text = options.format == "json" ? to_json(regression, tolerance)
            : options.format == "html"
                ? to_html(regression, tolerance, fmt::format("{} and {}", options.folder, options.other))
@@ -63,7 +61,11 @@ int compare(const CompareOptions& options) {
     Progress progress(1, 0, options.quiet ? nullptr : stderr);
     text = html_report_of(options.folder, [&](int done, int all) { progress.update(done, all, "cells"); });
   } else if (options.format == "json") {
-    write_json_array(stdout, load_records(options.folder));
+    write_json_array(stdout, RecordStream(options.folder));
+  } else if (options.format == "csv") {
+    write_csv(stdout, RecordStream(options.folder));
+  } else if (options.format == "table") {
+    text = table_of(load_figures(options.folder));
   } else {
     text = formats().at(options.format)(load_records(options.folder));
   }

@@ -11,68 +11,16 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 
+#include "bench/record/record_file.hpp"
 #include "core/base/error.hpp"
-#include "core/base/text_input.hpp"
 
 namespace plumbline {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr off_t kMaxFile = off_t{1} << 33;
-constexpr std::size_t kMaxLine = std::size_t{1} << 28;
-constexpr std::size_t kChunk = std::size_t{1} << 20;
-
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw InputError(fmt::format("{}: {}; expected an output folder that can be written", path, why));
-}
-
-/// Records of all whole lines from byte `from` on, read piece by piece: a large store is not in memory twice.
-/// `lines` counts lines. Returns the end of the last one; later bytes were never finished.
-off_t read_lines(int file, off_t from, const std::string& path, int& lines,
-                 const std::function<void(Record)>& take) {
-  struct stat info {};
-  if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode))
-    throw InputError(path + ": not a regular file; expected records");
-  if (info.st_size > kMaxFile)
-    throw InputError(
-        fmt::format("{0}: found a larger file, expected at most {1} bytes; split it", path, kMaxFile));
-  std::string text;  // a line's beginning, and the bytes read last
-  off_t known = from;
-  for (off_t at = from;;) {
-    const std::size_t before = text.size();
-    text.resize(before + kChunk);
-    const ssize_t got = pread(file, text.data() + before, kChunk, at);
-    if (got < 0 && errno == EINTR) {
-      text.resize(before);
-      continue;
-    }
-    if (got < 0) throw InputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-    text.resize(before + static_cast<std::size_t>(got));
-    at += got;
-    std::size_t begin = 0;
-    for (std::size_t end = text.find('\n', before); end != std::string::npos; end = text.find('\n', begin)) {
-      ++lines;
-      const std::string_view line = std::string_view(text).substr(begin, end - begin);
-      if (line.find_first_not_of(" \t\r") != std::string_view::npos)
-        take(parse_record(line, fmt::format("{}:{}", path, lines)));
-      begin = end + 1;
-    }
-    text.erase(0, begin);
-    known += static_cast<off_t>(begin);
-    if (got == 0) return known;
-    if (text.size() > kMaxLine) {
-      throw InputError(fmt::format("{}: line {}: found a longer record, expected at most {} bytes", path,
-                                   lines + 1, kMaxLine));
-    }
-  }
-}
-
-/// True for the output of `run --json`: one record over many lines.
-bool is_one_record(int file) {
-  char begin[2] = {};
-  return pread(file, begin, sizeof begin, 0) == sizeof begin && begin[0] == '{' && begin[1] == '\n';
 }
 
 /// Holds the lock of sharers; a single runner has none.
@@ -155,7 +103,7 @@ void RecordStore::read_on() {
   // Cut off by another process: the rest is known, but not the end of a line.
   const bool cut = info.st_size < known_;
   if (cut) lines_ = 0;
-  const off_t whole = read_lines(file_, cut ? 0 : known_, path_, lines_, [&](Record record) {
+  const off_t whole = read_record_lines(file_, cut ? 0 : known_, path_, lines_, [&](Record record, LineSpan) {
     if (!cut) new_.insert(record.id);
     records_.put(std::move(record));
   });
@@ -207,50 +155,6 @@ void LatestRecords::put(Record record) {
 const Record* LatestRecords::find(const std::string& id) const {
   const auto place = places_.find(id);
   return place == places_.end() ? nullptr : &records_[place->second];
-}
-
-std::vector<Record> load_records(const std::string& folder_or_file) {
-  std::string path = folder_or_file;
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    path = folder_or_file + "/" + kResultsFile;
-    if (!fs::exists(path, error)) path = folder_or_file + "/" + kPredictionsFile;
-    if (!fs::exists(path, error)) {
-      throw InputError(fmt::format("{}: neither {} nor {} is there; expected the folder of a matrix",
-                                   folder_or_file, kResultsFile, kPredictionsFile));
-    }
-  }
-  if (!fs::exists(path, error)) {
-    throw InputError(
-        fmt::format("{}: found no such file or folder, expected a folder that `matrix` or `oom` wrote "
-                    "(--out), or a .jsonl file",
-                    printable(path)));
-  }
-  if (path.ends_with(".yaml") || path.ends_with(".yml")) {
-    throw InputError(
-        fmt::format("{}: found a configuration, expected records: a folder that `matrix` or `oom` wrote, or "
-                    "a .jsonl file",
-                    printable(path)));
-  }
-  // O_NONBLOCK: a pipe is refused without waiting for a writer.
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) throw InputError(path + ": not a regular file; expected records");
-  if (is_one_record(file)) {
-    close(file);
-    return {parse_record(read_text_file(path, kMaxLine), path)};
-  }
-  LatestRecords latest;
-  int lines = 0;
-  try {
-    read_lines(file, 0, path, lines, [&](Record record) { latest.put(std::move(record)); });
-  } catch (...) {
-    close(file);
-    throw;
-  }
-  close(file);
-  std::vector<Record> records = latest.take();
-  set_speedups(records);
-  return records;
 }
 
 }  // namespace plumbline

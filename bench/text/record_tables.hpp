@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/record/record.hpp"
+#include "bench/record/record_stream.hpp"
 
 namespace plumbline {
 
@@ -39,10 +40,13 @@ std::string to_table(const std::vector<Record>& records, const TableStyle& style
 /// units. Predicted times without a speed in their header are at calibrated speed. Unknown figures are empty
 /// fields.
 std::string to_csv(const std::vector<Record>& records);
+/// The same, one record at a time.
+void write_csv(std::FILE* out, const RecordStream& records);
 
 /// A JSON array of the records and a line feed, one record after the other. The text of a large store is
 /// longer than its data in memory.
 void write_json_array(std::FILE* out, const std::vector<Record>& records);
+void write_json_array(std::FILE* out, const RecordStream& records);
 
 /// Absolute errors over the cells that were measured and predicted. Times count undisturbed cells only, if
 /// there are any, and the current machine speed if that is known.

@@ -89,6 +89,25 @@ std::string line_of(const std::vector<std::string>& fields) {
   return fmt::format("{}\r\n", fmt::join(escaped, ","));
 }
 
+/// Writes one record per line; the array ends with the object.
+class JsonArray {
+ public:
+  explicit JsonArray(std::FILE* out) : out_(out) {}
+  ~JsonArray() { std::fputs(any_ ? "\n]\n" : "[]\n", out_); }
+  JsonArray(const JsonArray&) = delete;
+  JsonArray& operator=(const JsonArray&) = delete;
+  void add(const Record& record) {
+    const std::string line = to_line(record);
+    std::fputs(any_ ? ",\n" : "[\n", out_);
+    std::fwrite(line.data(), 1, line.size(), out_);
+    any_ = true;
+  }
+
+ private:
+  std::FILE* out_;
+  bool any_ = false;
+};
+
 /// Summary over the records for which `counts`.
 template <class Counts, class Error>
 std::optional<ErrorSummary> summary_of(const std::vector<Record>& records, Counts&& counts,
@@ -118,6 +137,25 @@ std::optional<FastestCell> fastest_of(const std::vector<Record>& records) {
   return fitting > 1 ? fastest : std::nullopt;
 }
 
+std::string csv_header(const std::vector<std::string>& keys) {
+  std::vector<std::string> header = {"id"};
+  header.insert(header.end(), keys.begin(), keys.end());
+  for (const CsvColumn& figure : csv_columns()) header.push_back(figure.header);
+  return line_of(header);
+}
+
+std::string csv_row(const Record& record, const std::vector<std::string>& keys) {
+  static const std::vector<CsvColumn> kFigures = csv_columns();
+  std::vector<std::string> row = {record.id};
+  for (const std::string& key : keys) {
+    const auto found = std::find_if(record.config.begin(), record.config.end(),
+                                    [&](const auto& pair) { return pair.first == key; });
+    row.push_back(found == record.config.end() ? "" : found->second);
+  }
+  for (const CsvColumn& figure : kFigures) row.push_back(figure.text(record));
+  return line_of(row);
+}
+
 }  // namespace
 
 std::string to_csv(const std::vector<Record>& records) {
@@ -127,31 +165,24 @@ std::string to_csv(const std::vector<Record>& records) {
       if (std::find(keys.begin(), keys.end(), pair.first) == keys.end()) keys.push_back(pair.first);
     }
   }
-  std::vector<std::string> header = {"id"};
-  header.insert(header.end(), keys.begin(), keys.end());
-  const std::vector<CsvColumn> figures = csv_columns();
-  for (const CsvColumn& figure : figures) header.push_back(figure.header);
-  std::string csv = line_of(header);
-  for (const Record& record : records) {
-    std::vector<std::string> row = {record.id};
-    for (const std::string& key : keys) {
-      const auto found = std::find_if(record.config.begin(), record.config.end(),
-                                      [&](const auto& pair) { return pair.first == key; });
-      row.push_back(found == record.config.end() ? "" : found->second);
-    }
-    for (const CsvColumn& figure : figures) row.push_back(figure.text(record));
-    csv += line_of(row);
-  }
+  std::string csv = csv_header(keys);
+  for (const Record& record : records) csv += csv_row(record, keys);
   return csv;
 }
 
+void write_csv(std::FILE* out, const RecordStream& records) {
+  fmt::print(out, "{}", csv_header(records.keys()));
+  records.each([&](const Record& record) { fmt::print(out, "{}", csv_row(record, records.keys())); });
+}
+
 void write_json_array(std::FILE* out, const std::vector<Record>& records) {
-  const char* before = "[\n";
-  for (const Record& record : records) {
-    fmt::print(out, "{}{}", before, to_line(record));
-    before = ",\n";
-  }
-  std::fputs(records.empty() ? "[]\n" : "\n]\n", out);
+  JsonArray array(out);
+  for (const Record& record : records) array.add(record);
+}
+
+void write_json_array(std::FILE* out, const RecordStream& records) {
+  JsonArray array(out);
+  records.each([&](const Record& record) { array.add(record); });
 }
 
 Summary summarize(const std::vector<Record>& records) {
