@@ -19,6 +19,7 @@
 #include "core/base/output_folder.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/families/checkpoint_config.hpp"
+#include "core/config/routing_files.hpp"
 #include "core/files/safetensors.hpp"
 
 namespace plumbline::training {
@@ -82,8 +83,11 @@ void save(RankStages& stages, Gathered what, const std::string& file) {
 /// Empty: none.
 std::filesystem::path source_of(const RunConfig& config) {
   std::error_code error;
-  for (const std::filesystem::path& file : {std::filesystem::path(config.model.file),
-                                            std::filesystem::path(config.files.weights) / "config.json"}) {
+  // Ranks are given the model's keys and its name, which is the path that the user wrote.
+  const std::filesystem::path named(config.model.name);
+  for (const std::filesystem::path& file :
+       {std::filesystem::path(config.model.file), named, named / "config.json",
+        std::filesystem::path(config.files.weights) / "config.json"}) {
     if (!std::filesystem::is_regular_file(file, error)) continue;
     try {
       if (same_model(load_model_config(file.string()), config.model)) return file;
@@ -121,7 +125,11 @@ SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model
 
 void check_outputs(const RunConfig& config) {
   if (!config.files.save_gradients.empty()) check_can_write(config.files.save_gradients, "save_gradients");
-  if (!config.files.save_routing.empty()) check_can_write(config.files.save_routing, "save_routing");
+  if (!config.files.save_routing.empty()) {
+    if (config.model.mixture) check_can_write(config.files.save_routing, "save_routing");
+    if (config.distillation.teacher && config.distillation.teacher->mixture)
+      check_can_write(teacher_routing_file(config.files.save_routing), "save_routing");
+  }
   if (!config.files.save_weights.empty()) check_can_fill(config.files.save_weights, "save_weights");
 }
 

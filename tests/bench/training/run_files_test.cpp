@@ -183,8 +183,13 @@ TEST_F(RunFilesTest, WeightsAreSavedWithTheFilesOfTheirSource) {
   const auto both = ElementsAre("generation_config.json", "tokenizer.json");
   EXPECT_THAT(saved_model(config_).config, HasSubstr("\"eos_token_id\": 7"));
   EXPECT_THAT(names(), both);
-  // A preset, or a model that is written out, which begins with the weights of such a folder.
+  // A rank, which is given the model's keys and its name.
   config_.model.file.clear();
+  EXPECT_THAT(names(), both);
+  config_.model.name = folder_.string();
+  EXPECT_THAT(names(), both);
+  // A preset, or a model that is written out, which begins with the weights of such a folder.
+  config_.model.name = "inline";
   EXPECT_THAT(names(), IsEmpty());
   config_.files.weights = folder_.string();
   EXPECT_THAT(names(), both);
