@@ -259,13 +259,16 @@ namespace {
 
 void check_length(const RunConfig& config) {
   // Forward, backward and the messages between; more than a GiB in all.
-  const std::int64_t actions = cells_of_step(config) * (config.parallel.pipeline > 1 ? 6 : 2);
+  const int each = config.parallel.pipeline > 1 ? 6 : 2;
+  const std::int64_t actions = cells_of_step(config) * each;
   if (actions > kMostPredicted) {
+    const bool repeats = schedule_traits(config.parallel.schedule).repeats;
     throw InputError(fmt::format(
         "pipeline_schedule: {} with {} pipeline ranks and {} micro-batches has about {} actions, expected at "
-        "most {} for a prediction: use fewer micro-batches or ranks{}",
+        "most {} for a prediction: use at most {} micro-batches, fewer ranks{}",
         config.parallel.schedule, config.parallel.pipeline, config.microbatches(), actions, kMostPredicted,
-        may_repeat(config) ? "" : ", or a schedule that repeats itself, such as 1f1b"));
+        kMostPredicted / (std::int64_t{each} * config.parallel.pipeline),
+        repeats ? "" : ", or a schedule that repeats itself, such as 1f1b"));
   }
 }
 
