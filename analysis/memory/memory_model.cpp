@@ -1,6 +1,7 @@
 #include "analysis/memory/memory_model.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "analysis/memory/host_memory.hpp"
 #include "analysis/memory/rank_walk.hpp"
 #include "analysis/memory/receives_ahead.hpp"
+#include "analysis/step/stage_shapes.hpp"
 
 namespace plumbline {
 namespace {
@@ -102,9 +104,13 @@ MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedul
 RoutedMemory::RoutedMemory(const StepModel& model) : model_(model), step_(model.schedule) {
   if (receives_ahead(model)) step_ = with_receives_ahead(step_, model.any().overlap.pairs);
   plan_ = memory_plan(step_, !model.teachers.empty(), true);
+  if (!model.config.spreads_teacher_experts()) return;
+  evaluated_ = evaluated_teacher(model.config);
+  teacher_.emplace(*evaluated_, model.schedule);
 }
 
-MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
+MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing,
+                                  std::span<const RoutedTokens> teacher) const {
   const KnownProfiles known(model_);
   const Layout& layout = model_.layout;
   MemoryPrediction all;
@@ -113,7 +119,10 @@ MemoryPrediction RoutedMemory::of(std::span<const RoutedTokens> routing) const {
   all.ranks.resize(static_cast<std::size_t>(layout.pipeline) * static_cast<std::size_t>(senders));
   for (int sender = 0; sender < senders; ++sender) {
     const RoutedRows rows(model_, routing, sender);
-    MemoryPrediction copy = walk_all(model_, step_, plan_, known.all, MemoryDetail::peaks, {&rows, nullptr});
+    std::optional<RoutedRows> taught;
+    if (teacher_ && !teacher.empty()) taught.emplace(*teacher_, teacher, sender);
+    MemoryPrediction copy =
+        walk_all(model_, step_, plan_, known.all, MemoryDetail::peaks, {&rows, taught ? &*taught : nullptr});
     for (RankMemory& rank : copy.ranks) {
       rank.rank += sender * all.ranks_alike;
       if (rank.peak.total() > all.peak) {

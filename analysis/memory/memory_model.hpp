@@ -2,6 +2,7 @@
 // (bench/training/README.md) and the schedule alone.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -39,17 +40,21 @@ MemoryPrediction predict_memory(const RunConfig& config, const RepeatedSchedule&
 /// rows. `teacher`: the same for evaluated_teacher(); without it the teacher's rows are even.
 MemoryPrediction predict_memory(const RunConfig& config, const Schedule& schedule, MemoryDetail detail,
                                 const RoutedRows& rows, const RoutedRows* teacher = nullptr);
-/// The memory of steps whose routing is known, one routing after the other; that of a teacher is even.
+/// The memory of steps whose routing is known, one routing after the other.
 class RoutedMemory {
  public:
   /// A reference is kept.
   explicit RoutedMemory(const StepModel& model);
   /// Prediction for all ranks: those of a pipeline rank, which differ by Layout::sender, one after the other.
-  /// Throws InputError if `routing` lacks a copy, layer or micro-batch.
-  MemoryPrediction of(std::span<const RoutedTokens> routing) const;
+  /// `teacher`: the routing of evaluated_teacher(); empty: its rows are even. Throws InputError if a routing
+  /// lacks a copy, layer or micro-batch.
+  MemoryPrediction of(std::span<const RoutedTokens> routing,
+                      std::span<const RoutedTokens> teacher = {}) const;
 
  private:
   const StepModel& model_;
+  std::optional<RunConfig> evaluated_;  // a teacher whose rows depend on its routing
+  std::optional<StepModel> teacher_;
   RepeatedSchedule step_;
   MemoryPlan plan_;
 };

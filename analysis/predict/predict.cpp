@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/slower_ranks.hpp"
@@ -12,6 +14,7 @@
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/routing/given_routing.hpp"
 #include "core/base/error.hpp"
+#include "core/config/routing_files.hpp"
 
 namespace plumbline {
 namespace {
@@ -172,8 +175,19 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
     prediction.memory = predict_memory(model, step);
   } else {
     const std::vector<std::vector<RoutedTokens>> steps = given_steps(config);
+    const std::vector<std::vector<RoutedTokens>> teacher = given_teacher_steps(config);
+    const bool both = !teacher.empty() && config.model.mixture;
+    if (both && teacher.size() != steps.size()) {
+      throw InputError(fmt::format("{}: found {} steps, expected the {} of {}; save both in one run",
+                                   teacher_routing_file(config.mixture.routing), teacher.size(), steps.size(),
+                                   config.mixture.routing));
+    }
     const RoutedMemory memory(model);
-    for (const std::vector<RoutedTokens>& routing : steps) take_larger(memory.of(routing), prediction.memory);
+    for (std::size_t i = 0; i < std::max(steps.size(), teacher.size()); ++i) {
+      const std::span<const RoutedTokens> even;
+      take_larger(memory.of(steps[both || teacher.empty() ? i : 0], teacher.empty() ? even : teacher[i]),
+                  prediction.memory);
+    }
     rows = mean_rows(model, steps);
   }
   prediction.device = device_memory_of(config, channel_ends(schedule), hardware, prediction.memory, software);

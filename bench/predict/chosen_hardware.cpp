@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "analysis/work/routing/given_routing.hpp"
 #include "bench/launch/rank_binding.hpp"
 #include "core/run/processors.hpp"
 
@@ -118,7 +119,8 @@ HardwareProfile hardware_of(const RunConfig& config, std::string& note) {
   const MixtureConfig& mixture = config.mixture;
   const bool of_student = (config.spreads_experts() || mixture.capacity_factor > 0) &&
                           !mixture.pad_to_capacity && mixture.routing == MixtureConfig().routing;
-  const bool routing_counts = of_student || config.spreads_teacher_experts();
+  const bool routing_counts =
+      of_student || (config.spreads_teacher_experts() && given_teacher_steps(config).empty());
   if (routing_counts && note.find(even) == std::string::npos) {  // of another cell of a matrix
     if (!note.empty()) note += "; ";
     note += even;

@@ -105,7 +105,9 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
     for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step))
       report.traffic = larger(*report.traffic, largest(replicas));
   } else {
-    report.traffic = largest(predict_traffic(config, step.once, given_routing(config)));
+    const std::vector<std::vector<RoutedTokens>> teacher = given_teacher_steps(config);
+    report.traffic = largest(predict_traffic(config, step.once, given_routing(config),
+                                             teacher.empty() ? std::vector<RoutedTokens>() : teacher.back()));
   }
   report.expert_load = predicted_load(config);
   if (prediction.device) report.device_memory = report_of(*prediction.device);

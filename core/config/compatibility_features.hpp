@@ -47,6 +47,11 @@ inline std::string yes_or_no(bool value) {
 // name.
 constexpr Feature kExperts{"", "a mixture of experts", WHEN(c.model.mixture.experts > 0), mixture_name};
 constexpr Feature kHasExperts{"", "a mixture of experts", kExperts.on, model_name};
+/// A routing is saved of student and teacher; a recorded one is read of both.
+constexpr Feature kExpertsToSave{"", "a mixture of experts", MODEL_WHEN(m.mixture.experts > 0), model_name};
+constexpr Feature kExpertsToRoute{"", "a mixture of experts",
+                                  WHEN(kExperts.on(c) || (c.mixture.routing_file() && kExpertsToSave.on(c))),
+                                  model_name};
 constexpr Feature kAnyExperts{"", "a mixture of experts", MODEL_WHEN(m.mixture.experts > 0)};
 constexpr Feature kSharedExpert{"", "a shared expert", WHEN(c.model.mixture.shared > 0), model_name};
 constexpr Feature kBiasedExperts{"", "experts with a bias", WHEN(c.model.mixture.expert_bias), model_name};

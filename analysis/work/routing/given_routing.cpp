@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
+#include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/routing_files.hpp"
 
 namespace plumbline {
 namespace {
@@ -192,14 +196,30 @@ std::vector<RoutedTokens> parse_routing(std::string_view text, const std::string
   return std::move(parse_routing_steps(text, origin, config).back());
 }
 
-std::vector<std::vector<RoutedTokens>> given_steps(const RunConfig& config) {
-  if (!config.mixture.routing_file()) return {given_routing(config)};
+namespace {
+
+std::vector<std::vector<RoutedTokens>> steps_of_file(const RunConfig& config, const std::string& path) {
   const Extent extent(config);
   const std::int64_t most = std::max(
       (extent.lines() + 1) * (4 + extent.experts) * kBytesOfNumber + (4 + extent.experts) * kBytesOfName,
       kMostBytes);
-  const std::string& path = config.mixture.routing;
   return parse_routing_steps(read_text_file(path, static_cast<std::size_t>(most)), path, config);
+}
+
+}  // namespace
+
+std::vector<std::vector<RoutedTokens>> given_steps(const RunConfig& config) {
+  if (!config.model.mixture) return {{}};
+  if (!config.mixture.routing_file()) return {given_routing(config)};
+  return steps_of_file(config, config.mixture.routing);
+}
+
+std::vector<std::vector<RoutedTokens>> given_teacher_steps(const RunConfig& config) {
+  if (!config.spreads_teacher_experts() || !config.mixture.routing_file()) return {};
+  const std::string path = teacher_routing_file(config.mixture.routing);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
+  return steps_of_file(evaluated_teacher(config), path);
 }
 
 std::vector<RoutedTokens> given_routing(const RunConfig& config) {

@@ -16,8 +16,11 @@ namespace plumbline {
 /// their experts. zipf:S: the mean load, rounded. A file: its last step. Throws InputError for a file that
 /// cannot be read or that parse_routing_steps() refuses.
 std::vector<RoutedTokens> given_routing(const RunConfig& config);
-/// All steps of a file in order; one step without a file.
+/// All steps of a file in order; one step without a file. A dense student has no lines.
 std::vector<std::vector<RoutedTokens>> given_steps(const RunConfig& config);
+/// The same of a teacher with experts on several ranks, from the file beside that of moe_routing
+/// (teacher_routing_file()); empty without such a teacher or file: its rows are even.
+std::vector<std::vector<RoutedTokens>> given_teacher_steps(const RunConfig& config);
 
 /// Parses the output of save_routing: a line of names, then one for every step, copy, MoE layer and
 /// micro-batch, in any order. A file without the column `step` has one step. Throws InputError,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 
+#include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/operator_list.hpp"
 
 namespace plumbline {
@@ -51,17 +53,28 @@ Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int w
 }
 
 std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule,
-                                     std::span<const RoutedTokens> routing) {
+                                     std::span<const RoutedTokens> routing,
+                                     std::span<const RoutedTokens> teacher) {
   const StepModel model(config, schedule);
+  std::optional<RunConfig> taught_config;
+  std::optional<StepModel> evaluated;
+  if (!teacher.empty()) {
+    taught_config = evaluated_teacher(config);
+    evaluated.emplace(*taught_config, schedule);
+  }
   std::vector<Traffic> traffic = predict_traffic(model, schedule);
   const Layout& layout = model.layout;
   for (int sender = 0; sender < layout.senders(); ++sender) {
     const RoutedRows rows(model, routing, sender);
+    std::optional<RoutedRows> taught;
+    if (evaluated) taught.emplace(*evaluated, teacher, sender);
     for (int rank = 0; rank < layout.world(); ++rank) {
       const Coordinates at = layout.coordinates(rank);
-      if (layout.sender(at) == sender)
-        take_rows(schedule, model.shapes(), at.pipeline, kOfModel, rows,
-                  traffic[static_cast<std::size_t>(rank)]);
+      if (layout.sender(at) != sender) continue;
+      Traffic& of_rank = traffic[static_cast<std::size_t>(rank)];
+      take_rows(schedule, model.shapes(), at.pipeline, kOfModel, rows, of_rank);
+      if (taught)
+        take_rows(schedule, model.teachers, at.pipeline, {ActionType::teacher_forward}, *taught, of_rank);
     }
   }
   return traffic;

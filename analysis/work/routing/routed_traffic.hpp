@@ -12,8 +12,9 @@ namespace plumbline {
 Traffic predict_traffic(const RunConfig& config, const Schedule& schedule, int world_rank,
                         const RoutedRows& rows, const RoutedRows* teacher = nullptr);
 
-/// The same for every world rank.
+/// The same for every world rank. `teacher`: the routing of evaluated_teacher(); empty: its rows are even.
 std::vector<Traffic> predict_traffic(const RunConfig& config, const Schedule& schedule,
-                                     std::span<const RoutedTokens> routing);
+                                     std::span<const RoutedTokens> routing,
+                                     std::span<const RoutedTokens> teacher = {});
 
 }  // namespace plumbline

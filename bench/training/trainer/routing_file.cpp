@@ -10,6 +10,7 @@
 
 #include "bench/training/trainer/host_values.hpp"
 #include "core/base/atomic_file.hpp"
+#include "core/config/routing_files.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -62,6 +63,24 @@ void from_every_sender(const std::vector<std::int64_t>& mine, Communicator& cont
   }
 }
 
+/// Adds the lines of a step to `text`, on world rank 0. Collective.
+void add_step(const std::vector<ExpertLoad>& loads, std::int64_t experts, int step, Communicator& control,
+              std::string& text) {
+  std::vector<std::vector<std::int64_t>> rows;
+  from_every_sender(as_numbers(loads), control, [&](const std::vector<std::int64_t>& numbers) {
+    for (auto at = numbers.begin(); at != numbers.end(); at += 3 + experts)
+      rows.emplace_back(at, at + 3 + experts);
+  });
+  if (control.rank() != 0) return;
+  std::sort(rows.begin(), rows.end());
+  if (text.empty()) {
+    text = "step,copy,layer,microbatch";
+    for (std::int64_t expert = 0; expert < experts; ++expert) text += fmt::format(",expert {}", expert);
+    text += '\n';
+  }
+  for (const std::vector<std::int64_t>& row : rows) text += fmt::format("{},{}\n", step, fmt::join(row, ","));
+}
+
 }  // namespace
 
 std::vector<LayerLoad> gather_layer_loads(const RankStages& stages, Communicator& control) {
@@ -87,25 +106,17 @@ std::vector<LayerLoad> gather_layer_loads(const RankStages& stages, Communicator
 
 void RoutingFile::step_ended(const RankStages& stages, int step, Communicator& control) {
   if (path_.empty()) return;
-  const auto experts = static_cast<std::ptrdiff_t>(stages.context().model().mixture.experts);
-  std::vector<std::vector<std::int64_t>> rows;
-  from_every_sender(as_numbers(stages.expert_load()), control, [&](const std::vector<std::int64_t>& numbers) {
-    for (auto at = numbers.begin(); at != numbers.end(); at += 3 + experts)
-      rows.emplace_back(at, at + 3 + experts);
-  });
-  if (control.rank() != 0) return;
-  std::sort(rows.begin(), rows.end());
-  if (text_.empty()) {
-    text_ = "step,copy,layer,microbatch";
-    for (std::ptrdiff_t expert = 0; expert < experts; ++expert) text_ += fmt::format(",expert {}", expert);
-    text_ += '\n';
-  }
-  for (const std::vector<std::int64_t>& row : rows)
-    text_ += fmt::format("{},{}\n", step, fmt::join(row, ","));
+  const RunConfig& config = stages.context().config;
+  if (config.model.mixture)
+    add_step(stages.expert_load(), config.model.mixture.experts, step, control, text_);
+  if (stages.teacher() != nullptr && config.distillation.teacher->mixture)
+    add_step(stages.teacher()->expert_load, config.distillation.teacher->mixture.experts, step, control,
+             teacher_);
 }
 
 void RoutingFile::write() const {
   if (!text_.empty()) write_whole_file(path_, text_);
+  if (!teacher_.empty()) write_whole_file(teacher_routing_file(path_), teacher_);
 }
 
 }  // namespace plumbline::training

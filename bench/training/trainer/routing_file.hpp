@@ -18,7 +18,8 @@ struct LayerLoad {
 };
 
 /// Load of the experts in every step as CSV: a line for every step (from 0), replica, layer and micro-batch,
-/// in this order: step,copy,layer,microbatch,expert 0,expert 1,… MTP modules follow the model's layers.
+/// in this order: step,copy,layer,microbatch,expert 0,expert 1,… MTP modules follow the model's layers. The
+/// teacher's is a file of its own, teacher_routing_file().
 class RoutingFile {
  public:
   /// Writes nothing if the path is empty.
@@ -30,7 +31,8 @@ class RoutingFile {
 
  private:
   std::string path_;
-  std::string text_;  // on world rank 0
+  std::string text_;     // on world rank 0
+  std::string teacher_;  // the same of the teacher
 };
 
 /// Tokens that chose, and were dropped by, the experts of every layer in the last step, by layer; on all

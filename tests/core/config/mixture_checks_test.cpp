@@ -316,8 +316,12 @@ TEST(MixtureChecks, OfTeachersAndStudents) {
        "overlap_moe_expert_parallel_comm: found true with a teacher, whose schedules have no pairs"},
       {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.mixture.capacity_factor = 1; },
        "moe_expert_capacity_factor: found 1 with llama-3-8b, which has no experts"},
-      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.files.save_routing = "r.csv"; },
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.files.save_routing = "r.csv"; }, ""},
+      {"llama-3-8b", "llama-3-8b", [](RunConfig& c) { c.files.save_routing = "r.csv"; },
        "save_routing: found a path with llama-3-8b, which has no experts"},
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "r.csv"; }, ""},
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "worst"; },
+       "moe_routing: found worst with llama-3-8b, which has no experts"},
   };
   for (const Case& c : cases) {
     RunConfig config = run_of(c.student);

@@ -15,6 +15,7 @@
 #include "bench/evaluate/record_parts.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
+#include "core/config/routing_files.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -27,13 +28,25 @@ struct Case {
   bool padded;
   const char* schedule;
   int tensor = 1;
-  int slices = 0;   // of an expert; 0: as tensor ranks
-  int modules = 0;  // that predict further tokens
+  int slices = 0;                                                // of an expert; 0: as tensor ranks
+  int modules = 0;                                               // that predict further tokens
+  enum class Taught { no, mixture, dense } taught = Taught::no;  // an MoE teacher of such a student
 };
-constexpr Case kCases[] = {
-    {1, 0.7, false, "1f1b"},     {1, 1, true, "gpipe"},        {2, 0, false, "1f1b"},
-    {2, 0.7, false, "zb-h1"},    {2, 1, true, "1f1b"},         {1, 0.7, false, "1f1b", 2},
-    {1, 0, false, "1f1b", 1, 2}, {2, 0, false, "zb-h1", 2, 1}, {2, 0, false, "1f1b", 1, 0, 2}};
+constexpr Case kCases[] = {{1, 0.7, false, "1f1b"},
+                           {1, 1, true, "gpipe"},
+                           {2, 0, false, "1f1b"},
+                           {2, 0.7, false, "zb-h1"},
+                           {2, 1, true, "1f1b"},
+                           {1, 0.7, false, "1f1b", 2},
+                           {1, 0, false, "1f1b", 1, 2},
+                           {2, 0, false, "zb-h1", 2, 1},
+                           {2, 0, false, "1f1b", 1, 0, 2},
+                           {2, 0, false, "abeja", 1, 0, 0, Case::Taught::mixture},
+                           {2, 0, false, "abeja", 1, 0, 0, Case::Taught::dense}};
+
+std::vector<RoutedTokens> routing_of_nobody() {
+  return {};
+}
 
 TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
   int ranks = 1;
@@ -54,6 +67,14 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
     config.mixture.capacity_factor = c.factor;
     config.mixture.pad_to_capacity = c.padded;
     config.parallel.schedule = c.schedule;
+    if (c.taught != Case::Taught::no) {
+      config.parallel.schedule = "1f1b";
+      config.distillation.schedule = c.schedule;
+      if (c.taught == Case::Taught::dense) config.model = small_qwen2();
+      config.distillation.teacher = small_mixture(true);
+      config.distillation.teacher->mixture.experts = 4;
+      config.distillation.teacher->layers = 9;
+    }
     config.parallel.expert = c.expert;
     set_layout(config, {c.tensor, 1, ranks / c.tensor});
     config.parallel.expert_tensor = c.slices;
@@ -75,7 +96,10 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
       EXPECT_EQ(predicted.memory.of_rank(rank).rank, rank - rank % predicted.memory.ranks_alike);
       EXPECT_EQ(predicted.memory.of_rank(rank).peak, result.memory[static_cast<std::size_t>(rank)].at_peak);
     }
-    const std::vector<Traffic> traffic = predict_traffic(config, schedule, routing);
+    const std::vector<std::vector<RoutedTokens>> teacher = given_teacher_steps(config);
+    EXPECT_EQ(teacher.empty(), c.taught == Case::Taught::no);
+    const std::vector<Traffic> traffic =
+        predict_traffic(config, schedule, routing, teacher.empty() ? routing_of_nobody() : teacher.back());
     EXPECT_TRUE(same(traffic[static_cast<std::size_t>(communicator.rank())], result.step_traffic));
     const PredictionReport report = report_of(predicted, config, schedule);
     if (c.factor > 0) {
@@ -86,7 +110,10 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
       EXPECT_EQ(report.expert_load[i].dropped, result.expert_load[i].dropped);
     }
     communicator.barrier(Group::world);
-    if (communicator.rank() == 0) std::filesystem::remove(config.mixture.routing);
+    if (communicator.rank() == 0) {
+      std::filesystem::remove(config.mixture.routing);
+      std::filesystem::remove(teacher_routing_file(config.mixture.routing));
+    }
   }
 }
 
