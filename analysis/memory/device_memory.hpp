@@ -17,11 +17,11 @@ struct RankDeviceMemory {
   Bytes context;
   Bytes libraries;
   Bytes kernels;
-  Bytes
-      nccl;  // nccl_first + group_communicator() of every group + channels · nccl_channel; 0 for a rank on its own
+  /// nccl_first + group_communicator() of every group + channels · nccl_channel; 0 for a rank on its own.
+  Bytes nccl;
   int groups = 0;  // communicators of groups
-  int channels =
-      0;  // communicators to and from other pipeline ranks, and neighbours in a ring, one per direction
+  /// Communicators to and from other pipeline ranks, and neighbours in a ring, one per direction.
+  int channels = 0;
   Bytes margin;  // what the allocator of the tensors reserves besides
   int rank = 0;  // world rank, the first of those that are alike
   Bytes outside_tensors() const { return context + libraries + kernels + nccl; }

@@ -20,7 +20,7 @@ struct LineSpan {
   std::size_t length = 0;
 };
 
-/// Passes the records of all whole lines from byte `from` on to `take`: a large file is not in memory as text.
+/// Passes the records of all whole lines from byte `from` on to `take`; the text is never whole in memory.
 /// `lines` counts lines. Returns the end of the last one; later bytes were never finished. Throws InputError
 /// for anything but records.
 off_t read_record_lines(int file, off_t from, const std::string& path, int& lines,

@@ -8,8 +8,8 @@
 
 namespace plumbline {
 
-/// A block is an inert element `details-<number>`: base64 of zlib's format (RFC 1950) of a JSON array with the
-/// details of several cells.
+/// A block is an inert element `details-<number>`: base64 of zlib's format (RFC 1950) of a JSON array of
+/// several cells' details.
 class DetailBlocks {
  public:
   /// The place of the added details: [block, index within it].

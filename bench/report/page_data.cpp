@@ -1,5 +1,5 @@
-// Data of the page's script: the cells as JSON, their details in compressed blocks, their timelines as columns
-// of numbers.
+// Data of the page's script: the cells as JSON, details in compressed blocks, timelines as columns of
+// numbers.
 #include <fmt/format.h>
 
 #include <map>
