@@ -8,11 +8,11 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/record/record_store.hpp"
-#include "bench/record/record_stream.hpp"
 #include "bench/report/exports.hpp"
 #include "bench/report/html_report.hpp"
 #include "bench/report/regression.hpp"
 #include "bench/text/progress.hpp"
+#include "bench/text/record_stream.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
 

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -29,6 +30,43 @@ class LatestRecords {
  private:
   std::vector<Record> records_;
   std::unordered_map<std::string, std::size_t> places_;
+};
+
+/// Longest line, bytes.
+constexpr std::size_t kLongestRecord = std::size_t{1} << 28;
+
+/// A line's place in its file, bytes.
+struct LineSpan {
+  off_t begin = 0;
+  std::size_t length = 0;
+};
+
+/// Passes the records of all whole lines from byte `from` on to `take`; the text is never whole in memory.
+/// `lines` counts lines. Returns the end of the last one; later bytes were never finished. Throws InputError
+/// for anything but records.
+off_t read_record_lines(int file, off_t from, const std::string& path, int& lines,
+                        const std::function<void(Record, LineSpan)>& take);
+
+/// The file of records that a user named, open for reading.
+class RecordFile {
+ public:
+  /// `folder_or_file` as for load_records(). Throws InputError.
+  explicit RecordFile(const std::string& folder_or_file);
+  ~RecordFile();
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
+
+  /// Passes all records on, outdated ones included. Throws InputError.
+  void each(const std::function<void(Record, LineSpan)>& take) const;
+  /// Parses the record at a place that each() gave.
+  Record at(LineSpan place) const;
+
+ private:
+  /// True for the output of `run --json`: one record over many lines, at a place of length 0.
+  bool is_one_record() const;
+
+  std::string path_;
+  int file_ = -1;
 };
 
 /// alone: nobody else until the end. shared: others may append as well; then records() is as of the last

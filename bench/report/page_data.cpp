@@ -1,13 +1,17 @@
 // Data of the page's script: the cells as JSON, details in compressed blocks, timelines as columns of
 // numbers.
 #include <fmt/format.h>
+#include <zlib.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "bench/record/record_device.hpp"
-#include "bench/report/detail_blocks.hpp"
 #include "bench/report/escape.hpp"
 #include "bench/report/packed_timeline.hpp"
 #include "bench/report/page_parts.hpp"
@@ -118,6 +122,55 @@ OrderedJson details_json(const Record& record) {
   if (record.probed) details["probed"] = {{"time", to_json(*record.probed)["time"]}};
   if (record.error) details["error"] = to_json(record)["error"];
   return details;
+}
+
+/// A browser inflates and parses a block in a few milliseconds; larger blocks compress little better.
+constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
+
+std::vector<std::uint8_t> deflated(const std::string& text) {
+  uLongf size = compressBound(text.size());
+  std::vector<std::uint8_t> packed(size);
+  if (compress2(packed.data(), &size, reinterpret_cast<const Bytef*>(text.data()), text.size(),
+                Z_DEFAULT_COMPRESSION) != Z_OK)
+    throw Error("the page's details cannot be compressed: out of memory");
+  packed.resize(size);
+  return packed;
+}
+
+/// A block is an inert element `details-<number>`: base64 of zlib's format (RFC 1950) of a JSON array of
+/// several cells' details.
+class DetailBlocks {
+ public:
+  /// The place of the added details: [block, index within it].
+  OrderedJson add(const OrderedJson& details);
+  /// HTML of all blocks.
+  std::string take();
+
+ private:
+  void close();
+
+  std::string open_;      // elements of the array so far
+  std::size_t held_ = 0;  // how many
+  std::size_t blocks_ = 0;
+  std::string html_;
+};
+
+OrderedJson DetailBlocks::add(const OrderedJson& details) {
+  if (open_.size() >= kBlockBytes) close();
+  open_ += (held_ > 0 ? "," : "") + output_json(details, -1);
+  return {blocks_, held_++};
+}
+
+std::string DetailBlocks::take() {
+  if (held_ > 0) close();
+  return std::move(html_);
+}
+
+void DetailBlocks::close() {
+  html_ += fmt::format("<script type=\"text/plain\" id=\"details-{}\">{}</script>\n", blocks_++,
+                       base64(deflated("[" + open_ + "]")));
+  open_.clear();
+  held_ = 0;
 }
 
 /// Puts timelines into the page as long as there is room.

@@ -28,7 +28,7 @@ std::string fit_html(const std::vector<Record>& records);
 /// The time of every run that failures were injected into, in lanes and tables; empty when there is none.
 std::string recovery_html(const std::vector<Record>& records);
 
-/// Data of each cell for the page's script: a JSON element, details in blocks (detail_blocks.hpp) and the
+/// Data of each cell for the page's script: a JSON element, details in compressed blocks (page_data.cpp) and the
 /// timelines, one element each.
 std::string data_html(const ReportInput& input);
 

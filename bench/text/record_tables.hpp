@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/record/record.hpp"
-#include "bench/record/record_stream.hpp"
+#include "bench/text/record_stream.hpp"
 
 namespace plumbline {
 

@@ -1,4 +1,4 @@
-// The details of cells, in compressed blocks (bench/report/detail_blocks.hpp defines them).
+// The details of cells, in compressed blocks (bench/report/page_data.cpp defines them).
 
 function bytesOf(element) {
   const text = element.textContent;

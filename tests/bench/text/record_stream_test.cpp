@@ -1,5 +1,5 @@
 // Large files of records: streamed and trimmed, they give the tables that whole records give.
-#include "bench/record/record_stream.hpp"
+#include "bench/text/record_stream.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,27 +1,14 @@
-#include "bench/record/record_stream.hpp"
+#include "bench/text/record_stream.hpp"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
-#include "bench/record/record_store.hpp"
-#include "core/base/text_input.hpp"
-
 namespace plumbline {
 namespace {
 
 using ConfigPair = std::pair<std::string, std::string>;
-
-/// Passes all records of the file on, outdated ones included. The output of `run --json` has length 0.
-void read_all(const RecordFile& file, const std::function<void(Record, LineSpan)>& take) {
-  if (file.is_one_record()) {
-    take(parse_record(read_text_file(file.path(), kLongestRecord), file.path()), {});
-    return;
-  }
-  int lines = 0;
-  read_record_lines(file.descriptor(), 0, file.path(), lines, take);
-}
 
 template <class Report>
 void drop_ranks(std::optional<Report>& report) {
@@ -76,7 +63,7 @@ class CommonConfig {
 }  // namespace
 
 RecordStream::RecordStream(const std::string& folder_or_file) : file_(folder_or_file) {
-  read_all(file_, [&](const Record& record, LineSpan place) { add(record, place); });
+  file_.each([&](const Record& record, LineSpan place) { add(record, place); });
 }
 
 void RecordStream::add(const Record& record, LineSpan place) {
@@ -96,9 +83,7 @@ void RecordStream::add(const Record& record, LineSpan place) {
 
 void RecordStream::each(const std::function<void(const Record&)>& take) const {
   for (const Entry& entry : entries_) {
-    Record record = entry.place.length == 0
-                        ? parse_record(read_text_file(file_.path(), kLongestRecord), file_.path())
-                        : file_.at(entry.place);
+    Record record = file_.at(entry.place);
     const auto base = record.baseline ? places_.find(record.baseline->id) : places_.end();
     if (base != places_.end()) {
       const auto ratio = [](double of_base, double mine) {
@@ -111,19 +96,11 @@ void RecordStream::each(const std::function<void(const Record&)>& take) const {
   }
 }
 
-std::vector<Record> load_records(const std::string& folder_or_file) {
-  LatestRecords latest;
-  read_all(RecordFile(folder_or_file), [&](Record record, LineSpan) { latest.put(std::move(record)); });
-  std::vector<Record> records = latest.take();
-  set_speedups(records);
-  return records;
-}
-
 std::vector<Record> load_figures(const std::string& folder_or_file) {
   std::vector<Record> records;
   std::unordered_map<std::string, std::size_t> places;
   CommonConfig common;
-  read_all(RecordFile(folder_or_file), [&](Record record, LineSpan) {
+  RecordFile(folder_or_file).each([&](Record record, LineSpan) {
     drop_ranks(record.prediction);
     drop_ranks(record.measurement);
     if (record.measurement) {

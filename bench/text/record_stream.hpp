@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/record/record.hpp"
-#include "bench/record/record_file.hpp"
+#include "bench/record/record_store.hpp"
 
 namespace plumbline {
 
