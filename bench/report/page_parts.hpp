@@ -28,8 +28,8 @@ std::string fit_html(const std::vector<Record>& records);
 /// The time of every run that failures were injected into, in lanes and tables; empty when there is none.
 std::string recovery_html(const std::vector<Record>& records);
 
-/// Data of each cell for the page's script: a JSON element, details in compressed blocks (page_data.cpp) and the
-/// timelines, one element each.
+/// Data of each cell for the page's script: a JSON element, then details in compressed blocks (page_data.cpp)
+/// and timelines, one element each.
 std::string data_html(const ReportInput& input);
 
 }  // namespace plumbline
