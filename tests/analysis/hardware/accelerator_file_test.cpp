@@ -80,7 +80,7 @@ TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
       {"percent", "0.5", "50", "mine.json:9: constants.gemm_share_8bit: found 50, expected 0.01 to 1"},
       {"negative", "0.5", "-0.5", "mine.json:9: constants.gemm_share_8bit: found -0.5"},
       {"H100's peak with sparsity", "5e14", "1979e12",
-       "mine.json:7: constants.peak_16bit: found 1.979e+15, twice the dense peak of h100-"},
+       "mine.json:7: constants.peak_16bit: found 1.979e+15, twice the dense peak of gh200-"},
       {"B200's 8-bit peak with sparsity", "1e15", "9e15",
        "mine.json:8: constants.peak_8bit: found 9e+15, twice the dense peak of b200-sxm-180gb"},
       {"8 bit with, 16 without", "1e15", "2e15",

@@ -13,6 +13,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/time/action_lanes.hpp"
 #include "core/base/error.hpp"
+#include "core/config/model_config.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"
@@ -422,10 +423,11 @@ Schedule named(const char* name, int ranks, int microbatches, bool data_parallel
 // Overlap is the framework's default unless the configuration sets it.
 TEST(StepEnd, KeysReplaceWhatAFrameworkOverlaps) {
   RunConfig config = with(sample::tiny_qwen2(), 1, 2);
+  config.model = *find_preset("llama-3.1-8b");  // of several buckets
   config.parallel.zero_stage = 1;
   config.machine.software = "megatron-core";  // reduces alongside the backwards, gathers after the update
   HardwareProfile machine = counting_machine(0);
-  machine.link_bandwidth = {1000};
+  machine.link_bandwidth = {1e8};
   const auto end = [&] {
     const StageCosts costs = stage_costs(config, sample::one_rank(2), machine).costs.stages.at(0);
     return std::pair(costs.reduce_gradients.value, costs.optimizer.value);

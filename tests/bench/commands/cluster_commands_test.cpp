@@ -108,8 +108,8 @@ TEST_F(ClusterCommands, TopologyFindsTheOrderOfTheAxesOfAConfiguration) {
 TEST_F(ClusterCommands, StragglersOnAHundredThousandGpus) {
   write("job.yaml", kJob);
   const Said said = plumbline(
-      "stragglers job.yaml --gpus 131072 --jitter 1 --slow-share 0.01 --replace 100000 --simulated-steps 20 "
-      "--json");
+      "stragglers job.yaml --gpus 131072 --set global_batch_size=524288 --jitter 1 --slow-share 0.01 "
+      "--replace 100000 --simulated-steps 20 --json");
   ASSERT_EQ(said.exit_code, 0) << said.err;
   const nlohmann::json json = nlohmann::json::parse(said.out);
   const auto mean = [&](std::size_t i) { return json["cases"][i]["mean_s"].get<double>(); };

@@ -219,6 +219,14 @@ std::vector<std::string> family_configs(int layers) {
              R"("num_experts_per_tok":2,"norm_topk_prob":true)")};
 }
 
+std::string family_config(int layers, std::string_view model_type) {
+  for (const std::string& config : family_configs(layers)) {
+    if (config.find(fmt::format(R"("model_type":"{}")", model_type)) != std::string::npos) return config;
+  }
+  ADD_FAILURE() << "no family " << model_type;
+  return {};
+}
+
 std::vector<std::string> different_tensors(const std::string& a, const std::string& b) {
   const TensorFile left(a);
   const TensorFile right(b);

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/convert/convert.hpp"
@@ -41,6 +42,8 @@ class ConvertFolder : public testing::Test {
 
 /// A config.json of every family that Megatron-Core has, small, with that many layers.
 std::vector<std::string> family_configs(int layers);
+/// The one of this model_type.
+std::string family_config(int layers, std::string_view model_type);
 std::string llama_config(int layers);
 
 /// Names of the tensors of `a` whose type, shape or bytes are not those of `b`, and of those that only one
