@@ -2,32 +2,18 @@
 // and collectives.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/simulate/costs.hpp"
 #include "analysis/simulate/step_simulation.hpp"
+#include "analysis/time/cost_lines.hpp"
 #include "analysis/time/time_phases.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
-
-/// One line of the explanation of a stage's time.
-struct CostLine {
-  int stage = 0;
-  /// forward | backward | backward input | backward weight | teacher forward | scores | scores backward |
-  /// input layer | input layer backward | step, or an overlapped pair, such as 0F+0B. A pair's phase has its
-  /// expert exchanges, which the lines of its two actions show as they are alone.
-  std::string phase;
-  std::string label;
-  std::int64_t count = 0;
-  Seconds seconds;  // all `count` calls; the exposed part of those that overlap with computation
-  Flops flops;
-  Seconds hidden;  // of collectives: the part hidden behind computation, not included in `seconds`
-};
 
 /// The overlapped pairs of one kind in a step that runs them together.
 struct PairSaving {

@@ -1,0 +1,36 @@
+#include "analysis/time/cost_lines.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/work/operator_list_calls.hpp"
+
+namespace plumbline {
+
+CostLines::CostLines(std::vector<CostLine>& lines, int stage, std::string phase)
+    : lines_(lines), first_(lines.size()), stage_(stage), phase_(std::move(phase)) {}
+
+void CostLines::add(const OperatorCall& call, Seconds time) {
+  add(label_of(call), call.count, time, flops_of(call));
+}
+
+void CostLines::add(const std::string& label, std::int64_t count, Seconds time, Flops flops, Seconds hidden) {
+  auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first_), lines_.end(),
+                           [&](const CostLine& known) { return known.label == label; });
+  if (line == lines_.end()) line = lines_.insert(line, {stage_, phase_, label, 0, {}, {}, {}});
+  line->count += count;
+  line->seconds += time;
+  line->flops += flops;
+  line->hidden += hidden;
+}
+
+void CostLines::add(const std::vector<Alongside>& alongside) {
+  Seconds slower;
+  for (const Alongside& part : alongside) {
+    add(part.label, 0, part.exposed, {}, part.all - part.exposed);
+    slower += part.slower;
+  }
+  if (slower.value > 0) add("slower alongside collectives", 1, slower);
+}
+
+}  // namespace plumbline

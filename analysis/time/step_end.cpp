@@ -1,0 +1,148 @@
+#include "analysis/time/step_end.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "analysis/memory/persistent_memory.hpp"
+#include "analysis/time/operator_time.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "analysis/work/operator_list_calls.hpp"
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+namespace {
+
+constexpr int kRounds = 6;         // of simulations that tell when gradients are final
+constexpr double kSettled = 1e-7;  // seconds
+
+}  // namespace
+
+StepEnd::StepEnd(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+                 const std::vector<StageShape>& shapes, const OperandReuse& reuse, const Load& load,
+                 double crowded, std::vector<ActionLanes>* lanes)
+    : config_(config),
+      schedule_(schedule),
+      hardware_(hardware),
+      shapes_(shapes),
+      reuse_(reuse),
+      load_(load),
+      crowded_(crowded),
+      lanes_(lanes),
+      present_(types_in(schedule)) {}
+
+/// The rank's calls one after the other, after earlier started work, in times from the begin of the action, which waits for it until
+/// `now`.
+void StepEnd::add_lanes(ActionType type, int stage, std::vector<LaneSpan> started, Seconds now,
+                        const std::vector<OperatorCall>& calls, const Load& load) const {
+  if (lanes_ == nullptr) return;
+  ActionLanes lanes{type, stage, std::nullopt, false, {}, std::move(started)};
+  for (const OperatorCall& call : calls) {
+    const Seconds time = time_of(call, hardware_, load);
+    if (call.collective() != nullptr) add_awaited(call, now, time, lanes.spans);
+    now += time;
+  }
+  lanes.all = now;
+  lanes_->push_back(std::move(lanes));
+}
+
+/// Gradients are reduced alongside the last backwards: on ranks with a processor each.
+bool StepEnd::overlaps_reductions() const {
+  return hardware_.processors() == 0 && !shapes_.empty() && shapes_.front().overlap.grad_reduce;
+}
+
+bool StepEnd::hides_reductions() const {
+  return has(ActionType::reduce_gradients) && overlaps_reductions() &&
+         (shapes_.front().sharding.data > 1 || shapes_.front().expert.copies > 1) &&
+         shapes_.front().sharding.zero <= 1;
+}
+
+/// The end of the step: every rank at once, over everything it holds.
+Load StepEnd::load_at_end(std::int64_t held_bytes) const {
+  Load load = load_;
+  load.busy = load.layout.world() > 1 ? 1 : 0;
+  load.sharing = crowded_;
+  load.operands = {.apart = reuse_.in_turns(held_bytes)};
+  return load;
+}
+
+void StepEnd::add(int rank, StageCostsPrediction& prediction) const {
+  const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, rank);
+  if (stages.held.empty()) return;
+  const Load load = load_at_end(held_bytes(stages.held, config_).total().value);
+  const int stage = stages.held.front().place.stage;
+  StageCosts& costs = prediction.costs.stages[static_cast<std::size_t>(stage)];
+  CostLines lines(prediction.lines, stage, "step");
+  const auto total = [&](const std::vector<OperatorCall>& calls, bool listed = true) {
+    Seconds sum;
+    for (const OperatorCall& call : calls) {
+      const Seconds time = time_of(call, hardware_, load);
+      if (listed) lines.add(call, time);
+      sum += time;
+    }
+    return sum;
+  };
+  const StageShape& any = stages.held.front();
+  const bool shown = any.traits.ends_by_call;
+  const auto ends = [&](ActionType type, const std::vector<OperatorCall>& calls) {
+    if (shown) add_lanes(type, stage, {}, {}, calls, load);
+    return total(calls);
+  };
+  if (has(ActionType::reduce_gradients)) {
+    // On a GPU computation hides the buckets in part: hide_reductions adds the rest.
+    const bool late = overlaps_reductions() && any.sharding.zero <= 1;
+    const auto waited = late ? late_reduction_calls(stages) : step_reduction_calls(stages, config_);
+    if (late && shown) total(step_reduction_calls(stages, config_));
+    costs.reduce_gradients = total(waited, !late || !shown);
+    if (shown && !hides_reductions()) add_lanes(ActionType::reduce_gradients, stage, {}, {}, waited, load);
+  }
+  if (has(ActionType::reduce_embedding))
+    costs.reduce_embedding = ends(ActionType::reduce_embedding, reduce_embedding_calls(stages));
+  if (has(ActionType::optimizer))
+    costs.optimizer = ends(ActionType::optimizer, step_update_calls(stages, config_));
+}
+
+/// The waits of one simulation move the actions of the next one. It settles in a few rounds, since an
+/// action waits only for work that began before it.
+void StepEnd::hide_reductions(const std::vector<StageActions>& actions, StepSimulation& simulation,
+                              StageCostsPrediction& prediction) const {
+  Costs& costs = prediction.costs;
+  const Load load = load_at_end(0);
+  const auto price = [&](const OperatorCall& call) { return time_of(call, hardware_, load); };
+  ReductionCosts waits{std::vector<Seconds>(shapes_.size()), std::vector<Seconds>(shapes_.size())};
+  const auto with_lone = [&](std::vector<Seconds> last_backward) {
+    for (std::size_t i = 0; i < last_backward.size(); ++i)
+      last_backward[i] += prediction.communication[i].lone_backward;
+    return last_backward;
+  };
+  bool settled = false;
+  for (int round = 0; round < kRounds && !settled; ++round) {
+    Costs assumed = costs;
+    ReductionCosts longer = waits;
+    longer.last_backward = with_lone(waits.last_backward);
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      assumed.stages[i].reduce_gradients = {};
+      assumed.stages[i].last_backward = longer.last_backward[i];
+    }
+    ReductionCosts next =
+        reduction_costs(config_, schedule_, shapes_, actions, simulation.run(assumed), longer, price);
+    settled = true;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      const double change = (next.last_backward[i] - waits.last_backward[i]).value;
+      settled = settled && std::abs(change) < kSettled;
+    }
+    waits = std::move(next);
+  }
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    costs.stages[i].last_backward = waits.last_backward[i] + prediction.communication[i].lone_backward;
+    costs.stages[i].reduce_gradients += waits.reduce_gradients[i];
+  }
+  for (std::size_t rank = 0; rank < waits.lanes.size(); ++rank) {
+    const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, static_cast<int>(rank));
+    if (stages.held.empty()) continue;
+    const int stage = stages.held.front().place.stage;
+    add_lanes(ActionType::reduce_gradients, stage, std::move(waits.lanes[rank]),
+              waits.reduce_gradients[static_cast<std::size_t>(stage)], late_reduction_calls(stages), load);
+  }
+}
+
+}  // namespace plumbline

@@ -1,0 +1,48 @@
+// Costs of the end of a step: reductions of gradients, and the optimizer.
+#pragma once
+
+#include <vector>
+
+#include "analysis/time/action_lanes.hpp"
+#include "analysis/time/gradient_overlap.hpp"
+#include "analysis/time/operand_reuse.hpp"
+#include "analysis/time/time_model.hpp"
+
+namespace plumbline {
+
+class StepEnd {
+ public:
+  /// `load`: during the pipeline's part of the step. `crowded`: slowdown of a rank while all of them work.
+  /// `lanes`, if given, gets the lanes of every rank. All must outlive this.
+  StepEnd(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
+          const std::vector<StageShape>& shapes, const OperandReuse& reuse, const Load& load, double crowded,
+          std::vector<ActionLanes>* lanes);
+
+  /// Costs of ARG, ARE and OPT at the rank's lowest stage, and their lines.
+  void add(int rank, StageCostsPrediction& prediction) const;
+
+  /// True if the last backwards hide reductions that ARG waits for.
+  bool hides_reductions() const;
+  /// Adds the rest that they do not hide, to the last backwards and to ARG. `actions`: by stage.
+  void hide_reductions(const std::vector<StageActions>& actions, StepSimulation& simulation,
+                       StageCostsPrediction& prediction) const;
+
+ private:
+  bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
+  bool overlaps_reductions() const;
+  Load load_at_end(std::int64_t held_bytes) const;
+  void add_lanes(ActionType type, int stage, std::vector<LaneSpan> started, Seconds now,
+                 const std::vector<OperatorCall>& calls, const Load& load) const;
+
+  const RunConfig& config_;
+  const Schedule& schedule_;
+  const HardwareProfile& hardware_;
+  const std::vector<StageShape>& shapes_;
+  const OperandReuse& reuse_;
+  const Load& load_;
+  double crowded_;
+  std::vector<ActionLanes>* lanes_;
+  ActionTypes present_;
+};
+
+}  // namespace plumbline
