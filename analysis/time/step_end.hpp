@@ -3,10 +3,11 @@
 
 #include <vector>
 
+#include "analysis/simulate/step_simulation.hpp"
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/operand_reuse.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage_costs.hpp"
 
 namespace plumbline {
 

@@ -2,32 +2,14 @@
 // and collectives.
 #pragma once
 
-#include <vector>
-
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/simulate/costs.hpp"
 #include "analysis/simulate/step_simulation.hpp"
-#include "analysis/time/cost_lines.hpp"
-#include "analysis/time/time_phases.hpp"
+#include "analysis/time/stage_costs.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {
-
-/// The overlapped pairs of one kind in a step that runs them together.
-struct PairSaving {
-  std::int64_t count = 0;
-  Seconds all;     // of one of them: its gain over its two actions
-  Seconds tensor;  // of that: in collectives
-};
-
-struct StageCostsPrediction {
-  Costs costs;
-  std::vector<PairSaving> pairs;                  // as costs.pairs
-  std::vector<StageCommunication> communication;  // per stage of the schedule
-  std::vector<CostLine> lines;
-};
 
 /// The simulator's input for `step` on `hardware`. The simulator stretches the ranks' work while they share
 /// processors, so communication measured on a crowded machine is divided by that stretch. Costs of the end of

@@ -319,7 +319,7 @@ TEST(MixtureChecks, OfTeachersAndStudents) {
       {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.files.save_routing = "r.csv"; }, ""},
       {"llama-3-8b", "llama-3-8b", [](RunConfig& c) { c.files.save_routing = "r.csv"; },
        "save_routing: found a path with llama-3-8b, which has no experts"},
-      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "r.csv"; }, ""},
+      {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "/r.csv"; }, ""},
       {"llama-3-8b", "mixtral-8x7b", [](RunConfig& c) { c.mixture.routing = "worst"; },
        "moe_routing: found worst with llama-3-8b, which has no experts"},
   };
