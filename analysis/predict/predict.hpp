@@ -11,7 +11,7 @@
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/fit.hpp"
 #include "analysis/predict/prediction_rows.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/repeated_schedule.hpp"
 #include "core/trace/collective_overlap.hpp"

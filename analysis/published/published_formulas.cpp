@@ -12,7 +12,7 @@
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/operator_time.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 #include "analysis/work/framework_list.hpp"
 
 namespace plumbline {

@@ -4,7 +4,7 @@
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -8,7 +8,7 @@
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/step/step_model.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "core/schedule/schedule_traits.hpp"
 #include "schedules/generators.hpp"

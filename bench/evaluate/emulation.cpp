@@ -8,7 +8,7 @@
 #include "analysis/time/call_lanes.hpp"
 #include "analysis/time/host_copies.hpp"
 #include "analysis/time/operator_time.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 
 namespace plumbline {
 namespace {

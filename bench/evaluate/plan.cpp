@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "analysis/simulate/simulator.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 #include "bench/evaluate/distillation_plan.hpp"
 #include "bench/evaluate/mean_times.hpp"
 #include "core/base/error.hpp"

@@ -36,22 +36,25 @@ constexpr Room kRooms[] = {
     {"analysis/memory/stage", "analysis/step analysis/work core/schedule core/tensor"},
     {"analysis/operators", "analysis/hardware analysis/silicon core/base"},
     {"analysis/predict",
-     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time analysis/work "
+     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time/stage analysis/work "
      "analysis/work/routing core/base core/config core/schedule core/trace"},
     {"analysis/published",
      "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
-     "analysis/step analysis/time analysis/work core/base core/config core/schedule"},
+     "analysis/step analysis/time analysis/time/stage analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
     {"analysis/reliability", "analysis/hardware core/base"},
     {"analysis/search",
      "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/step analysis/time "
-     "analysis/work core/base core/config core/schedule core/trace"},
+     "analysis/time/stage analysis/work core/base core/config core/schedule core/trace"},
     {"analysis/silicon", "core/base"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
     {"analysis/step", "analysis/hardware core/base core/config core/parallel core/schedule"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time/tables analysis/work "
-     "analysis/work/routing core/config core/schedule core/trace"},
+     "core/config core/schedule core/trace"},
+    {"analysis/time/stage",
+     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time analysis/time/tables "
+     "analysis/work analysis/work/routing core/config core/schedule"},
     {"analysis/time/tables", "analysis/hardware analysis/work core/base core/parallel"},
     {"analysis/stragglers", "analysis/reliability analysis/simulate core/base core/schedule core/trace"},
     {"analysis/topology", "analysis/hardware core/base"},
@@ -106,8 +109,9 @@ constexpr Room kRooms[] = {
      "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
-     "analysis/step analysis/stragglers analysis/time analysis/work bench/launch bench/machine bench/predict "
-     "bench/record bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
+     "analysis/step analysis/stragglers analysis/time analysis/time/stage analysis/work bench/launch "
+     "bench/machine bench/predict bench/record bench/training/checkpoints bench/training/trainer "
+     "core/backends/mpi core/base core/config "
      "core/config_text core/run core/schedule core/schedule_text core/validate kernels/emulated schedules"},
     {"bench/help", "bench/text core/base"},
     {"bench/hosts", "core/base"},

@@ -1,5 +1,5 @@
 // FLOPs against closed forms, the time model's sanity, and a whole prediction.
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 #include "analysis/step/stage_shapes.hpp"
 
 #include <gtest/gtest.h>

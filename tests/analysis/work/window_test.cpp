@@ -9,7 +9,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 #include "analysis/work/flops.hpp"
 #include "tests/analysis/sample_configs.hpp"
 

@@ -7,7 +7,7 @@
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/operand_reuse.hpp"
-#include "analysis/time/stage_costs.hpp"
+#include "analysis/time/stage/stage_costs.hpp"
 
 namespace plumbline {
 

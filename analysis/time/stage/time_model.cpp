@@ -1,4 +1,4 @@
-#include "analysis/time/time_model.hpp"
+#include "analysis/time/stage/time_model.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -6,13 +6,13 @@
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/host_copies.hpp"
 #include "analysis/time/lone_passes.hpp"
-#include "analysis/time/message_costs.hpp"
 #include "analysis/time/operand_reuse.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/pair_time.hpp"
-#include "analysis/time/pass_lines.hpp"
-#include "analysis/time/step_end.hpp"
-#include "analysis/time/vocabulary_time.hpp"
+#include "analysis/time/stage/message_costs.hpp"
+#include "analysis/time/stage/pass_lines.hpp"
+#include "analysis/time/stage/step_end.hpp"
+#include "analysis/time/stage/vocabulary_time.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/routing/given_routing.hpp"

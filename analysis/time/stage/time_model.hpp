@@ -4,7 +4,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/simulate/step_simulation.hpp"
-#include "analysis/time/stage_costs.hpp"
+#include "analysis/time/stage/stage_costs.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"

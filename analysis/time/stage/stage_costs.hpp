@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "analysis/simulate/costs.hpp"
-#include "analysis/time/cost_lines.hpp"
+#include "analysis/time/stage/cost_lines.hpp"
 #include "analysis/time/time_phases.hpp"
 
 namespace plumbline {

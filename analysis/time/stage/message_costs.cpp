@@ -1,4 +1,4 @@
-#include "analysis/time/message_costs.hpp"
+#include "analysis/time/stage/message_costs.hpp"
 
 #include <algorithm>
 

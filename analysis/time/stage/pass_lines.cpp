@@ -1,4 +1,4 @@
-#include "analysis/time/pass_lines.hpp"
+#include "analysis/time/stage/pass_lines.hpp"
 
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list_calls.hpp"

@@ -4,7 +4,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/simulate/costs.hpp"
 #include "analysis/step/stage_shape.hpp"
-#include "analysis/time/cost_lines.hpp"
+#include "analysis/time/stage/cost_lines.hpp"
 #include "core/schedule/schedule.hpp"
 
 namespace plumbline {

@@ -1,4 +1,4 @@
-#include "analysis/time/step_end.hpp"
+#include "analysis/time/stage/step_end.hpp"
 
 #include <cmath>
 #include <utility>
@@ -30,8 +30,8 @@ StepEnd::StepEnd(const RunConfig& config, const Schedule& schedule, const Hardwa
       lanes_(lanes),
       present_(types_in(schedule)) {}
 
-/// The rank's calls one after the other, after earlier started work, in times from the begin of the action, which waits for it until
-/// `now`.
+/// The rank's calls one after the other, after earlier started work. `started` is in times from the begin of
+/// the action, which waits for it until `now`.
 void StepEnd::add_lanes(ActionType type, int stage, std::vector<LaneSpan> started, Seconds now,
                         const std::vector<OperatorCall>& calls, const Load& load) const {
   if (lanes_ == nullptr) return;

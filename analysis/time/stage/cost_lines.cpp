@@ -1,4 +1,4 @@
-#include "analysis/time/cost_lines.hpp"
+#include "analysis/time/stage/cost_lines.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "analysis/time/vocabulary_time.hpp"
+#include "analysis/time/stage/vocabulary_time.hpp"
 
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list_calls.hpp"
