@@ -1,11 +1,15 @@
 #include "bench/commands/application.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "bench/commands/help_command.hpp"
 #include "bench/machine/version.hpp"
+#include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
 
 namespace plumbline {
@@ -48,6 +52,9 @@ bool needed(const Command& command, std::string_view first_argument) {
   return !alone || named->name == command.name;
 }
 
+/// Words for numbers with fractions in CLI11's names of types.
+constexpr std::string_view kFractions[] = {"FLOAT", "NONNEGATIVE", "POSITIVE"};
+
 /// If an option is given several times, the last one counts, as in shell scripts that append to a command
 /// line.
 void let_the_last_win(CLI::App& app) {
@@ -55,6 +62,24 @@ void let_the_last_win(CLI::App& app) {
     if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
         option->get_items_expected_max() == 1)
       option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+/// NaN lies within every range of CLI11, which asks for less than the least or more than the most.
+void refuse_no_numbers(CLI::App& app) {
+  const CLI::Validator finite(
+      [](std::string& text) {
+        double number = 0;
+        const bool is_number = CLI::detail::lexical_cast(text, number);
+        if (!is_number || std::isfinite(number)) return std::string();
+        return fmt::format("found {}, expected a finite number; change the number", printable(text));
+      },
+      "");
+  for (CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    const bool is_number = std::ranges::any_of(
+        kFractions, [&](std::string_view each) { return type.find(each) != std::string::npos; });
+    if (is_number) option->check(finite);
   }
 }
 
@@ -92,9 +117,11 @@ void add_commands(CLI::App& app, CommandAction& action, std::string_view first_a
     if (needed(command, first_argument)) command.add(app, action);
   }
   let_the_last_win(app);
+  refuse_no_numbers(app);
   for (CLI::App* command : app.get_subcommands({})) {
     command->fallthrough();
     let_the_last_win(*command);
+    refuse_no_numbers(*command);
   }
 }
 
