@@ -11,6 +11,7 @@
 namespace plumbline {
 namespace {
 
+/// A name with underscores as dashes, to find one that is written otherwise.
 std::string dashed(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
@@ -69,14 +70,20 @@ ArgumentTable::ArgumentTable(std::string_view text, const std::string& name) {
       std::istringstream values(rest);
       for (std::string value; values >> value;) row.harmless.push_back(value);
     }
-    if (!rows_.emplace(dashed(flag), std::move(row)).second)
+    if (!rows_.emplace(flag, std::move(row)).second)
       throw InputError(fmt::format("{}: {}: found twice", name, flag));
   }
 }
 
 const ArgumentRow* ArgumentTable::find(const std::string& name) const {
-  std::string wanted = dashed(name);
+  std::string wanted = name;
   auto found = rows_.find(wanted);
+  if (found == rows_.end()) {
+    // Another spelling of a known key is none of a section's other keys.
+    std::string spelled = name;
+    std::replace(spelled.begin(), spelled.end(), '-', '_');
+    if (spelled != name && rows_.contains(spelled)) return nullptr;
+  }
   while (found == rows_.end()) {
     const std::size_t dot = wanted.rfind('.');
     if (dot == std::string::npos) return nullptr;
@@ -99,9 +106,11 @@ const std::pair<const std::string, ArgumentName>* ArgumentTable::name_of(const s
 
 std::string ArgumentTable::nearest(const std::string& name) const {
   std::vector<std::string_view> known;
-  for (const auto& [flag, row] : rows_)
+  for (const auto& [flag, row] : rows_) {
+    if (dashed(flag) == dashed(name)) return flag;
     if (row.fate != ArgumentFate::without_effect) known.push_back(flag);
-  return std::string(nearest_name(dashed(name), known));
+  }
+  return std::string(nearest_name(name, known));
 }
 
 const ArgumentTable& argument_table(std::string_view file) {

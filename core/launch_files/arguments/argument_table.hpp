@@ -31,12 +31,13 @@ class ArgumentTable {
   /// Reads the text of a table; `name` stands for it in messages.
   ArgumentTable(std::string_view text, const std::string& name);
 
-  /// nullptr when unknown. Underscores count as dashes; a row "section.*" is that of all below it.
+  /// nullptr when unknown: only the exact spelling is known. A row "section.*" is that of all below it.
   const ArgumentRow* find(const std::string& name) const;
   /// Row of a name without dashes in front; nullptr when it has no row of its own.
   const ArgumentName* other_name(const std::string& name) const;
   /// The name that stands for a flag, or that is its opposite; nullptr when it is the flag without dashes.
   const std::pair<const std::string, ArgumentName>* name_of(const std::string& flag) const;
+  /// The known name that differs least, as its format spells it.
   std::string nearest(const std::string& name) const;
   const std::map<std::string, ArgumentRow>& rows() const { return rows_; }
 

@@ -15,6 +15,7 @@ struct NamedFlag {
 NamedFlag flag_named(const std::string& name) {
   const ArgumentTable& table = argument_table("megatron_flags.txt");
   if (const ArgumentName* const other = table.other_name(name)) return {other->flag, other->opposite};
+  if (name.find('-') != std::string::npos) return {};
   std::string dashed = name;
   std::replace(dashed.begin(), dashed.end(), '_', '-');
   if (table.find("--" + dashed) != nullptr) return {"--" + dashed, false};
@@ -39,6 +40,16 @@ std::vector<std::string> list_items(const std::string& text) {
 }
 
 }  // namespace
+
+std::string nearest_megatron_name(const std::string& name) {
+  const ArgumentTable& table = argument_table("megatron_flags.txt");
+  std::string flag = "--" + name;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  flag = table.nearest(flag);
+  if (const auto* const named = table.name_of(flag)) return named->first;
+  std::replace(flag.begin(), flag.end(), '-', '_');
+  return flag.substr(2);
+}
 
 bool is_megatron_name(const std::string& name) {
   return !flag_named(name).flag.empty();

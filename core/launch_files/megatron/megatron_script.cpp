@@ -129,7 +129,7 @@ std::vector<LaunchArgument> flags_of(const std::vector<ShellWord>& words, const 
 /// Words of the program behind its Python file, and those before.
 std::pair<std::vector<ShellWord>, std::vector<ShellWord>> parted(std::vector<ShellWord> words) {
   const auto first = std::find_if(words.begin(), words.end(), [](const ShellWord& word) {
-    const std::string flag = word.text.substr(0, word.text.find('='));
+    const std::string flag = dashes(word.text.substr(0, word.text.find('=')));
     return is_flag(word) && argument_table("megatron_flags.txt").find(flag) != nullptr;
   });
   auto program = words.begin();

@@ -85,7 +85,6 @@ class MegatronKeys {
   explicit MegatronKeys(LaunchFile& file) : file_(file) {}
 
   void add(LaunchArgument key) {
-    std::replace(key.name.begin(), key.name.end(), '-', '_');
     std::vector<std::string> path = parts(key.name);
     if (path.front() == "ConfigContainer" && path.size() > 1) path.erase(path.begin());
     const std::string leaf = path.back();
@@ -172,9 +171,8 @@ class MegatronKeys {
         file_.without_effect.push_back({shown(key), key.place, "it is not given a value"});
         return;
       }
-      return refuse(
-          key, fmt::format("unknown to {}'s table of arguments; the nearest known one is {}", file_.framework,
-                           argument_table("megatron_flags.txt").nearest("--" + printable(leaf, 100))));
+      return refuse(key, fmt::format("unknown to {}'s table of arguments; the nearest known one is {}",
+                                     file_.framework, nearest_megatron_name(printable(leaf, 100))));
     }
     auto argument = megatron_argument(flag_name, key.values, key.place);
     if (!argument) argument = megatron_switch_off(flag_name, value, key.place);
@@ -206,9 +204,11 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
   file.framework = bridge ? "Megatron-Bridge" : "Megatron-LM";
   MegatronKeys keys(file);
   for (LaunchArgument& each : yaml_arguments(std::string(text), name)) {
-    while (each.name.starts_with("-")) each.name.erase(0, 1);
-    if (const std::size_t dashes = each.name.find(".--"); dashes != std::string::npos)
-      each.name.erase(dashes + 1, 2);
+    const std::size_t dashes = each.name.starts_with("--") ? 0 : each.name.find(".--") + 1;
+    if (dashes != 0 || each.name.starts_with("--")) {  // a flag as it stands
+      each.name.erase(dashes, 2);
+      std::replace(each.name.begin() + static_cast<std::ptrdiff_t>(dashes), each.name.end(), '-', '_');
+    }
     keys.add(std::move(each));
   }
   MegatronDialect dialect;

@@ -169,7 +169,7 @@ TEST(TorchtitanLaunch, RefusesWithPlaceAndKey) {
        "job.toml:2: model.flavor: found \"9B\", expected one of debugmodel, 8B"},
       {"[model]\nname = \"flux\"\n",
        "model.name: found \"flux\", expected one of deepseek_v3, llama3, qwen3"},
-      {job + "[training]\nseq_length = 1\n", "the nearest known one is training.seq-len"},
+      {job + "[training]\nseq_length = 1\n", "the nearest known one is training.seq_len"},
       {job + "[training]\nenable_cpu_offload = true\n",
        "job.toml:6: training.enable_cpu_offload: not modelled"},
       {job + "[parallelism]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = \"LoopedBFS\"\n",

@@ -163,7 +163,7 @@ TEST(TrainerLaunch, RefusesWithPlaceAndKey) {
       {model + "deepspeed: none.json\n", "deepspeed: found \"none.json\", expected the path"},
       {model + "deepspeed: /etc/passwd\n", "expected the path"},
       {model + "optim: galore_adamw\n", "not modelled: galore_adamw"},
-      {model + "per_device_train_batch_sizes: 1\n", "the nearest known one is per-device-train-batch-size"},
+      {model + "per_device_train_batch_sizes: 1\n", "the nearest known one is per_device_train_batch_size"},
       {model + "a: [\n", "not valid YAML"},
       {model + "a: &a {b: *a}\n", "file"},
       {fsdp + "fsdp_sharding_strategy: SHARD_GRAD_OP\n", "expected full sharding"},
