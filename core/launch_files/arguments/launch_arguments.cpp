@@ -152,7 +152,11 @@ void LaunchArguments::not_modelled(const std::string& name, const std::string& r
   const LaunchArgument* const argument = find(name);
   file_.refused.push_back({name,
                            argument == nullptr ? origin(name) : printable(argument->place, kLongestPlace),
-                           fmt::format("not modelled: {}", reason)});
+                           fmt::format("not modelled: {}", reason), argument == nullptr});
+}
+
+void LaunchArguments::without_effect(const std::string& name, const std::string& reason) const {
+  file_.without_effect.push_back({name, printable(kept_.at(name).place, kLongestPlace), reason});
 }
 
 void LaunchArguments::set(const std::string& key, const std::string& value, const std::string& from) {

@@ -35,6 +35,9 @@ class LaunchArguments {
   /// Lists the argument among those that are refused; `reason` is a phrase.
   void not_modelled(const std::string& name, const std::string& reason) const;
 
+  /// Lists the argument, which must be given, among those without effect.
+  void without_effect(const std::string& name, const std::string& reason) const;
+
   /// Adds a setting that follows from the argument `from`, or from the framework's default when it is not
   /// given.
   void set(const std::string& key, const std::string& value, const std::string& from);

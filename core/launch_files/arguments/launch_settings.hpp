@@ -28,6 +28,7 @@ struct LaunchRemark {
   std::string name;
   std::string place;
   std::string reason;
+  bool is_default = false;  // of the framework, not in the file
 };
 
 struct LaunchFile {

@@ -91,14 +91,20 @@ void set_chunks(LaunchArguments& arguments, std::int64_t chunks, const std::stri
   arguments.set("pipeline_schedule", "interleaved", from);
 }
 
-}  // namespace
+/// Micro-batches of a chunk in a row: as many as ranks in the predicted schedule.
+void check_group(LaunchArguments& arguments, std::int64_t ranks) {
+  const char* const group = "--microbatch-group-size-per-virtual-pipeline-stage";
+  if (!arguments.has(group)) return;
+  if (arguments.sets("virtual_pipeline_chunks") && arguments.integer(group, ranks) != ranks) {
+    arguments.not_modelled(group, fmt::format("expected the {} ranks of the pipeline", ranks));
+  } else {
+    arguments.without_effect(group, "it is at its default, or chunks are not interleaved");
+  }
+}
 
-void set_megatron_layout(LaunchArguments& arguments) {
-  const std::int64_t ranks = arguments.integer("--pipeline-model-parallel-size", 1);
+void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
   const std::int64_t layers = arguments.integer("--num-layers", arguments.integer("--encoder-num-layers", 0));
   const char* const layout = "--pipeline-model-parallel-layout";
-  if (ranks < 1 || ranks > kMostStages)
-    arguments.refuse("--pipeline-model-parallel-size", fmt::format("1 to {}", kMostStages));
   if (arguments.has(layout) && arguments.text(layout, "") != "None") {
     const std::vector<std::int64_t> stages = stages_of(arguments, arguments.text(layout, ""));
     const auto count = static_cast<std::int64_t>(stages.size());
@@ -128,7 +134,13 @@ void set_megatron_layout(LaunchArguments& arguments) {
   if (chunks < 1 || chunks > kMostStages / ranks)
     arguments.refuse(chunks_from, fmt::format("chunks of at most {} stages", kMostStages));
   if (ranks > 1) set_chunks(arguments, chunks, chunks_from);
-  if (ranks == 1 || (!embedding && !loss && !arguments.has(first) && !arguments.has(last))) return;
+  if (ranks == 1) return;
+  if (!embedding && !loss && !arguments.has(first) && !arguments.has(last)) {
+    if (layers % ranks != 0)
+      arguments.refuse("--num-layers",
+                       fmt::format("a multiple of the {} ranks of --pipeline-model-parallel-size", ranks));
+    return;
+  }
   // Ranks between the ends share the rest evenly, and every rank's chunks its layers.
   const std::string from = arguments.has(first)  ? first
                            : arguments.has(last) ? last
@@ -159,6 +171,16 @@ void set_megatron_layout(LaunchArguments& arguments) {
     }
   }
   arguments.set("layer_distribution", fmt::format("{}", fmt::join(stages, ",")), from);
+}
+
+}  // namespace
+
+void set_megatron_layout(LaunchArguments& arguments) {
+  const char* const size = "--pipeline-model-parallel-size";
+  const std::int64_t ranks = arguments.integer(size, 1);
+  if (ranks < 1 || ranks > kMostStages) arguments.refuse(size, fmt::format("1 to {}", kMostStages));
+  set_stages(arguments, ranks);
+  check_group(arguments, ranks);
 }
 
 }  // namespace plumbline

@@ -22,6 +22,40 @@ constexpr std::pair<const char*, const char*> kMegatronDefaults[] = {
     {"overlap_grad_reduce", "false"},
 };
 
+/// Buffers and types of Megatron-FSDP; predicted are those of Megatron-Bridge's recipes.
+void check_fsdp(LaunchArguments& from, bool on) {
+  struct Default {
+    const char* flag;
+    std::string_view values;  // predicted; empty: off
+    const char* reason;
+  };
+  const bool fp16 = from.on("--fp16");
+  const bool half = fp16 || from.on("--bf16");
+  const std::string_view of_model = fp16   ? " auto fp16 torch.float16 "
+                                    : half ? " auto bf16 torch.bfloat16 "
+                                           : " auto fp32 torch.float32 ";
+  const Default defaults[] = {
+      {"--megatron-fsdp-main-grads-dtype", of_model, "gradients in another type than the parameters"},
+      {"--megatron-fsdp-grad-comm-dtype", of_model, "gradients reduced in another type than the parameters"},
+      {"--megatron-fsdp-main-params-dtype", " fp32 torch.float32 ",
+       "main parameters in another type than fp32"},
+      {"--fsdp-double-buffer", "", "persistent double buffers of Megatron-FSDP"},
+      {"--megatron-fsdp-max-pool-double-buffer", "", "persistent double buffers of Megatron-FSDP"},
+      {"--use-nccl-ub", "", "registered double buffers of Megatron-FSDP"},
+  };
+  for (const Default& each : defaults) {
+    if (!from.has(each.flag)) continue;
+    const bool predicted = each.values.empty() ? !from.on(each.flag)
+                                               : each.values.find(" " + from.text(each.flag, "") + " ") !=
+                                                     std::string_view::npos;
+    if (on && !predicted) {
+      from.not_modelled(each.flag, each.reason);
+    } else {
+      from.without_effect(each.flag, on ? "it is at the value that is predicted" : "Megatron-FSDP is off");
+    }
+  }
+}
+
 void set_precision(LaunchArguments& from, bool partial) {
   const bool bf16 = from.on("--bf16");
   const bool fp16 = from.on("--fp16");
@@ -30,7 +64,11 @@ void set_precision(LaunchArguments& from, bool partial) {
     from.set("precision", bf16 ? "bf16" : fp16 ? "fp16" : "fp32", fp16 ? "--fp16" : "--bf16");
   const bool in_fp32 = from.on("--accumulate-allreduce-grads-in-fp32");
   const std::string main_grads = from.text("--main-grads-dtype", "fp32");
-  if (from.on("--grad-reduce-in-bf16")) {
+  const char* const fsdp = from.on("--use-custom-fsdp") ? "--use-custom-fsdp" : "--use-megatron-fsdp";
+  check_fsdp(from, from.on(fsdp));
+  if (from.on(fsdp) && (bf16 || fp16)) {
+    from.set("grad_dtype", "same", fsdp);  // --megatron-fsdp-main-grads-dtype auto
+  } else if (from.on("--grad-reduce-in-bf16")) {
     from.set("grad_dtype", "same", "--grad-reduce-in-bf16");
   } else if (bf16 && !in_fp32 && main_grads != "fp32" && main_grads != "torch.float32") {
     from.set("grad_dtype", "same", "--main-grads-dtype");
@@ -69,20 +107,25 @@ void set_sharding(LaunchArguments& from, const MegatronDialect& dialect) {
     const auto* const found = std::find(std::begin(kStrategies), std::end(kStrategies), name);
     if (found == std::end(kStrategies))
       from.refuse(strategy, fmt::format("one of {}", fmt::join(kStrategies, ", ")));
-    from.set("zero_stage", fmt::format("{}", found - std::begin(kStrategies)),
-             from.has(strategy) ? strategy : flag);
+    if (name != "optim_grads_params")
+      from.not_modelled(strategy, fmt::format("{}; expected optim_grads_params", name));
+    from.set("zero_stage", "3", from.has(strategy) ? strategy : flag);
     from.set("software", software, flag);
     if (from.on("--overlap-param-gather")) from.set("overlap_param_gather", "true", "--overlap-param-gather");
     return;
   }
   from.derive("software", software, fmt::format("a launch file of {}", dialect.framework));
-  if (!from.on("--use-distributed-optimizer")) return;
+  if (!from.on("--use-distributed-optimizer")) {
+    if (from.on("--overlap-param-gather") && !dialect.partial)
+      from.refuse("--overlap-param-gather", "--use-distributed-optimizer or --use-megatron-fsdp with it");
+    return;
+  }
   from.set("zero_stage", "1", "--use-distributed-optimizer");
   from.set("overlap_param_gather", from.on("--overlap-param-gather") ? "true" : "false",
            "--overlap-param-gather");
 }
 
-void set_recomputation(LaunchArguments& from) {
+void set_recomputation(LaunchArguments& from, bool partial) {
   const std::string granularity = from.text("--recompute-granularity", "None");
   const bool selective = from.on("--recompute-activations") || granularity == "selective";
   if (selective) {
@@ -96,7 +139,8 @@ void set_recomputation(LaunchArguments& from) {
   }
   if (granularity == "None") return;
   from.set("recompute_granularity", granularity, "--recompute-granularity");
-  const std::string method = from.text("--recompute-method", "uniform");
+  const std::string method = from.text("--recompute-method", partial ? "uniform" : "None");
+  if (method == "None") from.refuse("--recompute-granularity", "--recompute-method uniform or block with it");
   const std::int64_t stages = from.integer("--pipeline-model-parallel-size", 1);
   const std::int64_t chunks =
       std::max<std::int64_t>(1, from.integer("--num-virtual-stages-per-pipeline-rank", 1));
@@ -218,7 +262,7 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   set_megatron_layout(from);
   set_context(from);
   set_experts(from, dialect.partial);
-  set_recomputation(from);
+  set_recomputation(from, dialect.partial);
   set_kernels(from);
   if (!dialect.partial)
     for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);

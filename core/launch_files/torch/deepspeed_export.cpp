@@ -73,7 +73,9 @@ std::string to_deepspeed(const RunConfig& config) {
   text += "  gradient_accumulation_steps: auto\n  gradient_clipping: auto\n";
   if (precision != DType::fp32)
     text += fmt::format("  {}:\n    enabled: true\n", precision == DType::bf16 ? "bf16" : "fp16");
-  const bool sums_in_fp32 = config.numerics.grad_type() == DType::fp32;
+  const bool sums_in_fp32 =
+      config.numerics.grad_type() == DType::fp32 &&
+      (config.machine.software != "deepspeed" || precision == DType::fp32);  // predicted in the model's type
   text += fmt::format("  data_types:\n    grad_accum_dtype: {}\n", sums_in_fp32               ? "fp32"
                                                                    : precision == DType::bf16 ? "bf16"
                                                                                               : "fp16");

@@ -56,10 +56,12 @@ void set_deepspeed_precision(LaunchArguments& from) {
   const char* const sum = "data_types.grad_accum_dtype";
   const std::string precision = from.setting("precision", "fp32");
   std::string type = from.text(sum, "None");
-  if (type == "None")
-    type = precision == "bf16" && from.setting("zero_stage", "0") == "0" ? "fp32" : precision;
-  if (type != "fp32" && type != precision)
-    from.refuse(sum, fmt::format("fp32, or the model's {}", precision));
+  if (type == "None") type = precision;
+  if (type == "fp32" && type != precision) {
+    from.not_modelled(sum, fmt::format("fp32; DeepSpeed's gradients are predicted in {}", precision));
+  } else if (type != precision) {
+    from.refuse(sum, fmt::format("the model's {}", precision));
+  }
   from.set("grad_dtype", type == "fp32" ? "fp32" : "same", sum);
 }
 

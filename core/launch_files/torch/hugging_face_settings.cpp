@@ -42,7 +42,7 @@ std::set<std::string> trainer_words(const LaunchArguments& from, const char* key
 }
 
 void set_trainer_precision(LaunchArguments& from) {
-  const char* const bf16 = from.on("pure_bf16") ? "pure_bf16" : "bf16";
+  const char* const bf16 = "bf16";
   const bool half = from.on("fp16");
   if (from.on(bf16) && half) from.refuse("fp16", "false with bf16");
   from.set("precision", from.on(bf16) ? "bf16" : half ? "fp16" : "fp32", half ? "fp16" : bf16);
@@ -123,6 +123,15 @@ void set_trainer_kernels(LaunchArguments& from) {
 void set_unsharded(LaunchArguments& from) {
   from.derive("software", "deepspeed", "models of Hugging Face in eager mode, as with DeepSpeed");
   from.derive("zero_stage", "0", "a run without DeepSpeed and FSDP");
+  if (from.setting("precision", "fp32") == "fp32") return;
+  from.set("grad_dtype", "same",
+           from.has("mixed_precision") ? "mixed_precision"
+           : from.on("fp16")           ? "fp16"
+                                       : "bf16");
+  from.file().notes.push_back(
+      "gradients of mixed precision without DeepSpeed and FSDP are fp32; predicted are those of DeepSpeed, "
+      "in "
+      "the model's type");
 }
 
 /// FSDP of PyTorch as torchtitan has it.
@@ -211,6 +220,7 @@ LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const
     read_deepspeed(from, "deepspeed_config.deepspeed_config_file", other);
   } else if (kind == "DEEPSPEED") {
     const char* const stage = "deepspeed_config.zero_stage";
+    if (precision != "no") from.set("grad_dtype", "same", type);
     from.set("software", "deepspeed", type);
     from.set("zero_stage", from.text(stage, "2"), stage);
     const char* const clip = "deepspeed_config.gradient_clipping";

@@ -131,7 +131,7 @@ Overrides draw_deepspeed(unsigned seed) {
   drawn.boolean("overlap_grad_reduce");
   drawn.set("ddp_bucket_size", dice.word({"50000000", "500000000"}));
   drawn.set("precision", dice.word({"bf16", "fp16", "fp32"}));
-  if (drawn.settings.back().value != "fp32") drawn.set("grad_dtype", dice.word({"fp32", "same"}));
+  if (drawn.settings.back().value != "fp32") drawn.set("grad_dtype", "same");
   drawn.set("recompute_granularity", dice.word({"none", "full"}));
   drawn.set("attention_backend", dice.word({"fused", "unfused"}));
   draw_numbers(drawn, replicas, dice.one_of({1, 2}), 1);

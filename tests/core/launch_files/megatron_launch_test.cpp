@@ -63,7 +63,7 @@ TEST(MegatronLaunch, FlagsBecomeKeys) {
       {"--use-distributed-optimizer", "zero_stage", "1"},
       {"--use-distributed-optimizer --overlap-param-gather", "overlap_param_gather", "true"},
       {"--use-megatron-fsdp", "zero_stage", "3"},
-      {"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads", "zero_stage", "2"},
+      {"--use-megatron-fsdp", "grad_dtype", "same"},
       {"--use-megatron-fsdp", "software", "megatron-bridge-fsdp"},
       {"--tensor-model-parallel-size 4", "tensor_model_parallel_size", "4"},
       {"--tensor-model-parallel-size 4 --tensor-model-parallel-size 2", "tensor_model_parallel_size", "2"},

@@ -1,0 +1,123 @@
+// Arguments that change memory or time in a way that is not predicted: refused, at their defaults accepted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/launch_files/launch_file.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kMegatron =
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 4096 "
+    "--max-position-embeddings 4096 --vocab-size 32000 --micro-batch-size 1 --bf16 ";
+
+/// The first refusal, or the error, of a launch file.
+std::string launch_refusal(const std::string& text, const std::string& name) {
+  try {
+    read_launch_file(text, name).value().require_modelled();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(DifferingValues, OfMegatronFlagsAreRefused) {
+  const std::string fsdp = "--use-megatron-fsdp ";
+  const std::string pipeline = "--pipeline-model-parallel-size 4 ";
+  const std::string chunks = pipeline + "--num-virtual-stages-per-pipeline-rank 2 ";
+  const struct {
+    std::string flags;
+    std::string words;
+  } cases[] = {
+      {fsdp, "accepted"},
+      {fsdp + "--data-parallel-sharding-strategy no_shard",
+       "not modelled: no_shard; expected optim_grads_params"},
+      {fsdp + "--data-parallel-sharding-strategy optim", "not modelled: optim;"},
+      {fsdp + "--data-parallel-sharding-strategy optim_grads", "not modelled: optim_grads;"},
+      {fsdp + "--data-parallel-sharding-strategy optim_grads_params", "accepted"},
+      {"--data-parallel-sharding-strategy no_shard", "accepted"},
+      {fsdp + "--megatron-fsdp-main-grads-dtype fp32", "--megatron-fsdp-main-grads-dtype: not modelled"},
+      {fsdp + "--megatron-fsdp-main-grads-dtype auto", "accepted"},
+      {fsdp + "--megatron-fsdp-grad-comm-dtype fp32", "--megatron-fsdp-grad-comm-dtype: not modelled"},
+      {fsdp + "--megatron-fsdp-main-params-dtype bf16", "--megatron-fsdp-main-params-dtype: not modelled"},
+      {fsdp + "--megatron-fsdp-main-params-dtype fp32", "accepted"},
+      {fsdp + "--fsdp-double-buffer", "--fsdp-double-buffer: not modelled"},
+      {fsdp + "--use-nccl-ub", "--use-nccl-ub: not modelled"},
+      {fsdp + "--megatron-fsdp-max-pool-double-buffer", "not modelled: persistent double buffers"},
+      {"--fsdp-double-buffer --use-nccl-ub --megatron-fsdp-main-grads-dtype fp32", "accepted"},
+      {chunks + "--microbatch-group-size-per-virtual-pipeline-stage 8",
+       "--microbatch-group-size-per-virtual-pipeline-stage: not modelled: expected the 4 ranks"},
+      {chunks + "--microbatch-group-size-per-virtual-pipeline-stage 4", "accepted"},
+      {pipeline + "--microbatch-group-size-per-virtual-pipeline-stage 8", "accepted"},
+      {"--pipeline-model-parallel-size 5",
+       "--num-layers: found \"32\", expected a multiple of the 5 ranks of --pipeline-model-parallel-size"},
+      {"--pipeline-model-parallel-size 5 --pipeline-model-parallel-layout \"Et*6|t*6|t*7|t*7|t*6L\"",
+       "accepted"},
+      {"--recompute-granularity full",
+       "--recompute-granularity: found \"full\", expected --recompute-method"},
+      {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "accepted"},
+      {"--recompute-granularity selective", "accepted"},
+      {"--overlap-param-gather", "expected --use-distributed-optimizer or --use-megatron-fsdp with it"},
+      {"--overlap-param-gather --use-distributed-optimizer", "accepted"},
+      {fsdp + "--overlap-param-gather", "accepted"},
+  };
+  for (const auto& each : cases)
+    EXPECT_THAT(launch_refusal(kMegatron + each.flags, "--megatron-args"), HasSubstr(each.words))
+        << each.flags;
+}
+
+TEST(DifferingValues, OfTrainersAreRefused) {
+  const std::string types = R"({"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {)";
+  const std::string factory = "model_name_or_path: x/y\nstage: sft\nbf16: true\n";
+  const struct {
+    std::string text;
+    const char* words;
+  } cases[] = {
+      {types + "\"grad_accum_dtype\": \"fp32\"}}",
+       "data_types.grad_accum_dtype: not modelled: fp32; DeepSpeed's"},
+      {types + "\"grad_accum_dtype\": \"bf16\"}}", "accepted"},
+      {types + "\"grad_accum_dtype\": null}}", "accepted"},
+      {types + "\"grad_accum_dtype\": \"fp16\"}}", "expected the model's bf16"},
+      {factory + "pure_bf16: true\n", "pure_bf16: not modelled: gradients and optimizer states in 16 bit"},
+      {factory + "pure_bf16: false\n", "accepted"},
+      {factory + "additional_target: embed_tokens,lm_head\n", "additional_target: not modelled: another"},
+      {factory + "additional_target: null\n", "accepted"},
+  };
+  for (const auto& each : cases)
+    EXPECT_THAT(launch_refusal(each.text, "file"), HasSubstr(each.words)) << each.text;
+}
+
+/// Gradients without DeepSpeed's own accumulation are shown in the type that is predicted.
+TEST(DifferingValues, GradientsAreShownAsPredicted) {
+  const char* const texts[] = {
+      "model_name_or_path: x/y\nstage: sft\nbf16: true\n",
+      "distributed_type: MULTI_GPU\nmixed_precision: fp16\n",
+      "distributed_type: DEEPSPEED\nmixed_precision: bf16\ndeepspeed_config:\n  zero_stage: 3\n",
+      R"({"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 0}})",
+  };
+  for (const char* text : texts) {
+    std::vector<std::string> types;
+    const LaunchFile file = read_launch_file(text, "file").value();
+    for (const LaunchSetting& each : file.settings)
+      if (each.key == "grad_dtype") types.push_back(each.value);
+    EXPECT_EQ(types, std::vector<std::string>{"same"}) << text;
+  }
+}
+
+TEST(DifferingValues, ADefaultThatIsRefusedIsNotToBeRemoved) {
+  const std::string titan = "[model]\nflavor = \"8B\"\n";
+  EXPECT_THAT(launch_refusal(titan, "job.toml"), HasSubstr("; set another value"));
+  EXPECT_THAT(launch_refusal(titan + "[training]\nstepz = 1\n", "job.toml"),
+              HasSubstr("; correct or remove it"));
+  EXPECT_THAT(launch_refusal(titan + "[training]\nenable_cpu_offload = true\n", "job.toml"),
+              HasSubstr("states in host memory; remove it"));
+}
+
+}  // namespace
+}  // namespace plumbline
