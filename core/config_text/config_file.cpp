@@ -114,6 +114,17 @@ void ConfigFile::take(const LaunchFile& launch) {
                                launch.framework, launch.without_effect.size()));
   notes_.insert(notes_.end(), launch.notes.begin(), launch.notes.end());
   num_microbatches_ = launch.num_microbatches;
+  replicas_ = launch.replicas;
+  replicas_origin_ = launch.replicas_origin;
+}
+
+void ConfigFile::check_replicas(std::int64_t data_parallel) const {
+  if (data_parallel % replicas_ == 0) return;
+  throw InputError(
+      fmt::format("{}: found {} replicas in all, expected a divisor of the data-parallel size {}; change it "
+                  "or the number "
+                  "of GPUs",
+                  replicas_origin_, replicas_, data_parallel));
 }
 
 std::string ConfigFile::origin(const YAML::Node& node) const {

@@ -39,6 +39,8 @@ class ConfigFile {
   const std::vector<std::string>& notes() const { return notes_; }
   /// Micro-batches of a replica in a step, which a launch file may give instead of the global batch; else 0.
   std::int64_t num_microbatches() const { return num_microbatches_; }
+  /// Throws InputError when the data-parallel size is no multiple of that of a launch file.
+  void check_replicas(std::int64_t data_parallel) const;
   /// Name of the whole in messages: "run.yaml", "command line".
   const std::string& name() const { return name_; }
   /// The value of one key. Throws InputError when it is a list or nothing.
@@ -59,6 +61,8 @@ class ConfigFile {
   std::map<std::string, std::string> origins_;  // of a launch file's keys
   std::vector<std::string> notes_;
   std::int64_t num_microbatches_ = 0;
+  std::int64_t replicas_ = 1;
+  std::string replicas_origin_;
 };
 
 /// Overrides as settings; later ones win.

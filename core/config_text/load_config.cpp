@@ -54,6 +54,7 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
   std::string contradiction;
   RunConfig config = config_from(settings, file.name(), contradiction);
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
+  if (settings_of(overrides).count("data_parallel_size") == 0) file.check_replicas(config.parallel.data());
   for (const std::string& line : file.notes())
     if (note != nullptr) add_note(*note, line);
   if (!settings.contains("global_batch_size")) take_smallest_batch(config, file.num_microbatches(), note);

@@ -39,6 +39,9 @@ struct LaunchFile {
   /// Micro-batches of a replica in a step, where the global batch follows from the number of GPUs; 0: it does
   /// not.
   std::int64_t num_microbatches = 0;
+  /// The data-parallel size is a multiple of it, as its origin says.
+  std::int64_t replicas = 1;
+  std::string replicas_origin;
   std::vector<std::string> notes;  // a line each: what the file leaves to its surroundings
 
   /// Throws InputError for the first refused argument.

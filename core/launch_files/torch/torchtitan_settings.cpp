@@ -60,6 +60,8 @@ void set_titan_ranks(LaunchArguments& from) {
     from.not_modelled(kReplicate, "replicas without sharding (DDP); torchtitan is predicted with FSDP");
   }
   from.set("zero_stage", "3", kShard);
+  from.file().replicas = replicas * std::max<std::int64_t>(1, shards);
+  from.file().replicas_origin = from.origin(shards > 0 ? kShard : kReplicate);
   if (replicas > 1) from.set("num_distributed_optimizer_instances", fmt::format("{}", replicas), kReplicate);
   const char* const reshard = "parallelism.fsdp_reshard_after_forward";
   const std::string policy = from.text(reshard, "default");

@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
@@ -117,6 +119,36 @@ TEST(DifferingValues, ADefaultThatIsRefusedIsNotToBeRemoved) {
               HasSubstr("; correct or remove it"));
   EXPECT_THAT(launch_refusal(titan + "[training]\nenable_cpu_offload = true\n", "job.toml"),
               HasSubstr("states in host memory; remove it"));
+}
+
+TEST(DifferingValues, DegreesOfTorchtitanDivideTheGpus) {
+  const auto loaded = [](const std::string& degrees, const char* gpus) -> std::string {
+    const std::string path = testing::TempDir() + "degrees.toml";
+    std::ofstream(path)
+        << "[model]\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"none\"\n[parallelism]\n"
+        << degrees;
+    try {
+      return std::to_string(load_run_config(path, {{"gpus", gpus}}).parallel.data());
+    } catch (const InputError& error) {
+      return error.what();
+    }
+  };
+  const struct {
+    const char* degrees;
+    const char* gpus;
+    const char* words;
+  } cases[] = {
+      {"data_parallel_shard_degree = 3\n", "16",
+       "data_parallel_shard_degree: found 3 replicas in all, expected a divisor of the data-parallel size "
+       "16"},
+      {"data_parallel_shard_degree = 3\n", "3", "3"},
+      {"data_parallel_shard_degree = 8\ntensor_parallel_degree = 2\n", "16", "8"},
+      {"data_parallel_shard_degree = 4\ndata_parallel_replicate_degree = 4\n", "8", "found 16 replicas"},
+      {"data_parallel_replicate_degree = 3\n", "8", "data_parallel_replicate_degree: found 3 replicas"},
+      {"data_parallel_shard_degree = -1\n", "16", "16"},
+  };
+  for (const auto& each : cases)
+    EXPECT_THAT(loaded(each.degrees, each.gpus), HasSubstr(each.words)) << each.degrees;
 }
 
 }  // namespace
