@@ -62,6 +62,14 @@ constexpr IdleSection kIdleSections[] = {
     {"dataset", "predictions leave input out"},
     {"tokenizer", "predictions leave input out"},
 };
+/// Sections of Megatron-Bridge whose keys are those of others as well. The later ones count: a model's
+/// vocabulary over that of its tokenizer, and precision and overlap over all (MixedPrecisionConfig.setup,
+/// CommOverlapConfig.setup).
+constexpr std::string_view kSectionOrder[] = {
+    "dataset", "tokenizer", "optimizer", "ddp", "dist", "train", "model", "mixed_precision", "comm_overlap"};
+/// Switches that are on when one of ddp and optimizer has them on.
+constexpr std::string_view kSharedSwitches[] = {"--use-distributed-optimizer", "--overlap-param-gather"};
+
 /// Keys of such sections that say something.
 constexpr std::string_view kTellingKeys[] = {"seq_length", "sequence_length", "vocab_size", "tokenizer_type",
                                              "tokenizer_model"};
@@ -105,12 +113,44 @@ class MegatronKeys {
         section.empty() || std::find(std::begin(kMegatronSections), std::end(kMegatronSections), section) !=
                                std::end(kMegatronSections);
     if (!known || path.size() > 2) return refuse(key, "not modelled: a section that is not known");
-    if (section.empty() && leaf == "mixed_precision") return add_precision(key);
+    const bool recipe = section.empty() && leaf == "mixed_precision";
+    section_ = recipe ? leaf : section;
+    if (recipe) return add_precision(key);
     add_name(leaf, std::move(key));
   }
-  std::vector<LaunchArgument> take() { return std::move(arguments_); }
+  /// Arguments in the order in which they count, the last of a name most.
+  std::vector<LaunchArgument> take() {
+    std::stable_sort(arguments_.begin(), arguments_.end(),
+                     [](const Placed& a, const Placed& b) { return a.order < b.order; });
+    std::vector<LaunchArgument> arguments;
+    const LaunchArgument* sequence = nullptr;
+    for (const Placed& each : arguments_) {
+      if (each.argument.name != "--seq-length") continue;
+      if (sequence != nullptr && sequence->values != each.argument.values)
+        file_.refused.push_back(
+            {"seq_length", sequence->place, "found another one in " + each.argument.place});
+      sequence = &each.argument;
+    }
+    for (Placed& each : arguments_) arguments.push_back(std::move(each.argument));
+    return arguments;
+  }
 
  private:
+  struct Placed {
+    LaunchArgument argument;
+    std::size_t order = 0;
+  };
+  void place(LaunchArgument argument) {
+    const auto* const section = std::find(std::begin(kSectionOrder), std::end(kSectionOrder), section_);
+    std::size_t order = 0;
+    if (section != std::end(kSectionOrder)) {
+      order = 2 * static_cast<std::size_t>(section - std::begin(kSectionOrder)) + 1;
+      const bool shared = std::find(std::begin(kSharedSwitches), std::end(kSharedSwitches), argument.name) !=
+                          std::end(kSharedSwitches);
+      if (shared && argument.values.empty() && (section_ == "ddp" || section_ == "optimizer")) order = 8;
+    }
+    arguments_.push_back({std::move(argument), order});
+  }
   static std::vector<std::string> parts(const std::string& name) {
     std::vector<std::string> path{""};
     for (const char c : name) {
@@ -127,7 +167,7 @@ class MegatronKeys {
     file_.refused.push_back({shown(key), key.place, reason});
   }
   void flag(const std::string& name, std::vector<std::string> values, const std::string& place) {
-    arguments_.push_back({name, std::move(values), place, true});
+    this->place({name, std::move(values), place, true});
   }
 
   void add_precision(const LaunchArgument& key) {
@@ -138,6 +178,7 @@ class MegatronKeys {
     if ((!bf16 && !recipe.starts_with("fp16_")) || !recipe.ends_with("_mixed"))
       return refuse(key, "found a recipe that is not known, expected one such as bf16_mixed");
     flag(bf16 ? "--bf16" : "--fp16", {}, key.place);
+    flag("--fp8-format", {"None"}, key.place);  // over the model's
     if (recipe == "bf16_mixed" || recipe == "fp16_mixed") return;
     if (recipe.find("nvfp4") != std::string::npos) return flag("--fp4-format", {"e2m1"}, key.place);
     for (const PrecisionRecipe& each : kPrecisionRecipes) {
@@ -159,6 +200,9 @@ class MegatronKeys {
       file_.without_effect.push_back({shown(key), key.place, "it is at a value that changes nothing"});
       return;
     }
+    if (section_ == "mixed_precision" && (leaf == "fp8" || leaf == "fp4") &&
+        (value == "None" || value == "null"))
+      return flag("--" + leaf + "-format", {"None"}, key.place);  // over the model's
     if (leaf == "gated_linear_unit" || leaf == "activation_func") {
       const bool gated = value == "true" || value == "True" || value == "swiglu";
       const bool squared = value.find("squared_relu") != std::string::npos;
@@ -178,11 +222,12 @@ class MegatronKeys {
     if (!argument) argument = megatron_switch_off(flag_name, value, key.place);
     if (!argument) return;
     argument->known = value.find("${") == std::string::npos;
-    arguments_.push_back(std::move(*argument));
+    place(std::move(*argument));
   }
 
   LaunchFile& file_;
-  std::vector<LaunchArgument> arguments_;
+  std::vector<Placed> arguments_;
+  std::string section_;
 };
 
 bool is_bridge(std::string_view text) {

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -149,6 +151,70 @@ TEST(DifferingValues, DegreesOfTorchtitanDivideTheGpus) {
   };
   for (const auto& each : cases)
     EXPECT_THAT(loaded(each.degrees, each.gpus), HasSubstr(each.words)) << each.degrees;
+}
+
+TEST(DifferingValues, SectionsOfMegatronBridgeCountInTheFrameworksOrder) {
+  const std::string shape =
+      "  num_layers: 32\n  hidden_size: 4096\n  num_attention_heads: 32\n  seq_length: 4096\n"
+      "  max_position_embeddings: 4096\n";
+  const std::string model = "model:\n" + shape;
+  const std::string train = "train:\n  micro_batch_size: 1\n";
+  struct Case {
+    std::vector<std::string> sections;
+    const char* key;
+    const char* value;
+  };
+  const Case cases[] = {
+      {{model + "  vocab_size: 129280\n", "tokenizer:\n  vocab_size: 32000\n"},
+       "model",
+       "\"vocab_size\":129280"},
+      {{model + "  vocab_size: null\n", "tokenizer:\n  vocab_size: 32000\n"},
+       "model",
+       "\"vocab_size\":32000"},
+      {{model + "  vocab_size: 32000\n",
+        "ddp:\n  use_distributed_optimizer: true\n  overlap_param_gather: true\n",
+        "optimizer:\n  overlap_param_gather: false\n"},
+       "overlap_param_gather",
+       "true"},
+      {{model + "  vocab_size: 32000\n", "ddp:\n  use_distributed_optimizer: false\n",
+        "optimizer:\n  use_distributed_optimizer: true\n"},
+       "zero_stage",
+       "1"},
+      {{model + "  vocab_size: 32000\n",
+        "ddp:\n  use_distributed_optimizer: true\n  overlap_param_gather: true\n",
+        "comm_overlap:\n  overlap_param_gather: false\n"},
+       "overlap_param_gather",
+       "false"},
+      {{model + "  vocab_size: 32000\n  fp8: hybrid\n  fp8_recipe: delayed\n",
+        "mixed_precision:\n  fp8: hybrid\n  fp8_recipe: blockwise\n"},
+       "fp8_recipe",
+       "blockwise"},
+      {{model + "  vocab_size: 32000\n  fp8: hybrid\n", "mixed_precision:\n  bf16: true\n  fp8: null\n"},
+       "fp8_format",
+       ""},
+      {{model + "  vocab_size: 32000\n  fp8: hybrid\n", "mixed_precision: bf16_mixed\n"}, "fp8_format", ""},
+      {{model + "  vocab_size: 32000\n", "ddp:\n  grad_reduce_in_fp32: true\n",
+        "mixed_precision:\n  bf16: true\n  grad_reduce_in_fp32: false\n"},
+       "grad_dtype",
+       "same"},
+      {{model + "  vocab_size: 32000\n", "dataset:\n  seq_length: 4096\n"}, "seq_length", "4096"},
+  };
+  for (const Case& each : cases) {
+    std::vector<std::string> sections = each.sections;
+    std::sort(sections.begin(), sections.end());
+    do {  // in every order of the file
+      std::string text = train;
+      for (const std::string& section : sections) text += section;
+      std::map<std::string, std::string> settings;
+      const LaunchFile file = read_launch_file(text, "run.yaml").value();
+      EXPECT_TRUE(file.refused.empty()) << text;
+      for (const LaunchSetting& setting : file.settings) settings[setting.key] = setting.value;
+      EXPECT_THAT(settings[each.key], HasSubstr(each.value)) << text;
+      EXPECT_EQ(settings[each.key].empty(), std::string(each.value).empty()) << text;
+    } while (std::next_permutation(sections.begin(), sections.end()));
+  }
+  EXPECT_THAT(launch_refusal(train + model + "  vocab_size: 8\ndataset:\n  seq_length: 8192\n", "run.yaml"),
+              HasSubstr("seq_length: found another one"));
 }
 
 }  // namespace
