@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -15,9 +16,13 @@
 #include "bench/text/record_stream.hpp"
 #include "bench/text/record_tables.hpp"
 #include "core/base/error.hpp"
+#include "core/base/one_line.hpp"
+#include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct CompareOptions {
   std::string folder;
@@ -38,7 +43,24 @@ const std::map<std::string, std::string (*)(const std::vector<Record>&)>& format
   return table;
 }
 
+/// A note on a file whose last line is cut. A file that was named itself needs one whole record; that of a
+/// folder may wait for the first.
+void check_whole(const std::string& folder_or_file) {
+  std::error_code error;
+  const auto whole = RecordFile(folder_or_file).cut_after();
+  const bool is_file = fs::is_regular_file(folder_or_file, error);
+  if (is_file && (whole ? *whole == 0 : fs::file_size(folder_or_file, error) == 0)) {
+    throw InputError(fmt::format("{}: found no whole record, expected one in every line; name another file",
+                                 printable(folder_or_file)));
+  }
+  if (!whole) return;
+  say(fmt::format("note: {}: the last line is incomplete: {} whole {} read\n", printable(folder_or_file),
+                  *whole, *whole == 1 ? "record is" : "records are"));
+}
+
 int compare(const CompareOptions& options) {
+  check_whole(options.folder);
+  if (!options.other.empty()) check_whole(options.other);
   std::string text;
   ExitCode code = ExitCode::done;
   if (!options.other.empty()) {

@@ -144,6 +144,16 @@ void RecordFile::each(const std::function<void(Record, LineSpan)>& take) const {
   read_record_lines(file_, 0, path_, lines, take);
 }
 
+std::optional<int> RecordFile::cut_after() const {
+  struct stat info {};
+  if (is_one_record() || fstat(file_, &info) != 0 || info.st_size == 0) return std::nullopt;
+  char last = 0;
+  if (pread(file_, &last, 1, info.st_size - 1) != 1 || last == '\n') return std::nullopt;
+  int records = 0;
+  each([&](const Record&, LineSpan) { ++records; });
+  return records;
+}
+
 Record RecordFile::at(LineSpan place) const {
   if (place.length == 0) return parse_record(read_text_file(path_, kLongestRecord), path_);
   std::string line(place.length, '\0');

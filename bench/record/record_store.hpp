@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -60,6 +61,8 @@ class RecordFile {
   void each(const std::function<void(Record, LineSpan)>& take) const;
   /// Parses the record at a place that each() gave.
   Record at(LineSpan place) const;
+  /// The records of the whole lines, when bytes without an end of line follow them; nothing for a whole file.
+  std::optional<int> cut_after() const;
 
  private:
   /// True for the output of `run --json`: one record over many lines, at a place of length 0.
