@@ -184,4 +184,28 @@ std::optional<std::string> why_unsearched(const RunConfig& config) {
   return first_refusal(config, nullptr);
 }
 
+std::vector<std::string> predicted_as_if(const RunConfig& config, const HardwareProfile& hardware) {
+  std::vector<std::string> lines;
+  const std::string& software = config.machine.software;
+  if (const auto lacked = why_unsearched(config))
+    lines.push_back(fmt::format("{}; predicted as if {} had it", *lacked, software));
+  // Its optimizer's states are whole on every replica (arXiv:2104.04473).
+  if (software == "megatron-2021" && config.parallel.effective_zero_stage() > 0) {
+    lines.push_back(
+        fmt::format("zero_stage: found {} with {}, expected 0, as it shards no states; predicted as if {} "
+                    "had it",
+                    config.parallel.zero_stage, software, software));
+  }
+  // Volta is the only architecture of the list without products in bf16.
+  const bool lacks_bf16 =
+      hardware.accelerator() != nullptr && hardware.accelerator()->name.starts_with("v100");
+  if (lacks_bf16 && config.numerics.precision == DType::bf16) {
+    lines.push_back(
+        fmt::format("precision: found bf16 on {}, which has no bf16 products, expected fp16; predicted as if "
+                    "it had them, at the rates of fp16",
+                    hardware.accelerator()->name));
+  }
+  return lines;
+}
+
 }  // namespace plumbline

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/software.hpp"
@@ -32,5 +33,7 @@ std::span<const PredictionRow> prediction_rows();
 std::optional<std::string> why_unpredictable(const RunConfig& config, const HardwareProfile& hardware);
 /// The same of searches alone, in which software tries no schedule that it does not have.
 std::optional<std::string> why_unsearched(const RunConfig& config);
+/// Lines about parts that the software or hardware lacks, and that are predicted as if it had them.
+std::vector<std::string> predicted_as_if(const RunConfig& config, const HardwareProfile& hardware);
 
 }  // namespace plumbline

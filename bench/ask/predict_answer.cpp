@@ -63,6 +63,7 @@ OrderedJson predict_answer(const AskedConfig& asked, Detail detail) {
   OrderedJson json;
   json["prediction"] = nullptr;
   if (detail == Detail::full) {
+    for (std::string& lacked : predicted_as_if(config, hardware)) notes.push_back(std::move(lacked));
     for (std::string& idle : keys_without_effect(config)) notes.push_back(std::move(idle));
     add_record(config, step, hardware, prediction, json);
   } else {

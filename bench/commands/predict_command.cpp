@@ -9,6 +9,7 @@
 
 #include "analysis/predict/context_advice.hpp"
 #include "analysis/predict/packed_sequences.hpp"
+#include "analysis/predict/prediction_rows.hpp"
 #include "analysis/predict/vocabulary_advice.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
@@ -122,6 +123,7 @@ int predict_one(const PredictOptions& options) {
   for (const std::string& simplified : notes_about(config)) say(fmt::format("note: {}\n", simplified));
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), false))
     say(fmt::format("note: {}\n", doubt));
+  for (const std::string& lacked : predicted_as_if(config, hardware)) say(fmt::format("note: {}\n", lacked));
   for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
   if (const auto idle = why_receives_change_nothing(config, step, prediction.memory))
     say(fmt::format("note: {}\n", *idle));
