@@ -30,6 +30,22 @@ std::string group_of(const ConfigKey& key) {
   return note == nullptr ? "Other configuration keys" : note->section;
 }
 
+/// An empty value is one of a shell's variable that is not set.
+void refuse_empty(const Override& given) {
+  const ConfigKey* key = find_config_key(given.key);
+  if (key == nullptr || !given.value.empty()) return;
+  throw InputError(fmt::format("{}: found an empty value, expected {}; give one or remove the option",
+                               given.origin == "--set" ? key->name : given.origin, key->expected));
+}
+
+/// Of one option the last counts; --set and an option of the key must not contradict each other.
+void refuse_contradiction(const Override& setting, const Override& flag) {
+  const ConfigKey* key = find_config_key(setting.key);
+  if (key == nullptr || key != find_config_key(flag.key) || setting.value == flag.value) return;
+  throw InputError(fmt::format("{}: found {} by --set and {} by {}, expected one value; remove one of them",
+                               key->name, printable(setting.value), printable(flag.value), flag.origin));
+}
+
 }  // namespace
 
 Overrides ConfigOptions::overrides() const {
@@ -42,7 +58,11 @@ Overrides ConfigOptions::overrides() const {
     }
     all.push_back({setting.substr(0, equals), setting.substr(equals + 1)});
   }
+  for (const Override& setting : all) {
+    for (const Override& flag : flags) refuse_contradiction(setting, flag);
+  }
   all.insert(all.end(), flags.begin(), flags.end());
+  for (const Override& given : all) refuse_empty(given);
   return all;
 }
 
