@@ -149,6 +149,7 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
     const auto region = static_cast<std::size_t>(i);
     evaluators[worker].begin_region();
     refused[region] = visit_region(request.config, regions[region], selective, [&](const SearchKeys& keys) {
+      if (request.wanted && !request.wanted(keys)) return;
       if (const auto bounds = evaluators[worker].bounds(keys)) {
         points[region].push_back({keys, *bounds});
       }

@@ -17,6 +17,8 @@ struct SearchRequest {
   int top = 10;
   int threads = 1;
   SearchLimits limits;
+  /// False for candidates to leave out; empty: none. Called from several threads.
+  std::function<bool(const SearchKeys&)> wanted{};
 };
 
 struct SearchResult {

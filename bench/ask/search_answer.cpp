@@ -12,6 +12,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/context_advice.hpp"
 #include "analysis/predict/predict.hpp"
+#include "bench/ask/fixed_keys.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/base/shell_word.hpp"
@@ -161,14 +162,18 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& conf
   request.threads = question.threads > 0
                         ? std::min(question.threads, 256)
                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const FixedKeys fixed = fixed_keys(question.keys, config);
+  request.wanted = fixed.wanted;
   const auto begin = std::chrono::steady_clock::now();
   const SearchResult result = search(request, hardware, step_for, progress);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (result.configurations == 0) {
     throw InputError(
-        fmt::format("search: --gpus: found {}, on which no configuration is valid, expected a number that "
-                    "sizes of the model divide; change --gpus or the batch{}",
-                    config.parallel.world_size, result.refused.empty() ? "" : ": " + result.refused));
+        fmt::format("search: --gpus: found {}, on which no configuration{} is valid, expected a number that "
+                    "sizes of the model divide; change --gpus or the batch{}{}",
+                    config.parallel.world_size, fixed.given.empty() ? "" : " with " + fixed.given,
+                    fixed.given.empty() ? "" : ", or remove one of these keys",
+                    result.refused.empty() ? "" : ": " + result.refused));
   }
   const Fit limit = result.front.front().fit;
   if (result.best.empty()) {
