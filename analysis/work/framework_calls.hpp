@@ -96,12 +96,12 @@ class FrameworkCalls {
     const std::size_t cut = backward ? 0 : left - std::min<std::size_t>(left, 1);  // behind as many
     for (OperatorCall& call : calls) {
       if (!is_marked(call)) {
-        parts[left > cut ? 0 : 1].push_back(std::move(call));
+        parts[left > cut ? 0 : 1].push_back(call);
         continue;
       }
       --left;
       call.get<CollectiveCall>().ticket = list_.next_ticket();
-      exchanges.push_back(std::move(call));
+      exchanges.push_back(call);
     }
     std::size_t next = 0;
     for (std::size_t part = 0; part < 2; ++part) {
