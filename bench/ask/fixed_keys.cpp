@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config/layer_distribution.hpp"

@@ -43,7 +43,8 @@ TEST(NumbersOfOptions, AreFiniteInEveryCommand) {
   int options = 0;
   for (CLI::App* command : all.get_subcommands({})) {
     for (const CLI::Option* option : command->get_options()) {
-      if (!takes_number(*option) || option->get_lnames().empty()) continue;
+      const bool hidden = option->get_group().empty();  // the program gives it to itself
+      if (hidden || !takes_number(*option) || option->get_lnames().empty()) continue;
       ++options;
       for (const char* text : {"nan", "-nan", "NaN", "inf", "-inf", "infinity"}) {
         const std::string argument = fmt::format("--{}={}", option->get_lnames().front(), text);
