@@ -89,7 +89,7 @@ std::string path_of(const Json& file, const Json& object) {
     if (&value == &object) return key;
     if (!value.is_object()) continue;
     for (const auto& [inner, text] : value.items()) {
-      if (&text == &object) return key + "." + inner;
+      if (&text == &object) return fmt::format("{}.{}", key, inner);
     }
   }
   return "";
