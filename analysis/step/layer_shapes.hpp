@@ -86,7 +86,7 @@ struct KnownRows {
   friend bool operator==(const KnownRows&, const KnownRows&) = default;
 };
 
-/// What tells layers of a stage apart. StageShape describes those of LayerKind().
+/// Properties in which layers of a stage differ. StageShape describes those of LayerKind().
 struct LayerKind {
   bool dense = false;       // without the experts that the model's others have
   std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself

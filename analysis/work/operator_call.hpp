@@ -118,9 +118,9 @@ struct OperatorCall {
   const CollectiveCall* collective() const { return as<CollectiveCall>(); }
   bool is(CallKind kind) const { return collective() != nullptr && collective()->kind == kind; }
   bool among(Group group) const { return collective() != nullptr && collective()->group == group; }
-  /// Of a StreamCall, else empty.
+  /// A StreamCall's; else empty.
   std::string_view name() const { return as<StreamCall>() != nullptr ? as<StreamCall>()->name : ""; }
-  /// Of a StreamCall or CollectiveCall, else 0.
+  /// A StreamCall's or CollectiveCall's; else 0.
   std::int64_t elements() const {
     if (const auto* stream = as<StreamCall>()) return stream->elements;
     return collective() != nullptr ? collective()->elements : 0;

@@ -12,7 +12,7 @@
 
 namespace plumbline {
 
-/// What load_records() returns, one record at a time. Only an index is in memory; records are parsed twice.
+/// The records of load_records(), one at a time. Only an index is in memory; records are parsed twice.
 class RecordStream {
  public:
   /// Reads and checks the whole file. Throws InputError.

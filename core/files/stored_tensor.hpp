@@ -34,7 +34,7 @@ struct StoredTensor {
   float at(std::int64_t index) const;
   /// Type of the values as they are copied to another file: bf16 of an FP8 matrix with factors.
   StoredType value_type() const { return scales.empty() ? type : StoredType::bf16; }
-  /// What the tensor holds in place of weights, for messages: "whole numbers (I32)". Empty: weights.
+  /// Content of the tensor in place of weights, for messages: "whole numbers (I32)". Empty: weights.
   std::string no_weights() const;
 };
 

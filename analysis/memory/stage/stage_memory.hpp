@@ -186,7 +186,7 @@ class StageReplay {
   std::int64_t pair_statistics() const { return 2 * s_.stream.rows * 4; }
 
   const StageShape& s_;
-  /// What layers of one kind hold.
+  /// Tensors that layers of one kind hold.
   struct KindMemory {
     LayerKind kind;
     TensorBytes bytes;

@@ -1,4 +1,4 @@
-// What layers of one kind hold, and where kinds change.
+// Tensors that layers of one kind hold, and the places where kinds change.
 #include <algorithm>
 #include <vector>
 

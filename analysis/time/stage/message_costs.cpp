@@ -8,7 +8,7 @@
 namespace plumbline {
 namespace {
 
-/// What the costs of messages depend on.
+/// Costs of messages, from everything that they depend on.
 class MessageCosts {
  public:
   MessageCosts(const RunConfig& config, const Schedule& schedule, const Software& software,

@@ -179,7 +179,7 @@ class StageCoster {
     prediction_.communication.push_back(communication);
   }
 
-  /// What hides exchanges behind another micro-batch cannot do for the first forwards and last backwards.
+  /// Adds exchanges of the first forwards and last backwards, which no other micro-batch hides.
   void lone_exchanges(const StageShape& shape, StageCosts& costs, StageCommunication& communication) {
     StageShape alone = shape;
     alone.expert.overlapped = false;

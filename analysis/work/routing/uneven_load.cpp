@@ -55,7 +55,7 @@ UnevenLoad uneven_load(const RunConfig& config) {
   if (deviation == 0) return {};
   const double ranks = config.parallel.expert;
   const double local = static_cast<double>(experts) / ranks;
-  // Of experts drawn without replacement.
+  // Shares of experts drawn without replacement.
   const double of_ranks = deviation * std::sqrt((static_cast<double>(experts) - local) /
                                                 (local * (static_cast<double>(experts) - 1)));
   return {1 + of_ranks * expected_largest(ranks), local > 1 ? kInside : 1};
