@@ -168,7 +168,7 @@ bool is_on_path(const std::string& program) {
   std::replace(path.begin(), path.end(), ':', '\n');
   std::istringstream folders(path);
   for (std::string folder; std::getline(folders, folder);) {
-    if (access((folder + "/" + program).c_str(), X_OK) == 0) return true;
+    if (access(folder.append("/").append(program).c_str(), X_OK) == 0) return true;
   }
   return false;
 }
