@@ -15,6 +15,7 @@
 #include "analysis/published/dialect/row_cells.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/compatibility.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_file.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -132,6 +133,20 @@ std::string filled(const std::string& pattern, const Cells& cells) {
   return text;
 }
 
+/// "KEY VALUE with SOFTWARE" of a configuration that other software runs and its predictions refuse. Empty: the
+/// row contradicts itself.
+std::string unpredicted(const RunConfig& config) {
+  const std::string& software = config.machine.software;
+  for (const CompatibilityRow& row : compatibility_rows()) {
+    if ((row.refusers & kOtherSoftware) == 0 || !refusal_of(row, config)) continue;
+    if (software == "plumbline") return {};
+    if (row.key == "cp_comm_type") return fmt::format("cp_comm_type of few heads with {}", software);
+    const bool feature = row.refusers == kOtherSoftware && row.relation == Relation::excludes;
+    return feature ? fmt::format("{} {} with {}", row.key, row.feature.found(config), software) : "";
+  }
+  return {};
+}
+
 PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells& cells, Settings settings) {
   const std::string origin = row_origin(table, row);
   require(cells, origin);
@@ -145,7 +160,11 @@ PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells&
   run.config.model = published_model(cells, origin);
   put_microbatches(cells, origin, run.config);
   put_layers(cells, origin, run.config);
-  if (const auto reason = why_invalid(run.config)) throw InputError(fmt::format("{}: {}", origin, *reason));
+  if (const auto reason = why_invalid(run.config)) {
+    std::string feature = unpredicted(run.config);
+    if (feature.empty()) throw InputError(fmt::format("{}: {}", origin, *reason));
+    run.unmodelled.push_back(std::move(feature));
+  }
   run.measured = measured_values(cells, run.config, origin);
   if (run.measured.step_s == 0 && run.measured.peak_bytes == 0) {
     throw InputError(
@@ -175,7 +194,7 @@ PublishedRuns read_runs(const PublishedTable& table) {
             unmodelled_features(cells, settings, row_origin(table, row));
         try {
           PublishedRun run = read_run(table, row, cells, std::move(settings));
-          run.unmodelled = features;
+          run.unmodelled.insert(run.unmodelled.end(), features.begin(), features.end());
           read.runs.push_back(std::move(run));
         } catch (const std::exception&) {
           // The feature may change the meaning of the row's other cells: it is the reason.
