@@ -88,7 +88,7 @@ Costs Evaluator::bounding_costs(const SearchSchedules::Entry& entry, const Stage
     memo_.passes(*stages[kind], kinds.shapes[kinds.first_stage[kind]], entry.present, load);
   Costs costs;
   costs.stages.reserve(kinds.shapes.size());
-  for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(stages[kind]->costs);
+  for (const std::size_t kind : kinds.of_stage) costs.stages.push_back(stages[kind]->passes->costs);
   load.busy = load.layout.world() > 1 ? 1 : 0;
   std::vector<const StageCosts*> of_rank;
   of_rank.reserve(kinds.first_rank.size());

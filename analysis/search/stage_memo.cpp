@@ -45,25 +45,32 @@ std::size_t StageMemo::Hash::operator()(const StageShape& s) const {
 
 void StageMemo::forget() {
   stages_.clear();
+  passes_.clear();
   ends_.clear();
 }
 
 StageMemo::Stage& StageMemo::stage(const StageShape& shape) {
-  return stages_.try_emplace(placeless(shape)).first->second;
+  const auto [found, fresh] = stages_.try_emplace(placeless(shape));
+  Stage& stage = found->second;
+  if (!fresh) return stage;
+  const StageShape& key = found->first;
+  stage.passes = &passes_.try_emplace(key.traits.own_lists ? key : shape_of_work(key)).first->second;
+  return stage;
 }
 
-const StageCosts& StageMemo::passes(Stage& stage, const StageShape& shape, const ActionTypes& present,
+const StageCosts& StageMemo::passes(const Stage& stage, const StageShape& shape, const ActionTypes& present,
                                     const Load& load) {
+  Passes& passes = *stage.passes;
   for (const Phase& phase : kPhases) {
     const auto type = static_cast<std::size_t>(phase.type);
     const bool carried = phase.type >= ActionType::vocab_forward && phase.type <= ActionType::input_backward;
-    if (!present[type] || stage.present[type] || (carried && !shape.vocabulary.carries)) continue;
-    stage.present[type] = true;
-    stage.costs.*phase.cost = time_action(work_of(shape, phase.type), hardware_, load,
-                                          host_copies(shape, phase.type, hardware_, load))
-                                  .all;
+    if (!present[type] || passes.present[type] || (carried && !shape.vocabulary.carries)) continue;
+    passes.present[type] = true;
+    passes.costs.*phase.cost = time_action(work_of(shape, phase.type), hardware_, load,
+                                           host_copies(shape, phase.type, hardware_, load))
+                                   .all;
   }
-  return stage.costs;
+  return passes.costs;
 }
 
 const StageCosts& StageMemo::step_end(std::vector<const Stage*> known, int routes,

@@ -23,19 +23,23 @@ class StageMemo {
  public:
   explicit StageMemo(const HardwareProfile& hardware) : hardware_(hardware) {}
 
+  /// Times of a stage's actions.
+  struct Passes {
+    StageCosts costs;       // no action takes less; the end of the step is not in it
+    ActionTypes present{};  // those that are in `costs`, the others are 0 there
+  };
   /// Known figures of a stage, independent of its position.
   struct Stage {
     StageProfiles memory;
-    StageCosts costs;       // no action takes less; the end of the step is not in it
-    ActionTypes present{};  // those that are in `costs`, the others are 0 there
+    Passes* passes = nullptr;  // shared by stages of the same work
   };
 
   /// Candidates with another layout follow; all stages are gone.
   void forget();
 
   Stage& stage(const StageShape& shape);
-  /// `stage.costs` with all actions of `present` that the shape has.
-  const StageCosts& passes(Stage& stage, const StageShape& shape, const ActionTypes& present,
+  /// The costs of `stage.passes` with all actions of `present` that the shape has.
+  const StageCosts& passes(const Stage& stage, const StageShape& shape, const ActionTypes& present,
                            const Load& load);
   /// OPT, and the parts of ARG and ARE that cannot overlap with the last backwards, on a rank that holds
   /// these stages. `known`: results of stage() for them; `routes`: of the schedule (with two, some of these
@@ -50,6 +54,7 @@ class StageMemo {
   };
   const HardwareProfile& hardware_;
   std::unordered_map<StageShape, Stage, Hash> stages_;
+  std::unordered_map<StageShape, Passes, Hash> passes_;
   std::map<std::pair<int, std::vector<const Stage*>>, StageCosts> ends_;  // by routes and stages
 };
 

@@ -266,6 +266,15 @@ bool gathers_fp8(const StageShape& s) {
   return s.numerics.framework_fp8 && (s.numerics.fp8_weights || s.software->fp8_gather);
 }
 
+StageShape shape_of_work(StageShape shape) {
+  shape.recomputation.layers = 1;  // the whole forward runs again, however it is cut
+  if (shape.sharding.zero < 2) {   // gradients are reduced after the last backward
+    shape.sharding.zero = 0;
+    shape.sharding.state_shards = 1;
+  }
+  return shape;
+}
+
 ActionWork framework_work(const StageShape& shape, ActionType type) {
   if (type == ActionType::forward) return forward_work(shape);
   if (type == ActionType::backward) return backward_work(shape, true, true);

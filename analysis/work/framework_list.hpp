@@ -12,6 +12,9 @@ namespace plumbline {
 /// and bytes: Korthikanti et al. (arXiv:2205.05198 §4) and the public Megatron-LM and torchtitan sources of
 /// the generation. Throws InputError for another type.
 ActionWork framework_work(const StageShape& shape, ActionType type);
+/// The shape with 0 or 1 in place of what framework_work() does not look at: stages that it makes equal have
+/// the same work.
+StageShape shape_of_work(StageShape shape);
 
 /// ARG: all gradients of the rank in one collective, after the last backward. Empty with parameters sharded
 /// layer by layer, whose gradients are scattered during the backward.
