@@ -18,6 +18,7 @@
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_export.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/core/launch_files/round_trips.hpp"
 
 namespace plumbline {
 namespace {
@@ -218,7 +219,7 @@ TEST(LaunchExport, ReadsBackAsTheSameConfiguration) {
   };
   for (const Framework& framework : frameworks) {
     int valid = 0;
-    for (unsigned seed = 0; valid < 2000 && seed < 40'000; ++seed) {
+    for (unsigned seed = 0; valid < kRoundTrips && seed < 40'000; ++seed) {
       RunConfig config;
       try {
         config = load_run_config("", framework.draw(seed));
@@ -261,7 +262,7 @@ TEST(LaunchExport, ReadsBackAsTheSameConfiguration) {
       for (const auto& [key, value] : after)
         ASSERT_EQ(value, before.at(key)) << framework.name << " " << key << "\n" << text;
     }
-    EXPECT_EQ(valid, 2000) << framework.name;
+    EXPECT_EQ(valid, kRoundTrips) << framework.name;
   }
 }
 

@@ -19,6 +19,7 @@
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_export.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/core/launch_files/round_trips.hpp"
 
 namespace plumbline {
 namespace {
@@ -127,7 +128,7 @@ std::map<std::string, std::string> keys_of(const RunConfig& config) {
 TEST(MegatronExport, ReadsBackAsTheSameConfiguration) {
   int valid = 0;
   int drawn = 0;
-  for (unsigned seed = 0; valid < 2000 && seed < 20'000; ++seed) {
+  for (unsigned seed = 0; valid < kRoundTrips && seed < 20'000; ++seed) {
     Draw draw(seed);
     const Overrides settings = draw_settings(draw);
     RunConfig config;
@@ -152,7 +153,7 @@ TEST(MegatronExport, ReadsBackAsTheSameConfiguration) {
     const auto before = keys_of(config);
     for (const auto& [key, value] : keys_of(again)) ASSERT_EQ(value, before.at(key)) << key << "\n" << script;
   }
-  EXPECT_EQ(valid, 2000) << "of " << drawn;
+  EXPECT_EQ(valid, kRoundTrips) << "of " << drawn;
 }
 
 TEST(MegatronExport, RefusesWhatFlagsDoNotSay) {
