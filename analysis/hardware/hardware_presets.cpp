@@ -7,6 +7,7 @@
 #include "analysis/hardware/hardware_nicknames.hpp"
 #include "analysis/hardware/profiles.hpp"
 #include "core/base/error.hpp"
+#include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -76,10 +77,11 @@ HardwareProfile load_hardware(const std::string& preset_or_path) {
     }
     const std::vector<std::string> names = hardware_preset_names();
     const std::vector<std::string_view> views(names.begin(), names.end());
-    throw InputError(
-        fmt::format("hardware: found {0}, expected one of {2}, an accelerator's file, or a profile written "
-                    "by calibrate; did you mean {1}?",
-                    printable(preset_or_path), nearest_name(preset_or_path, views), fmt::join(names, ", ")));
+    const std::string_view similar = similar_name(preset_or_path, views);
+    throw InputError(fmt::format(
+        "hardware: found {}, expected one of {}, an accelerator's file, or a profile written by calibrate{}",
+        printable(preset_or_path), fmt::join(names, ", "),
+        similar.empty() ? "" : fmt::format("; did you mean {}?", similar)));
   }
   constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
   const std::string text = read_text_file(preset_or_path, kMaxBytes);

@@ -17,6 +17,7 @@
 #include "bench/help/wrap.hpp"
 #include "bench/machine/version.hpp"
 #include "core/base/error.hpp"
+#include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_keys.hpp"
 
@@ -73,15 +74,16 @@ std::string key_text(const ConfigKey& key, const TextStyle& style) {
   return text;
 }
 
-/// The command, key or term whose name is most like it.
-std::string nearest_topic(const CLI::App& app, const std::string& topic) {
+/// A question after the command, key or term of a similar name; empty when none is.
+std::string did_you_mean_topic(const CLI::App& app, const std::string& topic) {
   std::vector<std::string> names = {"configuration", "compatibility", "glossary"};
   for (const CLI::App* command :
        app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
     names.push_back(command->get_name());
   for (const ConfigKey& key : config_keys()) names.push_back(key.name);
   for (const Term& term : glossary()) names.push_back(term.name);
-  return std::string(nearest_name(topic, {names.begin(), names.end()}));
+  const std::string_view similar = similar_name(topic, {names.begin(), names.end()});
+  return similar.empty() ? "" : fmt::format("; did you mean {}?", similar);
 }
 
 int print_help(const CLI::App& app, const HelpOptions& options) {
@@ -108,8 +110,8 @@ int print_help(const CLI::App& app, const HelpOptions& options) {
   if (key == nullptr && terms.empty()) {
     throw InputError(
         fmt::format("help: found \"{}\", expected a command, configuration, one of its keys, compatibility, "
-                    "glossary, or a glossary term; did you mean {}?",
-                    printable(topic), nearest_topic(app, topic)));
+                    "glossary, or a glossary term{}",
+                    printable(topic), did_you_mean_topic(app, topic)));
   }
   if (options.format == "man")
     throw InputError(

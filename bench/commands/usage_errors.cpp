@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -33,19 +34,23 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// Up to three names that begin with this one (--recompute: --recompute-granularity and others), else the
-/// nearest.
-std::string nearest(const std::string& name, const std::vector<std::string>& known) {
+/// A question after up to three names that begin with this one (--recompute: --recompute-granularity and
+/// others), else after a similar one; a semicolon when none is.
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& known) {
   constexpr std::size_t kLeast = 4;
   constexpr std::size_t kMost = 3;
-  if (name == "--vpp") return "--virtual-pipeline-chunks";  // Megatron's own short name
+  if (name == "--vpp") return ", did you mean --virtual-pipeline-chunks?";  // Megatron's own short name
   std::vector<std::string> continued;
   for (const std::string& each : known) {
     if (name.size() >= kLeast && each.starts_with(name) && continued.size() < kMost)
       continued.push_back(each);
   }
-  if (!continued.empty()) return fmt::format("{}", fmt::join(continued, " or "));
-  return std::string(nearest_name(name, {known.begin(), known.end()}));
+  if (continued.empty()) {
+    const std::string_view similar = similar_name(name, {known.begin(), known.end()});
+    if (similar.empty()) return ";";
+    continued.emplace_back(similar);
+  }
+  return fmt::format(", did you mean {}?", fmt::join(continued, " or "));
 }
 
 /// The first required argument that was left out; null if none was.
@@ -68,8 +73,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
     const auto word = std::find_if(left.begin(), left.end(),
                                    [](const std::string& each) { return !each.starts_with("-"); });
     if (word != left.end()) {
-      return fmt::format("unknown command \"{}\", did you mean {}? `plumbline help` lists all",
-                         printable(*word), nearest(*word, command_names(app)));
+      return fmt::format("unknown command \"{}\"{} `plumbline help` lists all", printable(*word),
+                         did_you_mean(*word, command_names(app)));
     }
     if (option == left.end()) return "found no command, expected one; `plumbline help` lists them";
   }
@@ -79,8 +84,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::string where = name.empty() ? "" : name + ": ";
   if (option != left.end()) {
     const std::string bare = option->substr(0, option->find('='));
-    return fmt::format("{}unknown option {}, did you mean {}? `{}` lists all", where, printable(bare),
-                       nearest(bare, option_names(command)), page);
+    return fmt::format("{}unknown option {}{} `{}` lists all", where, printable(bare),
+                       did_you_mean(bare, option_names(command)), page);
   }
   if (const auto setting = std::find_if(
           left.begin(), left.end(), [](const std::string& word) { return word.find('=') < word.size() - 1; });

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/base/error.hpp"
+#include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -80,11 +81,12 @@ ModelConfig resolve_model(const std::string& preset_or_path) {
   }
   if (std::filesystem::exists(preset_or_path, error)) return load_model_config(preset_or_path);
   const std::vector<std::string> names = preset_names();
-  const std::string_view nearest = nearest_name(preset_or_path, {names.begin(), names.end()});
+  const std::string_view similar = similar_name(preset_or_path, {names.begin(), names.end()});
   throw InputError(fmt::format(
-      "model: \"{}\" is neither a preset nor a file (did you mean {}?); expected one of {}, or the path of a "
+      "model: \"{}\" is neither a preset nor a file{}; expected one of {}, or the path of a "
       "Hugging Face config.json",
-      printable(preset_or_path, 200), nearest, fmt::join(names, ", ")));
+      printable(preset_or_path, 200), similar.empty() ? "" : fmt::format(" (did you mean {}?)", similar),
+      fmt::join(names, ", ")));
 }
 
 std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, std::int64_t t) {

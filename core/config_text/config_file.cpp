@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
+#include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
 #include "core/base/yaml_text.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -34,21 +35,25 @@ bool names_a_model(const std::string& source) {
 /// True if a .json file is a model's. YAML would read it too, but not every JSON (a tab is no blank there).
 bool is_model_json(const std::string& path, const std::string& text) {
   if (!path.ends_with(".json")) return false;
-  const Json object = parse_json_object(text, printable(path, kLongestPath));
-  return std::any_of(std::begin(kModelKeys), std::end(kModelKeys),
-                     [&](const char* key) { return object.contains(key); });
+  const std::string name = printable(path, kLongestPath);
+  const Json object = parse_json_object(text, name);
+  const bool model = std::any_of(std::begin(kModelKeys), std::end(kModelKeys),
+                                 [&](const char* key) { return object.contains(key); });
+  if (!model && object.contains("hidden_size"))
+    throw InputError(name + ": model_type: missing, expected the family of a config.json, such as llama");
+  return model;
 }
 
 [[noreturn]] void refuse_missing(const std::string& source) {
   const std::vector<std::string> presets = preset_names();
   const bool path = source.find('/') != std::string::npos || source.ends_with(".yaml") ||
                     source.ends_with(".yml") || source.ends_with(".json");
+  const std::string_view similar = similar_name(source, {presets.begin(), presets.end()});
   throw InputError(fmt::format(
       "{}: no such file{}; expected a YAML file, a preset of a model{}, or the folder of a Hugging Face "
       "config.json",
       printable(source, kLongestPath), path ? "" : ", folder or preset",
-      path ? ""
-           : fmt::format(" (did you mean {}?)", nearest_name(source, {presets.begin(), presets.end()}))));
+      path || similar.empty() ? "" : fmt::format(" (did you mean {}?)", similar)));
 }
 
 }  // namespace

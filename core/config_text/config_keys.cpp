@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/base/error.hpp"
+#include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config_text/config_key_kinds.hpp"
 #include "core/config_text/distillation_keys.hpp"
@@ -319,9 +320,11 @@ const ConfigKey& get_config_key(std::string_view name, const std::string& origin
     known.push_back(key.name);
     if (!key.alias.empty()) known.push_back(key.alias);
   }
+  const std::string_view similar = similar_name(name, known);
   throw InputError(
-      fmt::format("{}: found the unknown key \"{}\", expected a known one; the nearest known key is {}",
-                  origin, printable(name), nearest_name(name, known)));
+      fmt::format("{}: found the unknown key \"{}\", expected a known one; {}", origin, printable(name),
+                  similar.empty() ? "`plumbline help configuration` lists them"
+                                  : fmt::format("the nearest known key is {}", similar)));
 }
 
 std::optional<std::string> settle_sizes(ConfigDraft& draft) {

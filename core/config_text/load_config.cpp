@@ -8,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/config_text/config_file.hpp"
+#include "core/launch_files/launch_file.hpp"
 
 namespace plumbline {
 
@@ -54,9 +55,13 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
   std::string contradiction;
   RunConfig config = config_from(settings, file.name(), contradiction);
   if (!contradiction.empty()) throw InputError(fmt::format("{}: {}", file.name(), contradiction));
-  if (settings_of(overrides).count("data_parallel_size") == 0) file.check_replicas(config.parallel.data());
-  for (const std::string& line : file.notes())
-    if (note != nullptr) add_note(*note, line);
+  const Settings given = settings_of(overrides);
+  const bool replicas_given = given.contains("data_parallel_size");
+  if (!replicas_given) file.check_replicas(config.parallel.data());
+  for (const std::string& line : file.notes()) {
+    const bool answered = line == kNoGpusNote && (replicas_given || given.contains("world_size"));
+    if (note != nullptr && !answered) add_note(*note, line);
+  }
   if (!settings.contains("global_batch_size")) take_smallest_batch(config, file.num_microbatches(), note);
   return config;
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "core/base/error.hpp"
+#include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
 
 namespace plumbline {
@@ -108,9 +109,17 @@ std::string ArgumentTable::nearest(const std::string& name) const {
   std::vector<std::string_view> known;
   for (const auto& [flag, row] : rows_) {
     if (dashed(flag) == dashed(name)) return flag;
-    if (row.fate != ArgumentFate::without_effect) known.push_back(flag);
+    known.push_back(flag);
   }
-  return std::string(nearest_name(name, known));
+  if (name.starts_with("--"))
+    if (const ArgumentName* const other = other_name(name.substr(2)); other != nullptr && !other->opposite)
+      return other->flag;
+  return std::string(similar_name(name, known));
+}
+
+std::string ArgumentTable::unknown(const std::string& framework, const std::string& hint) {
+  return fmt::format("unknown to {}'s table of arguments{}", framework,
+                     hint.empty() ? "" : "; the nearest known one is " + hint);
 }
 
 const ArgumentTable& argument_table(std::string_view file) {

@@ -37,8 +37,10 @@ class ArgumentTable {
   const ArgumentName* other_name(const std::string& name) const;
   /// The name that stands for a flag, or that is its opposite; nullptr when it is the flag without dashes.
   const std::pair<const std::string, ArgumentName>* name_of(const std::string& flag) const;
-  /// The known name that differs least, as its format spells it.
+  /// A similar known name, as its format spells it; empty when none is.
   std::string nearest(const std::string& name) const;
+  /// Reason of a refusal, with nearest() as hint.
+  static std::string unknown(const std::string& framework, const std::string& hint);
   const std::map<std::string, ArgumentRow>& rows() const { return rows_; }
 
  private:

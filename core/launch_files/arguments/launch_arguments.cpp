@@ -51,8 +51,7 @@ void LaunchArguments::sort(const LaunchArgument& argument, const ArgumentTable& 
   }
   if (row == nullptr) {
     file_.refused.push_back({printable(argument.name), place,
-                             fmt::format("unknown to {}'s table of arguments; the nearest known one is {}",
-                                         file_.framework, table.nearest(argument.name))});
+                             ArgumentTable::unknown(file_.framework, table.nearest(argument.name))});
     return;
   }
   switch (row->fate) {
@@ -128,7 +127,8 @@ bool LaunchArguments::on(const std::string& name) const {
   if (argument == nullptr) return false;
   if (argument->values.empty()) return true;
   if (argument->values.size() == 1 && says_nothing(argument->values.front())) return false;
-  if (argument->values.size() != 1 || !says_true(argument->values.front())) refuse(name, "no value");
+  if (argument->values.size() != 1 || !says_true(argument->values.front()))
+    refuse(name, name.starts_with("--") ? "no value" : "true or false");
   return true;
 }
 
@@ -146,6 +146,11 @@ void LaunchArguments::refuse(const std::string& name, const std::string& expecte
           : fmt::format("\"{}\"{}", printable(fmt::format("{}", fmt::join(argument->values, " "))),
                         argument->known ? "" : ", which the file does not set");
   throw InputError(fmt::format("{}: found {}, expected {}", origin(name), found, expected));
+}
+
+void LaunchArguments::refuse_with(const std::string& name, const std::string& other,
+                                  const std::string& expected) const {
+  throw InputError(fmt::format("{}: found with {}, expected {}", origin(name), other, expected));
 }
 
 void LaunchArguments::not_modelled(const std::string& name, const std::string& reason) const {

@@ -31,6 +31,9 @@ class LaunchArguments {
   std::string origin(const std::string& name) const;
   /// Throws InputError: origin, found, expected.
   [[noreturn]] void refuse(const std::string& name, const std::string& expected) const;
+  /// The same for two arguments that exclude each other, or for one without another: "found with --fp16".
+  [[noreturn]] void refuse_with(const std::string& name, const std::string& other,
+                                const std::string& expected) const;
 
   /// Lists the argument among those that are refused; `reason` is a phrase.
   void not_modelled(const std::string& name, const std::string& reason) const;
@@ -47,7 +50,7 @@ class LaunchArguments {
   void set_default(const std::string& key, const std::string& value);
   bool sets(const std::string& key) const;
   std::string setting(const std::string& key, const std::string& otherwise) const;
-  LaunchFile& file() { return file_; }
+  LaunchFile& file() const { return file_; }
 
  private:
   void sort(const LaunchArgument& argument, const ArgumentTable& table);

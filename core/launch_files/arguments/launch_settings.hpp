@@ -7,6 +7,9 @@
 
 namespace plumbline {
 
+/// A note that is left out where the command line gives the number of GPUs.
+inline constexpr const char* kNoGpusNote = "the file does not say how many GPUs it starts; --gpus N does";
+
 /// An argument of a framework as written: a flag of a command, or a key of a file.
 struct LaunchArgument {
   std::string name;  // "--num-layers", or "training.local_batch_size"

@@ -133,8 +133,10 @@ void set_stages(LaunchArguments& arguments, std::int64_t ranks) {
   }
   if (chunks < 1 || chunks > kMostStages / ranks)
     arguments.refuse(chunks_from, fmt::format("chunks of at most {} stages", kMostStages));
-  if (ranks > 1) set_chunks(arguments, chunks, chunks_from);
+  if (ranks == 1 && chunks > 1)
+    arguments.refuse(chunks_from, "a --pipeline-model-parallel-size above 1 with virtual stages");
   if (ranks == 1) return;
+  set_chunks(arguments, chunks, chunks_from);
   if (!embedding && !loss && !arguments.has(first) && !arguments.has(last)) {
     if (layers % ranks != 0)
       arguments.refuse("--num-layers",

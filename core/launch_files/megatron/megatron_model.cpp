@@ -11,74 +11,16 @@
 #include "core/base/one_line.hpp"
 #include "core/config/model_config.hpp"
 #include "core/launch_files/megatron/expert_layers.hpp"
+#include "core/launch_files/megatron/megatron_vocabulary.hpp"
 
 namespace plumbline {
 namespace {
-
-/// A tokenizer whose vocabulary Megatron-LM takes where no flag gives one.
-struct KnownTokenizer {
-  std::string_view type;
-  std::int64_t words;
-};
-constexpr KnownTokenizer kTokenizers[] = {{"GPT2BPETokenizer", 50257}, {"Llama2Tokenizer", 32000}};
 
 std::int64_t needed(const LaunchArguments& from, const std::string& flag) {
   if (!from.has(flag)) {
     throw InputError(fmt::format("{}: missing, expected a whole number: the model's shape needs it", flag));
   }
   return from.integer(flag, 0);
-}
-
-std::string tokenizer_of(const LaunchArguments& from) {
-  return from.text("--tokenizer-type", from.has("--vocab-file") ? "GPT2BPETokenizer" : "none");
-}
-
-/// The vocabulary that arguments give, by number or by the name of a tokenizer.
-std::optional<std::int64_t> given_vocabulary(const LaunchArguments& from) {
-  for (const char* flag : {"--vocab-size", "--padded-vocab-size"})
-    if (from.has(flag) && from.integer(flag, 0) > 0) return from.integer(flag, 0);
-  const std::string type = tokenizer_of(from);
-  for (const KnownTokenizer& known : kTokenizers)
-    if (known.type == type) return known.words;
-  if (const LaunchArgument* const model = from.find("--tokenizer-model"); model != nullptr && model->known)
-    if (const ModelConfig* const preset = find_preset(from.text("--tokenizer-model", "")))
-      return preset->vocab;
-  return std::nullopt;
-}
-
-/// The preset with these layers, if one has.
-const ModelConfig* preset_of_shape(const Json& shape) {
-  ModelConfig model;
-  try {
-    model = parse_model_config(shape.dump(), "model");
-  } catch (const InputError&) {
-    return nullptr;  // it is refused as a model
-  }
-  for (const std::string& name : preset_names()) {
-    const ModelConfig& preset = *find_preset(name);
-    if (preset.layers == model.layers && preset.hidden == model.hidden && preset.heads == model.heads &&
-        preset.kv_heads == model.kv_heads && preset.ffn == model.ffn && preset.mixture == model.mixture)
-      return &preset;
-  }
-  return nullptr;
-}
-
-void set_vocabulary(LaunchArguments& from, Json& json) {
-  if (const auto given = given_vocabulary(from)) {
-    json["vocab_size"] = *given;
-    return;
-  }
-  json["vocab_size"] = 1;
-  const ModelConfig* const preset = preset_of_shape(json);
-  if (preset == nullptr) {
-    throw InputError(fmt::format(
-        "--vocab-size: missing, expected with tokenizer {}, whose vocabulary is not known; add --vocab-size",
-        printable(tokenizer_of(from))));
-  }
-  json["vocab_size"] = preset->vocab;
-  from.file().notes.push_back(
-      fmt::format("--vocab-size is not given: {} is taken, that of {}, which has this shape", preset->vocab,
-                  preset->name));
 }
 
 struct MegatronShape {
@@ -95,8 +37,17 @@ MegatronShape shape_of(const LaunchArguments& from) {
   if (shape.heads < 1) from.refuse("--num-attention-heads", "1 or more");
   shape.kv_heads = from.on("--group-query-attention") ? from.integer("--num-query-groups", 1) : shape.heads;
   const bool gated = from.on("--swiglu");
-  shape.head_dim = from.integer("--kv-channels", 0);
-  if (shape.head_dim == 0) shape.head_dim = shape.hidden / shape.heads;
+  if (shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0)
+    from.refuse("--num-query-groups", fmt::format("a divisor of the {} attention heads", shape.heads));
+  shape.head_dim = from.has("--kv-channels") && from.text("--kv-channels", "") != "None"
+                       ? from.integer("--kv-channels", 0)
+                       : 0;
+  if (shape.head_dim == 0) {
+    if (shape.hidden % shape.heads != 0)
+      from.refuse("--num-attention-heads",
+                  fmt::format("a divisor of --hidden-size {}, or --kv-channels with it", shape.hidden));
+    shape.head_dim = shape.hidden / shape.heads;
+  }
   shape.ffn = from.integer("--ffn-hidden-size", 0);
   if (shape.ffn == 0) shape.ffn = gated ? shape.hidden * 8 / 3 / 64 * 64 : 4 * shape.hidden;
   const std::string norm = from.text("--normalization", "LayerNorm");
@@ -113,6 +64,13 @@ MegatronShape shape_of(const LaunchArguments& from) {
   return shape;
 }
 
+/// Megatron-Bridge does without it where positions are rotary.
+std::int64_t max_positions(const LaunchArguments& from, const MegatronShape& shape) {
+  const char* const flag = "--max-position-embeddings";
+  if (from.has(flag) || !shape.rope || from.file().framework == "Megatron-LM") return needed(from, flag);
+  return needed(from, "--seq-length");
+}
+
 void put_common(const LaunchArguments& from, const MegatronShape& shape, Json& json) {
   json["num_hidden_layers"] = shape.layers;
   json["hidden_size"] = shape.hidden;
@@ -121,7 +79,7 @@ void put_common(const LaunchArguments& from, const MegatronShape& shape, Json& j
   json["head_dim"] = shape.head_dim;
   json["intermediate_size"] = shape.ffn;
   json["hidden_act"] = shape.activation;
-  json["max_position_embeddings"] = needed(from, "--max-position-embeddings");
+  json["max_position_embeddings"] = max_positions(from, shape);
   json["tie_word_embeddings"] = !from.on("--untie-embeddings-and-output-weights");
   json["initializer_range"] = from.number("--init-method-std", 0.02);
   if (!shape.rope) return;
@@ -134,25 +92,33 @@ void put_common(const LaunchArguments& from, const MegatronShape& shape, Json& j
                           {"original_max_position_embeddings", 8192}};
 }
 
-[[noreturn]] void refuse_layers(const MegatronShape& shape) {
-  throw InputError(
-      fmt::format("--normalization: found {} with activation {}, {} positions, {}; expected layers that a "
-                  "family of models "
-                  "has (GPT-2: LayerNorm, gelu, learned, biases; Llama and Qwen: RMSNorm, swiglu, rope; "
-                  "Nemotron: LayerNorm, "
-                  "gelu or squared relu, rope)",
-                  shape.rms ? "RMSNorm" : "LayerNorm", shape.activation, shape.rope ? "rotary" : "learned",
-                  shape.bias       ? "biases"
-                  : shape.qkv_bias ? "biases of queries, keys and values"
-                                   : "no biases"));
+constexpr const char* kFamilies =
+    "layers that a family of models has (GPT-2: LayerNorm, gelu, learned, biases; Llama and Qwen: RMSNorm, "
+    "swiglu, rope; Nemotron: LayerNorm, gelu or squared relu, rope)";
+
+/// Refuses layers for `flag`, unless an argument that is not modelled makes them what they are.
+[[noreturn]] void refuse_layers(const LaunchArguments& from, const MegatronShape& shape,
+                                const char* flag = "--normalization",
+                                const std::string& expected = kFamilies) {
+  from.file().require_modelled();
+  throw InputError(fmt::format("{}: found {} with activation {}, {} positions, {}; expected {}", flag,
+                               shape.rms ? "RMSNorm" : "LayerNorm", shape.activation,
+                               shape.rope ? "rotary" : "learned",
+                               shape.bias       ? "biases"
+                               : shape.qkv_bias ? "biases of queries, keys and values"
+                                                : "no biases",
+                               expected));
 }
 
 Json gpt2(const LaunchArguments& from, const MegatronShape& shape, double epsilon) {
   Json json;
   const bool one_head = shape.kv_heads == 1 && shape.heads > 1;
-  if ((shape.kv_heads != shape.heads && !one_head) || shape.head_dim * shape.heads != shape.hidden ||
-      !shape.bias || shape.qk_norm || shape.activation != "gelu_new")
-    refuse_layers(shape);
+  if (shape.kv_heads != shape.heads && !one_head)
+    refuse_layers(from, shape, "--num-query-groups", "1 or as many as attention heads with these layers");
+  if (shape.head_dim * shape.heads != shape.hidden)
+    refuse_layers(from, shape, "--kv-channels",
+                  fmt::format("{} with these layers", shape.hidden / shape.heads));
+  if (!shape.bias || shape.qk_norm || shape.activation != "gelu_new") refuse_layers(from, shape);
   json["model_type"] = one_head ? "gpt_bigcode" : "gpt2";
   if (one_head) json["multi_query"] = true;
   json["n_layer"] = shape.layers;
@@ -173,28 +139,29 @@ Json dense(const LaunchArguments& from, const MegatronShape& shape) {
   if (!shape.rms && !shape.rope) return gpt2(from, shape, epsilon);
   Json json;
   put_common(from, shape, json);
-  if (!shape.rope) refuse_layers(shape);
+  if (!shape.rope) refuse_layers(from, shape);
   if (!shape.rms) {
-    if (shape.activation == "silu" || shape.qk_norm || shape.qkv_bias != shape.bias) refuse_layers(shape);
+    if (shape.activation == "silu" || shape.qk_norm || shape.qkv_bias != shape.bias)
+      refuse_layers(from, shape);
     json["model_type"] = "nemotron";
     json["norm_eps"] = epsilon;
     json["partial_rotary_factor"] = rotated;
     json["attention_bias"] = json["mlp_bias"] = shape.bias;
     return json;
   }
-  if (shape.activation != "silu") refuse_layers(shape);
+  if (shape.activation != "silu") refuse_layers(from, shape);
   json["rms_norm_eps"] = epsilon;
   if (shape.qk_norm) {
-    if (shape.qkv_bias || rotated != 1) refuse_layers(shape);
+    if (shape.qkv_bias || rotated != 1) refuse_layers(from, shape);
     json["model_type"] = "qwen3";
   } else if (rotated != 1) {
-    if (shape.bias) refuse_layers(shape);
+    if (shape.bias) refuse_layers(from, shape);
     json["model_type"] = "glm";
     json["attention_bias"] = shape.qkv_bias;
     json["partial_rotary_factor"] = rotated;
   } else if (from.has("--window-size")) {
     const std::vector<std::string>& window = from.find("--window-size")->values;
-    if (shape.qkv_bias || window.empty()) refuse_layers(shape);
+    if (shape.qkv_bias || window.empty()) refuse_layers(from, shape);
     // Keys before a query, which it sees besides its own.
     json["model_type"] = "mistral";
     json["sliding_window"] = expert_layers(window).empty() ? 0 : expert_layers(window).front() + 1;
@@ -225,7 +192,8 @@ Json mixture(const LaunchArguments& from, const MegatronShape& shape) {
   Json json;
   put_common(from, shape, json);
   if (!shape.rms || shape.activation != "silu" || !shape.rope || shape.bias || from.has("--window-size"))
-    refuse_layers(shape);
+    refuse_layers(from, shape, "--num-experts",
+                  "RMSNorm, swiglu, rope, no biases of linear layers and no windows with experts");
   json["rms_norm_eps"] = from.number("--norm-epsilon", 1e-5);
   const std::int64_t experts = needed(from, "--num-experts");
   const std::int64_t ffn =
@@ -235,18 +203,24 @@ Json mixture(const LaunchArguments& from, const MegatronShape& shape) {
   const std::string scores = from.text("--moe-router-score-function", "softmax");
   const bool latent = from.on("--multi-latent-attention");
   const bool normalized = !from.on("--moe-router-pre-softmax");
+  if (from.integer("--moe-router-topk", 2) > experts)
+    from.refuse("--moe-router-topk", fmt::format("at most the {} experts", experts));
   json["num_experts_per_tok"] = from.integer("--moe-router-topk", 2);
   json["moe_intermediate_size"] = ffn;
   if (latent || scores == "sigmoid" || first_dense > 0 ||
       (shared > 0 && !from.on("--moe-shared-expert-gate"))) {
-    if (scores != "sigmoid") from.refuse("--moe-router-score-function", "sigmoid with these layers");
+    const bool softmax = latent && scores == "softmax";  // DeepSeek-V2
+    if (!softmax && scores != "sigmoid")
+      from.refuse("--moe-router-score-function", "sigmoid with these layers");
     if (ffn < 1 || shared % ffn != 0)
       from.refuse("--moe-shared-expert-intermediate-size", fmt::format("a multiple of the experts' {}", ffn));
-    json["model_type"] = latent ? "deepseek_v3" : "glm4_moe";
+    json["model_type"] = softmax ? "deepseek_v2" : latent ? "deepseek_v3" : "glm4_moe";
     json["n_routed_experts"] = experts;
     json["n_shared_experts"] = shared / ffn;
     json["first_k_dense_replace"] = first_dense;
-    json["norm_topk_prob"] = true;
+    json["norm_topk_prob"] = !softmax || normalized;
+    if (softmax && from.integer("--moe-router-num-groups", 1) > 1)
+      json["topk_method"] = "group_limited_greedy";
     const double scale = from.number("--moe-router-topk-scaling-factor", 0);
     json["routed_scaling_factor"] = scale == 0 ? 1.0 : scale;
     json["n_group"] = std::max<std::int64_t>(1, from.integer("--moe-router-num-groups", 1));
@@ -262,7 +236,7 @@ Json mixture(const LaunchArguments& from, const MegatronShape& shape) {
       json["qk_nope_head_dim"] = from.integer("--qk-head-dim", 128);
       json["qk_rope_head_dim"] = from.integer("--qk-pos-emb-head-dim", 64);
       json["v_head_dim"] = from.integer("--v-head-dim", 128);
-      json["rope_interleave"] = true;
+      if (!softmax) json["rope_interleave"] = true;
     } else {
       json["attention_bias"] = shape.qkv_bias;
       json["use_qk_norm"] = shape.qk_norm;
@@ -273,12 +247,12 @@ Json mixture(const LaunchArguments& from, const MegatronShape& shape) {
   json["num_experts"] = experts;
   json["norm_topk_prob"] = normalized;
   if (shared > 0 || (shape.qkv_bias && !shape.qk_norm)) {
-    if (shape.qk_norm || shared == 0) refuse_layers(shape);
+    if (shape.qk_norm || shared == 0) refuse_layers(from, shape);
     json["model_type"] = "qwen2_moe";
     json["shared_expert_intermediate_size"] = shared;
     json["qkv_bias"] = shape.qkv_bias;
   } else if (shape.qk_norm) {
-    if (shape.qkv_bias) refuse_layers(shape);
+    if (shape.qkv_bias) refuse_layers(from, shape);
     json["model_type"] = "qwen3_moe";
   } else {
     json["model_type"] = "mixtral";
@@ -297,9 +271,9 @@ std::string megatron_model(LaunchArguments& arguments) {
   const MegatronShape shape = shape_of(arguments);
   const bool experts = arguments.has("--num-experts") && arguments.text("--num-experts", "") != "None";
   if (!experts && arguments.on("--multi-latent-attention"))
-    arguments.refuse("--multi-latent-attention", "experts (--num-experts) with it");
+    arguments.refuse_with("--multi-latent-attention", "no experts", "--num-experts");
   Json json = experts ? mixture(arguments, shape) : dense(arguments, shape);
-  set_vocabulary(arguments, json);
+  set_megatron_vocabulary(arguments, json);
   return json.dump();
 }
 

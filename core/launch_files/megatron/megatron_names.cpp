@@ -46,6 +46,7 @@ std::string nearest_megatron_name(const std::string& name) {
   std::string flag = "--" + name;
   std::replace(flag.begin(), flag.end(), '_', '-');
   flag = table.nearest(flag);
+  if (flag.empty()) return flag;
   if (const auto* const named = table.name_of(flag)) return named->first;
   std::replace(flag.begin(), flag.end(), '-', '_');
   return flag.substr(2);

@@ -19,7 +19,7 @@ std::optional<LaunchArgument> megatron_argument(const std::string& name, std::ve
 std::optional<LaunchArgument> megatron_switch_off(const std::string& name, const std::string& value,
                                                   const std::string& place);
 
-/// The known name that differs least, as a YAML file spells it.
+/// A similar known name, as a YAML file spells it; empty when none is.
 std::string nearest_megatron_name(const std::string& name);
 
 /// The name is one of Megatron-LM's arguments.

@@ -164,10 +164,11 @@ std::optional<FoundArguments> arguments_of_script(std::string_view text, const s
   FoundArguments found;
   std::vector<std::vector<ShellWord>> training;
   std::vector<int> lines;
+  const std::size_t least = name == kMegatronArguments ? 1 : 2;  // there are no other commands
   for (const ShellCommand& command : script.commands) {
     std::vector<ShellWord> words = flat_words(command, name);
     const bool prints = !words.empty() && (words.front().text == "echo" || words.front().text == "printf");
-    if (prints || telling_flags(words) < 2) continue;
+    if (prints || telling_flags(words) < least) continue;
     training.push_back(std::move(words));
     lines.push_back(command.line);
   }

@@ -11,6 +11,9 @@
 
 namespace plumbline {
 
+/// Name of arguments that the command line gives, in place of a file's.
+inline constexpr std::string_view kMegatronArguments = "--megatron-args";
+
 struct FoundArguments {
   std::vector<LaunchArgument> arguments;
   LauncherFacts launcher;

@@ -10,6 +10,7 @@
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/megatron/megatron_layout.hpp"
 #include "core/launch_files/megatron/megatron_model.hpp"
+#include "core/launch_files/megatron/megatron_sharding.hpp"
 
 namespace plumbline {
 namespace {
@@ -22,50 +23,16 @@ constexpr std::pair<const char*, const char*> kMegatronDefaults[] = {
     {"overlap_grad_reduce", "false"},
 };
 
-/// Buffers and types of Megatron-FSDP; predicted are those of Megatron-Bridge's recipes.
-void check_fsdp(LaunchArguments& from, bool on) {
-  struct Default {
-    const char* flag;
-    std::string_view values;  // predicted; empty: off
-    const char* reason;
-  };
+void set_precision(LaunchArguments& from, const MegatronDialect& dialect) {
   const bool fp16 = from.on("--fp16");
-  const bool half = fp16 || from.on("--bf16");
-  const std::string_view of_model = fp16   ? " auto fp16 torch.float16 "
-                                    : half ? " auto bf16 torch.bfloat16 "
-                                           : " auto fp32 torch.float32 ";
-  const Default defaults[] = {
-      {"--megatron-fsdp-main-grads-dtype", of_model, "gradients in another type than the parameters"},
-      {"--megatron-fsdp-grad-comm-dtype", of_model, "gradients reduced in another type than the parameters"},
-      {"--megatron-fsdp-main-params-dtype", " fp32 torch.float32 ",
-       "main parameters in another type than fp32"},
-      {"--fsdp-double-buffer", "", "persistent double buffers of Megatron-FSDP"},
-      {"--megatron-fsdp-max-pool-double-buffer", "", "persistent double buffers of Megatron-FSDP"},
-      {"--use-nccl-ub", "", "registered double buffers of Megatron-FSDP"},
-  };
-  for (const Default& each : defaults) {
-    if (!from.has(each.flag)) continue;
-    const bool predicted = each.values.empty() ? !from.on(each.flag)
-                                               : each.values.find(" " + from.text(each.flag, "") + " ") !=
-                                                     std::string_view::npos;
-    if (on && !predicted) {
-      from.not_modelled(each.flag, each.reason);
-    } else {
-      from.without_effect(each.flag, on ? "it is at the value that is predicted" : "Megatron-FSDP is off");
-    }
-  }
-}
-
-void set_precision(LaunchArguments& from, bool partial) {
-  const bool bf16 = from.on("--bf16");
-  const bool fp16 = from.on("--fp16");
-  if (bf16 && fp16) from.refuse("--fp16", "--bf16 or --fp16, not both");
-  if (!partial || bf16 || fp16)
+  const bool bf16 = from.has("--bf16") ? from.on("--bf16") : dialect.recipe && !fp16;
+  if (bf16 && fp16) from.refuse_with("--fp16", "--bf16", "one of them");
+  if (!dialect.partial || bf16 || fp16)
     from.set("precision", bf16 ? "bf16" : fp16 ? "fp16" : "fp32", fp16 ? "--fp16" : "--bf16");
   const bool in_fp32 = from.on("--accumulate-allreduce-grads-in-fp32");
   const std::string main_grads = from.text("--main-grads-dtype", "fp32");
   const char* const fsdp = from.on("--use-custom-fsdp") ? "--use-custom-fsdp" : "--use-megatron-fsdp";
-  check_fsdp(from, from.on(fsdp));
+  check_megatron_fsdp(from, bf16, fp16);
   if (from.on(fsdp) && (bf16 || fp16)) {
     from.set("grad_dtype", "same", fsdp);  // --megatron-fsdp-main-grads-dtype auto
   } else if (from.on("--grad-reduce-in-bf16")) {
@@ -94,41 +61,13 @@ void set_precision(LaunchArguments& from, bool partial) {
     from.set("fp4_format", from.text("--fp4-format", ""), "--fp4-format");
 }
 
-void set_sharding(LaunchArguments& from, const MegatronDialect& dialect) {
-  std::string software = dialect.software;
-  for (const char* flag : {"--use-megatron-fsdp", "--use-custom-fsdp", "--use-torch-fsdp2"}) {
-    if (!from.on(flag)) continue;
-    software = "megatron-bridge-fsdp";
-    const char* const strategy = "--data-parallel-sharding-strategy";
-    constexpr std::string_view kStrategies[] = {"no_shard", "optim", "optim_grads", "optim_grads_params"};
-    const std::string name = flag == std::string_view("--use-torch-fsdp2")
-                                 ? "optim_grads_params"
-                                 : from.text(strategy, "optim_grads_params");
-    const auto* const found = std::find(std::begin(kStrategies), std::end(kStrategies), name);
-    if (found == std::end(kStrategies))
-      from.refuse(strategy, fmt::format("one of {}", fmt::join(kStrategies, ", ")));
-    if (name != "optim_grads_params")
-      from.not_modelled(strategy, fmt::format("{}; expected optim_grads_params", name));
-    from.set("zero_stage", "3", from.has(strategy) ? strategy : flag);
-    from.set("software", software, flag);
-    if (from.on("--overlap-param-gather")) from.set("overlap_param_gather", "true", "--overlap-param-gather");
-    return;
-  }
-  from.derive("software", software, fmt::format("a launch file of {}", dialect.framework));
-  if (!from.on("--use-distributed-optimizer")) {
-    if (from.on("--overlap-param-gather") && !dialect.partial)
-      from.refuse("--overlap-param-gather", "--use-distributed-optimizer or --use-megatron-fsdp with it");
-    return;
-  }
-  from.set("zero_stage", "1", "--use-distributed-optimizer");
-  from.set("overlap_param_gather", from.on("--overlap-param-gather") ? "true" : "false",
-           "--overlap-param-gather");
-}
-
 void set_recomputation(LaunchArguments& from, bool partial) {
   const std::string granularity = from.text("--recompute-granularity", "None");
   const bool selective = from.on("--recompute-activations") || granularity == "selective";
   if (selective) {
+    const char* const method = "--recompute-method";
+    if (!partial && from.has(method) && from.text(method, "") != "None")
+      from.refuse(method, "none with selective recomputation");
     from.set("recompute_granularity", "selective",
              from.on("--recompute-activations") ? "--recompute-activations" : "--recompute-granularity");
     if (const LaunchArgument* const modules = from.find("--recompute-modules");
@@ -156,6 +95,13 @@ void set_recomputation(LaunchArguments& from, bool partial) {
   from.set("recompute_num_layers", from.text("--recompute-num-layers", "1"), "--recompute-num-layers");
 }
 
+/// "2 2", as a YAML file has it, or 2 and 2 as "2,2".
+std::string joined_words(const std::vector<std::string>& values) {
+  std::string text = fmt::format("{}", fmt::join(values, ","));
+  std::replace(text.begin(), text.end(), ' ', ',');
+  return text;
+}
+
 void set_context(LaunchArguments& from) {
   const LaunchArgument* const type = from.find("--cp-comm-type");
   if (type != nullptr && !type->values.empty()) {
@@ -167,7 +113,7 @@ void set_context(LaunchArguments& from) {
   }
   const LaunchArgument* const sizes = from.find("--hierarchical-context-parallel-sizes");
   if (sizes != nullptr && !sizes->values.empty() && sizes->values.front() != "None")
-    from.set("hierarchical_context_parallel_sizes", fmt::format("{}", fmt::join(sizes->values, ",")),
+    from.set("hierarchical_context_parallel_sizes", joined_words(sizes->values),
              "--hierarchical-context-parallel-sizes");
 }
 
@@ -197,6 +143,11 @@ void set_experts(LaunchArguments& from, bool partial) {
 }
 
 void set_kernels(LaunchArguments& from) {
+  const char* const layers = "--transformer-impl";
+  const std::string kind = from.text(layers, "transformer_engine");
+  if (kind != "transformer_engine" && kind != "local" && kind != "inference_optimized")
+    from.refuse(layers, "transformer_engine, local or inference_optimized");
+  if (from.has(layers)) from.without_effect(layers, "the software's description sets the kernels");
   std::string attention = from.text("--attention-backend", "auto");
   attention = attention.substr(attention.find('.') + 1);  // AttnBackend.auto
   if (attention == "unfused" || attention == "local") {
@@ -248,17 +199,19 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   LaunchFile file;
   file.framework = dialect.framework;
   LaunchArguments from(arguments, argument_table("megatron_flags.txt"), file);
-  if (dialect.partial && !from.has("--num-layers") && !from.has("--hidden-size")) {
-    file.notes.push_back(
-        "the file changes a recipe: its own values are read; the model and the rest of the recipe are not in "
-        "it "
-        "(--model, --seq-length, ...)");
+  MegatronDialect used = dialect;
+  used.recipe = dialect.partial && !from.has("--num-layers") && !from.has("--hidden-size");
+  if (used.recipe) {
+    file.notes.push_back(fmt::format(
+        "the file changes a recipe, which has the model and other values (--model, --seq-length, ...); taken "
+        "are bf16, the distributed optimizer and overlap of Megatron-Bridge's recipes for {}",
+        dialect.finetunes ? "fine-tuning" : "pre-training"));
   } else {
     from.derive("model", megatron_model(from), "flags of the model's shape");
   }
-  set_sharding(from, dialect);
+  set_megatron_sharding(from, used);
   set_sizes(from, launcher, dialect.partial);
-  set_precision(from, dialect.partial);
+  set_precision(from, used);
   set_megatron_layout(from);
   set_context(from);
   set_experts(from, dialect.partial);
@@ -266,8 +219,7 @@ LaunchFile megatron_launch(const std::vector<LaunchArgument>& arguments, const L
   set_kernels(from);
   if (!dialect.partial)
     for (const auto& [key, value] : kMegatronDefaults) from.set_default(key, value);
-  if (launcher.world_size == 0)
-    file.notes.push_back("the file does not say how many GPUs it starts; --gpus N does");
+  if (launcher.world_size == 0) file.notes.emplace_back(kNoGpusNote);
   return file;
 }
 

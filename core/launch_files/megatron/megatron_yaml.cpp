@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/base/one_line.hpp"
 #include "core/launch_files/arguments/argument_table.hpp"
 #include "core/launch_files/arguments/keyed_files.hpp"
+#include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/arguments/yaml_keys.hpp"
+#include "core/launch_files/megatron/bridge_adapters.hpp"
 #include "core/launch_files/megatron/megatron_names.hpp"
 #include "core/launch_files/megatron/megatron_settings.hpp"
 
@@ -44,6 +47,9 @@ struct IdleSection {
 };
 constexpr IdleSection kIdleSections[] = {
     {"DEPENDENCIES", "how the container is built"},
+    {"LAUNCHER", "how processes start"},
+    {"METRICS", "it compares results"},
+    {"TEST_TYPE", "it compares results"},
     {"ENV_VARS", "variables of the processes"},
     {"env_vars", "variables of the processes"},
     {"checkpoint", "it logs, saves or watches"},
@@ -97,15 +103,21 @@ class MegatronKeys {
     if (path.front() == "ConfigContainer" && path.size() > 1) path.erase(path.begin());
     const std::string leaf = path.back();
     const std::string section = path.size() > 1 ? path.front() : "";
-    const auto* const idle = std::find_if(std::begin(kIdleSections), std::end(kIdleSections),
-                                          [&](const IdleSection& each) { return each.name == section; });
+    const auto* const idle = std::find_if(
+        std::begin(kIdleSections), std::end(kIdleSections),
+        [&](const IdleSection& each) { return each.name == (section.empty() ? leaf : section); });
     const bool telling =
         std::find(std::begin(kTellingKeys), std::end(kTellingKeys), leaf) != std::end(kTellingKeys);
+    const bool checkpoint = section == "checkpoint" && leaf == "pretrained_checkpoint" && is_given(key);
+    finetunes_ = finetunes_ || checkpoint || (section == "peft" && is_given(key));
     if (idle != std::end(kIdleSections) && !(telling && path.size() == 2)) {
       file_.without_effect.push_back({shown(key), key.place, idle->reason});
       return;
     }
-    if (leaf == "_target_" || leaf == "_name_" || leaf == "_partial_" || leaf == "_call_") {
+    if (section == "peft" && path.size() == 2) return adapters_.add(leaf, key, file_);
+    const bool of_layers = path.size() == 3 && path[1] == "transformer_layer_spec";
+    if (leaf == "_target_" || leaf == "_name_" || leaf == "_partial_" || leaf == "_call_" ||
+        leaf == "_args_" || of_layers) {
       file_.without_effect.push_back({shown(key), key.place, "the class of its section"});
       return;
     }
@@ -118,6 +130,11 @@ class MegatronKeys {
     if (recipe) return add_precision(key);
     add_name(leaf, std::move(key));
   }
+  const std::vector<LaunchSetting>& adapters() const { return adapters_.settings(); }
+  bool finetunes() const { return finetunes_; }
+  /// Keys that only Megatron-Bridge has.
+  const std::vector<LaunchArgument>& own_keys() const { return own_keys_; }
+
   /// Arguments in the order in which they count, the last of a name most.
   std::vector<LaunchArgument> take() {
     std::stable_sort(arguments_.begin(), arguments_.end(),
@@ -209,14 +226,24 @@ class MegatronKeys {
       if (gated || squared) flag(gated ? "--swiglu" : "--squared-relu", {}, key.place);
       return;
     }
+    if (section_ == "mixed_precision" && leaf == "dtype" && is_given(key)) {
+      if (value.ends_with("bf16") || value.ends_with("bfloat16")) return flag("--bf16", {}, key.place);
+      if (value.ends_with("fp16") || value.ends_with("float16")) return flag("--fp16", {}, key.place);
+      return refuse(key, "not modelled: expected bf16 or fp16");
+    }
     const std::string flag_name = leaf == "sequence_length" ? "seq_length" : leaf;
     if (!is_megatron_name(flag_name)) {
+      if (argument_table("bridge_keys.txt").find(leaf) != nullptr) {
+        key.name = leaf;
+        own_keys_.push_back(std::move(key));
+        return;
+      }
       if (value == "None" || value == "null" || value == "[]") {
         file_.without_effect.push_back({shown(key), key.place, "it is not given a value"});
         return;
       }
-      return refuse(key, fmt::format("unknown to {}'s table of arguments; the nearest known one is {}",
-                                     file_.framework, nearest_megatron_name(printable(leaf, 100))));
+      return refuse(key,
+                    ArgumentTable::unknown(file_.framework, nearest_megatron_name(printable(leaf, 100))));
     }
     auto argument = megatron_argument(flag_name, key.values, key.place);
     if (!argument) argument = megatron_switch_off(flag_name, value, key.place);
@@ -227,6 +254,9 @@ class MegatronKeys {
 
   LaunchFile& file_;
   std::vector<Placed> arguments_;
+  BridgeAdapters adapters_;
+  std::vector<LaunchArgument> own_keys_;
+  bool finetunes_ = false;
   std::string section_;
 };
 
@@ -257,8 +287,10 @@ std::optional<LaunchFile> megatron_yaml_launch(std::string_view text, const std:
     keys.add(std::move(each));
   }
   MegatronDialect dialect;
-  if (bridge) dialect = {"Megatron-Bridge", "megatron-bridge", true};
+  if (bridge) dialect = {"Megatron-Bridge", "megatron-bridge", true, false, keys.finetunes()};
   LaunchFile read = megatron_launch(keys.take(), {}, dialect);
+  read.settings.insert(read.settings.end(), keys.adapters().begin(), keys.adapters().end());
+  const LaunchArguments own(keys.own_keys(), argument_table("bridge_keys.txt"), read);
   read.without_effect.insert(read.without_effect.end(), file.without_effect.begin(),
                              file.without_effect.end());
   read.refused.insert(read.refused.end(), file.refused.begin(), file.refused.end());

@@ -81,8 +81,9 @@ std::string to_deepspeed(const RunConfig& config) {
                                                                                               : "fp16");
   if (parallel.tensor > 1) text += fmt::format("  tensor_parallel:\n    autotp_size: {}\n", parallel.tensor);
   if (parallel.context > 1) text += fmt::format("  sequence_parallel_size: {}\n", parallel.context);
-  text += fmt::format("  zero_optimization:\n    stage: {}\n    reduce_bucket_size: {}\n",
-                      parallel.zero_stage, parallel.ddp_bucket_size);
+  text += fmt::format("  zero_optimization:\n    stage: {}\n", parallel.zero_stage);
+  if (parallel.ddp_bucket_size != ParallelConfig().ddp_bucket_size)  // else DeepSpeed's own
+    text += fmt::format("    reduce_bucket_size: {}\n", parallel.ddp_bucket_size);
   text += fmt::format("    overlap_comm: {}\n",
                       yes_or_no(parallel.overlap_grad_reduce.value_or(parallel.zero_stage == 3)));
   if (parallel.zero_hpz_partition_size > 1)

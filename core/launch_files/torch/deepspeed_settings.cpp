@@ -44,17 +44,21 @@ std::vector<LaunchArgument> effective(const std::vector<LaunchArgument>& argumen
   return left;
 }
 
-void set_deepspeed_precision(LaunchArguments& from) {
+void set_deepspeed_precision(LaunchArguments& from, bool is_auto) {
   const char* const bf16 = from.has("bfloat16.enabled") ? "bfloat16.enabled" : "bf16.enabled";
   const char* const fp16 = "fp16.enabled";
   if (from.on(bf16) && from.on(fp16)) from.refuse(fp16, "false with bf16");
   if (from.on(bf16) || from.on(fp16)) {
     from.set("precision", from.on(bf16) ? "bf16" : "fp16", from.on(bf16) ? bf16 : fp16);
+  } else if (is_auto && !from.sets("precision")) {
+    from.file().notes.push_back(
+        "bf16 or fp16 is auto: the trainer's precision counts; predicted is bf16 unless --precision is "
+        "given");
   } else {
     from.set_default("precision", "fp32");
   }
   const char* const sum = "data_types.grad_accum_dtype";
-  const std::string precision = from.setting("precision", "fp32");
+  const std::string precision = from.setting("precision", is_auto ? "bf16" : "fp32");
   std::string type = from.text(sum, "None");
   if (type == "None") type = precision;
   if (type == "fp32" && type != precision) {
@@ -112,7 +116,12 @@ void add_deepspeed(const std::vector<LaunchArgument>& arguments, LaunchFile& fil
     if (name != "adam" && name != "adamw" && name != "sgd") from.refuse(optimizer, "Adam, AdamW or SGD");
     from.set("optimizer", name == "sgd" ? "sgd" : "adam", optimizer);
   }
-  set_deepspeed_precision(from);
+  const bool is_auto = std::any_of(arguments.begin(), arguments.end(), [](const LaunchArgument& each) {
+    const bool type =
+        each.name == "bf16.enabled" || each.name == "bfloat16.enabled" || each.name == "fp16.enabled";
+    return type && each.values == std::vector<std::string>{"auto"};
+  });
+  set_deepspeed_precision(from, is_auto);
   set_deepspeed_batch(from);
   set_deepspeed_groups(from);
 }

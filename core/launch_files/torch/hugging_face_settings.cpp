@@ -63,6 +63,9 @@ void set_trainer_sizes(LaunchArguments& from) {
   for (const char* key : {"cutoff_len", "max_seq_length", "max_length", "block_size"}) {
     if (!from.has(key)) continue;
     from.set("seq_length", from.text(key, ""), key);
+    if (key == std::string_view("cutoff_len"))
+      from.file().notes.emplace_back(
+          "cutoff_len: sequences are predicted with that many tokens, as with packing");
     break;
   }
   if (!from.sets("seq_length")) {
@@ -139,6 +142,12 @@ void set_trainer_fsdp(LaunchArguments& from, const char* key) {
   from.set("software", "torchtitan", key);
   from.set("zero_stage", "3", key);
   from.file().notes.push_back("FSDP is predicted as torchtitan's, without compilation");
+  if (const std::string type = from.setting("precision", "fp32"); type != "fp32") {
+    from.file().notes.push_back(fmt::format(
+        "FSDP of Accelerate sums gradients in {} and keeps them in fp32; predicted are sums in fp32, whose "
+        "reduce-scatter takes up to twice as long",
+        type));
+  }
   for (const char* strategy : {"fsdp_config.fsdp_reshard_after_forward", "fsdp_config.reshard_after_forward",
                                "fsdp_config.fsdp_sharding_strategy", "fsdp"}) {
     const std::set<std::string> words = trainer_words(from, strategy);
@@ -160,6 +169,26 @@ void set_trainer_fsdp(LaunchArguments& from, const char* key) {
   for (const char* recompute :
        {"fsdp_config.fsdp_activation_checkpointing", "fsdp_config.activation_checkpointing"})
     if (from.on(recompute)) from.set("recompute_granularity", "full", recompute);
+}
+
+/// Sizes of Accelerate's parallelism_config, as torchtitan has them.
+void set_accelerate_sizes(LaunchArguments& from) {
+  constexpr const char* kTensor = "parallelism_config.parallelism_config_tp_size";
+  constexpr const char* kContext = "parallelism_config.parallelism_config_cp_size";
+  constexpr const char* kReplicas = "parallelism_config.parallelism_config_dp_replicate_size";
+  constexpr const char* kShards = "parallelism_config.parallelism_config_dp_shard_size";
+  if (from.integer(kTensor, 1) > 1) from.not_modelled(kTensor, "tensor parallelism of Hugging Face's models");
+  if (from.integer(kContext, 1) > 1) {
+    from.set("context_parallel_size", from.text(kContext, ""), kContext);
+    from.set("cp_comm_type", "all_gather", kContext);
+  }
+  if (from.integer(kReplicas, 1) > 1)
+    from.set("num_distributed_optimizer_instances", from.text(kReplicas, ""), kReplicas);
+  const std::int64_t replicas = std::max<std::int64_t>(1, from.integer(kReplicas, 1));
+  const std::int64_t shards = std::max<std::int64_t>(1, from.integer(kShards, 1));
+  if (replicas > (1 << 20) || shards > (1 << 20)) from.refuse(kShards, "a size of at most 1048576");
+  from.file().replicas = replicas * shards;
+  from.file().replicas_origin = from.origin(from.has(kShards) ? kShards : kReplicas);
 }
 
 /// The DeepSpeed configuration that `key` names.
@@ -198,7 +227,7 @@ LaunchFile trainer_launch(std::vector<LaunchArgument> arguments, const OtherFile
   } else {
     set_unsharded(from);
   }
-  file.notes.push_back("the file does not say how many GPUs it starts; --gpus N does");
+  file.notes.emplace_back(kNoGpusNote);
   return file;
 }
 
@@ -216,6 +245,7 @@ LaunchFile accelerate_launch(const std::vector<LaunchArgument>& arguments, const
   const std::string kind = from.text(type, "NO");
   if (kind == "FSDP") {
     set_trainer_fsdp(from, type);
+    set_accelerate_sizes(from);
   } else if (kind == "DEEPSPEED" && gives(from, "deepspeed_config.deepspeed_config_file")) {
     read_deepspeed(from, "deepspeed_config.deepspeed_config_file", other);
   } else if (kind == "DEEPSPEED") {

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "core/base/error.hpp"
+#include "core/base/similar_name.hpp"
 
 namespace plumbline {
 namespace {
@@ -39,6 +40,25 @@ TEST(ReadTextFile, RefusesALargeFileBeforeReadingIt) {
   EXPECT_THAT([&] { read_text_file(path, kLimit); }, ThrowsMessage<InputError>(HasSubstr("larger than")));
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
   fs::remove(path);
+}
+
+TEST(SimilarName, IsEmptyBeyondAThird) {
+  const std::vector<std::string_view> known = {"--world-size", "--tp",         "--dp",
+                                               "--quiet",      "--fp8-format", "oom"};
+  const struct {
+    const char* name;
+    const char* similar;
+  } cases[] = {{"--quite", "--quiet"},
+               {"--world-sise", "--world-size"},
+               {"--tpp", "--tp"},
+               {"--batch-size", ""},
+               {"--dtype", ""},
+               {"--fsdp", ""},
+               {"foo", ""},
+               {"--fp8-", "--fp8-format"},
+               {"", ""}};
+  for (const auto& each : cases) EXPECT_EQ(similar_name(each.name, known), each.similar) << each.name;
+  EXPECT_EQ(similar_name("name", {}), "");
 }
 
 }  // namespace

@@ -67,7 +67,36 @@ TEST(DifferingValues, OfMegatronFlagsAreRefused) {
        "--recompute-granularity: found \"full\", expected --recompute-method"},
       {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", "accepted"},
       {"--recompute-granularity selective", "accepted"},
-      {"--overlap-param-gather", "expected --use-distributed-optimizer or --use-megatron-fsdp with it"},
+      {"--overlap-param-gather",
+       "found with no sharded optimizer, expected --use-distributed-optimizer or --use-megatron-fsdp"},
+      {"--num-attention-heads 30",
+       "--num-attention-heads: found \"30\", expected a divisor of --hidden-size 4096"},
+      {"--num-attention-heads 30 --kv-channels 128 --normalization RMSNorm --swiglu "
+       "--position-embedding-type "
+       "rope --disable-bias-linear",
+       "accepted"},
+      {"--group-query-attention --num-query-groups 7",
+       "--num-query-groups: found \"7\", expected a divisor of the 32"},
+      {"--group-query-attention --num-query-groups 8",
+       "--num-query-groups: found LayerNorm with activation gelu_new, learned positions, biases; expected 1 "
+       "or as "
+       "many"},
+      {"--num-experts 4",
+       "--num-experts: found LayerNorm with activation gelu_new, learned positions, biases; "
+       "expected RMSNorm"},
+      {"--num-experts 4 --moe-router-topk 8 --normalization RMSNorm --swiglu --position-embedding-type rope "
+       "--disable-bias-linear",
+       "--moe-router-topk: found \"8\", expected at most the 4 experts"},
+      {"--normalization RMSNorm --quick-geglu --position-embedding-type rope", "--quick-geglu: not modelled"},
+      {"--transformer-impl foo", "--transformer-impl: found \"foo\", expected transformer_engine"},
+      {"--transformer-impl local", "accepted"},
+      {"--recompute-granularity selective --recompute-method uniform",
+       "--recompute-method: found \"uniform\", expected none with selective"},
+      {"--num-layers-per-virtual-pipeline-stage 4", "expected a --pipeline-model-parallel-size above 1"},
+      {"--num-virtual-stages-per-pipeline-rank 1", "accepted"},
+      {"--use-tp-pp-dp-mapping", "--use-tp-pp-dp-mapping: not modelled: tensor ranks"},
+      {"--fp8 e4m3", "nearest known one is --fp8-format"},
+      {"--unheard-of-argument 3", "unknown to Megatron-LM's table of arguments; correct or remove it"},
       {"--overlap-param-gather --use-distributed-optimizer", "accepted"},
       {fsdp + "--overlap-param-gather", "accepted"},
   };

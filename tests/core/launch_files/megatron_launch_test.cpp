@@ -114,6 +114,9 @@ TEST(MegatronLaunch, LayersBecomeAFamily) {
       "--vocab-size 1000 --micro-batch-size 1 ";
   const std::string rope = "--position-embedding-type rope ";
   const std::string rms = rope + "--normalization RMSNorm --swiglu --disable-bias-linear ";
+  const std::string latent = rms +
+                             "--num-experts 4 --multi-latent-attention --moe-ffn-hidden-size 64 "
+                             "--moe-shared-expert-intermediate-size 128 ";
   const Case cases[] = {
       {"", "gpt2"},
       {"--group-query-attention", "gpt_bigcode"},
@@ -131,10 +134,8 @@ TEST(MegatronLaunch, LayersBecomeAFamily) {
        "qwen2_moe"},
       {rms + "--num-experts 4 --moe-router-score-function sigmoid --moe-layer-freq '([0]*1+[1]*3)'",
        "glm4_moe"},
-      {rms + "--num-experts 4 --moe-router-score-function sigmoid --multi-latent-attention "
-             "--moe-ffn-hidden-size 64 "
-             "--moe-shared-expert-intermediate-size 128",
-       "deepseek_v3"},
+      {latent + "--moe-router-score-function sigmoid", "deepseek_v3"},
+      {latent + "--moe-router-pre-softmax", "deepseek_v2"},
   };
   for (const Case& each : cases) {
     try {
@@ -173,7 +174,7 @@ TEST(MegatronLaunch, RefusalsNamePlaceFlagAndReason) {
        "--tensor-model-parallel-size: tensor_model_parallel_size: found \"x\", expected a whole number"},
       {llama + "--hidden-size $H", "--hidden-size: found \"$H\", which the file does not set"},
       {llama + "--hidden-size", "--hidden-size: found nothing, expected one value"},
-      {llama + "--bf16 --fp16", "--fp16: found nothing, expected --bf16 or --fp16, not both"},
+      {llama + "--bf16 --fp16", "--fp16: found with --bf16, expected one of them"},
       {llama + "--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 5",
        "--num-layers-per-virtual-pipeline-stage: found \"5\", expected a divisor of the 8 layers of a rank"},
       {llama + "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout \"t|E|L\"",

@@ -77,7 +77,62 @@ TEST(MegatronYaml, NamesBecomeSettings) {
   };
   for (const Case& each : cases) EXPECT_EQ(yaml_settings(each.text)[each.key], each.value) << each.text;
   EXPECT_FALSE(yaml_settings(bridge).contains("model"));
-  EXPECT_FALSE(yaml_settings(bridge).contains("precision"));
+}
+
+/// A file that changes a recipe leaves the recipe's own defaults (Megatron-Bridge, recipes/common.py).
+TEST(MegatronYaml, RecipesHaveTheirDefaults) {
+  const std::string pretrain = "model:\n  tensor_model_parallel_size: 2\ntrain:\n  micro_batch_size: 2\n";
+  const std::string finetune = pretrain + "checkpoint:\n  pretrained_checkpoint: /x\n";
+  const struct {
+    std::string text;
+    const char* key;
+    const char* value;
+  } cases[] = {
+      {pretrain, "zero_stage", "1"},
+      {pretrain, "overlap_grad_reduce", "true"},
+      {pretrain, "overlap_param_gather", "true"},
+      {pretrain, "precision", "bf16"},
+      {pretrain, "grad_dtype", "fp32"},
+      {pretrain + "mixed_precision: fp16_mixed\n", "precision", "fp16"},
+      {pretrain + "mixed_precision:\n  dtype: bf16\n", "precision", "bf16"},
+      {pretrain + "ddp:\n  overlap_grad_reduce: false\n", "overlap_grad_reduce", "false"},
+      {pretrain + "ddp:\n  overlap_param_gather: false\n", "overlap_param_gather", "false"},
+      {pretrain + "ddp:\n  use_distributed_optimizer: false\n", "zero_stage", ""},
+      {pretrain + "ddp:\n  use_megatron_fsdp: true\n", "zero_stage", "3"},
+      {pretrain, "frozen", ""},
+      {finetune, "zero_stage", "1"},
+      {finetune, "overlap_grad_reduce", "false"},
+      {finetune, "overlap_param_gather", "false"},
+      {finetune + "peft:\n  dim: 8\n  alpha: 16\n", "lora_rank", "8"},
+      {finetune + "peft:\n  dim: 8\n", "frozen", "lora"},
+      {finetune + "peft:\n  dim: 8\n", "lora_targets", "all"},
+      {finetune + "peft:\n  target_modules: [linear_proj, linear_qkv]\n", "lora_targets", "attention"},
+      {pretrain + indented("model", kShape), "precision", "bf16"},
+  };
+  for (const auto& each : cases) EXPECT_EQ(yaml_settings(each.text)[each.key], each.value) << each.text;
+}
+
+/// Keys at values that change nothing, of tests and of Megatron-Bridge alone.
+TEST(MegatronYaml, HarmlessKeysAreRead) {
+  const std::string test =
+      "TEST_TYPE: ckpt\nLAUNCHER: ft\nMETRICS:\n  - lm loss\n" + indented("ARGS", kShape);
+  const std::string bridge =
+      "model:\n  cpu_offloading: false\n  parallel_output: true\n  rope_scaling: false\n"
+      "  transformer_layer_spec:\n    _args_: []\n    use_transformer_engine: true\n"
+      "ddp:\n  check_for_nan_in_grad: true\n  average_in_collective: true\n"
+      "train:\n  exit_signal:\n    _args_: [15]\n";
+  EXPECT_EQ(yaml_settings(test)["precision"], "bf16");
+  EXPECT_EQ(yaml_settings(bridge)["software"], "megatron-bridge");
+  const std::string padded = "  should_pad_vocab: false\n";
+  EXPECT_EQ(yaml_settings("model:\n" + padded + "train: {}\n")["make_vocab_size_divisible_by"], "1");
+  std::string shape = kShape;
+  shape.replace(shape.find("max_position_embeddings: 8192\n"), 30, "");
+  EXPECT_THAT(yaml_settings(indented("model", shape) + "train: {}\n")["model"],
+              HasSubstr("\"max_position_embeddings\":4096"));
+  EXPECT_EQ(
+      yaml_settings(std::string(kShape) +
+                    "hierarchical_context_parallel_sizes: 2 4\n")["hierarchical_context_parallel_sizes"],
+      "2,4");
 }
 
 TEST(MegatronYaml, RefusesWithPlaceAndKey) {
@@ -88,7 +143,10 @@ TEST(MegatronYaml, RefusesWithPlaceAndKey) {
   const Case cases[] = {
       {"model:\n  tensor_parallel: 2\ntrain:\n  x: 1\n",
        "run.yaml:2: model.tensor_parallel: unknown to Megatron-Bridge"},
-      {"model: {}\ntrain: {}\npeft:\n  dim: 8\n", "peft.dim: not modelled"},
+      {"model: {}\ntrain: {}\npeft:\n  _target_: megatron.bridge.peft.dora.DoRA\n",
+       "peft._target_: not modelled"},
+      {"model: {}\ntrain: {}\npeft:\n  target_modules: [linear_q]\n", "peft.target_modules: not modelled"},
+      {"model:\n  use_kitchen: true\ntrain: {}\n", "use_kitchen: not modelled"},
       {"model: {}\ntrain: {}\nmixed_precision: int4\n", "mixed_precision: found a recipe that is not known"},
       {"ARGS:\n  num_layers: x\n  hidden_size: 8\n", "--num-layers: found \"x\""},
       {"ARGS:\n  num_layers: 2\n  num_attention_heads: 2\n", "run.yaml: --hidden-size: missing"},

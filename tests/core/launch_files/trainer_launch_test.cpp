@@ -1,4 +1,6 @@
 // Configurations of DeepSpeed, of Hugging Face's Trainer and of Accelerate as configurations.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -181,6 +183,36 @@ TEST(TrainerLaunch, RefusesWithPlaceAndKey) {
 TEST(TrainerLaunch, NamesAModelWithoutPreset) {
   const LaunchFile file = read_launch_file("model_name_or_path: x/y\n", "file").value();
   EXPECT_THAT(file.notes.front(), HasSubstr("x/y is no preset"));
+}
+
+/// Sizes of Accelerate's parallelism_config.
+TEST(TrainerLaunch, SizesOfAccelerate) {
+  const std::string fsdp = "distributed_type: FSDP\nmixed_precision: bf16\nparallelism_config:\n";
+  const auto size = [](const char* name, int value) {
+    return fmt::format("  parallelism_config_{}_size: {}\n", name, value);
+  };
+  const LaunchFile ones = read_launch_file(fsdp + size("tp", 1) + size("cp", 1), "acc.yaml").value();
+  EXPECT_TRUE(ones.refused.empty());
+  EXPECT_THAT(fmt::format("{}", fmt::join(ones.notes, "; ")), HasSubstr("sums gradients in bf16"));
+  const LaunchFile sizes =
+      read_launch_file(fsdp + size("cp", 4) + size("dp_replicate", 2) + size("dp_shard", 3), "acc.yaml")
+          .value();
+  EXPECT_TRUE(sizes.refused.empty());
+  EXPECT_EQ(sizes.replicas, 6);
+  std::map<std::string, std::string> keys;
+  for (const LaunchSetting& each : sizes.settings) keys[each.key] = each.value;
+  EXPECT_EQ(keys["context_parallel_size"], "4");
+  EXPECT_EQ(keys["num_distributed_optimizer_instances"], "2");
+  const LaunchFile tensor = read_launch_file(fsdp + size("tp", 2), "acc.yaml").value();
+  EXPECT_EQ(tensor.refused.size(), 1u);
+}
+
+/// "auto" is the trainer's precision; a configuration alone has none.
+TEST(TrainerLaunch, AutomaticPrecisionIsNamed) {
+  const LaunchFile file =
+      read_launch_file(R"({"train_batch_size": 8, "bf16": {"enabled": "auto"}})", "ds.json").value();
+  for (const LaunchSetting& each : file.settings) EXPECT_NE(each.key, "precision");
+  EXPECT_THAT(file.notes.front(), HasSubstr("is auto"));
 }
 
 }  // namespace
