@@ -2,23 +2,40 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 namespace plumbline {
 namespace {
 
-const ActionLanes* find(const std::vector<ActionLanes>& kinds, const Action& action, const Action* second,
-                        bool first) {
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const ActionLanes& kind) {
-    if (kind.type != action.type || kind.stage != action.stage || kind.first != first) return false;
-    if (second == nullptr || !kind.second) return second == nullptr && !kind.second;
-    return kind.second->type == second->type && kind.second->stage == second->stage;
-  });
-  return found == kinds.end() ? nullptr : &*found;
-}
+/// The lanes of each kind of action by what names it.
+class KindIndex {
+ public:
+  explicit KindIndex(const std::vector<ActionLanes>& kinds) {
+    for (const ActionLanes& kind : kinds)
+      kinds_.try_emplace({kind.type, kind.stage, kind.first, name_of(kind.second ? &*kind.second : nullptr)},
+                         &kind);
+  }
+  /// nullptr: none. `second`: of an overlapped pair.
+  const ActionLanes* find(const Action& action, const Action* second, bool first) const {
+    const auto found = kinds_.find({action.type, action.stage, first, name_of(second)});
+    return found == kinds_.end() ? nullptr : found->second;
+  }
+
+ private:
+  using Name = std::optional<std::pair<ActionType, int>>;
+  template <class Second>
+  static Name name_of(const Second* second) {
+    return second == nullptr ? Name{} : Name{{second->type, second->stage}};
+  }
+  std::map<std::tuple<ActionType, int, bool, Name>, const ActionLanes*> kinds_;
+};
 
 /// Those of one rank.
-void add_rank(const RepeatedSchedule& step, std::size_t rank, const std::vector<ActionLanes>& kinds,
-              bool pairs, LaneSums& sums) {
+void add_rank(const RepeatedSchedule& step, std::size_t rank, const KindIndex& kinds, bool pairs,
+              LaneSums& sums) {
   const std::vector<Action>& actions = step.once.actions[rank];
   const auto copies_of = [&](std::size_t i) {
     if (step.periods.empty()) return 1.0;
@@ -34,12 +51,12 @@ void add_rank(const RepeatedSchedule& step, std::size_t rank, const std::vector<
     const Action& action = actions[i];
     double times = copies_of(i);
     const ActionLanes* pair = pairs && action.overlaps_next && i + 1 < actions.size()
-                                  ? find(kinds, action, &actions[i + 1], false)
+                                  ? kinds.find(action, &actions[i + 1], false)
                                   : nullptr;
     if (action.type == ActionType::forward &&
         std::find(seen.begin(), seen.end(), action.stage) == seen.end()) {
       seen.push_back(action.stage);
-      const ActionLanes* first = pair == nullptr ? find(kinds, action, nullptr, true) : nullptr;
+      const ActionLanes* first = pair == nullptr ? kinds.find(action, nullptr, true) : nullptr;
       if (first != nullptr) {
         add_kind(first, 1);
         times -= 1;
@@ -49,7 +66,7 @@ void add_rank(const RepeatedSchedule& step, std::size_t rank, const std::vector<
       add_kind(pair, times);
       ++i;
     } else {
-      add_kind(find(kinds, action, nullptr, false), times);
+      add_kind(kinds.find(action, nullptr, false), times);
     }
   }
 }
@@ -59,9 +76,10 @@ void add_rank(const RepeatedSchedule& step, std::size_t rank, const std::vector<
 LaneSums lane_sums(const RepeatedSchedule& step, const std::vector<ActionLanes>& kinds) {
   const bool pairs = std::any_of(kinds.begin(), kinds.end(),
                                  [](const ActionLanes& kind) { return kind.second.has_value(); });
+  const KindIndex index(kinds);
   LaneSums sums{};
   for (std::size_t rank = 0; rank < step.once.actions.size(); ++rank)
-    add_rank(step, rank, kinds, pairs, sums);
+    add_rank(step, rank, index, pairs, sums);
   return mean_of(sums, std::max(1, step.once.ranks));
 }
 

@@ -74,7 +74,21 @@ void check_schedule_name(const std::string& name) {
                   printable(name), nearest_name(name, schedule_names())));
 }
 
+void ScheduleSource::check_limits() const {
+  const std::string& name = name_or_file;
+  const bool named = !is_schedule_file(name);
+  const auto refuse = [&](std::string_view what, double found, std::string_view expected) {
+    throw InputError(
+        fmt::format("schedule: {}: found {} with {}, expected {}", what, found, printable(name), expected));
+  };
+  if (group > 0 && !(named && schedule_traits(name).any_chunks()))
+    refuse("group", group, "an interleaved schedule, which has groups of micro-batches");
+  if (memory_limit > 0 && !(named && schedule_traits(name).order == OrderFrom::zero_bubble_times))
+    refuse("memory limit", memory_limit, "zb-auto, whose order follows it");
+}
+
 Schedule ScheduleSource::load() const {
+  check_limits();
   return load(name_or_file, nullptr);
 }
 

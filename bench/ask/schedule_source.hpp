@@ -17,7 +17,9 @@ struct ScheduleSource {
   double memory_limit = 0;  // zb-auto
   bool transfers = false;
 
-  /// Throws InputError.
+  /// Throws InputError for a group or a memory limit that the schedule does not follow.
+  void check_limits() const;
+  /// Throws InputError, also as check_limits().
   Schedule load() const;
   /// The same schedule by another name, and for schedules that are made for given times, those times.
   Schedule load(const std::string& name, const Costs* costs) const;

@@ -194,9 +194,11 @@ void add_recovery_options(CLI::App& command, GoodputOptions& options) {
       ->needs(elastic);
   command.add_option("--drop", options.drop, "Pause of the other elastic groups after detection, in seconds")
       ->check(CLI::Range(0.0, 1e7))
+      ->needs(elastic)
       ->capture_default_str();
   command.add_option("--rejoin", options.rejoin, "Pause when an elastic group returns, in seconds")
       ->check(CLI::Range(0.0, 1e7))
+      ->needs(elastic)
       ->capture_default_str();
 }
 

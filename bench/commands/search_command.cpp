@@ -1,8 +1,11 @@
 // `plumbline search`: all legal configurations of a model on N accelerators, best first.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "bench/ask/search_answer.hpp"
 #include "bench/commands/commands.hpp"
@@ -26,11 +29,33 @@ struct SearchOptions {
   bool quiet = false;
 };
 
+/// The launch file of the best configuration that the framework's keys can say. Throws InputError if they can
+/// say none, with the reason for the best.
+std::string best_launch(RunConfig config, const std::vector<Candidate>& best, const std::string& framework,
+                        bool quiet) {
+  std::string reason;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    set_keys(best[i].keys, config);
+    try {
+      std::string text = export_launch(config, framework);
+      if (i > 0 && !quiet)
+        fmt::print(stderr, "note: configuration {} is exported: {} cannot say those before: {}\n", i + 1,
+                   framework, reason);
+      return text;
+    } catch (const InputError& error) {
+      if (i == 0) reason = error.what();
+    }
+  }
+  throw InputError(reason);
+}
+
 int run_search(const SearchOptions& options) {
   SearchQuestion question;
   question.source = options.config.source;
   question.keys = options.config.overrides();
-  question.top = options.top;
+  constexpr int kExportTried = 20;  // of the best; a framework's keys may not say each
+  question.top =
+      options.export_to.empty() || options.top < 1 ? options.top : std::max(options.top, kExportTried);
   question.threads = options.threads;
   question.most_context = options.most_context;
   question.most_experts = options.most_experts;
@@ -39,15 +64,15 @@ int run_search(const SearchOptions& options) {
     throw InputError("search: found --json with --export, expected one of them");
   const RunConfig config = options.config.load_with_notes();
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
-  const SearchAnswer answer =
+  SearchAnswer answer =
       answer_search(question, config, [&](int done, int all) { progress.update(done, all, "layouts"); });
+  const std::vector<Candidate> best = answer.result.best;
+  const auto shown = static_cast<std::size_t>(options.top);
+  if (best.size() > shown) answer.result.best.resize(shown);
   fmt::print("{}", options.json ? search_json(answer.result, answer.context)
                                 : search_text(answer.result, answer.context));
-  if (!options.export_to.empty()) {
-    RunConfig best = config;
-    set_keys(answer.result.best.front().keys, best);
-    fmt::print("\n{}", export_launch(best, options.export_to));
-  }
+  if (!options.export_to.empty())
+    fmt::print("\n{}", best_launch(config, best, options.export_to, options.quiet));
   return static_cast<int>(ExitCode::done);
 }
 
@@ -75,6 +100,7 @@ void add_search_command(CLI::App& app, CommandAction& action) {
       ->add_option("--export", options->export_to,
                    "Also print the best configuration's launch file: megatron-lm, megatron-bridge, "
                    "torchtitan or deepspeed")
+      ->check(CLI::IsMember({"megatron-lm", "megatron-bridge", "torchtitan", "deepspeed"}))
       ->type_name("FRAMEWORK");
   command->add_flag("--json", options->json, "Print the result as JSON");
   command->callback([=, &app, &action] {

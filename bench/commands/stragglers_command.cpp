@@ -136,6 +136,12 @@ NoiseModel noise_of(const StragglerOptions& options) {
 /// Each kind of noise by itself, all together, and all with some slow GPUs replaced.
 std::vector<NoiseCase> cases_of(const NoiseJob& job, const NoiseModel& noise, const StragglerOptions& options,
                                 std::uint64_t seed) {
+  const std::int64_t gpus = std::int64_t{job.ranks_per_stage} * job.replicas * job.step->once.ranks;
+  for (const std::int64_t replaced : options.replaced) {
+    if (replaced <= gpus) continue;
+    throw InputError(fmt::format("stragglers: --replace: found {}, expected at most the {} GPUs of the job",
+                                 replaced, gpus));
+  }
   std::vector<NoiseCase> cases;
   cases.reserve(5 + options.replaced.size());
   const auto add = [&](const std::string& what, const NoiseModel& each, std::int64_t replaced) -> NoiseCase& {
@@ -232,6 +238,7 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
   command->add_option("--slow-share", options->slow_share, "Share of slow GPUs, in percent")->check(percent);
   command->add_option("--slow-factor", options->slow_factor, "Compute time factor of slow GPUs")
       ->check(CLI::Range(1.0, 100.0))
+      ->needs("--slow-share")
       ->capture_default_str();
   command
       ->add_option("--slow-link-share", options->slow_link_share, "Share of slow network ports, in percent")
@@ -240,6 +247,7 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
       ->add_option("--slow-link-factor", options->slow_link_factor,
                    "Message time factor of slow network ports")
       ->check(CLI::Range(1.0, 100.0))
+      ->needs("--slow-link-share")
       ->capture_default_str();
   command
       ->add_option("--hiccup-share", options->hiccup_share,
@@ -247,6 +255,7 @@ void add_stragglers_command(CLI::App& app, CommandAction& action) {
       ->check(percent);
   command->add_option("--hiccup", options->hiccup, "Length of a hiccup, in seconds")
       ->check(CLI::Range(0.0, 1e5))
+      ->needs("--hiccup-share")
       ->capture_default_str();
   command
       ->add_option("--replace", options->replaced, "Number of slow GPUs to replace, the most delaying first")

@@ -155,10 +155,12 @@ void add_rank_options(CLI::App& command, TopologyOptions& options) {
   command.add_option("--pp", options.pipeline, "Pipeline-parallel size")->check(sizes)->capture_default_str();
   command.add_option("--rank-order", options.order, "Rank order of the axes, fastest-varying first")
       ->capture_default_str();
-  command.add_option("--collective", options.collective,
-                     "Collective to time along each axis, with every algorithm: all-reduce, all-gather, "
-                     "reduce-scatter or all-to-all");
+  auto* collective =
+      command.add_option("--collective", options.collective,
+                         "Collective to time along each axis, with every algorithm: all-reduce, all-gather, "
+                         "reduce-scatter or all-to-all");
   command.add_option("--sizes", options.sizes, "Buffer sizes for --collective")
+      ->needs(collective)
       ->delimiter(',')
       ->type_name("BYTES[,BYTES...]")
       ->capture_default_str();
@@ -173,7 +175,8 @@ void add_rank_options(CLI::App& command, TopologyOptions& options) {
 void add_rate_options(CLI::App& command, TopologyOptions& options) {
   const CLI::Range rates(1e-3, 1e6);
   command.add_flag("--forward", options.forward, "PXN: forward messages to another rail over NVLink first");
-  command.add_flag("--sharp", options.sharp, "SHARP: in-network reduction of all-reduces, for --collective");
+  command.add_flag("--sharp", options.sharp, "SHARP: in-network reduction of all-reduces, for --collective")
+      ->needs("--collective");
   command
       .add_option("--hardware", options.hardware,
                   "Accelerator whose network gives the times, for --collective (default: of NETWORK, or "
@@ -202,11 +205,13 @@ void add_topology_command(CLI::App& app, CommandAction& action) {
   command->add_option("--slurm", options->slurm, "Slurm topology.conf or topology.yaml, in place of NETWORK")
       ->type_name("TOPOLOGY.conf");
   command->add_option("--gpus-per-node", options->gpus_per_node, "GPUs per node, for --slurm")
+      ->needs("--slurm")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   command
       ->add_option("--oversubscription", options->oversubscription,
                    "Oversubscription for --slurm: GPUs below a switch per uplink")
+      ->needs("--slurm")
       ->check(CLI::Range(0.1, 1000.0))
       ->capture_default_str();
   add_rank_options(*command, *options);

@@ -46,16 +46,20 @@ const CgroupFiles kVersion2 = {
 const CgroupFiles kVersion1 = {
     "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 
-/// The least memory that the control group and those around it leave, down to `most`. A container may see the
-/// path of its group outside of it, where there is nothing: its own group is then the mount itself.
+enum class Share { all, free };
+
+/// The least memory that the control group and those around it have or leave, down to `most`. A container may
+/// see the path of its group outside of it, where there is nothing: its own group is then the mount itself.
 std::int64_t left_by_groups(const fs::path& mount, const std::string& group, const CgroupFiles& files,
-                            std::int64_t most) {
+                            Share share, std::int64_t most) {
   fs::path inner = fs::path(group).relative_path();
   for (;;) {
     const fs::path folder = inner.empty() ? mount : mount / inner;
     const auto limit = number_in(folder / files.limit);
     const auto used = number_in(folder / files.used);
-    if (limit && used) {
+    if (limit && share == Share::all) {
+      most = std::min(most, *limit);
+    } else if (limit && used) {
       const std::int64_t kept = *used - sum_of_lines(folder / "memory.stat", files.reclaimable);
       most = std::min(most, std::max<std::int64_t>(*limit - std::max<std::int64_t>(kept, 0), 0));
     }
@@ -64,12 +68,11 @@ std::int64_t left_by_groups(const fs::path& mount, const std::string& group, con
   }
 }
 
-}  // namespace
-
-Bytes available_memory(const std::string& root) {
+/// `line_name`: of /proc/meminfo.
+Bytes memory_of(const std::string& root, std::string_view line_name, Share share) {
   constexpr std::int64_t kUnit = 1024;  // "16265360 kB", which are KiB
-  std::int64_t available = kUnit * sum_of_lines(root + "/proc/meminfo", {"MemAvailable:"});
-  if (available == 0) return {};
+  std::int64_t memory = kUnit * sum_of_lines(root + "/proc/meminfo", {line_name});
+  if (memory == 0) return {};
   std::ifstream groups(root + "/proc/self/cgroup");
   const fs::path mount = root + "/sys/fs/cgroup";
   for (std::string line; std::getline(groups, line);) {
@@ -78,11 +81,21 @@ Bytes available_memory(const std::string& root) {
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string group = line.substr(second + 1);
-    if (controllers == ",,") available = left_by_groups(mount, group, kVersion2, available);
+    if (controllers == ",,") memory = left_by_groups(mount, group, kVersion2, share, memory);
     if (controllers.find(",memory,") != std::string::npos)
-      available = left_by_groups(mount / "memory", group, kVersion1, available);
+      memory = left_by_groups(mount / "memory", group, kVersion1, share, memory);
   }
-  return {available};
+  return {memory};
+}
+
+}  // namespace
+
+Bytes available_memory(const std::string& root) {
+  return memory_of(root, "MemAvailable:", Share::free);
+}
+
+Bytes total_memory(const std::string& root) {
+  return memory_of(root, "MemTotal:", Share::all);
 }
 
 }  // namespace plumbline

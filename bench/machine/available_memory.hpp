@@ -11,5 +11,7 @@ namespace plumbline {
 /// process's cgroup (v2 or v1) and its ancestors. Page cache counts as available. 0 when nothing is known.
 /// `root`: folder of /proc and /sys.
 Bytes available_memory(const std::string& root = "");
+/// Memory of the system, or the least limit of these groups: what it can be at most. 0 when nothing is known.
+Bytes total_memory(const std::string& root = "");
 
 }  // namespace plumbline

@@ -275,7 +275,9 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
         return true;
       }
       if (const auto why = why_not_in_host_memory(cell.config, {ranks_here}, available_memory())) {
-        record.status = Status::unsupported;
+        // Memory that others use now may be free later.
+        const bool never = why_not_in_host_memory(cell.config, {ranks_here}, total_memory()).has_value();
+        record.status = never ? Status::unsupported : Status::failed;
         record.reason = *why;
         return true;
       }

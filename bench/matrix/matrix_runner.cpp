@@ -9,6 +9,8 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 
 #include "bench/launch/interrupts.hpp"
 #include "bench/record/rounds_of_cell.hpp"
@@ -104,6 +106,20 @@ int rounds_done(const MatrixCell& cell, const RecordStore& store, const MatrixOp
   return record->measurement ? std::min(record->measurement->rounds, options.rounds) : options.rounds;
 }
 
+/// Says so where the folder holds cells of another matrix.
+void name_other_cells(const std::vector<MatrixCell>& cells, const RecordStore& store, Progress& progress) {
+  std::unordered_set<std::string_view> ids;
+  for (const MatrixCell& cell : cells) ids.insert(cell.id);
+  const std::vector<Record>& stored = store.records().all();
+  const auto others = std::count_if(stored.begin(), stored.end(),
+                                    [&](const Record& record) { return !ids.contains(record.id); });
+  if (others == 0) return;
+  progress.say(
+      fmt::format("note: {} holds {} cells of another matrix, too, which `compare` shows beside these; "
+                  "name another folder with --out to keep them apart",
+                  store.path(), others));
+}
+
 /// Who may come later in a slow hour must not be the same cells in every round.
 void shuffle_round(std::vector<const MatrixCell*>& cells, int round) {
   std::shuffle(cells.begin(), cells.end(), std::mt19937_64(static_cast<std::uint64_t>(round)));
@@ -124,6 +140,7 @@ int count_done(const std::vector<MatrixCell>& cells, const RecordStore& store, c
 MatrixOutcome run_matrix(const std::vector<MatrixCell>& cells, RecordStore& store, const MatrixHooks& hooks,
                          const MatrixOptions& options, Progress& progress) {
   const Interrupts interrupts;
+  name_other_cells(cells, store, progress);
   MatrixOutcome outcome;
   outcome.cells = static_cast<int>(cells.size()) * options.rounds;
   std::vector<const MatrixCell*> missing;  // with several rounds one round after the other

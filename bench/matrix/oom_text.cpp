@@ -139,6 +139,7 @@ std::string to_text(const OomTable& table) {
     if (row.reason.empty() || (oom && expected)) continue;
     text += fmt::format("\n{}: {}", row.cell.id, row.reason);
   }
+  text.erase(text.find_last_not_of('\n') + 1);
   return text;
 }
 

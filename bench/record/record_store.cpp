@@ -47,6 +47,11 @@ std::string record_path(const std::string& folder_or_file) {
   }
   return path;
 }
+/// Of the last failed open() without following links.
+std::string why_not_opened() {
+  return errno == ELOOP ? "found a symbolic link; remove it" : std::strerror(errno);
+}
+
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw InputError(fmt::format("{}: {}; expected an output folder that can be written", path, why));
 }
@@ -173,7 +178,7 @@ RecordStore::RecordStore(const std::string& folder, const std::string& file, Sto
   fs::create_directories(folder, error);
   if (error) refuse(folder, error.message());
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (file_ < 0) refuse(path_, std::strerror(errno));
+  if (file_ < 0) refuse(path_, why_not_opened());
   try {
     const bool shared = use == StoreUse::shared;
     if (flock(file_, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
@@ -184,7 +189,7 @@ RecordStore::RecordStore(const std::string& folder, const std::string& file, Sto
     if (shared) {
       const std::string lock = path_ + ".lock";
       turn_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-      if (turn_ < 0) refuse(lock, std::strerror(errno));
+      if (turn_ < 0) refuse(lock, why_not_opened());
     }
     refresh();
     new_.clear();
@@ -223,7 +228,7 @@ void RecordStore::read_on() {
     records_.put(std::move(record));
   });
   if (fstat(file_, &info) == 0 && whole != info.st_size && ftruncate(file_, whole) != 0)
-    refuse(path_, std::strerror(errno));
+    refuse(path_, why_not_opened());
   known_ = whole;
 }
 

@@ -273,9 +273,12 @@ double parse_tolerance(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (percent) value /= 100;
-  if (error != std::errc{} || end != number.data() + number.size() || !(value >= 0 && value <= 1)) {
-    throw InputError(fmt::format("--tolerance: found \"{}\", expected a share from 0% to 100%, such as 5%",
-                                 printable(text)));
+  const bool unclear = !percent && value >= 1;  // 1 percent, or all?
+  if (unclear || error != std::errc{} || end != number.data() + number.size() ||
+      !(value >= 0 && value <= 1)) {
+    throw InputError(
+        fmt::format("--tolerance: found \"{}\", expected a share from 0% to 100% with its sign, such as 5%",
+                    printable(text)));
   }
   return value;
 }

@@ -90,7 +90,7 @@ Category largest_of(const MemoryBreakdown& bytes) {
   return static_cast<Category>(most - bytes.categories.begin());
 }
 
-std::string verdict_text(const Record& record, const Fit& fit) {
+std::string verdict_text(const Record& record, const Fit& fit, const DeviceMemoryReport* device) {
   const RankMemoryReport* row = record.prediction->memory.row_of(fit.rank);
   const std::string largest =
       row == nullptr ? "" : fmt::format(", largest: {}", name_of(largest_of(row->bytes)));
@@ -99,10 +99,18 @@ std::string verdict_text(const Record& record, const Fit& fit) {
   const auto figure = [&](Bytes bytes) {
     return fmt::format("{:.1f}", static_cast<double>(bytes.value) / static_cast<double>(unit.size.value));
   };
-  return fmt::format("{}: {} of {} {} ({:.0f} %){}", fit.fits ? "fits" : "does not fit", figure(fit.needed),
-                     figure(fit.limit), unit.name,
-                     100 * static_cast<double>(fit.needed.value) / static_cast<double>(fit.limit.value),
-                     largest);
+  // A budget of tensors is the user's word: a device that has no room for the rest is only named.
+  const DeviceMemoryRow* fullest =
+      fit.by_device || device == nullptr || device->device.value == 0 ? nullptr : device->fullest();
+  const std::string beyond =
+      fullest == nullptr || fullest->needed() <= device->device
+          ? ""
+          : fmt::format("; beyond the device, which memory_budget replaces: {} of {} {}",
+                        figure(fullest->needed()), figure(device->device), unit.name);
+  return fmt::format(
+      "{}: {} of {} {} {}({:.0f} %){}{}", fit.fits ? "fits" : "does not fit", figure(fit.needed),
+      figure(fit.limit), unit.name, fullest == nullptr ? "" : "of memory_budget ",
+      100 * static_cast<double>(fit.needed.value) / static_cast<double>(fit.limit.value), largest, beyond);
 }
 
 /// One line of the table by pipeline rank.
@@ -160,7 +168,7 @@ std::string prediction_summary(const RunConfig& config, const Record& record, co
       fmt::format("{}, {}; {}; software {}\n", printable(config.model.name, kLongestName),
                   parameters_text(record.model), machines_text(config), config.machine.software);
   text += parallel_text(config) + '\n' + batch_text(config) + '\n' + numerics_text(config) + '\n';
-  text += verdict_text(record, prediction.fit) + '\n';
+  text += verdict_text(record, prediction.fit, device) + '\n';
   return text + rank_table(report.memory, device) + '\n';
 }
 

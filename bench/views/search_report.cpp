@@ -190,6 +190,8 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   if (context.by_device)
     text +=
         "peak: tensors; device: device memory; needed: device memory and allocator margin, which must fit\n";
+  else if (std::ranges::any_of(result.best, [](const Candidate& c) { return c.device.value > 0; }))
+    text += "peak, needed: tensors, which must fit memory_budget; device: device memory, not compared\n";
   text += "\ncommands:\n" + commands_of(result.best, context);
   if (result.best.size() > 1) {
     text += fmt::format("\nsecond best: {}\n", why_second(result.best[0], result.best[1]));

@@ -33,7 +33,7 @@ std::string what_limits_text(const RunConfig& config) {
     const auto line =
         std::ranges::find_if(limits.changes, [&](const ChangedKey& c) { return c.fit.fits == fits; });
     if (line == limits.changes.end()) {
-      if (fits) text += "\nno single configuration change fits\n";
+      if (fits && !limits.changes.empty()) text += "\nno single configuration change fits\n";
       continue;
     }
     text += fits ? "\nsingle configuration changes that fit: step time, memory needed, change\n"
@@ -41,7 +41,7 @@ std::string what_limits_text(const RunConfig& config) {
     for (const ChangedKey& change : limits.changes) {
       if (change.fit.fits != fits) continue;
       text += fmt::format("  {:>+8.2f} %  {:>8.2f} GiB  {}\n", 100 * (change.step / limits.step - 1),
-                          gib_of(change.peak), change.what);
+                          gib_of(change.fit.needed), change.what);
     }
   }
   if (!limits.not_varied.empty()) {
@@ -73,6 +73,7 @@ std::string what_limits_json(const RunConfig& config) {
     changes.push_back({{"change", change.what},
                        {"step_s", change.step.value},
                        {"peak_bytes", change.peak.value},
+                       {"needed_bytes", change.fit.needed.value},
                        {"fits", change.fit.fits},
                        {"relative", change.step / limits.step - 1}});
   }

@@ -38,6 +38,17 @@ void take_smallest_batch(RunConfig& config, std::int64_t given, std::string* not
           passes == 1 ? "" : fmt::format(", times {} micro-batches", passes)));
 }
 
+/// Lengths that a user may not have meant.
+void note_lengths(const RunConfig& config, bool given, std::string& notes) {
+  const std::int64_t length = config.batch.seq_length;
+  const ModelConfig& model = config.model;
+  if (!given) add_note(notes, fmt::format("seq_length is not given: {} is taken", length));
+  if (model.max_positions > 0 && length > model.max_positions) {
+    add_note(notes, fmt::format("seq_length {} is longer than the {} positions that {} was trained with",
+                                length, model.max_positions, model.name));
+  }
+}
+
 }  // namespace
 
 RunConfig load_run_config(const std::string& source, const Overrides& overrides, std::string* note) {
@@ -62,6 +73,7 @@ RunConfig load_run_config(const std::string& source, const Overrides& overrides,
     const bool answered = line == kNoGpusNote && (replicas_given || given.contains("world_size"));
     if (note != nullptr && !answered) add_note(*note, line);
   }
+  if (note != nullptr) note_lengths(config, settings.contains("seq_length"), *note);
   if (!settings.contains("global_batch_size")) take_smallest_batch(config, file.num_microbatches(), note);
   return config;
 }

@@ -1,6 +1,8 @@
 // Number of processors this process may use.
 #pragma once
 
+#include <string>
+
 namespace plumbline {
 
 /// Hardware threads in this process's affinity mask, capped by the container's CPU quota. At least 1.
@@ -18,8 +20,8 @@ struct Affinity {
 };
 Affinity thread_affinity();
 
-/// The CPU quota of this process's control group (cgroup v2 or v1) in whole processors, rounded up; 0 when
-/// there is none.
-int processor_quota();
+/// The least CPU quota of this process's control group (cgroup v2 or v1) and its ancestors in whole
+/// processors, rounded up; 0 when there is none. `root`: folder of /proc and /sys.
+int processor_quota(const std::string& root = "");
 
 }  // namespace plumbline

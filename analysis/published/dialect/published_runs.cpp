@@ -133,8 +133,8 @@ std::string filled(const std::string& pattern, const Cells& cells) {
   return text;
 }
 
-/// "KEY VALUE with SOFTWARE" of a configuration that other software runs and its predictions refuse. Empty: the
-/// row contradicts itself.
+/// "KEY VALUE with SOFTWARE" of a configuration that other software runs and its predictions refuse.
+/// Empty: the row contradicts itself.
 std::string unpredicted(const RunConfig& config) {
   const std::string& software = config.machine.software;
   for (const CompatibilityRow& row : compatibility_rows()) {

@@ -207,7 +207,9 @@ void add_list_command(CLI::App& app, CommandAction& action) {
   const auto json = std::make_shared<bool>(false);
   std::vector<std::string> names;
   for (const Kind& kind : kinds()) names.push_back(kind.name);
-  command->add_option("kind", *asked, "Kind of names")->required()->check(CLI::IsMember(names));
+  command->add_option("kind", *asked, fmt::format("Kind of names: {}", fmt::join(names, ", ")))
+      ->required()
+      ->check(CLI::IsMember(names));
   command->add_flag("--json", *json, "Print a JSON array");
   command->callback([=, &action] {
     action = [=] {

@@ -95,6 +95,7 @@ int simulate_schedule(SimulateOptions options) {
     return 0;
   }
   StillWorking working("building the schedule", options.quiet ? nullptr : stderr);
+  options.source.check_limits();
   Schedule schedule = options.source.load_to_simulate(options.source.name_or_file, nullptr);
   const Costs costs = parse_costs_json(text, options.costs, schedule);
   schedule = options.source.load_to_simulate(options.source.name_or_file, &costs);

@@ -28,6 +28,7 @@ void read_minicpm3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig
 void read_internlm2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_stablelm(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_gpt_neox(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
+void write_gpt_neox(const ModelConfig& config, Json& out);
 void read_dots1(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_minimax_m2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_gpt_oss(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);

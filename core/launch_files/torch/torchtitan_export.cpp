@@ -22,7 +22,9 @@ void check_titan(const RunConfig& config) {
   check_exportable("torchtitan's keys", config);
   const ParallelConfig& parallel = config.parallel;
   const NumericsConfig& numerics = config.numerics;
-  if (parallel.copies() > 1 && parallel.zero_stage != 3)
+  // Without effect on a prediction of torchtitan, which shards its own way.
+  const bool own_sharding = config.machine.software.starts_with("torchtitan");
+  if (parallel.copies() > 1 && parallel.zero_stage != 3 && !own_sharding)
     refuse_titan("zero_stage", fmt::format("{}", parallel.zero_stage), "3");
   if (parallel.zero_hpz_partition_size != 1) refuse_titan("zero_hpz_partition_size", "a partition", "1");
   if (parallel.data() % parallel.num_distributed_optimizer_instances != 0 ||

@@ -291,7 +291,7 @@ TEST_F(Cli, WithoutAGlobalBatchEveryReplicaHasAMicroBatch) {
     EXPECT_EQ(said.exit_code, 0) << said.err;
     EXPECT_EQ(nlohmann::json::parse(said.out)["config"]["global_batch_size"], c.batch);
     EXPECT_THAT(said.err, HasSubstr(c.note));
-    EXPECT_EQ(said.err.find("is not given") != std::string::npos, *c.note != '\0');
+    EXPECT_EQ(said.err.find("global_batch_size is not given") != std::string::npos, *c.note != '\0');
   }
   const Said given = plumbline("predict gpt2-124m --hardware h100-sxm-80gb --gpus 64 --gbs 1");
   EXPECT_EQ(given.exit_code, 2);

@@ -206,5 +206,49 @@ TEST_F(Convenience, AdamwIsAdam) {
   EXPECT_THAT(said.out, HasSubstr("\"optimizer\": \"adam\""));
 }
 
+TEST_F(Convenience, OptionsWithoutEffectAreRefused) {
+  struct Case {
+    const char* command;
+    const char* said;
+  };
+  const std::string job = " llama-3.1-8b --hardware h100 --gpus 8 --gbs 8 --zero-stage 3";
+  for (const Case& c : {
+           Case{"goodput --drop 20", "--elastic"},
+           Case{"goodput --rejoin 20", "--elastic"},
+           Case{"stragglers --jitter 2 --slow-factor 1.2", "--slow-share"},
+           Case{"stragglers --jitter 2 --slow-link-factor 1.2", "--slow-link-share"},
+           Case{"stragglers --jitter 2 --hiccup 1", "--hiccup-share"},
+           Case{"stragglers --slow-share 10 --replace 300", "found 300, expected at most the 8 GPUs"},
+       }) {
+    const std::string command(c.command);
+    const std::size_t name = command.find(' ');
+    const Said said = plumbline(command.substr(0, name) + job + command.substr(name));
+    EXPECT_EQ(said.exit_code, 2) << c.command;
+    EXPECT_THAT(said.err, HasSubstr(c.said)) << c.command;
+  }
+  for (const Case& c : {
+           Case{"topology superpod-b200:1 --tp 8 --sizes 64MiB", "--collective"},
+           Case{"topology superpod-b200:1 --tp 8 --sharp", "--collective"},
+           Case{"topology superpod-b200:1 --gpus-per-node 4", "--slurm"},
+           Case{"topology superpod-b200:1 --oversubscription 2", "--slurm"},
+           Case{"schedule 1f1b --pp 4 --microbatches 8 --group 3", "group: found 3 with 1f1b"},
+           Case{"schedule interleaved --pp 4 --microbatches 8 --memory-limit 3", "expected zb-auto"},
+           Case{"list", "models, hardware"},
+       }) {
+    const Said said = plumbline(c.command);
+    EXPECT_EQ(said.exit_code, 2) << c.command;
+    EXPECT_THAT(said.err, HasSubstr(c.said)) << c.command;
+  }
+}
+
+TEST_F(Convenience, LengthsThatAUserMayNotMeanAreNoted) {
+  const std::string job = "predict llama-3.1-8b --hardware h100 --gpus 8 --zero-stage 3";
+  EXPECT_THAT(plumbline(job).err, HasSubstr("seq_length is not given: 1024 is taken"));
+  const Said given = plumbline(job + " --seq-length 4096");
+  EXPECT_THAT(given.err, Not(HasSubstr("seq_length")));
+  EXPECT_THAT(plumbline(job + " --seq-length 262144").err,
+              HasSubstr("seq_length 262144 is longer than the 131072 positions that llama-3.1-8b"));
+}
+
 }  // namespace
 }  // namespace plumbline

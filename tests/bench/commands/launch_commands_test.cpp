@@ -42,6 +42,18 @@ TEST_F(LaunchCommands, AScriptIsPredictedLikeItsExport) {
             json::parse(again.out)["prediction"]["memory"]["peak_bytes"]);
 }
 
+TEST_F(LaunchCommands, ASearchExportsTheBestThatTheFrameworkCanSay) {
+  const std::string search =
+      "search llama-3.1-8b --gpus 8 --hardware h100-sxm-80gb --gbs 8 --seq-length 4096 --top 1 ";
+  const Said exported = plumbline(search + "--software torchtitan --export torchtitan");
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr("[parallelism]"));
+  const Said unknown = plumbline(search + "--export caffe");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("--export"));
+  EXPECT_EQ(unknown.out, "") << "before the search";
+}
+
 TEST_F(LaunchCommands, RefusalsAreOneLine) {
   const std::string arguments =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "

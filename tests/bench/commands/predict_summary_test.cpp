@@ -54,6 +54,9 @@ TEST_F(PredictSummary, SaysWhatWasPredictedAndTheVerdict) {
        "%), largest: ", 0},
       {"llama-3.1-8b --hardware h100-sxm-80gb --gbs 1 --seq-length 4096 --precision bf16",
        "llama-3.1-8b, 8.0 B parameters; 1 x h100-sxm-80gb; software plumbline\n", "\ndoes not fit: ", 3},
+      {"llama-3.1-8b --hardware h100-sxm-80gb --gpus 8 --gbs 8 --seq-length 8192 --precision bf16 "
+       "--zero-stage 0 --memory-budget 1TiB",
+       "llama-3.1-8b, ", "beyond the device, which memory_budget replaces: ", 0},
       {"run.yaml --pp 2 --memory-budget 600KiB",
        "inline, 0.1 M parameters; 2 ranks on this machine; software plumbline\n", "MiB (", 3},
       {"run.yaml", "inline, 0.1 M parameters; 1 rank on this machine; software plumbline\n", "\nneeds: ", 0},

@@ -94,12 +94,17 @@ TEST(AvailableMemory, IsWhatSystemAndControlGroupsLeave) {
       std::ofstream(fs::path(pattern) / name) << text;
     }
     EXPECT_EQ(available_memory(pattern).value, host.available) << host.what;
+    EXPECT_GE(total_memory(pattern).value, host.available) << host.what;
+    if (host.files.size() == 1) {
+      EXPECT_EQ(total_memory(pattern).value, 9000 * 1024) << host.what;
+    }
     fs::remove_all(pattern);
   }
 }
 
 TEST(AvailableMemory, IsKnownOfThisHost) {
   EXPECT_GT(available_memory().value, 1 << 20);
+  EXPECT_GE(total_memory().value, available_memory().value);
 }
 
 }  // namespace

@@ -215,6 +215,15 @@ TEST_F(MatrixRunner, PredictsOnly) {
   EXPECT_EQ(records[1].status, Status::oom);
 }
 
+TEST_F(MatrixRunner, NamesCellsOfAnotherMatrix) {
+  MatrixHooks only = hooks({});
+  only.measure = nullptr;
+  run({cell("first"), cell("both")}, only);
+  EXPECT_THAT(said(), ::testing::Not(HasSubstr("another matrix")));
+  run({cell("both"), cell("second")}, only);
+  EXPECT_THAT(said(), HasSubstr("holds 1 cells of another matrix"));
+}
+
 TEST_F(MatrixRunner, StopsAtASignalAndGoesOnLater) {
   std::map<std::string, std::vector<std::string>> behaviour = {
       {"a", {"write", good_measurement()}}, {"b", {"hang"}}, {"c", {"write", good_measurement()}}};

@@ -166,7 +166,7 @@ TEST(Regression, Tolerance) {
   EXPECT_DOUBLE_EQ(parse_tolerance("5%"), 0.05);
   EXPECT_DOUBLE_EQ(parse_tolerance("2.5 %"), 0.025);
   EXPECT_DOUBLE_EQ(parse_tolerance("0.1"), 0.1);
-  for (const char* wrong : {"", "%", "x", "5%%", "-1%", "101%", "nan", "1e999", "5 apples"})
+  for (const char* wrong : {"", "%", "x", "5%%", "-1%", "101%", "1", "nan", "1e999", "5 apples"})
     EXPECT_THROW(parse_tolerance(wrong), InputError) << wrong;
 }
 

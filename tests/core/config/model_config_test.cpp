@@ -237,6 +237,30 @@ TEST(ModelConfig, ReadsRotaryScalingInBothForms) {
             77);
 }
 
+/// As transformers 5.24's GPTNeoXConfig.
+TEST(ModelConfig, ReadsRotaryNamesOfGptNeox) {
+  nlohmann::json file = {{"model_type", "gpt_neox"},      {"num_hidden_layers", 2},   {"hidden_size", 64},
+                         {"intermediate_size", 128},      {"num_attention_heads", 4}, {"vocab_size", 256},
+                         {"max_position_embeddings", 128}};
+  const auto read = [&] { return parse_model_config(file.dump(), "x"); };
+  EXPECT_EQ(read().rope_theta, 10000);
+  file["rotary_emb_base"] = 500;
+  file["rotary_pct"] = 0.5;
+  EXPECT_EQ(read().rope_theta, 500);
+  EXPECT_EQ(read().rotated(), 8);
+  const ModelConfig back = parse_model_config(to_config_json(read()), "x");
+  EXPECT_EQ(back.rope_theta, 500);
+  EXPECT_EQ(back.rotated(), 8);
+  file["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 77.0}};
+  EXPECT_EQ(read().rope_theta, 77);
+  file.erase("rope_parameters");
+  file["rope_theta"] = 300;
+  EXPECT_THAT(complaint(file.dump()), HasSubstr("rope_theta: found 300, which a gpt_neox does not read"));
+  file.erase("rope_theta");
+  file["partial_rotary_factor"] = 0.25;
+  EXPECT_THAT(complaint(file.dump()), HasSubstr("expected rotary_pct"));
+}
+
 TEST(ModelConfig, ReadsDeepseeksLayers) {
   const ModelConfig a = parse(deepseek());
   const Mixture mixture = {.experts = 8,

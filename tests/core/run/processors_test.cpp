@@ -5,6 +5,13 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace plumbline {
 namespace {
 
@@ -30,6 +37,44 @@ TEST(Processors, FollowTheAffinityMask) {
 
 TEST(Processors, HaveAQuotaOnlyWhereOneIsSet) {
   EXPECT_GE(processor_quota(), 0);
+  struct Case {
+    const char* what;
+    std::vector<std::pair<std::string, std::string>> files;
+    int processors;
+  };
+  const std::string v2 = "sys/fs/cgroup/";
+  const std::string v1 = "sys/fs/cgroup/cpu/";
+  const Case cases[] = {
+      {"nothing is known", {}, 0},
+      {"none", {{"proc/self/cgroup", "0::/a\n"}, {v2 + "a/cpu.max", "max 100000\n"}}, 0},
+      {"one and a half", {{"proc/self/cgroup", "0::/a\n"}, {v2 + "a/cpu.max", "150000 100000\n"}}, 2},
+      {"of the group around it",
+       {{"proc/self/cgroup", "0::/a/b\n"},
+        {v2 + "a/b/cpu.max", "400000 100000\n"},
+        {v2 + "a/cpu.max", "100000 100000\n"}},
+       1},
+      {"a container that sees the outer path",
+       {{"proc/self/cgroup", "0::/docker/7\n"}, {v2 + "cpu.max", "300000 100000\n"}},
+       3},
+      {"version 1",
+       {{"proc/self/cgroup", "5:memory:/m\n4:cpuacct,cpu:/vt\n"},
+        {v1 + "vt/cpu.cfs_quota_us", "100000\n"},
+        {v1 + "vt/cpu.cfs_period_us", "100000\n"},
+        {v1 + "cpu.cfs_quota_us", "-1\n"},
+        {v1 + "cpu.cfs_period_us", "100000\n"}},
+       1},
+  };
+  for (const Case& c : cases) {
+    std::string root = "/tmp/plumbline-quota-XXXXXX";
+    ASSERT_NE(mkdtemp(root.data()), nullptr);
+    for (const auto& [name, text] : c.files) {
+      const std::filesystem::path path = std::filesystem::path(root) / name;
+      std::filesystem::create_directories(path.parent_path());
+      std::ofstream(path) << text;
+    }
+    EXPECT_EQ(processor_quota(root), c.processors) << c.what;
+    std::filesystem::remove_all(root);
+  }
 }
 
 }  // namespace
