@@ -12,33 +12,10 @@ namespace plumbline {
 namespace {
 
 constexpr double kTick = 0.01;  // seconds in which /proc/stat counts
-constexpr std::size_t kMostSteps = 1'000'000;
-
-template <class Owner>
-struct ShareKey {
-  const char* key;
-  double Owner::*member;
-};
-constexpr ShareKey<StepReport> kStepKeys[] = {{"others", &StepReport::others},
-                                              {"stolen", &StepReport::stolen},
-                                              {"waited", &StepReport::waited},
-                                              {"involuntary_switches", &StepReport::involuntary},
-                                              {"frequency_hz", &StepReport::frequency}};
-constexpr ShareKey<DisturbanceReport> kDisturbanceKeys[] = {{"others", &DisturbanceReport::others},
-                                                            {"stolen", &DisturbanceReport::stolen},
-                                                            {"waited", &DisturbanceReport::waited}};
-
-OrderedJson known(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
-}
 
 /// Reading takes a moment: less than nothing is nothing. NaN stays.
 double at_least_nothing(double share) {
   return share < 0 ? 0 : share;
-}
-
-double number_or_unknown(const OrderedJsonKeys& keys, const char* key) {
-  return keys.find(key) == nullptr ? StepReport::kUnknown : keys.number(key, 0);
 }
 
 }  // namespace
@@ -67,8 +44,8 @@ DisturbanceReport disturbance_of(const std::vector<StepReport>& steps, int proce
 
 double worst_share(const DisturbanceReport& disturbance) {
   double worst = 0;
-  for (const auto& each : kDisturbanceKeys) {
-    if (disturbance.*each.member > worst) worst = disturbance.*each.member;
+  for (const double share : {disturbance.others, disturbance.stolen, disturbance.waited}) {
+    if (share > worst) worst = share;  // not for NaN
   }
   return worst;
 }
@@ -109,57 +86,6 @@ StepInterval interval_of(const std::vector<StepReport>& steps) {
     ++outside;
   }
   return {{times[outside]}, {times[n - 1 - outside]}};
-}
-
-OrderedJson to_json(const StepInterval& interval) {
-  return {known(interval.low.value), known(interval.high.value)};
-}
-
-std::optional<StepInterval> step_interval_of(const OrderedJsonKeys& keys) {
-  if (keys.find("step_interval_s") == nullptr) return std::nullopt;
-  const std::vector<double> ends = keys.numbers("step_interval_s", 0, OrderedJsonKeys::kInfinite, 2);
-  if (ends.size() != 2 || ends[0] > ends[1]) keys.refuse("step_interval_s", "two ascending numbers");
-  return StepInterval{{ends[0]}, {ends[1]}};
-}
-
-OrderedJson to_json(const std::vector<StepReport>& steps) {
-  OrderedJson list = OrderedJson::array();
-  for (const StepReport& step : steps) {
-    OrderedJson row = {{"step_s", known(step.time.value)}};
-    for (const auto& each : kStepKeys) row[each.key] = known(step.*each.member);
-    list.push_back(std::move(row));
-  }
-  return list;
-}
-
-OrderedJson to_json(const DisturbanceReport& disturbance) {
-  OrderedJson json = OrderedJson::object();
-  for (const auto& each : kDisturbanceKeys) json[each.key] = known(disturbance.*each.member);
-  json["disturbed"] = disturbance.disturbed;
-  json["repeats"] = disturbance.repeats;
-  return json;
-}
-
-std::vector<StepReport> steps_of(const OrderedJsonKeys& keys) {
-  std::vector<StepReport> steps;
-  if (keys.find("steps") == nullptr) return steps;
-  for (const OrderedJsonKeys& row : keys.objects("steps", kMostSteps)) {
-    StepReport step;
-    step.time = {row.number_or_null("step_s", 0)};
-    for (const auto& each : kStepKeys) step.*each.member = number_or_unknown(row, each.key);
-    steps.push_back(step);
-  }
-  return steps;
-}
-
-DisturbanceReport disturbance_of(const OrderedJsonKeys& keys) {
-  DisturbanceReport report;
-  if (keys.find("disturbance") == nullptr) return report;
-  const OrderedJsonKeys object = keys.object("disturbance");
-  for (const auto& each : kDisturbanceKeys) report.*each.member = number_or_unknown(object, each.key);
-  report.disturbed = object.boolean("disturbed");
-  report.repeats = static_cast<int>(object.integer("repeats", 0, 1'000'000));
-  return report;
 }
 
 }  // namespace plumbline

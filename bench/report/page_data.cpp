@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/record/record_device.hpp"
 #include "bench/report/escape.hpp"
 #include "bench/report/packed_timeline.hpp"
 #include "bench/report/page_parts.hpp"
@@ -68,11 +67,11 @@ OrderedJson short_form(const Report& report) {
   OrderedJson json = to_json(report);
   json["memory"]["ranks"] = memory_rows(report.memory);
   json.erase("steps");
-  if (report.device_memory) {
-    DeviceMemoryReport device = *report.device_memory;
-    if (const DeviceMemoryRow* most = device.fullest(); most != nullptr)
-      device.ranks = {DeviceMemoryRow(*most)};
-    json["device_memory"] = to_json(device);
+  const DeviceMemoryRow* most = report.device_memory ? report.device_memory->fullest() : nullptr;
+  if (most != nullptr) {
+    OrderedJson& rows = json["device_memory"]["ranks"];
+    const OrderedJson row = rows[static_cast<std::size_t>(most - report.device_memory->ranks.data())];
+    rows = OrderedJson::array({row});
   }
   return json;
 }
