@@ -36,6 +36,7 @@ AttentionWidths attention_of(const RunConfig& config) {
   attention.kv_rank = model.latent.kv_rank;
   attention.value_dim = model.latent.value_dim;
   attention.qk_norm = model.qk_norm;
+  attention.wide_norms = model.qk_norm && model.predicted.query_norm == QueryNorm::width;
   attention.qkv_bias = model.qkv_bias;
   attention.prefix = config.batch.prefix_length;
   attention.shared_kv = model.kv_heads < t;
@@ -48,6 +49,8 @@ AttentionWidths attention_of(const RunConfig& config) {
 BlockShape block_of(const RunConfig& config) {
   BlockShape block;
   block.order = config.model.block;
+  block.norms_inputs = config.model.predicted.norms != NormPlaces::after;
+  block.norms_results = config.model.predicted.norms != NormPlaces::before;
   block.layer_norm = config.model.norm == Norm::layer;
   block.norm_rows = block.layer_norm ? 2 : 1;
   block.norm_vectors = config.model.norm_vectors();
@@ -74,8 +77,7 @@ PredictedShape predicted_of(const ModelConfig& model, const AttentionWidths& att
   predicted.router_bias = model.predicted.router_bias;
   if (model.predicted.norms == NormPlaces::both) predicted.more_norms = 2;
   predicted.query_norms = model.query_norm_weights();
-  if (model.qk_norm && model.predicted.query_norm == QueryNorm::width)
-    predicted.query_norms = attention.q + attention.k;
+  if (attention.wide_norms) predicted.query_norms = attention.q + attention.k;
   if (model.predicted.sinks) predicted.vectors = attention.heads;
   predicted.scalars = model.predicted.scalars;
   return predicted;

@@ -37,8 +37,9 @@ struct AttentionWidths {
   std::int64_t prefix = 0;  // first tokens of a sequence that see each other
   bool shared_kv = false;   // fewer key/value heads than tensor ranks
   bool unfused = false;
-  bool dropout = false;  // p_a > 0
-  double share = 1;      // of packed documents' pairs of tokens in whole sequences'
+  bool dropout = false;     // p_a > 0
+  bool wide_norms = false;  // qk_norm over all heads together
+  double share = 1;         // of packed documents' pairs of tokens in whole sequences'
 
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by
@@ -63,10 +64,14 @@ struct BlockShape {
   bool scaled_scores = false;     // multipliers: of queries
   bool scaled_residual = false;   // of values and of the MLP's last input
   bool linear_bias = false;
-  bool dropout = false;  // p_h > 0: masks are kept (bench/training/dropout.md)
+  bool dropout = false;        // p_h > 0: masks are kept (bench/training/dropout.md)
+  bool norms_inputs = true;    // of attention and the MLP
+  bool norms_results = false;  // likewise, instead or as well
 
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t norms() const { return order == Block::parallel_one_norm ? 1 : 2; }
+  /// Of them, those of attention's and the MLP's inputs; further ones are of results.
+  std::int64_t input_norms() const { return norms_inputs ? norms() : 0; }
   bool parallel() const { return order != Block::sequential; }
   friend bool operator==(const BlockShape&, const BlockShape&) = default;
 };

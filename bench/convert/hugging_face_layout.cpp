@@ -99,8 +99,9 @@ class HuggingFaceTensors {
       }
     }
     if (model_.qk_norm) {
-      norm(own + "query_norm", name(names_.query_norm), model_.head_dim, false);
-      norm(own + "key_norm", name(names_.key_norm), model_.head_dim, false);
+      const bool width = model_.predicted.query_norm == QueryNorm::width;
+      norm(own + "query_norm", name(names_.query_norm), width ? query : model_.head_dim, false);
+      norm(own + "key_norm", name(names_.key_norm), width ? key : model_.head_dim, false);
     }
     linear(own + "proj", name(names_.projection), model_.hidden, query, model_.has_projection_bias());
   }
@@ -152,8 +153,17 @@ class HuggingFaceTensors {
     const std::string own = fmt::format("layers.{}.", layer);
     const std::string prefix = fmt::format("{}.{}.", names_.layers, layer);
     const bool with_bias = model_.norm == Norm::layer;
-    norm(own + "norm1", prefix + std::string(names_.norm1), model_.hidden, with_bias);
-    norm(own + "norm2", prefix + std::string(names_.norm2), model_.hidden, with_bias);
+    const auto layer_norm = [&](const char* ours, std::string_view theirs) {
+      norm(own + ours, prefix + std::string(theirs), model_.hidden, with_bias);
+    };
+    if (model_.predicted.norms != NormPlaces::after) {
+      layer_norm("norm1", names_.norm1);
+      layer_norm("norm2", names_.norm2);
+    }
+    if (model_.predicted.norms != NormPlaces::before) {
+      layer_norm("attention_result_norm", names_.attention_result_norm);
+      layer_norm("mlp_result_norm", names_.mlp_result_norm);
+    }
     attention(own, prefix);
     if (model_.has_experts(layer)) return experts(own, prefix);
     feed_forward(own, prefix);

@@ -226,6 +226,9 @@ std::optional<std::string> why_not_megatron(const ModelConfig& model) {
   if (model.normed_output) return lacks("output layer of normalised rows");
   if (model.output_bias) return lacks("bias of the output layer");
   if (model.multipliers != Multipliers()) return lacks("multiplier of scores, residuals or logits");
+  if (model.predicted.norms != NormPlaces::before) return lacks("norm of attention's or the MLP's result");
+  if (model.qk_norm && model.predicted.query_norm != QueryNorm::head)
+    return lacks("norm over all heads of queries and keys");
   if (model.norms_rotated) return lacks("norm of rotated queries and keys");
   if (model.mixture.expert_bias && model.mixture.scores == RouterScores::softmax)
     return lacks("softmax score with a bias");

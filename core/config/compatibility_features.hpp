@@ -76,6 +76,12 @@ constexpr Feature kShortWindow{
     "", "a sliding window", WHEN(c.model.sliding_window > 0 && c.model.sliding_window < c.batch.seq_length)};
 constexpr Feature kNormedQueries{"", "norms of queries and keys", MODEL_WHEN(m.qk_norm)};
 constexpr Feature kNormedResidual{"", "a normed residual", WHEN(c.model.normed_residual != 0), model_name};
+constexpr Feature kNormedResults{"", "norms of attention's and the MLP's results",
+                                 MODEL_WHEN(m.predicted.norms != NormPlaces::before)};
+constexpr Feature kWideNorms{"", "norms over all heads of queries and keys",
+                             MODEL_WHEN(m.qk_norm&& m.predicted.query_norm == QueryNorm::width)};
+constexpr Feature kHiddenDropout{"hidden_dropout", "above 0", WHEN(c.numerics.hidden_dropout > 0),
+                                 VALUE(c.numerics.hidden_dropout)};
 constexpr Feature kOutputBias{"", "an output bias", WHEN(c.model.output_bias), model_name};
 constexpr Feature kNormedOutput{"", "normalised output rows", WHEN(c.model.normed_output), model_name};
 constexpr Feature kCapacity{"", "moe_expert_capacity_factor", WHEN(c.mixture.capacity_factor > 0)};
@@ -295,6 +301,10 @@ constexpr Feature kRecomputedOthers{"recompute_modules", "other than core_attn",
 constexpr Feature kOffload{"cpu_offloading_num_layers", "above 0", WHEN(c.offload.on()),
                            VALUE(c.offload.num_layers)};
 constexpr Feature kModules{"mtp_num_layers", "above 0", kAnyModules.on, VALUE(c.model.prediction_modules)};
+constexpr Feature kRecomputedNorms{"recompute_modules", "layernorm", WHEN(c.recompute.selected().layernorm),
+                                   kRecomputed.found};
+constexpr Feature kUnnormedInputs{"", "no norms of attention's and the MLP's inputs",
+                                  WHEN(c.model.predicted.norms == NormPlaces::after)};
 constexpr Feature kModuleLoss{
     "mtp_loss_scaling_factor", "other than the default",
     WHEN(c.prediction.loss_scaling_factor != PredictionConfig().loss_scaling_factor),

@@ -122,6 +122,8 @@ std::optional<std::string> foreign_model_limit(const C& c) {
   const char* foreign = nullptr;
   if (m.norm != Norm::rms || m.norm_less_one) {
     foreign = "whose norms are no plain RMSNorm";
+  } else if (m.predicted.norms != NormPlaces::before) {
+    foreign = "whose blocks norm their results";
   } else if (m.block != Block::sequential) {
     foreign = "whose blocks are parallel";
   } else if (m.positions != Positions::rotary || m.block_positions) {

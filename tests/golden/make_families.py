@@ -322,14 +322,76 @@ MODELS = {
         num_experts_per_tok=2,
         mlp_only_layers=[0],
     ),
+    # Norms of attention's and the MLP's results in place of those of their inputs; of all query and key heads
+    # together.
+    "olmo2": transformers.Olmo2Config(**SMALL, intermediate_size=48, num_key_value_heads=2, **NO_TOKENS),
+    # The same with a window in every layer but the last.
+    "olmo3": transformers.Olmo3Config(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        sliding_window=5,
+        layer_types=["sliding_attention", "full_attention"],
+        **NO_TOKENS,
+    ),
+    # Norms of results and of every query and key head; no rotary embeddings where there is no window.
+    "exaone4": transformers.Exaone4Config(
+        **{**SMALL, "num_hidden_layers": 4},
+        intermediate_size=48,
+        num_key_value_heads=2,
+        head_dim=16,
+        sliding_window=5,
+        sliding_window_pattern=4,
+        **NO_TOKENS,
+    ),
+    # Norms of inputs and results; half of every head rotated in pairs of neighbours, gate and up in one
+    # tensor, biases on q, k, v.
+    "glm4": transformers.Glm4Config(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        head_dim=8,
+        attention_bias=True,
+        rope_parameters=PARTIAL,
+        **NO_TOKENS,
+    ),
+    # Norms of inputs and results, stored less one; scores with a scale of their own, a window in the first
+    # layer.
+    "gemma2": transformers.Gemma2Config(
+        **SMALL,
+        intermediate_size=48,
+        num_key_value_heads=2,
+        head_dim=16,
+        query_pre_attn_scalar=24,
+        sliding_window=5,
+        attn_logit_softcapping=None,
+        final_logit_softcapping=None,
+        **NO_TOKENS,
+    ),
+    # Experts behind attention with norms of all query and key heads together.
+    "olmoe": transformers.OlmoeConfig(
+        **SMALL, intermediate_size=24, num_key_value_heads=2, num_experts=6, num_experts_per_tok=2, **NO_TOKENS
+    ),
+    # The same norms; half of every head rotated, sigmoid scores with a bias.
+    "minimax_m2": transformers.MiniMaxM2Config(
+        **SMALL,
+        intermediate_size=24,
+        num_key_value_heads=2,
+        head_dim=8,
+        num_local_experts=6,
+        num_experts_per_tok=2,
+        rope_parameters=PARTIAL,
+        **NO_TOKENS,
+    ),
 }
 
 
 # Expert names in checkpoints, where transformers has a layer's experts in one tensor: the feed-forward layer,
 # an expert's gate, up and down.
 EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
-for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window", "dots1", "hunyuan_v1_moe", "ernie4_5_moe", "qwen2_moe_dense"):
+for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window", "dots1", "hunyuan_v1_moe", "ernie4_5_moe", "qwen2_moe_dense", "olmoe"):
     EXPERTS[mixture] = EXPERTS["qwen3_moe"]
+EXPERTS["minimax_m2"] = EXPERTS["mixtral"]
 
 
 # Names of published checkpoints, where a class of transformers has others.

@@ -90,7 +90,13 @@ class StageReplay {
   void take_compression_gradient();
   void give_compression_gradient();
   void latent_compression_weight();
-  std::int64_t second_norm_output() const { return experts_ ? bytes_.stream : bytes_.norm_output; }
+  bool norms_inputs() const { return s_.block.norms_inputs; }
+  std::int64_t second_norm_output() const {
+    return experts_ && norms_inputs() ? bytes_.stream : bytes_.norm_output;
+  }
+  /// Input of a block that I keeps for W: the norm's output, or the stream itself.
+  std::int64_t block_input() const { return norms_inputs() ? bytes_.norm_output : bytes_.stream; }
+  std::int64_t second_block_input() const { return norms_inputs() ? second_norm_output() : bytes_.stream; }
   void second_norm();
   /// Work done while rows are in transit; empty: none.
   using Meanwhile = std::function<void()>;

@@ -4,10 +4,10 @@
 
 namespace plumbline {
 
-/// Computes the gradient of a dropout's input from that of its output.
+/// Computes the gradient of a block's result from that of its norm or of what dropout left of it.
 void StageReplay::drop_gradient(Category category) {
   take(category, bytes_.dropped);
-  give(kActivations, bytes_.mask);
+  give(kActivations, bytes_.mask + bytes_.result + bytes_.result_statistics);
 }
 
 /// As the products read it: quantized, then gathered.
@@ -72,7 +72,7 @@ void StageReplay::both_gradients(const ProductBytes& product) {
 /// A norm and the kept part of its output.
 void StageReplay::layer_norm() {
   take(kWorkspace, bytes_.wide_norm_output);
-  take(kept_, bytes_.statistics);
+  take(kept_, bytes_.input_statistics);
   take(kept_, bytes_.norm_output);
   give(kWorkspace, bytes_.wide_norm_output);
 }
@@ -80,8 +80,8 @@ void StageReplay::layer_norm() {
 /// The second one of a layer, which an MoE layer's router and experts read unquantized.
 void StageReplay::second_norm() {
   if (!experts_) return layer_norm();
-  take(kept_, bytes_.stream);
-  take(kept_, bytes_.statistics);
+  take(kept_, second_norm_output());
+  take(kept_, bytes_.input_statistics);
 }
 
 /// From the first norm to the activation output.
@@ -102,9 +102,10 @@ void StageReplay::layer_forward(bool again) {
   attention_forward();
   take(kept_, bytes_.stream);  // x2
   take(kWorkspace, bytes_.quantized_attention);
+  take(kept_, bytes_.result);
   sum_over_tensor_ranks(bytes_.projection_product);
   give(kWorkspace, bytes_.quantized_attention);
-  take(kept_, bytes_.mask);
+  take(kept_, bytes_.mask + bytes_.result_statistics);
   drop_attention_block();
   if (s_.block.norms() > 1) second_norm();
   if (experts_) return mixture_forward(again);
@@ -125,12 +126,13 @@ void StageReplay::mlp_forward() {
 /// y, in a tensor of its own or in the send buffer.
 void StageReplay::layer_output(bool into_send_buffer) {
   if (!into_send_buffer) take(kept_, bytes_.stream);
+  take(kept_, bytes_.result);
   if (experts_) {
     mixture_output();
   } else {
     sum_over_tensor_ranks(bytes_.fc2_product);
   }
-  take(kept_, bytes_.mask);
+  take(kept_, bytes_.mask + bytes_.result_statistics);
   if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
   drop_feed_forward();
 }
@@ -139,7 +141,8 @@ void StageReplay::layer_output(bool into_send_buffer) {
 std::int64_t StageReplay::kept_by_layer() const {
   const std::int64_t second_norm = s_.block.norms() > 1 ? second_norm_output() : 0;
   return (s_.block.parallel() ? 0 : bytes_.stream) + bytes_.norm_output + second_norm +
-         s_.block.norms() * bytes_.statistics + 2 * bytes_.mask + bytes_.qkv + bytes_.normed +
+         s_.block.norms() * bytes_.input_statistics +
+         2 * (bytes_.mask + bytes_.result + bytes_.result_statistics) + bytes_.qkv + bytes_.normed +
          bytes_.attention + bytes_.lse + bytes_.routing + bytes_.fc1 + bytes_.activation_output +
          bytes_.shared_weights + bytes_.shared_fc1 + bytes_.kept_rows + bytes_.orders + bytes_.row_weights +
          bytes_.shared_activation_output + 2 * bytes_.compressed + bytes_.compressed_statistics;
@@ -177,7 +180,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   }
   if (!s_.block.parallel()) {
     give(kWorkspace, bytes_.stream);
-    give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+    give(kActivations, bytes_.stream + bytes_.input_statistics);  // x2 and the second norm's statistics
   }
   attention_block_again();
   drop_gradient(kWorkspace);
@@ -210,14 +213,16 @@ void StageReplay::layer_backward(std::int64_t layer) {
     give(kWorkspace, bytes_.stream);
   }
   end_of_layer_backward();
+  give(kActivations, bytes_.stream);  // x
 }
 
-/// Frees what is left once the gradient of the layer's input exists: dn, x and the first norm's statistics. A
-/// parallel block also frees the gradient towards the MLP's input and the second norm's statistics.
+/// Frees what is left, but x, once the gradient of the layer's input exists: dn and the first norm's
+/// statistics. A parallel block also frees the gradient towards the MLP's input and the second norm's
+/// statistics.
 void StageReplay::end_of_layer_backward() {
   give(kWorkspace, (s_.block.parallel() ? 2 : 1) * bytes_.stream);
   const std::int64_t norms = s_.block.parallel() ? s_.block.norms() : 1;
-  give(kActivations, bytes_.stream + norms * bytes_.statistics);
+  give(kActivations, norms * bytes_.input_statistics);
 }
 
 }  // namespace plumbline

@@ -156,7 +156,7 @@ void StageReplay::mixture_backward_weight(Category dy) {
   give(spread() ? kActivations : kWorkspace, bytes_.read_rows);
   release_gathered();
   give(kActivations, bytes_.fc1_gradient + bytes_.router_gradient + bytes_.rows_tokens +
-                         bytes_.shared_fc1_gradient + bytes_.shared_gate + second_norm_output());
+                         bytes_.shared_fc1_gradient + bytes_.shared_gate + second_block_input());
 }
 
 }  // namespace plumbline

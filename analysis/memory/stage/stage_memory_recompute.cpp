@@ -9,7 +9,7 @@ std::int64_t StageReplay::dropped_attention_block() const {
   std::int64_t bytes = 0;
   if (modules.core_attn) bytes += bytes_.attention + bytes_.lse;
   if (modules.mla_up_proj) bytes += bytes_.qkv;
-  if (modules.layernorm && s_.block.norms() > 1) bytes += bytes_.norm_output + bytes_.statistics;
+  if (modules.layernorm && s_.block.norms() > 1) bytes += bytes_.norm_output + bytes_.input_statistics;
   return bytes;
 }
 
@@ -17,7 +17,7 @@ std::int64_t StageReplay::dropped_attention_block() const {
 std::int64_t StageReplay::dropped_feed_forward() const {
   const RecomputeModules& modules = s_.recomputation.modules;
   std::int64_t bytes = 0;
-  if (modules.layernorm) bytes += bytes_.norm_output + bytes_.statistics;
+  if (modules.layernorm) bytes += bytes_.norm_output + bytes_.input_statistics;
   if (!experts_) return bytes + (modules.mlp ? bytes_.fc1 + bytes_.activation_output : 0);
   const std::int64_t shared = bytes_.shared_weights + bytes_.shared_fc1 + bytes_.shared_activation;
   if (modules.moe) {
@@ -70,6 +70,10 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
     at_layer(begin + i);
     begin_layer_use();
     layer_forward(true);
+    if (begin + i == end - 1 && s_.block.norms_results) {
+      layer_output();  // the norm's backward needs the MLP's result, y is dropped
+      return give(kept_, bytes_.stream);
+    }
     if (begin + i == end - 1) {
       if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
       take(kept_, bytes_.mask);                             // of the MLP, whose result is not wanted

@@ -33,7 +33,8 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
   if (!s_.block.parallel()) {
     take(kActivations, bytes_.stream);  // dmid
     give(kWorkspace, bytes_.stream);
-    give(kActivations, bytes_.stream + bytes_.statistics);  // x2 and the second norm's statistics
+    if (norms_inputs()) give(kActivations, bytes_.stream);  // x2, which else W reads
+    give(kActivations, bytes_.input_statistics);            // of the second norm
   }
   const Category dy = received ? kCommunication : kActivations;
   if (!s_.block.parallel()) give(dy, bytes_.dropped);
@@ -63,6 +64,7 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
     take(kWorkspace, bytes_.stream);
   }
   end_of_layer_backward();
+  if (norms_inputs()) give(kActivations, bytes_.stream);          // x
   give(s_.block.parallel() ? dy : kActivations, bytes_.dropped);  // dy or dmid
 }
 
@@ -107,11 +109,11 @@ void StageReplay::mlp_backward_weight(Category dy, bool one) {
   release_operand();
   give(kWorkspace, bytes_.quantized_fc1);
   give(kActivations, bytes_.fc1);  // dfc1
-  if (s_.block.norms() > 1) give(kActivations, bytes_.norm_output);
+  if (s_.block.norms() > 1) give(kActivations, block_input());
 }
 
 void StageReplay::layer_backward_weight(std::int64_t layer) {
-  const bool received = layer == s_.layers - 1 && !s_.place.last && !s_.block.dropout;
+  const bool received = layer == s_.layers - 1 && !s_.place.last && bytes_.dropped == 0;
   const Category dy = received ? kCommunication : kActivations;
   const bool one = s_.block.parallel() && !s_.block.dropout;  // both sums' gradient is dy
   if (experts_) {
@@ -131,14 +133,14 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
     give(kActivations, bytes_.qkv + bytes_.compressed);  // dqkv, its source
     take_compression_gradient();
     latent_compression_weight();
-    give(kActivations, bytes_.compressed + bytes_.norm_output);
+    give(kActivations, bytes_.compressed + block_input());
   } else {
     take(kWorkspace, bytes_.quantized_qkv);
     gather_operand();
     weight_gradient(bytes_.qkv_product);
     release_operand();
     give(kWorkspace, bytes_.quantized_qkv);
-    give(kActivations, bytes_.qkv + bytes_.norm_output);  // dqkv, first norm output
+    give(kActivations, bytes_.qkv + block_input());  // dqkv, first norm output
   }
 }
 

@@ -55,9 +55,11 @@ std::int64_t returns(const StageShape& s) {
   return s.sent_rows() > s.moe.choice_rows && !s.gathers_tokens() ? s.sent_rows() : 0;
 }
 
-/// A norm of attention's or the MLP's result keeps its input and its statistics.
-std::int64_t normed_result(const StageShape& s) {
-  return s.stream.rows * s.stream.hidden * s.numerics.e() + s.block.norm_rows * s.stream.rows * 4;
+std::int64_t normed_queries(const StageShape& s) {
+  const AttentionWidths& a = s.attention;
+  if (!a.qk_norm) return 0;
+  const std::int64_t statistics = a.wide_norms ? 2 : a.heads + a.kv_heads;
+  return s.stream.tokens * ((a.q + a.k) * s.numerics.e() + statistics * 4);
 }
 
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
@@ -74,15 +76,15 @@ ProductBytes feed_forward_product(const StageShape& s, std::int64_t out, std::in
 
 TensorBytes::TensorBytes(const StageShape& s)
     : stream(s.stream.rows * s.stream.hidden * s.numerics.e()),
-      mask((s.block.dropout ? s.stream.rows * s.stream.hidden : 0) +
-           (s.predicted.more_norms > 0 ? normed_result(s) : 0)),
-      dropped(s.block.dropout ? stream : 0),
+      mask(s.block.dropout ? s.stream.rows * s.stream.hidden : 0),
+      result(s.block.norms_results ? stream : 0),
+      result_statistics(s.block.norms_results ? s.block.norm_rows * s.stream.rows * 4 : 0),
+      dropped(s.block.dropout || s.block.norms_results ? stream : 0),
       gathered(s.sharding.sequence_parallel ? s.stream.tokens * s.stream.hidden * s.numerics.e() : 0),
       statistics(s.block.norm_rows * s.stream.rows * 4),
+      input_statistics(s.block.input_norms() > 0 ? statistics : 0),
       qkv(s.stream.tokens * s.attention.qkv() * s.numerics.e()),
-      normed(s.attention.qk_norm ? s.stream.tokens * ((s.attention.q + s.attention.k) * s.numerics.e() +
-                                                      (s.attention.heads + s.attention.kv_heads) * 4)
-                                 : 0),
+      normed(normed_queries(s)),
       attention(s.stream.tokens * s.attention.attended() * s.numerics.e()),
       lse(s.attention.heads * s.stream.tokens * 4 + probabilities(s) + repeated(s) +
           (exchanges(s) ? attention : 0)),
@@ -151,7 +153,9 @@ TensorBytes::TensorBytes(const StageShape& s)
       shard_statistics((3 * s.vocabulary.shards + 1) * s.stream.tokens * 4),
       output_gradient(s.stream.tokens * s.stream.hidden * 4),
       target_rows(s.sharding.zero >= 3 ? s.stream.tokens * s.stream.hidden * s.numerics.e() : 0),
-      norm_output(s.numerics.fp8 ? quantized(s, s.stream.rows * s.stream.hidden) : stream),
+      norm_output(s.block.input_norms() == 0 ? 0
+                  : s.numerics.fp8           ? quantized(s, s.stream.rows * s.stream.hidden)
+                                             : stream),
       activation_output(!s.numerics.fp8 ? activation
                         : s.mixture()   ? quantized_rows(s, s.mlp.ffn)
                                         : quantized(s, s.stream.tokens * s.mlp.ffn)),

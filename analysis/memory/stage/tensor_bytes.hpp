@@ -16,11 +16,14 @@ struct ProductBytes {
 
 /// Bytes of the tensors that the description names, for one micro-batch.
 struct TensorBytes {
-  std::int64_t stream;      // R·h: block inputs, norm outputs, gradients of them
-  std::int64_t mask;        // R·h bytes: where dropout left the stream; 0 without
-  std::int64_t dropped;     // gradient of a dropout's input, as large as the stream; 0 without dropout
+  std::int64_t stream;  // R·h: block inputs, norm outputs, gradients of them
+  std::int64_t mask;    // R·h bytes: where dropout left the stream; 0 without
+  std::int64_t result;  // of attention or the MLP, with a norm behind it; 0 without
+  std::int64_t result_statistics;
+  std::int64_t dropped;     // gradient of a block's result, where dropout or a norm is behind it; else 0
   std::int64_t gathered;    // T·h of a stream tensor over the tensor ranks; 0 without sequence parallelism
   std::int64_t statistics;  // of one norm
+  std::int64_t input_statistics;  // of that of a block's input; 0 without
   std::int64_t qkv;
   std::int64_t normed;     // queries and keys after norms of their own, with the statistics; 0 without
   std::int64_t attention;  // T·q

@@ -5,8 +5,14 @@
 namespace plumbline::passes {
 namespace {
 
-/// The block's residual is its norm's output: its gradient is added there before the norm's.
+void add_streams(const StageShape& s, CallList& list) {
+  list.memory("add", s.stream.rows * s.stream.hidden, 3 * e(s));
+}
+
+/// Where the block's residual is its norm's output, its gradient is added there before the norm's. Without a
+/// norm the gradient of the block's input is added to the stream's.
 void block_norm_backward(const StageShape& s, CallList& list) {
+  if (s.block.input_norms() == 0) return add_streams(s, list);
   if (s.block.normed_residual) list.memory("add", s.stream.rows * s.stream.hidden, 3 * e(s));
   norm_backward(s, list);
 }
@@ -17,17 +23,32 @@ void rotate(const StageShape& s, CallList& list) {
   list.rows("rope", s.stream.tokens * s.attention.k, 2 * e(s), s.attention.head_dim);
 }
 
-/// Norm of every query and key head.
+/// Norms of attention's or the MLP's result. Their backward adds to nothing.
+void result_norm_forward(const StageShape& s, CallList& list) {
+  if (s.block.norms_results) norm_forward(s, list);
+}
+void result_norm_backward(const StageShape& s, CallList& list) {
+  if (!s.block.norms_results) return;
+  list.rows(s.block.layer_norm ? "layernorm_backward" : "rmsnorm_backward", s.stream.rows * s.stream.hidden,
+            3 * e(s), s.stream.hidden);
+  list.allocations(1);
+}
+
+/// Norm of every query and key head, or of all heads together.
 void head_norm_forward(const StageShape& s, CallList& list) {
   if (!s.attention.qk_norm) return;
-  list.memory("head_norm_forward", s.stream.tokens * s.attention.q, 2 * e(s));
-  list.memory("head_norm_forward", s.stream.tokens * s.attention.k, 2 * e(s));
+  for (const std::int64_t width : {s.attention.q, s.attention.k}) {
+    if (s.attention.wide_norms) list.rows("rmsnorm_forward", s.stream.tokens * width, 2 * e(s), width);
+    if (!s.attention.wide_norms) list.memory("head_norm_forward", s.stream.tokens * width, 2 * e(s));
+  }
   list.allocations(2);
 }
 void head_norm_backward(const StageShape& s, CallList& list) {
   if (!s.attention.qk_norm) return;
-  list.memory("head_norm_backward", s.stream.tokens * s.attention.q, 3 * e(s));
-  list.memory("head_norm_backward", s.stream.tokens * s.attention.k, 3 * e(s));
+  for (const std::int64_t width : {s.attention.q, s.attention.k}) {
+    if (s.attention.wide_norms) list.rows("rmsnorm_backward", s.stream.tokens * width, 3 * e(s), width);
+    if (!s.attention.wide_norms) list.memory("head_norm_backward", s.stream.tokens * width, 3 * e(s));
+  }
 }
 
 /// Multipliers of queries, values and the MLP's last input, or of their gradients.
@@ -120,17 +141,19 @@ void bias_backward_with_weight(const StageShape& s, CallList& list, bool has, st
 /// Attention's residual sum and its norm: one operator where the sum is of the stream itself and nothing is
 /// dropped.
 void middle_norm_forward(const StageShape& s, CallList& list) {
-  const bool at_once = !s.block.parallel() && !s.block.normed_residual && !s.block.dropout;
+  result_norm_forward(s, list);
+  const bool at_once =
+      s.block.input_norms() > 0 && !s.block.parallel() && !s.block.normed_residual && !s.block.dropout;
   if (at_once) {
     return list.rows(s.block.layer_norm ? "add_layernorm_forward" : "add_rmsnorm_forward",
                      s.stream.rows * s.stream.hidden, 4 * e(s), s.stream.hidden);
   }
   list.residual_sum();
-  if (s.block.norms() > 1) norm_forward(s, list);
+  if (s.block.input_norms() > 1) norm_forward(s, list);
 }
 
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward) {
-  norm_forward(s, list);
+  if (s.block.input_norms() > 0) norm_forward(s, list);
   list.quantize_stream();
   if (s.attention.latent()) {
     list.latent_forward();
@@ -151,11 +174,12 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
   } else {
     mlp_forward(s, list);
   }
-  for (std::int64_t i = 0; i < s.predicted.more_norms; ++i) norm_forward(s, list);
-  list.allocations(6 + s.block.norms() * (1 + s.block.norm_rows));
-  if (forward == Forward::again_to_activation) return list.dropout_mask();
+  const std::int64_t norms = s.block.input_norms() + (s.block.norms_results ? 2 : 0);
+  list.allocations(6 + norms * (1 + s.block.norm_rows));
+  if (forward == Forward::again_to_activation && !s.block.norms_results) return list.dropout_mask();
   if (s.mixture()) list.mixture_output();
   if (!s.mixture()) summed_linear(s, list, "fc2", s.mlp.ffn);
+  result_norm_forward(s, list);
   list.residual_sum();
   list.allocations(1);
 }
@@ -200,6 +224,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   if (passes.input) {
     feed_forward_again(s, list);
     list.dropout_backward(false);
+    result_norm_backward(s, list);
   }
   if (s.mixture()) {
     list.mixture_backward(passes.input, passes.weight);
@@ -220,6 +245,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     if (s.block.norms() > 1) block_norm_backward(s, list);
     attention_block_again(s, list, window);
     list.dropout_backward(false);
+    result_norm_backward(s, list);
   }
   list.quantize_stream();
   gathered("projection", s.attention.attended());
@@ -239,10 +265,8 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     summed("qkv", s.attention.qkv(), s.attention.qkv_bias);
   }
   if (passes.input) {
-    if (s.block.norms() == 1)
-      list.memory("add", s.stream.rows * s.stream.hidden, 3 * e(s));  // both gradients of the norm's output
+    if (s.block.norms() == 1) add_streams(s, list);  // both gradients of the norm's output
     block_norm_backward(s, list);
-    for (std::int64_t i = 0; i < s.predicted.more_norms; ++i) norm_backward(s, list);
     list.allocations((s.mlp.swiglu ? 6 : 5) + (passes.weight ? 0 : s.block.parallel() ? 1 : 2));
   }
 }

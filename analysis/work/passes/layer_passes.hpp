@@ -13,7 +13,8 @@ void norm_forward(const StageShape& s, CallList& list);
 void norm_backward(const StageShape& s, CallList& list);
 void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t elements);
 
-/// When a group of layers is recomputed, its last layer stops at the activation output.
+/// When a group of layers is recomputed, its last layer stops at the activation output, but where the MLP's
+/// result is normed.
 enum class Forward { first, again, again_to_activation };
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward);
 

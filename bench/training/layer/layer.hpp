@@ -1,10 +1,11 @@
-// One decoder layer: pre-norm attention and feed-forward blocks with residuals. Tensor-parallel in Megatron's
-// way (arXiv:1909.08053 §3): qkv and fc1 column-parallel, proj and fc2 row-parallel, one reduction after
-// each of the latter. With sequence parallelism (Korthikanti et al. 2022, arXiv:2205.05198 §4.2.2) norms and
-// residuals work on R = T/t rows.
+// One decoder layer: attention and feed-forward blocks with residuals, whose inputs, results or both are
+// normed. Tensor-parallel in Megatron's way (arXiv:1909.08053 §3): qkv and fc1 column-parallel, proj and fc2
+// row-parallel, one reduction after each of the latter. With sequence parallelism (Korthikanti et al. 2022,
+// arXiv:2205.05198 §4.2.2) norms and residuals work on R = T/t rows.
 #pragma once
 
 #include <array>
+#include <utility>
 
 #include "bench/training/feed_forward/mixture_state.hpp"
 #include "bench/training/layer/microbatch_dropout.hpp"
@@ -15,10 +16,14 @@
 
 namespace plumbline::training {
 
-/// Views into the rank's values, or, with the same shapes, into its gradients. Biases that the model lacks
-/// are empty.
+struct NormVectors {
+  Matrix weight, bias;
+};
+/// Views into the rank's values, or, with the same shapes, into its gradients. Norms and biases that the
+/// model lacks are empty.
 struct LayerVectors {
   Matrix norm1, norm1_bias, norm2, norm2_bias;
+  NormVectors attention_result, mlp_result;  // of norms behind these
   Matrix query_norm, key_norm;
   Matrix query_rank_norm, kv_rank_norm;  // of latent attention
   Matrix qkv_bias, proj_bias, fc1_bias, fc2_bias;
@@ -90,6 +95,11 @@ class Layer {
   std::array<Place, 11> places_;
 };
 
+/// A block's result and the statistics of the norm behind it, for that norm's backward. Empty without one.
+struct NormedResult {
+  Tensor result, stats;
+};
+
 /// State that the forward of one micro-batch leaves for its backward, and, with a split backward, the input
 /// gradient for the weight gradient. Tensors that only linear layers read are quantized if they work in FP8.
 struct LayerActivations {
@@ -103,6 +113,7 @@ struct LayerActivations {
   Tensor normed;        // with norms of queries and keys: their outputs, (T, q + k)
   Tensor normed_stats;  // (T, heads)
   Tensor attention, log_sum_exp;
+  NormedResult attention_result;
   Tensor attention_of_heads;       // if heads are exchanged: of some of them, of longer parts of sequences
   Tensor probabilities, repeated;  // of unfused attention
   Tensor probability_mask, dropped_probabilities;  // likewise, with dropout
@@ -113,11 +124,12 @@ struct LayerActivations {
   MixtureState mixture;
   Tensor fc1;
   LinearOperand activation;
+  NormedResult mlp_result;
   Tensor output_mask;  // mask of the MLP's residual contribution
 
   Tensor mlp_norm_gradient;        // parallel block: of the MLP's input, until the layer's backward ends
   Tensor dropped_output_gradient;  // of a parallel block, likewise
-  Tensor output_gradient;          // with dropout, once it is no longer needed whole: of the dropped form
+  Tensor output_gradient;          // once it is no longer needed: that of the MLP's result, where it differs
   Tensor fc1_gradient;
   Tensor middle_gradient;          // likewise
   Tensor dropped_middle_gradient;  // until then
@@ -147,9 +159,24 @@ struct QueryKeyValue {
   Matrix q, k, v;
 };
 
+/// Attention and MLP read norms of the stream, or the stream itself.
+inline bool norms_inputs(const TrainingContext& context) {
+  return context.model().predicted.norms != NormPlaces::after;
+}
+/// Their results are normed before they are added to the stream. Such models have no bias there.
+inline bool norms_results(const TrainingContext& context) {
+  return context.model().predicted.norms != NormPlaces::before;
+}
+
 /// Input of the MLP: the output of the norm that it shares with attention, else that of the second norm.
 inline LinearOperand& mlp_input(LayerActivations& saved) {
   return saved.norm2.values().data == nullptr ? saved.norm1 : saved.norm2;
+}
+
+/// Frees `stream`. Where the weight gradient reads `operand`, a view of it, that takes over the memory.
+inline void keep_if_operand(LinearOperand& operand, Tensor& stream) {
+  if (stream && operand.values().data == stream.matrix().data) operand = LinearOperand(std::move(stream));
+  stream.reset();
 }
 
 /// Residual of a block: the stream, or its norm's output times `factor` (ModelConfig::normed_residual).

@@ -9,6 +9,7 @@
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/recomputation.hpp"
+#include "bench/training/layer/result_norm.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -45,7 +46,8 @@ Tensor mlp_backward(const TrainingContext& context, const Layer& layer, const La
 void feed_forward_backward(const TrainingContext& context, const MicrobatchDropout& dropout,
                            const Layer& layer, const LayerWeights& weights, UnitGradients& gradients,
                            LayerActivations& saved, const Matrix& stream) {
-  Tensor dropped = dropout.backward(stream, saved.output_mask, kPassing);
+  Tensor dropped = result_gradient(context, dropout, layer.values.mlp_result, layer.gradients.mlp_result,
+                                   saved.mlp_result, saved.output_mask, stream, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
   Tensor dnorm;
   if (layer.mixture()) {
@@ -72,7 +74,9 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
                                 LayerActivations& saved, const Matrix& stream) {
   const LayerWidths& shape = context.shape;
   const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
-  Tensor dropped = dropout.backward(stream, saved.middle_mask, kPassing);
+  Tensor dropped =
+      result_gradient(context, dropout, layer.values.attention_result, layer.gradients.attention_result,
+                      saved.attention_result, saved.middle_mask, stream, kPassing);
   const Matrix added = dropped ? dropped.matrix() : stream;
   LinearOperand own_dy = layer.fp8.proj.gradient.read(added, "quantized gradient of attention block");
   StreamRows dy(context, own_dy, true);
@@ -135,7 +139,7 @@ void layer_input_gradient(const TrainingContext& context, const Layer& layer, La
   block_norm_backward(context, norm_gradient, saved.input, layer.values.norm1, saved.norm1_stats, residual,
                       to, layer.gradients.norm1, layer.gradients.norm1_bias);
   norm_gradient.reset();
-  saved.input.reset();
+  keep_if_operand(saved.norm1, saved.input);
   saved.norm1_stats.reset();
   if (saved.dropped_middle_gradient) saved.middle_gradient = std::move(saved.dropped_middle_gradient);
   if (saved.dropped_output_gradient) saved.output_gradient = std::move(saved.dropped_output_gradient);

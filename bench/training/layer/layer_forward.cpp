@@ -6,6 +6,7 @@
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/recomputation.hpp"
+#include "bench/training/layer/result_norm.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -47,6 +48,10 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
 void first_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
   const LayerVectors& vectors = layer.values;
+  if (!norms_inputs(context)) {
+    saved.norm1 = LinearOperand(saved.input.matrix());
+    return;
+  }
   Tensor norm1 = context.make_stream(layer.fp8.qkv.input.category_of_wide(context.kept), "layer norm1");
   saved.norm1_stats = context.make_fp32(context.kept, "layer norm1 statistics", shape.norm_stats, shape.rows);
   norm_forward(context, saved.input, vectors.norm1, vectors.norm1_bias, norm1, saved.norm1_stats);
@@ -66,16 +71,21 @@ void second_norm(const TrainingContext& context, const Layer& layer, LayerActiva
   saved.norm2 = layer.fp8.fc1.input.keep(std::move(norm2), context.kept, "layer norm2");
 }
 
-/// Attention's sum is normed as it is made: no dropout is drawn for it, and the addend stays until then.
+/// The sum of the stream and attention's result is normed as it is made: no dropout is drawn for it, and the
+/// addend stays until then.
 bool norms_as_it_adds(const TrainingContext& context, const MicrobatchDropout& dropout) {
   return context.model().block == Block::sequential && context.model().normed_residual == 0 &&
-         !dropout.drops_hidden();
+         norms_inputs(context) && !dropout.drops_hidden();
 }
 
 }  // namespace
 
 void second_norm_forward(const TrainingContext& context, const Layer& layer, LayerActivations& saved) {
   const LayerVectors& vectors = layer.values;
+  if (!norms_inputs(context)) {
+    saved.norm2 = LinearOperand(saved.middle.matrix());
+    return;
+  }
   const bool sequential = context.model().block == Block::sequential;
   second_norm(context, layer, saved, [&](const Matrix& y, const Matrix& stats) {
     norm_forward(context, sequential ? saved.middle : saved.input, vectors.norm2, vectors.norm2_bias, y,
@@ -119,8 +129,10 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
   saved.middle = context.make_stream(context.kept, "layer middle");
   {
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
-    linear_over_tensor_ranks(context, attention, weights.proj, saved.middle);
+    const Matrix result = result_place(context, saved.attention_result, saved.middle);
+    linear_over_tensor_ranks(context, attention, weights.proj, result);
   }
+  result_norm_forward(context, vectors.attention_result, saved.attention_result, saved.middle);
   if (norms_as_it_adds(context, dropout)) {
     drop_attention_block(context, saved);
     const ResidualSum added{
@@ -143,11 +155,13 @@ void layer_forward(const TrainingContext& context, const SharedBuffers& shared,
 
 void layer_output(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                   const LayerWeights& weights, LayerActivations& saved, const Matrix& output) {
+  const Matrix result = result_place(context, saved.mlp_result, output);
   if (layer.mixture()) {
-    mixture_output(context, weights.mixture, saved.mixture, output);
+    mixture_output(context, weights.mixture, saved.mixture, result);
   } else {
-    linear_over_tensor_ranks(context, saved.activation, weights.fc2, output);
+    linear_over_tensor_ranks(context, saved.activation, weights.fc2, result);
   }
+  result_norm_forward(context, layer.values.mlp_result, saved.mlp_result, output);
   const BlockResidual residual(context, saved.middle, saved.norm2);
   saved.output_mask = dropout.add(dropout_site::after_mlp(layer.index), output, layer.values.fc2_bias,
                                   residual.from, residual.factor);

@@ -22,6 +22,8 @@ LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matri
   vectors.norm1_bias = view("norm1.bias");
   vectors.norm2 = view("norm2.weight");
   vectors.norm2_bias = view("norm2.bias");
+  vectors.attention_result = {view("attention_result_norm.weight"), view("attention_result_norm.bias")};
+  vectors.mlp_result = {view("mlp_result_norm.weight"), view("mlp_result_norm.bias")};
   vectors.query_norm = view("query_norm.weight");
   vectors.key_norm = view("key_norm.weight");
   vectors.query_rank_norm = view("query_rank_norm.weight");

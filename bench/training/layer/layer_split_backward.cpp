@@ -9,6 +9,7 @@
 #include "bench/training/layer/layer_attention.hpp"
 #include "bench/training/layer/norm.hpp"
 #include "bench/training/layer/recomputation.hpp"
+#include "bench/training/layer/result_norm.hpp"
 #include "bench/training/layer/stream_rows.hpp"
 
 namespace plumbline::training {
@@ -38,7 +39,8 @@ Tensor mlp_input_gradient(const TrainingContext& context, const Layer& layer, co
 
 void feed_forward_input_gradient(const TrainingContext& context, const MicrobatchDropout& dropout,
                                  const Layer& layer, const LayerWeights& weights, LayerActivations& saved) {
-  Tensor dropped = dropout.backward(saved.output_gradient, saved.output_mask, kKept);
+  Tensor dropped = result_gradient(context, dropout, layer.values.mlp_result, layer.gradients.mlp_result,
+                                   saved.mlp_result, saved.output_mask, saved.output_gradient, kKept);
   const Matrix added = dropped ? dropped.matrix() : saved.output_gradient.matrix();
   Tensor dnorm = layer.mixture() ? mixture_backward_input(context, weights.mixture, saved.mixture, added)
                                  : mlp_input_gradient(context, layer, weights, saved, added);
@@ -51,7 +53,7 @@ void feed_forward_input_gradient(const TrainingContext& context, const Microbatc
   block_norm_backward(context, dnorm, saved.middle, layer.values.norm2, saved.norm2_stats,
                       saved.output_gradient, saved.middle_gradient, layer.gradients.norm2,
                       layer.gradients.norm2_bias);
-  saved.middle.reset();
+  keep_if_operand(saved.norm2, saved.middle);
   saved.norm2_stats.reset();
   if (dropped) saved.output_gradient = std::move(dropped);
 }
@@ -62,7 +64,8 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   const LayerWidths& shape = context.shape;
   Tensor& dropped = saved.dropped_middle_gradient;
   const Tensor& gradient = attention_block_gradient(saved);
-  dropped = dropout.backward(gradient, saved.middle_mask, kKept);
+  dropped = result_gradient(context, dropout, layer.values.attention_result, layer.gradients.attention_result,
+                            saved.attention_result, saved.middle_mask, gradient, kKept);
   LinearOperand own_dy =
       layer.fp8.proj.gradient.read(dropped ? dropped : gradient, "quantized gradient of attention block");
   StreamRows dy(context, own_dy, false);

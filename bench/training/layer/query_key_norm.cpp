@@ -4,13 +4,34 @@
 namespace plumbline::training {
 namespace {
 
-/// Statistics of the query heads and of the key heads, out of those of all heads.
+bool norms_whole_rows(const TrainingContext& context) {
+  return context.model().predicted.query_norm == QueryNorm::width;
+}
+
+/// Statistics of queries and keys: a column per head, or one row each.
 struct HeadStatistics {
-  HeadStatistics(const LayerWidths& shape, const Matrix& all)
-      : query(all.columns(0, shape.attention.heads)),
-        key(all.columns(shape.attention.heads, shape.attention.kv_heads)) {}
+  HeadStatistics(const TrainingContext& context, const Matrix& all) {
+    const AttentionShape& shape = context.shape.attention;
+    const bool rows = norms_whole_rows(context);
+    query = rows ? all.row_range(0, 1) : all.columns(0, shape.heads);
+    key = rows ? all.row_range(1, 1) : all.columns(shape.heads, shape.kv_heads);
+  }
   Matrix query, key;
 };
+
+void forward_one(const TrainingContext& context, const Matrix& x, const Matrix& w, const Matrix& y,
+                 const Matrix& rstd) {
+  const double epsilon = context.model().norm_epsilon;
+  if (norms_whole_rows(context)) return context.operators.rmsnorm_forward(x, w, y, rstd, epsilon);
+  context.operators.head_norm_forward(x, w, y, rstd, epsilon);
+}
+
+/// In place: dy becomes the gradient of x.
+void backward_one(const TrainingContext& context, const Matrix& dy, const Matrix& x, const Matrix& w,
+                  const Matrix& rstd, const Matrix& dw) {
+  if (norms_whole_rows(context)) return context.operators.rmsnorm_backward(dy, x, w, rstd, {}, dy, dw);
+  context.operators.head_norm_backward(dy, x, w, rstd, dy, dw);
+}
 
 void head_norms_forward(const TrainingContext& context, const Matrix& query_norm, const Matrix& key_norm,
                         LayerActivations& saved) {
@@ -18,25 +39,25 @@ void head_norms_forward(const TrainingContext& context, const Matrix& query_norm
   const LayerWidths& shape = context.shape;
   saved.normed =
       context.make(context.kept, "layer normed queries and keys", shape.tokens, shape.query + shape.key);
-  saved.normed_stats = context.make_fp32(context.kept, "layer head statistics", shape.tokens,
-                                         shape.attention.heads + shape.attention.kv_heads);
+  constexpr const char* kHolder = "layer head statistics";
+  saved.normed_stats = norms_whole_rows(context)
+                           ? context.make_fp32(context.kept, kHolder, 2, shape.tokens)
+                           : context.make_fp32(context.kept, kHolder, shape.tokens,
+                                               shape.attention.heads + shape.attention.kv_heads);
   const QueryKeyValue from(shape, saved.qkv.matrix());
   const QueryKeyValue to(shape, saved);
-  const HeadStatistics stats(shape, saved.normed_stats);
-  const double epsilon = context.model().norm_epsilon;
-  context.operators.head_norm_forward(from.q, query_norm, to.q, stats.query, epsilon);
-  context.operators.head_norm_forward(from.k, key_norm, to.k, stats.key, epsilon);
+  const HeadStatistics stats(context, saved.normed_stats);
+  forward_one(context, from.q, query_norm, to.q, stats.query);
+  forward_one(context, from.k, key_norm, to.k, stats.key);
 }
 
 void head_norms_backward(const TrainingContext& context, const Layer& layer, const LayerActivations& saved,
                          const QueryKeyValue& gradient) {
   if (!saved.normed) return;
   const QueryKeyValue from(context.shape, saved.qkv.matrix());
-  const HeadStatistics stats(context.shape, saved.normed_stats);
-  context.operators.head_norm_backward(gradient.q, from.q, layer.values.query_norm, stats.query, gradient.q,
-                                       layer.gradients.query_norm);
-  context.operators.head_norm_backward(gradient.k, from.k, layer.values.key_norm, stats.key, gradient.k,
-                                       layer.gradients.key_norm);
+  const HeadStatistics stats(context, saved.normed_stats);
+  backward_one(context, gradient.q, from.q, layer.values.query_norm, stats.query, layer.gradients.query_norm);
+  backward_one(context, gradient.k, from.k, layer.values.key_norm, stats.key, layer.gradients.key_norm);
 }
 
 /// The multipliers are linear in queries and values: they scale their gradients likewise.

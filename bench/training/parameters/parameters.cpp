@@ -359,17 +359,26 @@ class Builder {
   void add_layer_norms(std::int64_t layer) {
     const bool apart = model_.block == Block::parallel && !names_.parallel_norm1.empty();
     const auto name = [&](std::string_view n) { return fmt::format("{}.{}.{}", names_.layers, layer, n); };
-    add_norm("norm1", layer, name(apart ? names_.parallel_norm1 : names_.norm1));
-    if (model_.layer_norms() > 1)
-      add_norm("norm2", layer, name(apart ? names_.parallel_norm2 : names_.norm2));
+    if (model_.predicted.norms != NormPlaces::after) {
+      add_norm("norm1", layer, name(apart ? names_.parallel_norm1 : names_.norm1));
+      if (model_.layer_norms() > 1)
+        add_norm("norm2", layer, name(apart ? names_.parallel_norm2 : names_.norm2));
+    }
+    if (model_.predicted.norms != NormPlaces::before) {
+      add_norm("attention_result_norm", layer, name(names_.attention_result_norm));
+      add_norm("mlp_result_norm", layer, name(names_.mlp_result_norm));
+    }
     if (model_.latent) {
       add_norm_weight("query_rank_norm.weight", layer, shape_.query_rank,
                       name_in(layer, names_.query_down_norm));
       add_norm_weight("kv_rank_norm.weight", layer, shape_.kv_rank, name_in(layer, names_.kv_down_norm));
     }
     if (!model_.qk_norm) return;
-    add_norm_weight("query_norm.weight", layer, model_.head_dim, name_in(layer, names_.query_norm));
-    add_norm_weight("key_norm.weight", layer, model_.head_dim, name_in(layer, names_.key_norm));
+    const bool width = model_.predicted.query_norm == QueryNorm::width;
+    add_norm_weight("query_norm.weight", layer, width ? shape_.query : model_.head_dim,
+                    name_in(layer, names_.query_norm));
+    add_norm_weight("key_norm.weight", layer, width ? shape_.key : model_.head_dim,
+                    name_in(layer, names_.key_norm));
   }
 
   /// Parameters of latent attention. Query heads are reordered: rotated elements come first.

@@ -21,6 +21,8 @@ struct TensorNames {
   std::string_view layers = "model.layers";  // of its layers, "model.layers.<n>.<name>"
   std::string_view norm1 = "input_layernorm";
   std::string_view norm2 = "post_attention_layernorm";
+  std::string_view attention_result_norm = "post_attention_layernorm";
+  std::string_view mlp_result_norm = "post_feedforward_layernorm";
   std::string_view parallel_norm1 = "";  // where both norms read the layer's input; empty: as norm1
   std::string_view parallel_norm2 = "";
   FusedQkv fused = FusedQkv::none;

@@ -202,6 +202,9 @@ void ModelStage::recompute(const Group& group, const MicrobatchDropout& dropout,
       Tensor& next = state.layers[i + 1].input;
       next = context.make_stream(Category::activations, "layer input");
       layer_output(context, dropout, layers_[i], weights, state.layers[i], next);
+    } else if (norms_results(context)) {  // whose backward needs the result
+      const Tensor unused = context.make_stream(Category::activations, "layer output");
+      layer_output(context, dropout, layers_[i], weights, state.layers[i], unused);
     } else {
       if (context.model().block != Block::sequential) state.layers[i].middle.reset();
       state.layers[i].output_mask = dropout.mask(dropout_site::after_mlp(layers_[i].index));

@@ -29,11 +29,30 @@ void read_period(const JsonKeys& keys, const char* key, std::int64_t period, Mod
       config);
 }
 
+/// Biases of attention's result, which a norm may follow.
+void read_normed_attention(const JsonKeys& keys, ModelConfig& config) {
+  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  if (config.predicted.norms != NormPlaces::before && config.has_projection_bias())
+    config.predicted.add("biases in front of norms");
+}
+
 void read_soft_caps(const JsonKeys& keys, ModelConfig& config) {
   bool capped = false;
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
     capped = keys.number_or(key, 0, 1e9, 0) != 0 || capped;
   if (capped) config.predicted.add("soft caps");
+}
+
+/// rope_theta and rope_scaling are of the layers that see all keys alone; the others have the default base.
+bool rotates_windows_otherwise(const JsonKeys& keys, const ModelConfig& config) {
+  constexpr double kDefaultBase = 5e5;
+  if (keys.find("rope_parameters") != nullptr) {
+    const JsonKeys all = keys.object("rope_parameters");
+    const Json* full = all.find("full_attention");
+    const Json* windows = all.find("sliding_attention");
+    if (full != nullptr && windows != nullptr) return *full != *windows;
+  }
+  return config.rope_theta != kDefaultBase || config.rope_scaling.factor != 1;
 }
 
 void read_factor(const JsonKeys& keys, const char* key) {
@@ -59,9 +78,11 @@ std::vector<bool> read_rope_layers(const JsonKeys& keys, const ModelConfig& conf
 
 void read_gemma2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   keys.must_be("use_bidirectional_attention", false, false);
-  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  read_normed_attention(keys, config);
   read_soft_caps(keys, config);
-  keys.number_or("query_pre_attn_scalar", 0, 1e9, 1);
+  const double head =
+      static_cast<double>(config.head_dim > 0 ? config.head_dim : config.hidden / config.heads);
+  config.multipliers.attention = std::sqrt(head / keys.number_or("query_pre_attn_scalar", 1e-3, 1e9, head));
   read_period(keys, nullptr, 2, config);
 }
 
@@ -75,13 +96,15 @@ void read_gemma3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
 }
 
 void read_olmo(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  set_biases(keys.boolean_or("attention_bias", false), false, config);
+  read_normed_attention(keys, config);
   if (keys.number_or("clip_qkv", 0, 1e9, 0) != 0) config.predicted.add("clipped queries, keys and values");
 }
 
 void read_olmo3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   read_olmo(keys, with_nulls, config);
   read_period(keys, nullptr, 4, config);
+  if (config.sliding_window > 0 && rotates_windows_otherwise(keys, config))
+    config.predicted.add("rotary embeddings of two kinds");
 }
 
 /// sliding_window_pattern: a number, or letters such as "LLLG", of which G stands for a layer that sees all
@@ -104,7 +127,9 @@ void read_exaone4(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
   put_windows(
       read_periodic_windows(keys.integer_or("sliding_window", kWidestWindow, 0), period, config.layers, keys),
       config);
-  if (config.sliding_window > 0) config.predicted.add("layers without rotary embeddings");
+  if (keys.find("sliding_window") == nullptr) return;
+  config.unrotated = config.full_attention;
+  if (config.sliding_window == 0) config.unrotated.assign(static_cast<std::size_t>(config.layers), true);
 }
 
 void read_smollm3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {

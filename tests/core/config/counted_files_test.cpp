@@ -182,11 +182,46 @@ TEST(CountedFiles, ArePredictedAndNotExecuted) {
   RunConfig config;
   config.batch.seq_length = 16;
   for (const json& changes :
-       {json{{"model_type", "olmo2"}},
-        json{{"model_type", "olmoe"}, {"num_experts", 4}, {"num_experts_per_tok", 2}}}) {
+       {json{{"model_type", "gemma3_text"}, {"head_dim", 16}, {"sliding_window", 8}},
+        json{{"model_type", "olmo2"}, {"attention_bias", true}},
+        json{{"model_type", "olmo3"}, {"sliding_window", 8}, {"rope_theta", 1e4}},
+        json{{"model_type", "gpt_oss"}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}}}) {
     config.model = parse(with(sizes(2, 64, 4, 4, 96, 100), changes));
     EXPECT_EQ(why_unpredictable(config), std::nullopt);
+    EXPECT_NE(config.model.predicted.names, "");
     EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr(config.model.predicted.names));
+  }
+}
+
+TEST(CountedFiles, NormsOfResultsAndOfAllHeadsExcludeSettings) {
+  struct Case {
+    void (*change)(RunConfig& config);
+    const char* says;
+  };
+  const Case cases[] = {
+      {[](RunConfig&) {}, "accepted"},
+      {[](RunConfig& c) { c.recompute.granularity = Recompute::full; }, "accepted"},
+      {[](RunConfig& c) { c.parallel.tensor = c.parallel.world_size = 2; },
+       "tensor_model_parallel_size: found 2 with norms over all heads of queries and keys, whose tensor "
+       "ranks"},
+      {[](RunConfig& c) { c.numerics.hidden_dropout = 0.1; },
+       "hidden_dropout: found 0.1 with norms of attention's and the MLP's results, expected 0"},
+      {[](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; },
+       "fp8_format: found hybrid with norms of"},
+      {[](RunConfig& c) { c.offload.num_layers = 1; }, "cpu_offloading_num_layers: found 1 with norms of"},
+      {[](RunConfig& c) {
+         c.recompute.granularity = Recompute::selective;
+         c.recompute.modules.layernorm = true;
+       },
+       "with no norms of attention's and the MLP's inputs, expected other modules"},
+      {[](RunConfig& c) { c.model.prediction_modules = 1; }, "whose blocks norm their results"},
+  };
+  for (const Case& each : cases) {
+    RunConfig config;
+    config.batch.seq_length = 16;
+    config.model = parse(with(sizes(2, 64, 4, 4, 96, 100), {{"model_type", "olmo2"}}));
+    each.change(config);
+    EXPECT_THAT(why_unsupported(config).value_or("accepted"), HasSubstr(each.says));
   }
 }
 
