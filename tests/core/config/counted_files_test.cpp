@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "core/base/error.hpp"
@@ -42,7 +43,8 @@ TEST(CountedFiles, HaveTheParametersAndWindowsOfTransformersModels) {
     json file = entry.at("file");
     file["model_type"] = entry.at("family");
     ModelConfig model;
-    ASSERT_NO_THROW(model = parse(file));
+    EXPECT_NO_THROW(model = parse(file));
+    if (model.layers == 0) continue;
     EXPECT_EQ(model.parameters(), entry.at("parameters"));
     if (entry.contains("windows")) {
       json windows = json::array();
@@ -221,7 +223,8 @@ TEST(CountedFiles, NormsOfResultsAndOfAllHeadsExcludeSettings) {
     config.batch.seq_length = 16;
     config.model = parse(with(sizes(2, 64, 4, 4, 96, 100), {{"model_type", "olmo2"}}));
     each.change(config);
-    EXPECT_THAT(why_unsupported(config).value_or("accepted"), HasSubstr(each.says));
+    const std::optional<std::string> invalid = why_invalid(config);
+    EXPECT_THAT(invalid ? *invalid : why_unsupported(config).value_or("accepted"), HasSubstr(each.says));
   }
 }
 
