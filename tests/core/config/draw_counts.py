@@ -44,7 +44,7 @@ OPTIONS = {
     "llama": dict(BIASED, mlp_bias=BOTH, hidden_act=("silu", "gelu", "relu")),
     "qwen3": dict(BIASED, **HEADS),
     "gemma": dict(BIASED, **HEADS),
-    "nemotron": dict(BIASED, hidden_size=(64, 128), mlp_bias=BOTH),  # half of a head is an even number
+    "nemotron": dict(BIASED, hidden_size=(64, 128), mlp_bias=BOTH),
     "qwen3_moe": dict(BIASED, **HEADS, **SPARSE),
     "qwen2_moe": dict(DENSE, **SPARSE, shared_expert_intermediate_size=(20, 32)),
     # Predicted families.
