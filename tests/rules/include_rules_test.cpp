@@ -143,6 +143,7 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/record "
      "bench/training/checkpoints core/base core/config"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
+    {"bench/record/tables", "bench/record core/base"},
     {"bench/report",
      "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/text", "bench/record core/base core/config_text core/trace"},

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "bench/record/record_schema.hpp"
+#include "bench/record/tables/record_schema.hpp"
 #include "bench/text/cell_columns.hpp"
 #include "tests/bench/record/record_support.hpp"
 
@@ -78,8 +78,8 @@ TEST(RecordPage, SchemaAndPageAreCurrent) {
     if (contents(results + file.name) == file.text) continue;
     const std::string made = (std::filesystem::temp_directory_path() / file.name).string();
     std::ofstream(made) << file.text;
-    ADD_FAILURE() << file.name << " is not what the tables of bench/record give; run: cp " << made << " "
-                  << results << file.name;
+    ADD_FAILURE() << file.name << " is not what the tables of bench/record/tables give; run: cp " << made
+                  << " " << results << file.name;
   }
 }
 

@@ -1,5 +1,5 @@
 // Keys of a run that failures were injected into, and of its checkpoints.
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,5 +1,5 @@
 // Keys of memory: live tensors, and a GPU's memory.
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,5 +1,5 @@
 // Keys of a measurement: steps, disturbance, experts, computing ranks, the GPU.
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 
 namespace plumbline {
 namespace {

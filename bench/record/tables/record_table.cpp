@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 
 namespace plumbline {
 namespace {

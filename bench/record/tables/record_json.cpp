@@ -1,5 +1,5 @@
 // Records to JSON and back, by their tables of keys.
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 #include "core/base/output_json.hpp"
 
 namespace plumbline {

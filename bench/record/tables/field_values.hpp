@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/record/fields.hpp"
+#include "bench/record/tables/fields.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 

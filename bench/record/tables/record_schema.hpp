@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/record/fields.hpp"
+#include "bench/record/tables/fields.hpp"
 
 namespace plumbline {
 

@@ -1,5 +1,5 @@
 // Keys of times, throughput, lanes and collectives. A new figure is a line in core/trace/step_figures.hpp.
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 
 namespace plumbline {
 namespace {

@@ -1,5 +1,5 @@
 // Keys of traffic: messages between stages and collectives by group.
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 
 namespace plumbline {
 namespace {

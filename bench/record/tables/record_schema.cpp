@@ -1,8 +1,8 @@
-#include "bench/record/record_schema.hpp"
+#include "bench/record/tables/record_schema.hpp"
 
 #include <fmt/format.h>
 
-#include "bench/record/object_tables.hpp"
+#include "bench/record/tables/object_tables.hpp"
 
 namespace plumbline {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/record/field_values.hpp"
 #include "bench/record/record.hpp"
+#include "bench/record/tables/field_values.hpp"
 
 namespace plumbline {
 
