@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/record/device_memory_report.hpp"
 #include "bench/record/gpu_report.hpp"
-#include "bench/record/record_device.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/record/record_device.hpp"
+#include "bench/record/device_memory_report.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
-#include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -23,9 +21,5 @@ struct CheckpointReport {
   Seconds restore;                // from a rank's start of allocating until it could continue
   friend bool operator==(const CheckpointReport&, const CheckpointReport&) = default;
 };
-
-OrderedJson to_json(const CheckpointReport& report);
-/// The object checkpoints of `keys`, or nothing; throws InputError as parse_record does.
-std::optional<CheckpointReport> checkpoint_report_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

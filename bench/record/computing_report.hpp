@@ -2,9 +2,7 @@
 #pragma once
 
 #include <limits>
-#include <vector>
 
-#include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -17,9 +15,5 @@ struct ComputingReport {
   double factor = std::numeric_limits<double>::quiet_NaN();
   double error = std::numeric_limits<double>::quiet_NaN();
 };
-
-OrderedJson to_json(const std::vector<ComputingReport>& ranks);
-/// Value of "computing" in `keys`, or nothing; throws InputError as parse_record does.
-std::vector<ComputingReport> computing_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

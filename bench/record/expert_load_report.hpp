@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/json_keys.hpp"
-
 namespace plumbline {
 
 /// One MoE layer, all copies of the model and micro-batches together.
@@ -17,9 +15,5 @@ struct ExpertLoadReport {
 
 std::int64_t tokens_of(const std::vector<ExpertLoadReport>& layers);
 std::int64_t dropped_of(const std::vector<ExpertLoadReport>& layers);
-
-OrderedJson to_json(const std::vector<ExpertLoadReport>& layers);
-/// Value of "expert_load" in `keys`, or nothing; throws InputError as parse_record does.
-std::vector<ExpertLoadReport> expert_load_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

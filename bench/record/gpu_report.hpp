@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/json_keys.hpp"
-
 namespace plumbline {
 
 /// Library, kernel or algorithm that computed a kind of call.
@@ -35,9 +33,5 @@ struct GpuReport {
   std::optional<GpuState> state;        // of its GPU; nothing: the driver could not be asked
   friend bool operator==(const GpuReport&, const GpuReport&) = default;
 };
-
-OrderedJson to_json(const GpuReport& report);
-/// The object gpu of `keys`, or nothing; throws InputError as parse_record does.
-std::optional<GpuReport> gpu_report_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

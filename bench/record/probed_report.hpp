@@ -1,10 +1,7 @@
 // The prediction at the speed that the machine had when a cell was measured.
 #pragma once
 
-#include <optional>
-
 #include "core/base/by_class.hpp"
-#include "core/base/json_keys.hpp"
 #include "core/trace/step_figures.hpp"
 
 namespace plumbline {
@@ -15,10 +12,5 @@ struct ProbedReport {
   double stretch = 1;     // how many times longer the step took because others had its processors
   StepTime time;          // with both
 };
-
-OrderedJson to_json(const ByClass& values);
-OrderedJson to_json(const ProbedReport& probed);
-/// The object probed of `keys`, or nothing; throws InputError as parse_record does.
-std::optional<ProbedReport> probed_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

@@ -1,5 +1,6 @@
-// The record of one cell: its configuration, prediction, measurement, and the error between them. Format:
-// results/README.md. Units in memory are types; in JSON bytes, seconds and plain numbers.
+// The record of one cell: its configuration, prediction, measurement, and the error between them. Its keys are
+// in bench/record/tables and results/README.md. Units in memory are types; in JSON bytes, seconds and plain
+// numbers.
 #pragma once
 
 #include <cmath>
@@ -174,7 +175,7 @@ void set_speedups(std::vector<Record>& records);
 OrderedJson to_json(const Record& record);
 OrderedJson to_json(const MeasurementReport& measurement);
 OrderedJson to_json(const PredictionReport& prediction);
-OrderedJson to_json(const MachineReport& machine);
+OrderedJson to_json(const ProbedReport& probed);
 
 /// One line without line ends inside, invalid UTF-8 replaced.
 std::string to_line(const Record& record);

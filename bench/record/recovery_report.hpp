@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -92,9 +90,5 @@ struct RecoveryReport {
 
 /// Number of `failures`, without the returns of replicas.
 std::int64_t count_failures(const RecoveryReport& report);
-
-OrderedJson to_json(const RecoveryReport& report);
-/// The object recovery of `keys`, or nothing; throws InputError as parse_record does.
-std::optional<RecoveryReport> recovery_report_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {
@@ -51,14 +49,5 @@ struct StepInterval {
 /// 95 % confidence interval of the median step: by the order of the steps (the binomial distribution), from 6
 /// steps on. With fewer, from the shortest to the longest. Throws Error without steps.
 StepInterval interval_of(const std::vector<StepReport>& steps);
-
-OrderedJson to_json(const StepInterval& interval);
-/// Value of "step_interval_s" in `keys`; nothing without.
-std::optional<StepInterval> step_interval_of(const OrderedJsonKeys& keys);
-OrderedJson to_json(const std::vector<StepReport>& steps);
-OrderedJson to_json(const DisturbanceReport& disturbance);
-/// Value of "steps" in `keys`, or nothing; throws InputError as parse_record does.
-std::vector<StepReport> steps_of(const OrderedJsonKeys& keys);
-DisturbanceReport disturbance_of(const OrderedJsonKeys& keys);
 
 }  // namespace plumbline
