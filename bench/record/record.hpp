@@ -1,6 +1,6 @@
-// The record of one cell: its configuration, prediction, measurement, and the error between them. Its keys are
-// in bench/record/tables and results/README.md. Units in memory are types; in JSON bytes, seconds and plain
-// numbers.
+// The record of one cell: its configuration, prediction, measurement, and the error between them. Its keys
+// are in bench/record/tables and results/README.md. Units in memory are types; in JSON bytes, seconds and
+// plain numbers.
 #pragma once
 
 #include <cmath>
