@@ -26,7 +26,7 @@ void forward_one(const TrainingContext& context, const Matrix& x, const Matrix& 
   context.operators.head_norm_forward(x, w, y, rstd, epsilon);
 }
 
-/// In place: dy becomes the gradient of x.
+/// In place: dy becomes the gradient of x. Both operators read a row of dy before they write it.
 void backward_one(const TrainingContext& context, const Matrix& dy, const Matrix& x, const Matrix& w,
                   const Matrix& rstd, const Matrix& dw) {
   if (norms_whole_rows(context)) return context.operators.rmsnorm_backward(dy, x, w, rstd, {}, dy, dw);
