@@ -214,6 +214,38 @@ constexpr PresetFile kPresetFiles[] = {
      R"("n_shared_experts":1,"num_experts_per_tok":8,"norm_topk_prob":true,"n_group":1,"topk_group":1,)"
      R"("routed_scaling_factor":2.827,"vocab_size":163840,"max_position_embeddings":131072,)"
      R"("rope_theta":50000})"},
+    // Of gemma-3 the text model.
+    {"gemma-3-1b",
+     R"({"model_type":"gemma3_text","num_hidden_layers":26,"hidden_size":1152,"num_attention_heads":4,)"
+     R"("num_key_value_heads":1,"head_dim":256,"intermediate_size":6912,"vocab_size":262144,)"
+     R"("max_position_embeddings":32768,"sliding_window":512})"},
+    {"gemma-3-4b",
+     R"({"model_type":"gemma3_text","num_hidden_layers":34,"hidden_size":2560,"num_attention_heads":8,)"
+     R"("num_key_value_heads":4,"head_dim":256,"intermediate_size":10240,"vocab_size":262208,)"
+     R"("max_position_embeddings":131072,"sliding_window":1024,)"
+     R"("rope_scaling":{"rope_type":"linear","factor":8.0}})"},
+    {"gemma-3-12b",
+     R"({"model_type":"gemma3_text","num_hidden_layers":48,"hidden_size":3840,"num_attention_heads":16,)"
+     R"("num_key_value_heads":8,"head_dim":256,"intermediate_size":15360,"vocab_size":262208,)"
+     R"("max_position_embeddings":131072,"sliding_window":1024,)"
+     R"("rope_scaling":{"rope_type":"linear","factor":8.0}})"},
+    {"gemma-3-27b",
+     R"({"model_type":"gemma3_text","num_hidden_layers":62,"hidden_size":5376,"num_attention_heads":32,)"
+     R"("num_key_value_heads":16,"head_dim":128,"intermediate_size":21504,"vocab_size":262208,)"
+     R"("max_position_embeddings":131072,"sliding_window":1024,"query_pre_attn_scalar":168,)"
+     R"("rope_scaling":{"rope_type":"linear","factor":8.0}})"},
+    {"gpt-oss-20b",
+     R"({"model_type":"gpt_oss","num_hidden_layers":24,"hidden_size":2880,"num_attention_heads":64,)"
+     R"("num_key_value_heads":8,"head_dim":64,"intermediate_size":2880,"vocab_size":201088,)"
+     R"("max_position_embeddings":131072,"sliding_window":128,"num_local_experts":32,)"
+     R"("num_experts_per_tok":4,"rope_scaling":{"rope_type":"yarn","factor":32.0,"beta_fast":32.0,)"
+     R"("beta_slow":1.0,"original_max_position_embeddings":4096,"truncate":false}})"},
+    {"gpt-oss-120b",
+     R"({"model_type":"gpt_oss","num_hidden_layers":36,"hidden_size":2880,"num_attention_heads":64,)"
+     R"("num_key_value_heads":8,"head_dim":64,"intermediate_size":2880,"vocab_size":201088,)"
+     R"("max_position_embeddings":131072,"sliding_window":128,"num_local_experts":128,)"
+     R"("num_experts_per_tok":4,"rope_scaling":{"rope_type":"yarn","factor":32.0,"beta_fast":32.0,)"
+     R"("beta_slow":1.0,"original_max_position_embeddings":4096,"truncate":false}})"},
     {"gpt3-175b-mlperf",
      R"({"model_type":"gpt2","n_layer":96,"n_embd":12288,"n_head":96,"vocab_size":51200,)"
      R"("n_positions":2048})"},

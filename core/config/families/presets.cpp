@@ -106,6 +106,8 @@ bool same_letters(std::string_view a, std::string_view b) {
 /// Name of a model on Hugging Face's Hub without its owner, and without words that leave the shape as it is:
 /// "meta-llama/Llama-3.1-8B-Instruct" is "Llama-3.1-8B".
 std::string without_owner(std::string_view name) {
+  constexpr std::string_view kHub = "https://huggingface.co/";
+  if (name.starts_with(kHub)) name.remove_prefix(kHub.size());
   const std::size_t slash = name.find('/');
   if (slash == std::string_view::npos || name.find('/', slash + 1) != std::string_view::npos) return "";
   std::string bare;
@@ -113,7 +115,8 @@ std::string without_owner(std::string_view name) {
     bare += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const std::string_view front : {"meta-"})
     if (bare.starts_with(front)) bare.erase(0, front.size());
-  for (const std::string_view back : {"-hf", "-instruct", "-base", "-chat", "-v0.1", "-it"})
+  for (const std::string_view back :
+       {"-2507", "-thinking", "-pt", "-hf", "-instruct", "-base", "-chat", "-v0.1", "-it"})
     if (bare.ends_with(back)) bare.erase(bare.size() - back.size());
   return bare == "deepseek-r1" ? "deepseek-v3" : bare;
 }

@@ -43,6 +43,12 @@ constexpr TitanModel kTitanModels[] = {
      R"("max_position_embeddings":4096,"rope_theta":1000000})"},
     {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
     {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
+    {"deepseek_v3", "debugmodel",
+     R"({"model_type":"deepseek_v2","num_hidden_layers":6,"hidden_size":256,"num_attention_heads":16,)"
+     R"("num_key_value_heads":16,"intermediate_size":1024,"moe_intermediate_size":256,)"
+     R"("n_routed_experts":8,"n_shared_experts":2,"num_experts_per_tok":3,"first_k_dense_replace":1,)"
+     R"("q_lora_rank":null,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,)"
+     R"("v_head_dim":128,"norm_topk_prob":false,"vocab_size":2048,"max_position_embeddings":16384})"},
     {"deepseek_v3", "16B",
      R"({"model_type":"deepseek_v2","num_hidden_layers":27,"hidden_size":2048,"num_attention_heads":16,)"
      R"("num_key_value_heads":16,"intermediate_size":10944,"moe_intermediate_size":1408,)"
@@ -57,6 +63,32 @@ constexpr TitanModel kTitanModels[] = {
      R"("q_lora_rank":1536,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,)"
      R"("v_head_dim":128,"norm_topk_prob":false,"vocab_size":102400,"max_position_embeddings":16384})"},
     {"deepseek_v3", "671B", "deepseek-v3"},
+    {"gpt_oss", "20b", "gpt-oss-20b"},
+    {"gpt_oss", "120b", "gpt-oss-120b"},
+    {"llama4", "17bx16e",
+     R"({"model_type":"llama4_text","num_hidden_layers":48,"hidden_size":5120,"num_attention_heads":40,)"
+     R"("num_key_value_heads":8,"intermediate_size":8192,"intermediate_size_mlp":16384,)"
+     R"("num_local_experts":16,"num_experts_per_tok":1,"interleave_moe_layer_step":1,)"
+     R"("use_qk_norm":false,"no_rope_layer_interval":1000,"attention_chunk_size":null,)"
+     R"("vocab_size":202048,"max_position_embeddings":10485760})"},
+    {"llama4", "17bx128e",
+     R"({"model_type":"llama4_text","num_hidden_layers":48,"hidden_size":5120,"num_attention_heads":40,)"
+     R"("num_key_value_heads":8,"intermediate_size":8192,"intermediate_size_mlp":16384,)"
+     R"("num_local_experts":128,"num_experts_per_tok":1,"interleave_moe_layer_step":2,)"
+     R"("use_qk_norm":false,"no_rope_layer_interval":1000,"attention_chunk_size":null,)"
+     R"("vocab_size":202048,"max_position_embeddings":1048576})"},
+    {"llama4", "17bx16e_irope",
+     R"({"model_type":"llama4_text","num_hidden_layers":48,"hidden_size":5120,"num_attention_heads":40,)"
+     R"("num_key_value_heads":8,"intermediate_size":8192,"intermediate_size_mlp":16384,)"
+     R"("num_local_experts":16,"num_experts_per_tok":1,"interleave_moe_layer_step":1,)"
+     R"("use_qk_norm":false,"no_rope_layer_interval":4,"attention_chunk_size":8192,)"
+     R"("vocab_size":202048,"max_position_embeddings":10485760})"},
+    {"llama4", "17bx128e_irope",
+     R"({"model_type":"llama4_text","num_hidden_layers":48,"hidden_size":5120,"num_attention_heads":40,)"
+     R"("num_key_value_heads":8,"intermediate_size":8192,"intermediate_size_mlp":16384,)"
+     R"("num_local_experts":128,"num_experts_per_tok":1,"interleave_moe_layer_step":2,)"
+     R"("use_qk_norm":false,"no_rope_layer_interval":4,"attention_chunk_size":8192,)"
+     R"("vocab_size":202048,"max_position_embeddings":1048576})"},
 };
 // clang-format on
 

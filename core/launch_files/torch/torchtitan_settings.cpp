@@ -71,9 +71,9 @@ void set_titan_ranks(LaunchArguments& from) {
     from.refuse(reshard, "default or always");
   } else if (policy == "default" && stages > 1) {
     from.file().notes.push_back(
-        "fsdp_reshard_after_forward is default: torchtitan keeps parameters gathered in a pipeline; "
-        "predicted "
-        "is a gather for every micro-batch");
+        "fsdp_reshard_after_forward is default: torchtitan keeps parameters gathered in a pipeline, which "
+        "takes "
+        "more memory; predicted are sharded ones and a gather for every micro-batch");
   }
   const std::int64_t model_ranks =
       tensor * context > kMostTitanRanks ? kMostTitanRanks + 1 : tensor * context * stages;
@@ -84,7 +84,7 @@ void set_titan_ranks(LaunchArguments& from) {
   if (shards > 0) {
     from.set("world_size", fmt::format("{}", all * shards), kShard);
   } else {
-    from.file().notes.push_back("the file does not say how many GPUs it starts; --gpus N does");
+    from.file().notes.emplace_back(kNoGpusNote);
   }
 }
 
@@ -131,8 +131,10 @@ void set_titan_recomputation(LaunchArguments& from) {
   } else if (name == "selective" && which == "op") {
     from.set("recompute_granularity", "selective", option);
   } else if (name == "selective") {
+    if (which.find_first_not_of("0123456789") != std::string::npos)
+      from.refuse(option, "op, or the distance of layers");
     from.not_modelled(
-        option, fmt::format("found {}, layers in turn; set it to op, or {} to full or none", which, mode));
+        option, fmt::format("found {}, every so many layers; expected op, or {} full or none", which, mode));
   } else {
     from.refuse(mode, "none, full or selective");
   }

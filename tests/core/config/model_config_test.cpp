@@ -95,6 +95,12 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"qwen3-235b-a22b", 235'093'634'560, 22'190'763'520},
       {"deepseek-v3", 671'026'419'200, 37'552'297'472},
       {"kimi-k2", 1'026'408'232'448, 32'861'500'928},
+      {"gemma-3-1b", 999'885'952},
+      {"gemma-3-4b", 3'880'263'168},
+      {"gemma-3-12b", 11'766'034'176},
+      {"gemma-3-27b", 27'009'346'304},
+      {"gpt-oss-20b", 20'914'757'184, 4'187'440'704},
+      {"gpt-oss-120b", 116'829'156'672, 5'711'982'912},
       {"gpt3-175b-mlperf", 174'615'846'912},
   };
   std::vector<std::string> names;
@@ -104,13 +110,26 @@ TEST(Presets, HaveThePublishedParameterCounts) {
     EXPECT_EQ(preset->parameters(), c.parameters) << c.name;
     EXPECT_EQ(preset->active_parameters(), c.active > 0 ? c.active : c.parameters) << c.name;
     // Heads of 256, of 128 in any model, of two parts.
-    const bool wider = preset->name == "gemma-7b" || preset->qk_norm || preset->latent;
+    const bool wider = preset->name == "gemma-7b" || preset->qk_norm || preset->latent ||
+                       preset->name.starts_with("gemma-3") || preset->name.starts_with("gpt-oss");
     EXPECT_TRUE(wider || preset->hidden == preset->heads * preset->head_dim) << c.name;
     names.push_back(c.name);
   }
   EXPECT_EQ(preset_names(), names);
   EXPECT_EQ(find_preset("Qwen2.5-0.5B"), find_preset("qwen2.5-0.5b"));
   EXPECT_EQ(find_preset("qwen2.5"), nullptr);
+  const std::pair<const char*, const char*> on_hub[] = {
+      {"google/gemma-3-4b-it", "gemma-3-4b"},
+      {"google/gemma-3-27b-pt", "gemma-3-27b"},
+      {"openai/gpt-oss-120b", "gpt-oss-120b"},
+      {"Qwen/Qwen3-4B-Instruct-2507", "qwen3-4b"},
+      {"Qwen/Qwen3-30B-A3B-Thinking-2507", "qwen3-30b-a3b"},
+      {"https://huggingface.co/meta-llama/Llama-3.1-8B", "llama-3.1-8b"},
+  };
+  for (const auto& [name, preset] : on_hub) {
+    ASSERT_NE(find_preset(name), nullptr) << name;
+    EXPECT_EQ(find_preset(name)->name, preset);
+  }
 }
 
 json llama() {
