@@ -6,10 +6,13 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "analysis/step/software_of.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
@@ -65,6 +68,30 @@ void recompute_all(RunConfig& config) {
   config.recompute.modules = kCoreAttention;  // parts are of selective recomputation
 }
 
+/// The highest ZeRO stage to propose: Megatron-LM's distributed optimizer is stage 1 (of 2021: none), and
+/// DeepSpeed has stages 2 and 3 without a pipeline only.
+int most_zero(const RunConfig& config) {
+  const std::string& software = config.machine.software;
+  if (software_of(config).sharded) return config.parallel.zero_stage;
+  if (software == "megatron-2021") return 0;
+  if (software.ends_with("deepspeed")) return config.parallel.pipeline > 1 ? 1 : 3;
+  if (software.starts_with("megatron") || software.starts_with("nemo")) return 1;
+  return config.spreads_experts() ? 2 : 3;
+}
+
+/// Expert-parallel sizes to propose, from the given one on; only that without experts.
+std::vector<int> expert_sizes(const RunConfig& config, int ranks) {
+  std::vector<int> sizes = {config.parallel.expert};
+  if (!config.model.mixture) return sizes;
+  for (int size = config.parallel.expert * 2; size <= ranks && size <= config.model.mixture.experts;
+       size *= 2)
+    if (config.model.mixture.experts % size == 0) sizes.push_back(size);
+  return sizes;
+}
+
+/// Ranks of a tensor group to propose at most: those of a node of 8, or the given ones.
+constexpr int kMostTensor = 8;
+
 /// Single keys, those that cost least time first.
 std::vector<Change> single_changes(const RunConfig& config) {
   std::vector<Change> changes;
@@ -74,8 +101,13 @@ std::vector<Change> single_changes(const RunConfig& config) {
   if (config.parallel.tensor > 1 && !config.parallel.sequence_parallel) {
     add("sequence_parallel", true, [](RunConfig& c) { c.parallel.sequence_parallel = true; });
   }
-  for (int zero = config.parallel.zero_stage + 1; zero <= 3 && config.parallel.copies() > 1; ++zero) {
+  const int zeros = config.parallel.copies() > 1 ? most_zero(config) : 0;
+  for (int zero = config.parallel.zero_stage + 1; zero <= zeros; ++zero) {
     add("zero_stage", zero, [zero](RunConfig& c) { c.parallel.zero_stage = zero; });
+  }
+  for (const int expert : expert_sizes(config, config.parallel.world_size)) {
+    if (expert == config.parallel.expert) continue;
+    add("expert_model_parallel_size", expert, [expert](RunConfig& c) { c.parallel.expert = expert; });
   }
   for (std::int64_t size = config.batch.micro_batch_size / 2; size >= 1; size /= 2) {
     add("micro_batch_size", size, [size](RunConfig& c) { c.batch.micro_batch_size = size; });
@@ -90,6 +122,7 @@ std::vector<Change> single_changes(const RunConfig& config) {
   }
   for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
     const int tensor = config.parallel.tensor * factor;
+    if (tensor > kMostTensor) break;
     add("tensor_model_parallel_size", tensor, [tensor](RunConfig& c) { c.parallel.tensor = tensor; });
   }
   for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
@@ -105,34 +138,62 @@ struct Found {
   Fit fit;
 };
 
-/// Every saving at once, over tensor and pipeline sizes from the given ones on, on `world` ranks: the least
-/// memory.
+/// Pipeline sizes for `ranks`: the given one, larger ones, smaller ones.
+std::vector<int> pipeline_sizes(int given, int ranks) {
+  std::vector<int> sizes;
+  for (int size = given; size <= ranks; size *= 2) sizes.push_back(size);
+  for (int size = given; size % 2 == 0;) sizes.push_back(size /= 2);
+  return sizes;
+}
+
+/// Every saving at once, over tensor sizes from the given one on, pipeline and expert-parallel sizes, on
+/// `world` ranks: the least memory; without recomputation where that fits too.
 std::optional<Found> smallest_on(const RunConfig& given, const HardwareProfile& hardware, int world,
                                  Steps& steps) {
-  std::optional<Found> best;
+  std::optional<Fit> best;
+  RunConfig smallest;
   RunConfig config = given;
-  const int most_zero = given.spreads_experts() ? 2 : 3;
   config.parallel.world_size = world;
   config.batch.micro_batch_size = 1;
   recompute_all(config);
   config.parallel.sequence_parallel = !config.parallel.splits_vocabulary();
-  for (int tensor = given.parallel.tensor; tensor <= 8 && tensor <= world; tensor *= 2) {
-    for (int pipeline = given.parallel.pipeline; pipeline <= world / tensor; pipeline *= 2) {
+  for (int tensor = given.parallel.tensor; tensor <= kMostTensor && tensor <= world; tensor *= 2) {
+    for (const int pipeline : pipeline_sizes(given.parallel.pipeline, world / tensor)) {
       config.parallel.tensor = tensor;
       config.parallel.pipeline = pipeline;
       if (world % config.parallel.model_ranks() != 0) continue;
-      config.parallel.zero_stage = world > tensor * pipeline ? most_zero : 0;
-      const std::optional<Fit> fit = verdict_on(config, hardware, steps);
-      if (!fit || (best && best->fit.needed <= fit->needed)) continue;
-      best = Found{
-          fmt::format("world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, "
-                      "zero_stage {}, micro_batch_size 1, recompute_granularity full{}",
-                      world, tensor, pipeline, config.parallel.zero_stage,
-                      tensor > 1 && config.parallel.sequence_parallel ? ", sequence_parallel true" : ""),
-          *fit};
+      for (const int expert : expert_sizes(given, world / pipeline)) {
+        config.parallel.expert = expert;
+        config.parallel.zero_stage = 0;
+        if (config.parallel.copies() > 1)
+          config.parallel.zero_stage = std::max(given.parallel.zero_stage, most_zero(config));
+        const std::optional<Fit> fit = verdict_on(config, hardware, steps);
+        if (!fit || (best && best->needed <= fit->needed)) continue;
+        best = fit;
+        smallest = config;
+      }
     }
   }
-  return best;
+  if (!best) return std::nullopt;
+  if (given.recompute.granularity != Recompute::full) {
+    RunConfig faster = smallest;
+    faster.recompute = given.recompute;
+    const std::optional<Fit> fit = best->fits ? verdict_on(faster, hardware, steps) : std::nullopt;
+    if (fit && fit->fits) {
+      best = fit;
+      smallest = faster;
+    }
+  }
+  const ParallelConfig& parallel = smallest.parallel;
+  std::string text = fmt::format(
+      "world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, zero_stage {}, "
+      "micro_batch_size 1",
+      world, parallel.tensor, parallel.pipeline, parallel.zero_stage);
+  if (parallel.expert != given.parallel.expert)
+    text += fmt::format(", expert_model_parallel_size {}", parallel.expert);
+  if (smallest.recompute.granularity == Recompute::full) text += ", recompute_granularity full";
+  if (parallel.tensor > 1 && parallel.sequence_parallel) text += ", sequence_parallel true";
+  return Found{text, *best};
 }
 
 /// Up to three fitting changes, as one clause; empty when none fits.
@@ -159,22 +220,25 @@ class Ways {
 std::string one_or_two_keys(const RunConfig& config, const HardwareProfile& hardware, Steps& steps) {
   const std::vector<Change> changes = single_changes(config);
   Ways ways(hardware, steps);
-  std::string enough;
+  std::set<std::string> proposed;
   for (const Change& change : changes) {
     if (ways.enough()) break;
-    if (change.key == enough) continue;  // a smaller change of the same key is
+    if (proposed.contains(change.key)) continue;  // a smaller change of the same key is
     RunConfig changed = config;
     change.apply(changed);
-    if (ways.consider(change.text, changed)) enough = change.key;
+    if (ways.consider(change.text, changed)) proposed.insert(change.key);
   }
-  if (!ways.clause().empty()) return ways.clause();
+  // Of a mixture pairs may cost less: experts on more ranks.
+  if (!ways.clause().empty() && !config.model.mixture) return ways.clause();
   for (std::size_t i = 0; i < changes.size(); ++i) {
     for (std::size_t j = i + 1; j < changes.size() && !ways.enough(); ++j) {
-      if (changes[i].key == changes[j].key) continue;
+      const std::string keys = changes[i].key + " and " + changes[j].key;
+      if (changes[i].key == changes[j].key || proposed.contains(keys)) continue;
+      if (proposed.contains(changes[i].key) || proposed.contains(changes[j].key)) continue;
       RunConfig changed = config;
       changes[i].apply(changed);
       changes[j].apply(changed);
-      ways.consider(changes[i].text + " and " + changes[j].text, changed);
+      if (ways.consider(changes[i].text + " and " + changes[j].text, changed)) proposed.insert(keys);
     }
   }
   return ways.clause();

@@ -69,6 +69,45 @@ TEST(WhatWouldFit, NamesTheCheapestWayOut) {
   }
 }
 
+RunConfig config_with(RunConfig config, const char* software) {
+  config.machine.software = software;
+  return config;
+}
+
+/// What the software lacks is not proposed, and a mixture's experts go on more ranks.
+TEST(WhatWouldFit, ProposesWhatTheSoftwareHas) {
+  RunConfig mixture = config_of("mixtral-8x7b", 16, 2, 1, 78);
+  mixture.parallel.sequence_parallel = true;
+  mixture.parallel.zero_stage = 1;
+  mixture.batch.micro_batch_size = 1;
+  mixture.batch.seq_length = 8192;
+  const Case kCases[] = {
+      {"Megatron-LM has stage 1 only",
+       config_with(config_of("llama-3.1-8b", 16, 1, 1, 40), "megatron-core"),
+       {"it would fit with"},
+       "zero_stage 2"},
+      {"and the one of 2021 none",
+       config_with(config_of("llama-3.1-8b", 16, 1, 1, 40), "megatron-2021"),
+       {"it would fit with"},
+       "zero_stage"},
+      {"DeepSpeed has all",
+       config_with(config_of("llama-3.1-8b", 16, 1, 1, 55), "deepspeed"),
+       {"zero_stage 2"},
+       "with zero_stage 1 ("},
+      {"experts on more ranks",
+       config_with(mixture, "megatron-core"),
+       {"expert_model_parallel_size", "recompute_granularity"},
+       "tensor_model_parallel_size 16"},
+      {"fewer stages", config_of("llama-3.1-70b", 16, 2, 8, 78), {"it would fit with"}, "world_size 32"},
+  };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    const std::string line = advice(c.config);
+    for (const char* part : c.says) EXPECT_THAT(line, HasSubstr(part));
+    EXPECT_THAT(line, Not(HasSubstr(c.silent)));
+  }
+}
+
 TEST(WhatWouldFit, TheAdviceFits) {
   RunConfig config = config_of("llama-3.1-8b", 16, 2, 2, 40);
   ASSERT_FALSE(predict_memory(config, schedule_for(config)).fits(config.machine.memory_budget));
