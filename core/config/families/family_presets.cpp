@@ -214,6 +214,25 @@ constexpr PresetFile kPresetFiles[] = {
      R"("n_shared_experts":1,"num_experts_per_tok":8,"norm_topk_prob":true,"n_group":1,"topk_group":1,)"
      R"("routed_scaling_factor":2.827,"vocab_size":163840,"max_position_embeddings":131072,)"
      R"("rope_theta":50000})"},
+    {"llama-3.2-1b",
+     R"({"model_type":"llama","num_hidden_layers":16,"hidden_size":2048,"num_attention_heads":32,)"
+     R"("num_key_value_heads":8,"head_dim":64,"intermediate_size":8192,"vocab_size":128256,)"
+     R"("max_position_embeddings":131072,"rope_theta":500000,"rms_norm_eps":1e-5,)"
+     R"("tie_word_embeddings":true,"rope_scaling":{"rope_type":"llama3","factor":32.0,)"
+     R"("low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}})"},
+    {"llama-3.2-3b",
+     R"({"model_type":"llama","num_hidden_layers":28,"hidden_size":3072,"num_attention_heads":24,)"
+     R"("num_key_value_heads":8,"head_dim":128,"intermediate_size":8192,"vocab_size":128256,)"
+     R"("max_position_embeddings":131072,"rope_theta":500000,"rms_norm_eps":1e-5,)"
+     R"("tie_word_embeddings":true,"rope_scaling":{"rope_type":"llama3","factor":32.0,)"
+     R"("low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192}})"},
+    {"deepseek-v2-lite",
+     R"({"model_type":"deepseek_v2","num_hidden_layers":27,"hidden_size":2048,)"
+     R"("num_attention_heads":16,"num_key_value_heads":16,"q_lora_rank":null,"kv_lora_rank":512,)"
+     R"("qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"first_k_dense_replace":1,)"
+     R"("intermediate_size":10944,"moe_intermediate_size":1408,"n_routed_experts":64,)"
+     R"("n_shared_experts":2,"num_experts_per_tok":6,"norm_topk_prob":false,"vocab_size":102400,)"
+     R"("max_position_embeddings":163840})"},
     // Of gemma-3 the text model.
     {"gemma-3-1b",
      R"({"model_type":"gemma3_text","num_hidden_layers":26,"hidden_size":1152,"num_attention_heads":4,)"

@@ -165,6 +165,8 @@ TEST(TrainerLaunch, RefusesWithPlaceAndKey) {
       {model + "deepspeed: none.json\n", "deepspeed: found \"none.json\", expected the path"},
       {model + "deepspeed: /etc/passwd\n", "expected the path"},
       {model + "optim: galore_adamw\n", "not modelled: galore_adamw"},
+      {model + "tensor_model_parallel_size: 2\n", "not modelled: Megatron-Core under LLaMA-Factory"},
+      {model + "use_liger_kernel: true\n", "not modelled: kernels of their own"},
       {model + "per_device_train_batch_sizes: 1\n", "the nearest known one is per_device_train_batch_size"},
       {model + "a: [\n", "not valid YAML"},
       {model + "a: &a {b: *a}\n", "file"},
