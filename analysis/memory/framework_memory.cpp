@@ -114,6 +114,27 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   return bytes;
 }
 
+/// Kept bytes that recompute_modules gives up: results of norms and of experts' activation, queries, keys and
+/// values of latent attention, and everything inside a feed-forward layer but its input.
+std::int64_t given_up_bytes(const StageShape& s) {
+  const RecomputeModules& modules = s.recomputation.modules;
+  if (s.recomputation.granularity != Recompute::selective || s.software->bucket_elements == 0) return 0;
+  const std::int64_t shared = (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.moe.shared +
+                              operand_bytes(s, s.stream.tokens * s.moe.shared);
+  std::int64_t bytes = 0;
+  if (modules.layernorm) bytes += operand_bytes(s, s.block.norms() * s.stream.rows * s.stream.hidden);
+  if (modules.mla_up_proj && s.attention.latent()) bytes += 2 * s.stream.tokens * s.attention.qkv();
+  if (s.mixture()) {
+    if (modules.moe) return bytes + mixture_bytes(s);
+    if (modules.moe_act) bytes += operand_bytes(s, s.expert.rows * s.expert.ffn);
+    return modules.shared_experts ? bytes + shared : bytes;
+  }
+  if (modules.mlp)
+    bytes +=
+        (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.mlp.ffn + operand_bytes(s, s.stream.tokens * s.mlp.ffn);
+  return bytes;
+}
+
 /// Memory in use while a layer's backward runs: gradients of its widest activations and of scores if they
 /// exist, recomputed activations. With ZeRO 3 also two layers' gathered parameters and gradients.
 std::int64_t passing_bytes(const StageShape& s) {
@@ -187,7 +208,7 @@ void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
 std::int64_t framework_layer_bytes(const StageShape& s) {
   if (s.recomputation.granularity == Recompute::full)
     return 2 * s.stream.rows * s.stream.hidden / s.recomputation.layers;
-  return kept_bytes(s, s.recomputation.granularity == Recompute::selective);
+  return kept_bytes(s, s.recomputation.granularity == Recompute::selective) - given_up_bytes(s);
 }
 
 ActionProfile framework_action_profile(const StageShape& s, ActionType type) {

@@ -43,6 +43,15 @@ Refusal optimizer_of_software(const C& c, const S& /*software*/, const H* /*hard
       c.machine.software);
 }
 
+Refusal modules(const C& c, const S& software, const H* /*hardware*/) {
+  const bool others =
+      c.recompute.granularity == Recompute::selective && c.recompute.modules != kCoreAttention;
+  if (!others || software.bucket_elements > 0) return std::nullopt;  // Megatron-Core alone has buckets
+  return fmt::format(
+      "recompute_modules: found {} with {}, which has none; expected core_attn, or software: megatron-core",
+      to_string(c.recompute.modules), c.machine.software);
+}
+
 Refusal host_copies(const C& c, const S& /*software*/, const H* h) {
   if (!c.offload.on() || h->processors() > 0 || h->accelerator() != nullptr) return std::nullopt;
   return fmt::format(
@@ -148,6 +157,7 @@ constexpr PredictionRow kRows[] = {
      false, true, listed_mixture},
     {"precision", "fp32", "software: plumbline", false, true, single_precision},
     {"optimizer", "sgd", "software: plumbline", false, true, optimizer_of_software},
+    {"recompute_modules", "other than core_attn", "Megatron-Core, or plumbline", false, true, modules},
     {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false, false,
      host_copies},
     {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},

@@ -67,6 +67,10 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
     if (config.parallel.zero_stage >= 2 || software->second.sharded)
       add("zero_stage", "3 of a mixture with " + config.machine.software);
   }
+  const bool modules =
+      config.recompute.granularity == Recompute::selective && config.recompute.modules != kCoreAttention;
+  if (framework && modules && software->second.bucket_elements == 0)
+    add("recompute_modules", "with " + config.machine.software);
   if (config.numerics.precision == DType::fp32) add("precision", "fp32");
   if (config.optimizer.kind != Optimizer::adam) add("optimizer", "sgd");
   if (config.distillation.teacher) features.emplace_back("teacher");

@@ -251,7 +251,8 @@ class FrameworkCalls {
   /// products read (Transformer Engine, common/cast and recipe). A scale of the current tensor takes one more
   /// pass (also that of NVFP4, arXiv:2509.25149). Delayed scaling takes none, and the producer of the values
   /// (`made_here`: a norm) writes FP8 directly. Compiled torchao has one form and everything in one kernel.
-  void casts(std::int64_t elements, bool made_here) {
+  /// `kernels`: that the elements are split over, one after the other.
+  void casts(std::int64_t elements, bool made_here, std::int64_t kernels = 1) {
     if (!s_.numerics.framework_fp8 || elements == 0) return;
     const int forms = s_.adapters.frozen()
                           ? 1
@@ -268,7 +269,8 @@ class FrameworkCalls {
     } else {
       bytes += 2 * (s_.numerics.fp8_recipe == Fp8Recipe::mxfp8 ? 1.0 / 32 : 4.0 / 128);  // scales
     }
-    stream(s_.numerics.fp4 ? "cast to fp4" : "cast to fp8", elements, bytes);
+    stream(s_.numerics.fp4 ? "cast to fp4" : "cast to fp8", elements / kernels, bytes);
+    list_.calls.back().count = kernels;
   }
   /// Operators that casts launch for `products` products in one pass.
   double cast_operators(int products) const {

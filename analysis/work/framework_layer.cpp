@@ -69,9 +69,18 @@ void residual(const StageShape& s, FrameworkCalls& calls) {
   calls.stream("add", stream, 6);
 }
 
+/// Queries of grouped heads stand between keys and values, and are copied to be next to each other
+/// (Megatron-Core, transformer/attention.py, reshape in get_query_key_value_tensors). Its gradient is a view,
+/// and a rank's only group is in place.
+bool copies_queries(const StageShape& s) {
+  const bool grouped = s.attention.q > s.attention.k && s.attention.k > s.attention.head_dim;
+  return s.software->bucket_elements > 0 && grouped;  // Megatron-Core alone has buckets
+}
+
 /// Queries and keys: each head's norm, then the part of a head that is rotated.
 void turn_queries_and_keys(const StageShape& s, FrameworkCalls& calls, bool backward) {
   const std::int64_t elements = s.stream.tokens * (s.attention.q + s.attention.k);
+  if (!backward && copies_queries(s)) calls.stream("copy queries", s.stream.tokens * s.attention.q, 4);
   double bytes = s.software->compiled ? 4 : 12;
   if (is_gpt_oss(s)) bytes = backward ? kTurnedBack : kTurned;
   if (s.attention.rotary) calls.stream("rope", elements * s.attention.rotated / s.attention.head_dim, bytes);
@@ -82,6 +91,15 @@ void turn_queries_and_keys(const StageShape& s, FrameworkCalls& calls, bool back
 double operators(const StageShape& s, double launched, bool attention_inside) {
   const bool apart = attention_inside && s.attention.unfused && !softmax_is_fused(s);
   return launched + (apart ? 6 : 0);
+}
+
+/// Inputs of a graph of a part of a layer are copied into its static tensors, backward the gradients of its
+/// results (Transformer Engine, pytorch/graph.py, Graphed). Results with gradients as wide as the stream: the
+/// layer's, or the residual and the experts' input.
+void copy_into_graph(const StageShape& s, FrameworkCalls& calls, bool backward) {
+  if (s.graphs.step || s.graphs.layer + s.graphs.router == 0) return;
+  const double results = s.mixture() && s.graphs.router > 0 ? 2 : 1;
+  calls.stream("copy into graph", s.stream.rows * s.stream.hidden, 4 * (backward ? results : 1));
 }
 
 /// Operators of the collectives' wrappers in one direction.
@@ -128,6 +146,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   const Software& sw = *s.software;
   const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
   const bool overlaps = s.overlap.tensor && wanted.communication && !s.attention.latent();
+  copy_into_graph(s, calls, false);
   const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
     if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.stream.hidden);
     calls.linear(label, GemmPass::forward, out, s.stream.hidden, share);
@@ -202,6 +221,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     }
     calls.bulk_gradients(kBackward, kBackward, label, out, s.stream.hidden);
   };
+  copy_into_graph(s, calls, true);
   calls.stream("dropout backward", stream, dropped);
   if (s.mixture()) {
     MixtureCalls(s, calls).backward_input();
@@ -321,9 +341,12 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
             calls);
     calls.run_alongside();
     calls.layer_launches(launched);
-  } else if (s.attention.unfused) {
-    attention_forward(s, window, calls);
-    calls.layer_launches(6);
+  } else {
+    if (s.attention.unfused && s.recomputation.modules.core_attn) {
+      attention_forward(s, window, calls);
+      calls.layer_launches(6);
+    }
+    recompute_modules(s, calls);
   }
 }
 

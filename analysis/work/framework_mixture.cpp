@@ -23,7 +23,11 @@ constexpr double kActivationLaunch = 1;
 // (Megatron-Core, moe/experts.py, _apply_bias of TEGroupedMLP). Its packed form, in graphs of a whole step,
 // is not modelled.
 constexpr double kBiased = 4 + 10 + 8 + 6;
-constexpr double kBiasedBack = 6 + 8 + 4 + 4 + 6;
+constexpr double kBiasedBack = 6 + (8 + 4) + (8 + 4) + 6 + 4;
+// Bytes per element of the activation's result that are read for the gradient of a token's weight: both
+// halves of fc1's and the gradient. A sum over a row is no part of the activation's pointwise kernel
+// (Megatron-Core, fusions/fused_bias_swiglu.py, weighted_swiglu_back).
+constexpr double kWeightGradient = 4 + 2;
 // Bytes per element of fc1 that clamp its halves and put them together again, in front of the fused
 // activation, and back (Megatron-Core, fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl with a
 // clamp_value).
@@ -73,11 +77,20 @@ bool MixtureCalls::reads() const {
 /// Kernels that quantize the rows of a grouped layer, expert by expert unless scaling is delayed; a scale of
 /// the current tensor takes two more, for the largest value and the scale (Transformer Engine,
 /// pytorch/csrc/extensions/cast.cpp, multi_tensor_quantize_impl; quantizer.cpp).
-double MixtureCalls::casts() const {
+std::int64_t MixtureCalls::casts() const {
   const bool apart =
       s_.numerics.framework_fp8 && !s_.software->fp8 && s_.numerics.fp8_recipe != Fp8Recipe::delayed;
-  const double kernels = s_.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 3 : 1;
-  return apart ? kernels * static_cast<double>(s_.expert.local) : 0;
+  const int kernels = s_.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 3 : 1;
+  return apart ? kernels * s_.expert.local : 0;
+}
+
+/// Casts of both grouped layers' rows, `elements` in all. One graph of the step has them in one kernel.
+void MixtureCalls::cast_rows(std::int64_t elements) {
+  calls_.casts(elements, false, s_.graphs.step ? 1 : std::max<std::int64_t>(1, 2 * casts()));
+}
+
+bool MixtureCalls::weighs_in_activation() const {
+  return !s_.software->weighted_results && !s_.graphs.step;
 }
 
 /// Recipes with one graph of the step fuse an expert's operators (use_transformer_engine_op_fuser).
@@ -150,6 +163,13 @@ void MixtureCalls::shared(GemmPass pass) {
   calls_.linear("shared fc1", pass, up, s_.stream.hidden);
 }
 
+void MixtureCalls::activation() {
+  if (clamps()) calls_.stream("clamp gate", s_.expert.rows * s_.expert.fc1, kClamped);
+  calls_.stream("swiglu", s_.expert.rows * s_.expert.ffn, s_.software->compiled ? 6 : 10);
+  calls_.casts(s_.expert.rows * s_.expert.ffn, false,
+               s_.graphs.step ? 1 : std::max<std::int64_t>(1, casts()));
+}
+
 void MixtureCalls::forward() {
   const ExpertShape& e = s_.expert;
   calls_.router(GemmPass::forward);
@@ -160,15 +180,15 @@ void MixtureCalls::forward() {
   calls_.grouped("fc1", GemmPass::forward, e.fc1, s_.stream.hidden);
   // The counts of the rank's experts are on the device but for those that an all-to-all needed before.
   const bool known = e.dispatcher == TokenDispatcher::alltoall && e.ranks > 1;
-  if (reads()) calls_.launched(kGroupedModule + casts(), !known);
+  if (reads()) calls_.launched(kGroupedModule + static_cast<double>(casts()), !known);
   if (clamps()) calls_.stream("clamp gate", e.rows * e.fc1, kClamped);
   // Multiplied with the token's weight in the same kernel.
   calls_.stream("swiglu", e.rows * e.ffn, s_.software->compiled ? 6 : 10);
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
-  if (reads()) calls_.launched(kGroupedModule + casts());
+  if (reads()) calls_.launched(kGroupedModule + static_cast<double>(casts()));
   if (s_.predicted.feed_forward_bias) calls_.stream("expert biases", e.rows * s_.stream.hidden, kBiased);
-  calls_.casts(e.rows * (s_.stream.hidden + e.ffn), false);
+  cast_rows(e.rows * (s_.stream.hidden + e.ffn));
   if (s_.software->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
   pad("unpad experts");
   combine("expert combine forward");
@@ -183,9 +203,13 @@ void MixtureCalls::backward_input() {
     calls_.stream("expert biases backward", e.rows * s_.stream.hidden, kBiasedBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, e.ffn);
   calls_.stream("swiglu backward", e.rows * e.ffn, s_.software->compiled ? 10 : 16);
+  if (weighs_in_activation()) calls_.stream("token weights backward", e.rows * e.ffn, kWeightGradient);
+  // FP8 casts of the gradients sum fc1's biases as well (Transformer Engine, module/grouped_linear.py).
+  if (s_.predicted.feed_forward_bias && !s_.numerics.framework_fp8)
+    calls_.stream("expert biases backward", e.rows * e.fc1, 2);
   if (clamps()) calls_.stream("clamp gate backward", e.rows * e.fc1, kClampedBack);
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.stream.hidden);
-  calls_.casts(e.rows * (s_.stream.hidden + e.fc1), false);
+  cast_rows(e.rows * (s_.stream.hidden + e.fc1));
   pad("unpad experts");
   combine("expert dispatch backward");
   shared(GemmPass::input_gradient);
@@ -208,72 +232,8 @@ void MixtureCalls::launches(bool backward) {
   calls_.layer_launches(s_.moe.shared > 0 ? 6 : 0);
   const double biases = s_.predicted.feed_forward_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
   const auto experts = static_cast<double>(s_.expert.local);
-  calls_.launches_eagerly(sw.dispatch_operators + biases * experts + 2 * casts());
+  calls_.launches_eagerly(sw.dispatch_operators + biases * experts + 2 * static_cast<double>(casts()));
   calls_.launches_products(products * experts);
-}
-
-void LatentCalls::forward(double share) {
-  const StageShape& l = s_;
-  const double norm = 2 * s_.software->norm_passes;
-  if (l.attention.query_rank > 0) {
-    calls_.rows_linear("query down", GemmPass::forward, l.attention.query_rank, s_.stream.hidden, share);
-    calls_.stream("norm", s_.stream.rows * l.attention.query_rank, norm);
-    calls_.linear("query up", GemmPass::forward, s_.attention.q, l.attention.query_rank, share);
-  } else {
-    calls_.linear("query", GemmPass::forward, s_.attention.q, s_.stream.hidden, share);
-  }
-  calls_.rows_linear("key value down", GemmPass::forward, l.attention.kv_rank + l.attention.rotated,
-                     s_.stream.hidden, share);
-  calls_.stream("norm", s_.stream.rows * l.attention.kv_rank, norm);
-  calls_.linear("key value up", GemmPass::forward, up_width(), l.attention.kv_rank, share);
-  // Queries' rotated parts turn in place; keys are put together of their two parts, values copied out.
-  calls_.stream(
-      "rope",
-      s_.stream.tokens * (s_.attention.heads * l.attention.rotated + s_.attention.k + s_.attention.values()),
-      4);
-}
-
-void LatentCalls::backward_input() {
-  const StageShape& l = s_;
-  calls_.stream(
-      "rope",
-      s_.stream.tokens * (s_.attention.heads * l.attention.rotated + s_.attention.k + s_.attention.values()),
-      4);
-  calls_.linear("key value up", GemmPass::input_gradient, up_width(), l.attention.kv_rank);
-  calls_.stream("norm backward", s_.stream.rows * l.attention.kv_rank, 10);
-  calls_.rows_linear("key value down", GemmPass::input_gradient, l.attention.kv_rank + l.attention.rotated,
-                     s_.stream.hidden, 1);
-  if (l.attention.query_rank > 0) {
-    calls_.linear("query up", GemmPass::input_gradient, s_.attention.q, l.attention.query_rank);
-    calls_.stream("norm backward", s_.stream.rows * l.attention.query_rank, 10);
-    calls_.rows_linear("query down", GemmPass::input_gradient, l.attention.query_rank, s_.stream.hidden, 1);
-  } else {
-    calls_.linear("query", GemmPass::input_gradient, s_.attention.q, s_.stream.hidden);
-  }
-  calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
-}
-
-void LatentCalls::backward_weight() {
-  const StageShape& l = s_;
-  calls_.linear("key value up", GemmPass::weight_gradient, up_width(), l.attention.kv_rank);
-  calls_.rows_linear("key value down", GemmPass::weight_gradient, l.attention.kv_rank + l.attention.rotated,
-                     s_.stream.hidden, 1);
-  if (l.attention.query_rank > 0) {
-    calls_.linear("query up", GemmPass::weight_gradient, s_.attention.q, l.attention.query_rank);
-    calls_.rows_linear("query down", GemmPass::weight_gradient, l.attention.query_rank, s_.stream.hidden, 1);
-  } else {
-    calls_.linear("query", GemmPass::weight_gradient, s_.attention.q, s_.stream.hidden);
-  }
-}
-
-void LatentCalls::gather() {
-  if (s_.sharding.sequence_parallel)
-    calls_.collective(CallKind::all_gather, "tensor collectives forward", gathered(), s_.numerics.type);
-}
-
-void LatentCalls::scatter() {
-  calls_.collective(s_.sharding.sequence_parallel ? CallKind::reduce_scatter : CallKind::all_reduce,
-                    "tensor collectives backward", gathered(), s_.numerics.type);
 }
 
 }  // namespace plumbline

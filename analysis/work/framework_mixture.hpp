@@ -23,6 +23,9 @@ class MixtureCalls {
   void backward_weight();
   /// Processor time of one direction's launches besides those of the layer's dense parts.
   void launches(bool backward);
+  /// Experts' activation, again before the backward, with the cast of its result.
+  void activation();
+  void shared(GemmPass pass);
 
  private:
   void route();
@@ -31,12 +34,14 @@ class MixtureCalls {
   /// The host reads the tokens' counts back from the device, and launches everything behind after that.
   bool reads() const;
   bool clamps() const;
-  double casts() const;
+  std::int64_t casts() const;
+  void cast_rows(std::int64_t elements);
+  /// The token's weight is a factor of the activation, whose backward sums its gradient.
+  bool weighs_in_activation() const;
   void combine(const char* label);
   void exchange(const char* label);
   void exchange_weights();
   void tell_routing();
-  void shared(GemmPass pass);
 
   const StageShape& s_;
   FrameworkCalls& calls_;
@@ -48,6 +53,8 @@ class LatentCalls {
   LatentCalls(const StageShape& shape, FrameworkCalls& calls) : s_(shape), calls_(calls) {}
 
   void forward(double share);
+  /// Queries, keys and values again from their compressed vectors.
+  void up_projections();
   void backward_input();
   void backward_weight();
   /// Sequence parallelism gathers short vectors, forward, and scatters their gradients, backward.
@@ -55,6 +62,7 @@ class LatentCalls {
   void scatter();
 
  private:
+  void turn();
   std::int64_t up_width() const { return s_.attention.own_keys() + s_.attention.values(); }
   std::int64_t gathered() const {
     const std::int64_t queries = s_.attention.query_rank > 0 ? s_.attention.query_rank : s_.stream.hidden;
@@ -64,5 +72,8 @@ class LatentCalls {
   const StageShape& s_;
   FrameworkCalls& calls_;
 };
+
+/// What selective recomputation repeats besides core attention.
+void recompute_modules(const StageShape& shape, FrameworkCalls& calls);
 
 }  // namespace plumbline

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "analysis/published/run_respects.hpp"
 #include "bench/views/published_errors.hpp"
 
 namespace plumbline {
@@ -86,6 +87,15 @@ nlohmann::ordered_json groups_json(const std::vector<ComparedTable>& tables) {
   return groups;
 }
 
+/// The row's cells but its texts and measured values.
+nlohmann::ordered_json settings_json(const Cells& cells) {
+  auto settings = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : cells) {
+    if (is_setting(key)) settings[key] = value;
+  }
+  return settings;
+}
+
 }  // namespace
 
 std::string validation_text(const std::vector<ComparedTable>& tables, bool rows) {
@@ -149,7 +159,9 @@ std::string validation_json(const std::vector<ComparedTable>& tables) {
                              {"quantity", row.quantity},
                              {"predicted", row.predicted},
                              {"published", row.published},
-                             {"error", row.error()}});
+                             {"error", row.error()},
+                             {"source", row.traits.source},
+                             {"settings", settings_json(row.traits.settings)}});
     }
     entry["skipped"] = skipped_json(table);
     list.push_back(std::move(entry));

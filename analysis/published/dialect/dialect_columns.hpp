@@ -80,7 +80,7 @@ struct FeatureColumn {
   std::string_view part_of{};
   bool own_step = false;  // a configuration key too, of plumbline's own step alone
 };
-inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 19> kFeatureColumns = {{
     {"moe_expert_capacity_factor", "", "num_experts"},
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
     {"moe_router_load_balancing_type", "", "num_experts", true},
@@ -88,7 +88,6 @@ inline constexpr std::array<FeatureColumn, 20> kFeatureColumns = {{
     {"moe_shared_expert_overlap", "false", "", true},
     {"zero_hpz_partition_size", "1", "", true},
     {"use_megatron_fsdp", "false"},
-    {"recompute_modules", "none", "", true},
     {"activation_offload", "none"},
     {"optimizer_offload_fraction", "0"},
     {"apply_query_key_layer_scaling", "false"},

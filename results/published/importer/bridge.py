@@ -72,6 +72,24 @@ RECIPES = [
     (r"llama3.1?.405b pre-training", r"GB300", "NVFP4", "25.11", "", STEP),
 ]
 
+MLA, DENSE, ACTIVATION, NORMS = "mla_up_proj", "mla_up_proj,mlp", "moe_act", "layernorm,moe_act"
+
+# (model, systems, precisions, first release, last release, recompute_modules); the first that fits. Settings of
+# 25.09 are not known. Larger batches ("V2" from 26.02 on) are those of the summaries.
+RECOMPUTED = [
+    (r"", "", "", "", "25.09", ""),
+    (r"gpt.?oss", r"GB200", "MXFP8", "26.06", "", ""),
+    (r"gpt.?oss", r"GB200|B200|H100", "", "", "", NORMS),
+    (r"deepseek.?v3", r"GB300", "", "", "25.11", ACTIVATION),
+    (r"deepseek.?v3", r"GB300", "BF16", "", "", ACTIVATION),
+    (r"deepseek.?v3", r"GB300", "MXFP8", "26.06", "", ""),
+    (r"deepseek.?v3", r"GB200", "MXFP8|FP8", "26.04", "26.04.01", "mlp"),
+    (r"deepseek.?v3", r"B300", "BF16", "26.02", "26.02", "mla_up_proj,moe_act,layernorm"),
+    (r"deepseek.?v3", r"B200", "MXFP8", "26.06", "", DENSE),
+    (r"deepseek.?v3|kimi", r"H100", "", "", "", DENSE),
+    (r"deepseek.?v3|kimi", "", "", "", "", MLA),
+]
+
 
 def number(release):
     return tuple(map(int, re.findall(r"\d+", release)))
@@ -79,12 +97,19 @@ def number(release):
 
 def recipe(row):
     """The columns that a recipe sets for a row of the performance summaries."""
+    modules = first(RECOMPUTED, row, "")
+    recomputed = {"recompute_granularity": "selective", "recompute_modules": modules} if modules else {}
+    return first(RECIPES, row, {}) | recomputed
+
+
+def first(table, row, otherwise):
+    """What the first line of a table that fits the row has."""
     name, system = f"{row['model']} {row['phase']}".lower(), row["system"].replace("DGX-", "")
     precision = {"FP8-MX": "MXFP8", "FP8-CS": "FP8"}.get(row["precision"], row["precision"])
     release = number(row["release"])
-    for model, systems, precisions, first, last, columns in RECIPES:
+    for model, systems, precisions, since, until, columns in table:
         if (re.search(model, name) and (not systems or re.fullmatch(systems, system))
                 and (not precisions or precision in precisions.split("|"))
-                and (not first or number(first) <= release) and (not last or release <= number(last))):
+                and (not since or number(since) <= release) and (not until or release <= number(until))):
             return columns
-    return {}
+    return otherwise

@@ -316,7 +316,7 @@ def matched(row):
     cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
     if row["variable"] == "recompute_modules" and row["value"] != "[]":
-        cells.update(recompute_granularity="selective", recompute_modules=row["value"])
+        cells.update(recompute_granularity="selective", recompute_modules=row["value"].replace("+", ","))
     elif row["variable"] == "ep_overlap":
         put(cells, "overlap_moe_expert_parallel_comm", "true" if " on" in f" {row['value']}" else "")
     elif row["variable"] == "optimizer_offload_fraction":
