@@ -105,19 +105,6 @@ double attention_seconds(const AttentionCall& call, DType type, const Device& de
          speedup;
 }
 
-/// HybridEP's kernels among ranks that the fast link reaches are slower by so much per rank above 8. Before
-/// and after, ranks wait for each other: of its calls' time kernel and copy leave 48 us, 15 of which are a
-/// collective's base. Both by deepseek-ai/DeepEP docs/README_Hybrid-EP.md, 8 to 36 GB200.
-constexpr double kSlowerPerRank = 0.0033;
-constexpr double kExchangeWait = 3.3e-5;
-
-double exchange_seconds(const CollectiveCall& of, const Network& network, Span span, double bytes) {
-  const double seconds = dispatch_seconds(network, span, bytes, static_cast<double>(of.choices),
-                                          static_cast<double>(of.most_nodes));
-  if (span.size < 2 || ranks_per_node(network, span) < span.size) return seconds;
-  return seconds * (1 + kSlowerPerRank * std::max(span.size - 8, 0)) + kExchangeWait;
-}
-
 }  // namespace
 
 Seconds accelerator_time(const OperatorCall& call, const Device& device) {
@@ -161,7 +148,10 @@ Seconds accelerator_collective_time(const OperatorCall& call, const Network& net
     const int members = std::max(of.ranks, layout.context);             // of a ring of groups: all of them
     return {hop_seconds(network, leaves_node(Group::context, members, layout, network.gpus_per_node), bytes)};
   }
-  if (of.kind == CallKind::all_to_all && of.choices > 0) return {exchange_seconds(of, network, span, bytes)};
+  if (of.kind == CallKind::all_to_all && of.choices > 0) {
+    return {dispatch_seconds(network, span, bytes, static_cast<double>(of.choices),
+                             static_cast<double>(of.most_nodes))};
+  }
   if (of.kind == CallKind::all_to_all) return {all_to_all_seconds(network, span, bytes)};
   if (of.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};
   // A broadcast passes the whole buffer on, and so does a sum for one rank.

@@ -1,5 +1,5 @@
-// Parts of a layer that Megatron-Core recomputes in the backward (recompute_modules): megatron/core/transformer,
-// transformer_layer.py, moe/moe_layer.py, moe/experts.py, multi_latent_attention.py.
+// Parts of a layer that Megatron-Core recomputes before their backward (recompute_modules):
+// megatron/core/transformer, transformer_layer.py, moe/moe_layer.py, moe/experts.py.
 #include "analysis/work/framework_mixture.hpp"
 
 namespace plumbline {

@@ -3,8 +3,8 @@
 
     groups.py PLUMBLINE FOLDER... [--out groups.txt] [--check]
 
-Runs `PLUMBLINE validate --json --tables FOLDER` for every folder. --check compares with the file, and ends with
-1 if it is out of date, with 77 if a folder is missing.
+Runs `PLUMBLINE validate --json --tables FOLDER` for every folder. --check compares with the file, and ends
+with 1 if it is out of date, with 77 if a folder is missing.
 """
 
 import argparse

@@ -74,8 +74,8 @@ RECIPES = [
 
 MLA, DENSE, ACTIVATION, NORMS = "mla_up_proj", "mla_up_proj,mlp", "moe_act", "layernorm,moe_act"
 
-# (model, systems, precisions, first release, last release, recompute_modules); the first that fits. Settings of
-# 25.09 are not known. Larger batches ("V2" from 26.02 on) are those of the summaries.
+# (model, systems, precisions, first release, last release, recompute_modules); the first that fits. Settings
+# of 25.09 are not known. Larger batches ("V2" from 26.02 on) are those of the summaries.
 RECOMPUTED = [
     (r"", "", "", "", "25.09", ""),
     (r"gpt.?oss", r"GB200", "MXFP8", "26.06", "", ""),
@@ -103,7 +103,7 @@ def recipe(row):
 
 
 def first(table, row, otherwise):
-    """What the first line of a table that fits the row has."""
+    """Columns of the first line of a table that fits the row."""
     name, system = f"{row['model']} {row['phase']}".lower(), row["system"].replace("DGX-", "")
     precision = {"FP8-MX": "MXFP8", "FP8-CS": "FP8"}.get(row["precision"], row["precision"])
     release = number(row["release"])

@@ -8,7 +8,7 @@ FEATURES = {
     "moe_expert_capacity_factor": "", "moe_pad_expert_input_to_capacity": "false",
     "moe_router_load_balancing_type": "", "moe_router_force_load_balancing": "false", "moe_shared_expert_overlap": "false",
     "zero_hpz_partition_size": "1",
-    "use_megatron_fsdp": "false", "recompute_modules": "none", "activation_offload": "none",
+    "use_megatron_fsdp": "false", "activation_offload": "none",
     "optimizer_offload_fraction": "0",
     "apply_query_key_layer_scaling": "false", "parallel_block": "false",
     "hybrid_layer_pattern": "none", "defer_embedding_wgrad_compute": "false",

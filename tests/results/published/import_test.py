@@ -119,6 +119,18 @@ class Import(unittest.TestCase):
                                 ("tensorwise", "same", "true", "", "", "70"),
                                 ("tensorwise", "same", "true", "", "", "")])
 
+    def test_recipes_of_megatron_bridge_recompute(self):
+        sys.path.insert(0, str(IMPORTER.parent))
+        from importer.bridge import recipe
+        for model, system, precision, release, modules in [
+                ("GPT OSS 120B", "DGX-H100", "BF16", "26.04", "layernorm,moe_act"),
+                ("GPT OSS 120B", "DGX-GB300", "BF16", "26.04", None), ("GPT OSS 120B", "DGX-GB200", "FP8-MX", "26.06", None),
+                ("DeepSeekV3", "DGX-GB200", "FP8-MX", "26.04", "mlp"), ("DeepSeekV3", "DGX-GB200", "FP8-MX", "26.06", "mla_up_proj"),
+                ("DeepSeekV3", "DGX-GB300", "FP8-MX", "26.06", None), ("DeepSeekV3", "DGX-H100", "FP8", "25.11", "mla_up_proj,mlp"),
+                ("DeepSeekV3 (dropless)", "DGX-H100", "FP8", "25.09", None), ("Qwen3_30B_a3B", "DGX-H100", "FP8", "26.04", None)]:
+            row = summary(model=model, system=system, precision=precision, release=release)
+            self.assertEqual(recipe(row).get("recompute_modules"), modules, (model, system, release))
+
     def test_features_are_those_of_the_reader(self):
         sys.path.insert(0, str(IMPORTER.parent))
         from importer.headers import FEATURES
