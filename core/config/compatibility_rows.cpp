@@ -142,7 +142,7 @@ constexpr CompatibilityRow kRows[] = {
              "0 with context_parallel_size > 1, or moe_router_load_balancing_type global_aux_loss", kOwnStep),
     // Memory that is saved.
     needs(kRecomputed, kSelective, "", "selective, or no such key"),
-    limits("recompute_modules", "modules that the model has", modules_limit, kOwnStep),
+    limits("recompute_modules", "modules that the model has", modules_limit),
     excludes(kRecomputed, kFp8, "recomputed activations are kept in FP8", "core_attn", kOwnStep),
     excludes(kOffload, kOther, "whose copies to the host are not predicted", "0", kOtherSoftware),
     limits("cpu_offloading_num_layers", "fewer than the model's layers", offload_limit, kOwnStep),
