@@ -23,7 +23,7 @@ struct IgnoredKey {
   std::string_view trait;  // a constant of analysis/hardware; empty: `where` says all
   bool (*ignored)(const Software&);
   /// Further condition on the configuration; null: none.
-  bool (*where)(const RunConfig&, const Software&) = nullptr;
+  bool (*where)(const RunConfig&) = nullptr;
   std::string_view only = "";  // `where` in words
 };
 
@@ -35,28 +35,23 @@ constexpr IgnoredKey kIgnored[] = {
     {"attention_dropout", "dropout", [](const Software& s) { return s.dropout; }},
     {"cross_entropy_loss_fusion", "loss_passes", [](const Software&) { return true; }},
     {"overlap_param_gather", "", [](const Software& s) { return !s.sharded; },
-     [](const RunConfig& c, const Software&) { return c.parallel.zero_stage == 0; }, " and zero_stage 0"},
+     [](const RunConfig& c) { return c.parallel.zero_stage == 0; }, " and zero_stage 0"},
     {"fp8_format", "eight_bit", [](const Software& s) { return s.fp8; }},
     {"tp_reduce_in_fp32", "", [](const Software&) { return true; }, nullptr,
      ", which sums over tensor ranks in the storage type (as Megatron-LM does: "
      "megatron/core/tensor_parallel/mappings.py, _reduce)"},
     {"ddp_bucket_size", "sharded", [](const Software& s) { return s.sharded; }},
     {"ddp_bucket_size", "", [](const Software& s) { return !s.sharded && !s.overlapped_reduction; },
-     [](const RunConfig& c, const Software&) {
+     [](const RunConfig& c) {
        return !c.parallel.overlap_grad_reduce.value_or(false) && c.parallel.zero_stage < 2;
      },
      ", zero_stage below 2 and no overlap_grad_reduce"},
     {"ddp_bucket_size", "", [](const Software& s) { return !s.sharded; },
-     [](const RunConfig& c, const Software&) { return c.parallel.zero_stage > 0; },
+     [](const RunConfig& c) { return c.parallel.zero_stage > 0; },
      " and zero_stage above 0, whose gradients are reduced layer by layer or in the software's buckets"},
-    {"ddp_bucket_size", "bucket_elements", [](const Software& s) { return s.bucket_elements > 0; },
-     [](const RunConfig& c, const Software& s) {
-       return static_cast<double>(c.parallel.ddp_bucket_size) <= s.bucket_elements;
-     },
-     ", whose buckets are larger"},
     {"recompute_granularity", "flash_attention",
      [](const Software& s) { return s.flash_attention && !s.selective_operators && !s.saves_by_name; },
-     [](const RunConfig& c, const Software&) {
+     [](const RunConfig& c) {
        return c.recompute.granularity == Recompute::selective && c.recompute.modules == kCoreAttention &&
               c.numerics.attention_backend == AttentionBackend::fused;
      },
@@ -100,8 +95,7 @@ std::optional<std::string> why_software_ignores(std::string_view key, const RunC
   const auto software = known.find(name);
   if (name == "plumbline" || software == known.end()) return std::nullopt;
   for (const IgnoredKey& rule : kIgnored) {
-    if (rule.key == key && rule.ignored(software->second) &&
-        (rule.where == nullptr || rule.where(config, software->second)))
+    if (rule.key == key && rule.ignored(software->second) && (rule.where == nullptr || rule.where(config)))
       return because(name, rule);
   }
   if (only_run(key)) return fmt::format("with software {}, which is predicted and never run", name);

@@ -59,7 +59,7 @@ struct Pipe {
 };
 
 [[noreturn]] void fail(const char* call, int error) {
-  throw Error(fmt::format("cannot start mpirun: {}: {}", call, std::strerror(error)));
+  throw Error(fmt::format("cannot start mpirun: {}: {}{}", call, std::strerror(error), tight_limits()));
 }
 
 Pipe make_pipe() {
@@ -282,6 +282,7 @@ LaunchResult launch(const LaunchSpec& spec) {
 
   LaunchResult result;
   collector.store(result);
+  if (result.complaint.empty()) result.limits = tight_limits();
   result.duration = {std::chrono::duration<double>(Clock::now() - started).count()};
   LaunchReport report;
   if (report_bytes.size() != sizeof report) {
@@ -296,10 +297,11 @@ LaunchResult launch(const LaunchSpec& spec) {
     case ReportKind::refused:
       throw Error(result.mpirun_output.empty()
                       ? "cannot start mpirun"
-                      : result.mpirun_output.substr(0, result.mpirun_output.find('\n')));
+                      : result.mpirun_output.substr(0, result.mpirun_output.find('\n')) + result.limits);
     case ReportKind::not_started:
-      throw Error(fmt::format("cannot start mpirun: {}{}", std::strerror(report.value),
-                              report.value == ENOENT ? "; install Open MPI (Debian: openmpi-bin)" : ""));
+      throw Error(
+          fmt::format("cannot start mpirun: {}{}", std::strerror(report.value),
+                      report.value == ENOENT ? "; install Open MPI (Debian: openmpi-bin)" : result.limits));
     case ReportKind::ended:
       decode_ending(report.value, result);
       break;

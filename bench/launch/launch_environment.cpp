@@ -2,6 +2,7 @@
 #include "bench/launch/launch_environment.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "bench/hosts/variables.hpp"
 #include "bench/launch/launch_wire.hpp"
@@ -152,6 +154,28 @@ void require_place_of_ranks() {
         "current folder: found one that is gone ({}), expected one that exists; change to another with cd",
         error.message()));
   }
+}
+
+std::string tight_limits() {
+  struct Tight {
+    decltype(RLIMIT_NPROC) limit;
+    const char* option;
+    rlim_t unit;   // of the shell's figure, bytes or one
+    rlim_t below;  // in that unit
+  };
+  // Two ranks with Open MPI 4.1 need about 20 processes and threads, 110 MB of addresses and 36 files.
+  constexpr Tight kTight[] = {{RLIMIT_NPROC, "-u", 1, 256},
+                              {RLIMIT_AS, "-v", 1024, 1 << 20},
+                              {RLIMIT_NOFILE, "-n", 1, 64},
+                              {RLIMIT_FSIZE, "-f", 1024, 16 << 10}};
+  std::vector<std::string> found;
+  for (const Tight& tight : kTight) {
+    struct rlimit limit {};
+    if (getrlimit(tight.limit, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+    const rlim_t figure = limit.rlim_cur / tight.unit;
+    if (figure < tight.below) found.push_back(fmt::format("ulimit {} {}", tight.option, figure));
+  }
+  return found.empty() ? "" : fmt::format("; tight limits: {}; raise them", fmt::join(found, ", "));
 }
 
 bool single_copy_works() {

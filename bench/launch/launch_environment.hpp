@@ -37,6 +37,10 @@ void require_open_files(int ranks);
 /// which mpirun asks for. Raises the soft limit as far as allowed; throws InputError if that is too little.
 void require_place_of_ranks();
 
+/// "; tight limits: ulimit -u 8, ...; raise them" for limits of processes, address space, open files and file
+/// sizes that a launch may have failed by; empty: there are none.
+std::string tight_limits();
+
 /// For ranks of this host alone: without ssh and rsh in PATH mpirun must not look for them.
 std::vector<std::pair<std::string, std::string>> local_environment();
 

@@ -216,6 +216,8 @@ std::string LaunchResult::reason() const {
     case Ending::stopped:
       return "stopped from outside";
   }
+  // Words of Open MPI would be about what it could not do then.
+  if (!limits.empty()) return text + limits;
   std::string words = complaint.empty() ? last_words(standard_error, rank) : complaint;
   if (words.empty() && rank < 0 && culprit != Culprit::rank) words = mpirun_words(mpirun_output);
   return words.empty() ? text : text + ": " + words;

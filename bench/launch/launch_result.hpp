@@ -32,6 +32,7 @@ struct LaunchResult {
   std::string standard_error;  // ranks' lines only, each prefixed with "[rank 3]" unless it already is
   std::string mpirun_output;   // mpirun's own words
   std::string complaint;       // message of the first rank that ended itself with MpiSession::guard()
+  std::string limits;          // tight_limits() of a launch without a complaint
   bool ok() const { return ending == Ending::exited && exit_code == 0; }
   /// One line for people: the event, its rank, and the last output of that rank (or of any).
   std::string reason() const;

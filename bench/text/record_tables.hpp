@@ -66,6 +66,7 @@ struct Summary {
   int cells = 0;
   std::array<int, 6> by_status{};  // indexed by Status
   int disturbed = 0;
+  bool guessed = false;  // some predicted times come from generic rates
   std::optional<ErrorSummary> peak_memory;
   std::optional<ErrorSummary> step_time;
   std::optional<ErrorSummary> calibrated_step_time;  // at calibrated speed; nothing without probes

@@ -195,6 +195,7 @@ Summary summarize(const std::vector<Record>& records) {
     summary.disturbed += record.disturbed() ? 1 : 0;
     any_quiet = any_quiet || (record.error && !record.disturbed());
     any_probed = any_probed || record.probed;
+    summary.guessed = summary.guessed || (record.prediction && record.prediction->times_guessed);
   }
   const auto all = [](const Record&) { return true; };
   const auto quiet = [&](const Record& record) { return !any_quiet || !record.disturbed(); };
@@ -220,16 +221,19 @@ std::string to_line(const Summary& summary) {
   if (summary.disturbed > 0) counts.push_back(fmt::format("{} of them disturbed", summary.disturbed));
   if (!counts.empty()) line += fmt::format(": {}", fmt::join(counts, ", "));
   if (summary.fastest) {
-    line += fmt::format("; fastest predicted cell that fits: #{}, {:.1f} tokens/s/GPU",
-                        summary.fastest->cell + 1, summary.fastest->tokens_per_s_per_gpu);
+    line += fmt::format("; fastest predicted cell that fits{}: #{}, {:.1f} tokens/s/GPU",
+                        summary.guessed ? " (a guess)" : "", summary.fastest->cell + 1,
+                        summary.fastest->tokens_per_s_per_gpu);
     if (summary.fastest->mfu > 0) line += fmt::format(", MFU {:.1f} %", 100 * summary.fastest->mfu);
   }
   if (!summary.peak_memory) return line;
   line += fmt::format("; |error| median/worst: memory {:.2f}/{:.2f} %", summary.peak_memory->median * 100,
                       summary.peak_memory->worst * 100);
   if (!summary.step_time || !summary.bubble_fraction) return line;
-  const auto step = [](const ErrorSummary& error, AtSpeed speed) {
-    return fmt::format("{:.1f}/{:.1f} %{}", error.median * 100, error.worst * 100, speed_suffix(speed));
+  const auto step = [&](const ErrorSummary& error, AtSpeed speed) {
+    const bool guess = summary.guessed && speed == AtSpeed::calibrated;
+    return fmt::format("{:.1f}/{:.1f} %{}", error.median * 100, error.worst * 100,
+                       guess ? " (guess)" : speed_suffix(speed));
   };
   const bool probed = summary.calibrated_step_time.has_value();
   line += ", step time " + step(*summary.step_time, probed ? AtSpeed::current : AtSpeed::calibrated);

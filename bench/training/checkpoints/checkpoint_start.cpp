@@ -59,9 +59,8 @@ void make_checkpoint_folder(const std::string& folder) {
 
 std::vector<std::string> choose_checkpoint(CheckpointOptions& options, std::int64_t below) {
   std::vector<std::string> remarks;
-  const auto found = newest_checkpoint(options.folder, below, [&](const std::string& damaged) {
-    remarks.push_back(damaged);
-  });
+  const auto found = newest_checkpoint(options.folder, below,
+                                       [&](const std::string& damaged) { remarks.push_back(damaged); });
   options.resume = found ? found->folder : "";
   for (std::string& remark : remarks)
     remark.insert(0, found ? "damaged checkpoint, the one before is taken: " : "damaged checkpoint: ");

@@ -239,13 +239,14 @@ void read_gpt_neox(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCo
   // transformers reads rope_parameters, or names of this family alone.
   if (keys.find("rope_parameters") == nullptr)
     config.rope_theta = keys.number_or("rotary_emb_base", 1, 1e15, 10000);
-  const auto must_agree = [&](const char* key, double expected, const char* name) {
-    const double found = keys.number_or(key, 0, 1e15, expected);
-    if (found == expected) return;
+  // add_family_defaults() puts the usual value there.
+  const auto must_agree = [&](const char* key, double usual, double expected, const char* name) {
+    const double found = keys.number_or(key, 0, 1e15, usual);
+    if (found == usual || found == expected) return;
     keys.fail(key, fmt::format("found {}, which a gpt_neox does not read; expected {}", found, name));
   };
-  must_agree("rope_theta", config.rope_theta, "rotary_emb_base");
-  must_agree("partial_rotary_factor", keys.number_or("rotary_pct", 0, 1, 0.25), "rotary_pct");
+  must_agree("rope_theta", 10000, config.rope_theta, "rotary_emb_base");
+  must_agree("partial_rotary_factor", 0.25, keys.number_or("rotary_pct", 0, 1, 0.25), "rotary_pct");
   if (keys.boolean_or("use_parallel_residual", true)) config.block = Block::parallel;
   if (keys.boolean_or("attention_bias", true)) return;
   config.qkv_bias = config.linear_bias = false;

@@ -579,6 +579,22 @@ TEST(PlaceOfRanks, LimitsAreNamedBeforeAnythingStarts) {
               HasSubstr("current folder: found one that is gone"));
 }
 
+TEST(PlaceOfRanks, TightLimitsAreNamedInPlaceOfOpenMpisWords) {
+  const auto named_in_child = [] {
+    struct rlimit few {};
+    few.rlim_cur = few.rlim_max = 40;
+    setrlimit(RLIMIT_NOFILE, &few);
+    _exit(tight_limits() == "; tight limits: ulimit -n 40; raise them" ? 0 : 1);
+  };
+  EXPECT_EXIT(named_in_child(), testing::ExitedWithCode(0), "");
+  LaunchResult failed;
+  failed.exit_code = 1;
+  failed.mpirun_output = "It looks like pmix_init failed for some reason (which may only be relevant to an\n";
+  EXPECT_THAT(failed.reason(), HasSubstr("pmix_init"));
+  failed.limits = "; tight limits: ulimit -u 8; raise them";
+  EXPECT_EQ(failed.reason(), "mpirun ended with exit code 1; tight limits: ulimit -u 8; raise them");
+}
+
 TEST(PlaceOfRanks, WithoutSshMpirunDoesNotLookForIt) {
   const char* before = std::getenv("PATH");
   const std::string saved = before == nullptr ? "" : before;

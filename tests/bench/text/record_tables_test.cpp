@@ -191,6 +191,9 @@ TEST(Summary, GivesMedianAndWorstErrors) {
             "3 cells: 2 ok, 1 oom; |error| median/worst: memory 1.00/1.00 %, step time 23.8/37.5 % "
             "(calibrated), bubble "
             "0.030/0.030");
+  std::vector<Record> guessed = three_records();
+  guessed.front().prediction->times_guessed = true;
+  EXPECT_THAT(to_line(summarize(guessed)), testing::HasSubstr("step time 23.8/37.5 % (guess), bubble"));
 }
 
 TEST(Summary, DisturbedCellsAreCountedAndDoNotJudge) {

@@ -279,7 +279,7 @@ TEST(ModelConfig, ReadsRotaryNamesOfGptNeox) {
   file["rope_theta"] = 300;
   EXPECT_THAT(complaint(file.dump()), HasSubstr("rope_theta: found 300, which a gpt_neox does not read"));
   file.erase("rope_theta");
-  file["partial_rotary_factor"] = 0.25;
+  file["partial_rotary_factor"] = 0.75;
   EXPECT_THAT(complaint(file.dump()), HasSubstr("expected rotary_pct"));
 }
 
