@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "analysis/work/action_parts.hpp"
-#include "analysis/work/framework_calls.hpp"
+#include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 

@@ -4,7 +4,7 @@
 // or hidden features, with one collective of r features per token in between.
 #pragma once
 
-#include "analysis/work/framework_calls.hpp"
+#include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {

@@ -1,6 +1,6 @@
 // Parts of a layer that Megatron-Core recomputes before their backward (recompute_modules):
 // megatron/core/transformer, transformer_layer.py, moe/moe_layer.py, moe/experts.py.
-#include "analysis/work/framework_mixture.hpp"
+#include "analysis/work/frameworks/framework_mixture.hpp"
 
 namespace plumbline {
 namespace {

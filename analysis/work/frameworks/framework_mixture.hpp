@@ -2,7 +2,7 @@
 // core, as Megatron-Core runs them (megatron/core/transformer/moe, multi_latent_attention.py).
 #pragma once
 
-#include "analysis/work/framework_calls.hpp"
+#include "analysis/work/frameworks/framework_calls.hpp"
 
 namespace plumbline {
 

@@ -1,4 +1,4 @@
-#include "analysis/work/framework_mixture.hpp"
+#include "analysis/work/frameworks/framework_mixture.hpp"
 
 namespace plumbline {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/work/framework_calls.hpp"
 #include "analysis/work/framework_list.hpp"
+#include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {

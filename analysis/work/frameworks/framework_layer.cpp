@@ -1,8 +1,8 @@
 // One transformer layer as a framework launches it.
-#include "analysis/work/framework_adapters.hpp"
-#include "analysis/work/framework_calls.hpp"
 #include "analysis/work/framework_list.hpp"
-#include "analysis/work/framework_mixture.hpp"
+#include "analysis/work/frameworks/framework_adapters.hpp"
+#include "analysis/work/frameworks/framework_calls.hpp"
+#include "analysis/work/frameworks/framework_mixture.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {

@@ -1,5 +1,5 @@
 // Latent attention around its core, as Megatron-Core runs it (multi_latent_attention.py).
-#include "analysis/work/framework_mixture.hpp"
+#include "analysis/work/frameworks/framework_mixture.hpp"
 
 namespace plumbline {
 
