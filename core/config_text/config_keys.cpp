@@ -321,10 +321,10 @@ const ConfigKey& get_config_key(std::string_view name, const std::string& origin
     if (!key.alias.empty()) known.push_back(key.alias);
   }
   const std::string_view similar = similar_name(name, known);
-  throw InputError(
-      fmt::format("{}: found the unknown key \"{}\", expected a known one; {}", origin, printable(name),
-                  similar.empty() ? "`plumbline help configuration` lists them"
-                                  : fmt::format("the nearest known key is {}", similar)));
+  throw InputError(fmt::format("{}: found the unknown key \"{}\", expected a known one; {}", origin,
+                               printable(name),
+                               similar.empty() ? "`plumbline help configuration` lists them"
+                                               : fmt::format("the nearest known key is {}", similar)));
 }
 
 std::optional<std::string> settle_sizes(ConfigDraft& draft) {

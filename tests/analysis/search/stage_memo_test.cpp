@@ -61,7 +61,8 @@ int compared(const RunConfig& request) {
 }
 
 TEST(StageMemo, SharesTheTimesOfEqualWork) {
-  for (const char* software : {"megatron-core", "megatron-2021", "deepspeed", "nemo-2025", "torchtitan-2025"}) {
+  for (const char* software :
+       {"megatron-core", "megatron-2021", "deepspeed", "nemo-2025", "torchtitan-2025"}) {
     for (const char* model : {"llama-3.1-8b", "gpt2-124m"})
       EXPECT_GT(compared(config_of(model, software)), 20) << software << " " << model;
   }
