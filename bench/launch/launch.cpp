@@ -297,7 +297,7 @@ LaunchResult launch(const LaunchSpec& spec) {
     case ReportKind::refused:
       throw Error(result.mpirun_output.empty()
                       ? "cannot start mpirun"
-                      : result.mpirun_output.substr(0, result.mpirun_output.find('\n')) + result.limits);
+                      : result.mpirun_output.substr(0, result.mpirun_output.find('\n')));
     case ReportKind::not_started:
       throw Error(
           fmt::format("cannot start mpirun: {}{}", std::strerror(report.value),

@@ -90,7 +90,7 @@ TEST_F(GoodputCommand, ElasticGroupsHoldAllStates) {
 
 TEST_F(GoodputCommand, WhatIsMissingIsAskedForInOneLine) {
   const std::pair<std::string, const char*> wrong[] = {
-      {"llama-3.1-8b --gpus 8 --gbs 8", "--step-time"},
+      {"llama-3.1-8b --gpus 8 --gbs 8 --seq-length 4096", "--step-time"},
       {fmt::format("{} --gpus 1024 --spares 4", kJob), "--repair-hours: missing"},
       {fmt::format("{} --gpus 1024 --kwh-price 4", kJob), "--gpu-watts: missing"},
       {fmt::format("{} --gpus 1024 --elastic 3", kJob),
