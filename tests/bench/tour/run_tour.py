@@ -39,7 +39,7 @@ MASKS = [
     (re.compile(r"^(predicted times are a guess|guess): .*$"), GONE),
     (re.compile(r"\bguess (?=\S)|, a guess(?= \()"), ""),
     (re.compile(r"^((#\d+ )?disturbed: |(predicted|measured) step time \d.*: (range|the diff)|predicted at current machine speed: |step time and bubble: ).*$"), GONE),
-    (re.compile(r", (disturbed$|\d+ of them disturbed)| \(current machine speed\), \S+ %| \(calibrated\)"), ""),
+    (re.compile(r", (disturbed$|\d+ of them disturbed)| \(current machine speed\), \S+ %| \((?:calibrated|guess)\)"), ""),
     (re.compile(r"^(rank +\d+ )\S+ +[\d.]+ %$"), r"\1BARS"),
     (re.compile(r"^ +\|\S+ u?m?s.*$"), "AXIS"),
     (re.compile(r"^(#\d+ oom): .*$"), r"\1: WHO"),
