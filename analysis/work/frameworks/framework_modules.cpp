@@ -21,18 +21,18 @@ void dense_forward(const StageShape& s, FrameworkCalls& calls) {
 }  // namespace
 
 void recompute_modules(const StageShape& s, FrameworkCalls& calls) {
-  constexpr double kNormLaunch = 1, kActivationLaunch = 3, kProductLaunch = 3;
+  constexpr double kLaunchesOfNorm = 1, kLaunchesOfActivation = 3, kLaunchesOfProduct = 3;
   const RecomputeModules& modules = s.recomputation.modules;
   double launched = 0;
   if (modules.layernorm) {
     const std::int64_t norms = s.block.norms() * s.stream.rows * s.stream.hidden;
     calls.stream("norm", norms, 2 * s.software->norm_passes);
     calls.casts(norms, true);
-    launched += kNormLaunch * static_cast<double>(s.block.norms());
+    launched += kLaunchesOfNorm * static_cast<double>(s.block.norms());
   }
   if (modules.mla_up_proj && s.attention.latent()) {
     LatentCalls(s, calls).up_projections();
-    launched += 2 * kProductLaunch;
+    launched += 2 * kLaunchesOfProduct;
   }
   if (s.mixture() && modules.moe) {
     MixtureCalls(s, calls).forward();
@@ -40,12 +40,12 @@ void recompute_modules(const StageShape& s, FrameworkCalls& calls) {
     MixtureCalls(s, calls).launches(false);
   } else if (s.mixture() && modules.moe_act) {
     MixtureCalls(s, calls).activation();
-    launched += kActivationLaunch;
+    launched += kLaunchesOfActivation;
   }
   if (s.mixture() && modules.shared_experts && !modules.moe) MixtureCalls(s, calls).shared(GemmPass::forward);
   if (!s.mixture() && modules.mlp) {
     dense_forward(s, calls);
-    launched += 2 * kProductLaunch + kActivationLaunch;
+    launched += 2 * kLaunchesOfProduct + kLaunchesOfActivation;
   }
   calls.layer_launches(launched);
 }
