@@ -175,8 +175,11 @@ inline LinearOperand& mlp_input(LayerActivations& saved) {
 
 /// Frees `stream`. Where the weight gradient reads `operand`, a view of it, that takes over the memory.
 inline void keep_if_operand(LinearOperand& operand, Tensor& stream) {
-  if (stream && operand.values().data == stream.matrix().data) operand = LinearOperand(std::move(stream));
-  stream.reset();
+  if (stream && operand.values().data == stream.matrix().data) {
+    operand = LinearOperand(std::move(stream));
+  } else {
+    stream.reset();
+  }
 }
 
 /// Residual of a block: the stream, or its norm's output times `factor` (ModelConfig::normed_residual).
