@@ -70,7 +70,7 @@ struct BlockShape {
 
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t norms() const { return order == Block::parallel_one_norm ? 1 : 2; }
-  /// Of them, those of attention's and the MLP's inputs; further ones are of results.
+  /// Those among them of attention's and the MLP's inputs; further ones are of results.
   std::int64_t input_norms() const { return norms_inputs ? norms() : 0; }
   bool parallel() const { return order != Block::sequential; }
   friend bool operator==(const BlockShape&, const BlockShape&) = default;

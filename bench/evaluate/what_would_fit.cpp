@@ -228,7 +228,7 @@ std::string one_or_two_keys(const RunConfig& config, const HardwareProfile& hard
     change.apply(changed);
     if (ways.consider(change.text, changed)) proposed.insert(change.key);
   }
-  // Of a mixture pairs may cost less: experts on more ranks.
+  // Pairs may cost less with a mixture: experts on more ranks.
   if (!ways.clause().empty() && !config.model.mixture) return ways.clause();
   for (std::size_t i = 0; i < changes.size(); ++i) {
     for (std::size_t j = i + 1; j < changes.size() && !ways.enough(); ++j) {

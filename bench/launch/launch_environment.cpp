@@ -163,7 +163,7 @@ std::string tight_limits() {
     rlim_t unit;   // of the shell's figure, bytes or one
     rlim_t below;  // in that unit
   };
-  // Two ranks with Open MPI 4.1 need about 20 processes and threads, 110 MB of addresses and 36 files.
+  // Generous bounds. Too few for two ranks with Open MPI 4.1, as tried: 14 processes, 100,000 KiB, 35 files.
   constexpr Tight kTight[] = {{RLIMIT_NPROC, "-u", 1, 256},
                               {RLIMIT_AS, "-v", 1024, 1 << 20},
                               {RLIMIT_NOFILE, "-n", 1, 64},

@@ -47,7 +47,7 @@ std::string record_path(const std::string& folder_or_file) {
   }
   return path;
 }
-/// Of the last failed open() without following links.
+/// Reason of the last failed open() without following links.
 std::string why_not_opened() {
   return errno == ELOOP ? "found a symbolic link; remove it" : std::strerror(errno);
 }

@@ -73,7 +73,7 @@ class LatentCalls {
   FrameworkCalls& calls_;
 };
 
-/// What selective recomputation repeats besides core attention.
+/// Parts that selective recomputation repeats besides core attention.
 void recompute_modules(const StageShape& shape, FrameworkCalls& calls);
 
 }  // namespace plumbline

@@ -233,7 +233,7 @@ constexpr PresetFile kPresetFiles[] = {
      R"("intermediate_size":10944,"moe_intermediate_size":1408,"n_routed_experts":64,)"
      R"("n_shared_experts":2,"num_experts_per_tok":6,"norm_topk_prob":false,"vocab_size":102400,)"
      R"("max_position_embeddings":163840})"},
-    // Of gemma-3 the text model.
+    // The text model of gemma-3.
     {"gemma-3-1b",
      R"({"model_type":"gemma3_text","num_hidden_layers":26,"hidden_size":1152,"num_attention_heads":4,)"
      R"("num_key_value_heads":1,"head_dim":256,"intermediate_size":6912,"vocab_size":262144,)"

@@ -74,7 +74,7 @@ RunConfig config_with(RunConfig config, const char* software) {
   return config;
 }
 
-/// What the software lacks is not proposed, and a mixture's experts go on more ranks.
+/// Features that the software lacks are not proposed, and a mixture's experts go on more ranks.
 TEST(WhatWouldFit, ProposesWhatTheSoftwareHas) {
   RunConfig mixture = config_of("mixtral-8x7b", 16, 2, 1, 78);
   mixture.parallel.sequence_parallel = true;
