@@ -39,6 +39,13 @@ std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
                       : 2 * elements;
 }
 
+/// Bytes of a value that SwiGLU reads, kept for its backward. Without fused operators it also keeps the
+/// activated half (Megatron-LM's legacy/model/transformer.py: F.silu(x[0]) * x[1]).
+std::int64_t gate_bytes(const StageShape& s) {
+  if (!s.mlp.swiglu) return 2;
+  return s.numerics.fp8_activation_input ? 2 : s.software->compiled ? 4 : 6;
+}
+
 /// Short vectors before and behind their norms, queries, keys, values, attention's result and its statistics.
 std::int64_t latent_attention_bytes(const StageShape& s) {
   const std::int64_t ranks = s.stream.rows * (s.attention.query_rank + s.attention.kv_rank);
@@ -52,10 +59,11 @@ std::int64_t latent_attention_bytes(const StageShape& s) {
 /// fp32 scores of all experts (twice), the shared expert's tensors.
 std::int64_t mixture_bytes(const StageShape& s) {
   const ExpertShape& e = s.expert;
-  std::int64_t bytes =
-      operand_bytes(s, e.rows * (s.stream.hidden + e.ffn)) + 2 * e.rows * e.fc1 + 8 * e.sent * s.moe.experts;
+  std::int64_t bytes = operand_bytes(s, e.rows * (s.stream.hidden + e.ffn)) +
+                       (s.numerics.fp8_activation_input ? 1 : 2) * e.rows * e.fc1 +
+                       8 * e.sent * s.moe.experts;
   if (s.software->weighted_results) bytes += 2 * e.sent * e.chosen * s.stream.hidden;
-  return bytes + (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.moe.shared +
+  return bytes + gate_bytes(s) * s.stream.tokens * s.moe.shared +
          operand_bytes(s, s.stream.tokens * s.moe.shared);
 }
 
@@ -74,7 +82,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     const std::int64_t own =
         s.stream.tokens * 4 * (s.attention.k + s.attention.q + s.attention.heads) + attention;
     const std::int64_t feed_forward =
-        (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.mlp.ffn + operand(s.stream.tokens * s.mlp.ffn);
+        gate_bytes(s) * s.stream.tokens * s.mlp.ffn + operand(s.stream.tokens * s.mlp.ffn);
     const std::int64_t scores =
         s.attention.unfused && !selective
             ? (s.attention.dropout ? 5 : 2) * s.stream.tokens * s.stream.seq * s.attention.heads
@@ -97,7 +105,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     if (!selective || !s.software->selective_operators) {
       return norms + attention + adapters + activation +
              s.stream.tokens *
-                 (4 * s.attention.q + 4 * s.attention.k + 4 * s.mlp.ffn + 4 * s.attention.heads);
+                 (4 * s.attention.q + 4 * s.attention.k + gate_bytes(s) * s.mlp.ffn + 4 * s.attention.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
@@ -119,8 +127,8 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
 std::int64_t given_up_bytes(const StageShape& s) {
   const RecomputeModules& modules = s.recomputation.modules;
   if (s.recomputation.granularity != Recompute::selective || s.software->bucket_elements == 0) return 0;
-  const std::int64_t shared = (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.moe.shared +
-                              operand_bytes(s, s.stream.tokens * s.moe.shared);
+  const std::int64_t shared =
+      gate_bytes(s) * s.stream.tokens * s.moe.shared + operand_bytes(s, s.stream.tokens * s.moe.shared);
   std::int64_t bytes = 0;
   if (modules.layernorm) bytes += operand_bytes(s, s.block.norms() * s.stream.rows * s.stream.hidden);
   if (modules.mla_up_proj && s.attention.latent()) bytes += 2 * s.stream.tokens * s.attention.qkv();
@@ -130,8 +138,7 @@ std::int64_t given_up_bytes(const StageShape& s) {
     return modules.shared_experts ? bytes + shared : bytes;
   }
   if (modules.mlp)
-    bytes +=
-        (s.mlp.swiglu ? 4 : 2) * s.stream.tokens * s.mlp.ffn + operand_bytes(s, s.stream.tokens * s.mlp.ffn);
+    bytes += gate_bytes(s) * s.stream.tokens * s.mlp.ffn + operand_bytes(s, s.stream.tokens * s.mlp.ffn);
   return bytes;
 }
 
@@ -175,7 +182,12 @@ std::int64_t stage_bytes(const StageShape& s) {
     return kept * group * framework_layer_bytes(alike);
   };
   std::int64_t kept = 0;
-  for (const AlikeLayers& alike : s.alike_layers()) kept += of_layers(s.like(alike.kind), alike.layers);
+  std::int64_t offloaded = s.recomputation.offloaded;  // all copied by the end of the forward
+  for (const AlikeLayers& alike : s.alike_layers()) {
+    const std::int64_t gone = std::min(offloaded, alike.layers);
+    offloaded -= gone;
+    kept += of_layers(s.like(alike.kind), alike.layers - gone);
+  }
   // An MTP module keeps its two inputs, normed and side by side, too.
   const std::int64_t modules =
       s.ends.prediction_modules * (framework_layer_bytes(s) + 4 * s.stream.rows * s.stream.hidden +
@@ -196,10 +208,28 @@ void gradient_of_logits(const StageShape& s, Replay& replay) {
   replay.give(Category::logits, gradient + softmax_bytes(s));
 }
 
+/// While the optimizer steps: gradients of the shard in another type, and what the update itself needs, in
+/// place of the gradients held so far.
+void run_update(const StageShape& s, Replay& replay) {
+  const double each = s.software->step_bytes;
+  if (each == 0) return;
+  const auto shards = [&](int stage) { return s.sharding.zero >= stage ? s.sharding.state_shards : 1; };
+  const std::int64_t trained = trainable_elements(s) - spread_expert_elements(s);
+  const auto update = static_cast<std::int64_t>(each * static_cast<double>(trained / shards(1)));
+  const std::int64_t gradients = trained * s.numerics.g() / shards(2);
+  replay.give(Category::gradients, gradients);
+  replay.take(Category::optimizer, update);
+  replay.give(Category::optimizer, update);
+  replay.take(Category::gradients, gradients);
+}
+
 void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
   if (s.scores()) gradient_of_logits(s, replay);
+  const auto buffer = static_cast<std::int64_t>(s.sharding.zero >= 1 ? s.software->reduce_buffer_bytes : 0);
+  replay.take(Category::communication, buffer);
   replay.take(Category::workspace, passing_bytes(s));
   replay.give(Category::workspace, passing_bytes(s));
+  replay.give(Category::communication, buffer);
   replay.give(Category::activations, frees);
 }
 
@@ -247,59 +277,15 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
     case receive_backward:
     case reduce_gradients:
     case reduce_embedding:
+      break;
     case optimizer:
+      run_update(s, replay);
       break;
     default:
       throw InputError("schedule: action " + std::string(name_of(type)) +
                        " with software other than plumbline; expected F, B, I, W, IF, S, T and IB");
   }
   return replay.profile();
-}
-
-double framework_state_bytes(const Software& sw, double parameters, int replicas, int zero) {
-  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
-  return parameters * (weights / (zero >= 3 ? replicas : 1) + sw.gradient_bytes / (zero >= 2 ? replicas : 1) +
-                       sw.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
-}
-
-MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
-  MemoryBreakdown held;
-  if (stages.empty()) return held;
-  const StageShape& any = stages.front();
-  double elements = 0;
-  double trained = 0;  // of experts that are spread over ranks apart: they have other copies
-  double experts = 0;
-  for (const StageShape& s : stages) {
-    const auto spread = static_cast<double>(spread_expert_elements(s));
-    elements +=
-        static_cast<double>(elements_of(s).whole() + (s.adapters.frozen() ? trainable_elements(s) : 0));
-    trained += static_cast<double>(trainable_elements(s)) - spread;
-    experts += spread;
-  }
-  const auto bytes = [&](double count, double each, bool sharded) {
-    return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.sharding.state_shards : 1))};
-  };
-  const Software& sw = *any.software;
-  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
-  held[Category::parameters] = bytes(elements, weights, any.sharding.zero >= 3);
-  // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
-  // bit, or instead of them.
-  if (any.numerics.framework_fp8 && !sw.fp8 && any.sharding.zero < 3) {
-    const double each =
-        any.numerics.fp8_forms * any.numerics.operand_bytes - (any.numerics.fp8_weights ? weights : 0);
-    for (const StageShape& s : stages) {
-      held[Category::parameters] += bytes(static_cast<double>(stage_layer_matrices(s)), each, false);
-    }
-  }
-  const auto of_gradient = static_cast<double>(any.numerics.g());
-  held[Category::gradients] =
-      bytes(trained, of_gradient, any.sharding.zero >= 2) + bytes(experts, of_gradient, false);
-  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.sharding.zero >= 1) +
-                              bytes(experts / any.expert.state_shards, sw.optimizer_state_bytes, false);
-  held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
-  // Broadcast hidden states and their gradients, two of them in fp32.
-  if (any.vocabulary.split) held[Category::communication].value = 10 * any.stream.tokens * any.stream.hidden;
-  return held;
 }
 
 }  // namespace plumbline

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "analysis/memory/framework_memory.hpp"
 #include "analysis/memory/stage/stage_memory.hpp"
 
 namespace plumbline {
@@ -10,6 +11,13 @@ namespace plumbline {
 std::vector<Bytes> offloaded_bytes(const StageShape& shape) {
   std::vector<Bytes> bytes;
   if (shape.recomputation.offloaded == 0) return bytes;
+  if (!shape.traits.own_lists) {
+    for (const AlikeLayers& alike : shape.alike_layers())
+      bytes.insert(bytes.end(), static_cast<std::size_t>(alike.layers),
+                   {framework_layer_bytes(shape.like(alike.kind))});
+    bytes.resize(static_cast<std::size_t>(shape.recomputation.offloaded));
+    return bytes;
+  }
   ReductionUnderWay none;
   Replay replay;
   StageReplay stage(shape, ActionType::forward, {}, none, replay);

@@ -52,6 +52,14 @@ Refusal modules(const C& c, const S& software, const H* /*hardware*/) {
       to_string(c.recompute.modules), c.machine.software);
 }
 
+Refusal offloaded_layers(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.offload.on() || software.bucket_elements > 0) return std::nullopt;
+  return fmt::format(
+      "cpu_offloading_num_layers: found {} with {}, whose copies to the host are not predicted; expected 0, "
+      "or software: megatron-core",
+      c.offload.num_layers, c.machine.software);
+}
+
 Refusal host_copies(const C& c, const S& /*software*/, const H* h) {
   if (!c.offload.on() || h->processors() > 0 || h->accelerator() != nullptr) return std::nullopt;
   return fmt::format(
@@ -158,6 +166,7 @@ constexpr PredictionRow kRows[] = {
     {"precision", "fp32", "software: plumbline", false, true, single_precision},
     {"optimizer", "sgd", "software: plumbline", false, true, optimizer_of_software},
     {"recompute_modules", "other than core_attn", "Megatron-Core, or plumbline", false, true, modules},
+    {"cpu_offloading_num_layers", "above 0", "Megatron-Core, or plumbline", false, true, offloaded_layers},
     {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false, false,
      host_copies},
     {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},

@@ -71,6 +71,9 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
       config.recompute.granularity == Recompute::selective && config.recompute.modules != kCoreAttention;
   if (framework && modules && software->second.bucket_elements == 0)
     add("recompute_modules", "with " + config.machine.software);
+  if (framework && config.offload.on() && software->second.bucket_elements == 0)
+    add("cpu_offloading_num_layers",
+        fmt::format("{} with {}", config.offload.num_layers, config.machine.software));
   if (config.numerics.precision == DType::fp32) add("precision", "fp32");
   if (config.optimizer.kind != Optimizer::adam) add("optimizer", "sgd");
   if (config.distillation.teacher) features.emplace_back("teacher");

@@ -132,6 +132,7 @@ class RegionVisit {
     for (int group = 1; group <= groups; ++group) {
       keys.recompute_layers = group;
       for (int zero = 0; zero <= (keys.data * keys.context > 1 && !one_sharding ? 3 : 0); ++zero) {
+        if (zero == 2 && software_.bucket_elements > 0) continue;  // Megatron-Core, which has none
         keys.zero = zero;
         if (zero > 0 && config_.model.mixture) {
           set_keys(keys, config_);

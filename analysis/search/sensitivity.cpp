@@ -119,6 +119,7 @@ class Variants {
     for (int zero = 0; zero <= 3; ++zero) {
       keys = keys_;
       if (keys.data == 1 || zero == keys.zero) continue;
+      if (zero == 2 && software_of(config_).bucket_elements > 0) continue;  // Megatron-Core, which has none
       keys.zero = zero;
       add(fmt::format("zero_stage {} -> {}", keys_.zero, zero), keys);
     }

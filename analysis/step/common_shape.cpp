@@ -266,8 +266,14 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.block.dropout = shape.block.dropout || framework.dropout;
   shape.attention.dropout = shape.attention.dropout || framework.dropout;
   shape.numerics.framework_fp8 = shape.numerics.fp8 || framework.fp8;
+  shape.numerics.fp8_activation_input = config.numerics.activation_func_fp8_input_store;
+  if (shape.numerics.fp8 && framework.fp8_param_gather && shape.numerics.fp8_recipe != Fp8Recipe::blockwise)
+    shape.numerics.fp8_weights = true;
+  // A layer stays where it is if it is the stage's last, whose backward comes next.
+  shape.recomputation.offloaded = config.offload.num_layers;
   shape.graphs = graphs_of(config);
   if (shape.numerics.fp8) shape.numerics.fp8_forms = fp8_forms(config.machine, shape.numerics.fp8_recipe);
+  shape.numerics.held_forms = config.numerics.fp8.transposes_again ? 1 : shape.numerics.fp8_forms;
   if (config.numerics.fp4_format != Fp4Format::none) {
     shape.numerics.fp4 = shape.numerics.framework_fp8 = true;
     shape.numerics.operand_bytes = 0.5 + 1.0 / 16;

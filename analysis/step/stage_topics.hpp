@@ -73,13 +73,15 @@ struct DistillationShape {
 struct NumericsShape {
   DType type = DType::bf16;  // storage type
   DType grad_type = DType::fp32;
-  bool sums_in_fp32 = true;     // partial sums of tensor ranks travel in fp32, else in the storage type
-  bool fp8 = false;             // linear layers in FP8 (bench/training/fp8.md)
-  bool fp8_tensorwise = false;  // scales belong to tensors, no history is kept
-  bool framework_fp8 = false;   // the same for another framework's step, whose fp8 is false
-  bool fp8_weights = false;     // which holds and gathers weights of layers in FP8
-  bool fp4 = false;             // the same with operands of 4 bits instead (NVFP4)
-  int fp8_forms = 2;  // of an operand of such products: its rows, and its columns where they need those
+  bool sums_in_fp32 = true;           // partial sums of tensor ranks travel in fp32, else in the storage type
+  bool fp8 = false;                   // linear layers in FP8 (bench/training/fp8.md)
+  bool fp8_tensorwise = false;        // scales belong to tensors, no history is kept
+  bool framework_fp8 = false;         // the same for another framework's step, whose fp8 is false
+  bool fp8_weights = false;           // which holds and gathers weights of layers in FP8
+  bool fp4 = false;                   // the same with operands of 4 bits instead (NVFP4)
+  bool fp8_activation_input = false;  // SwiGLU's input is kept in one byte per element
+  int fp8_forms = 2;   // of an operand of such products: its rows, and its columns where they need those
+  int held_forms = 2;  // of weights, from one step to the next
   double operand_bytes = 1;      // of an element of them, with the scales of NVFP4's blocks
   std::int64_t fp8_history = 0;  // largest values kept of every slot; 0 without delayed scaling
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;

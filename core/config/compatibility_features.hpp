@@ -66,6 +66,8 @@ constexpr Feature kPrefix{"", "a prefix_length", WHEN(c.batch.prefix_length > 0)
 constexpr Feature kPacked{"", "packed sequences", WHEN(c.batch.packed.on())};
 constexpr Feature kDropout{"", "dropout",
                            WHEN(c.numerics.hidden_dropout > 0 || c.numerics.attention_dropout > 0)};
+constexpr Feature kManyStages{"pipeline_model_parallel_size", "above 1", WHEN(c.parallel.pipeline > 1),
+                              VALUE(c.parallel.pipeline)};
 constexpr Feature kOneStage{"", "one pipeline rank", WHEN(c.parallel.pipeline == 1)};
 constexpr Feature kBlockPositions{"", "positions in blocks", MODEL_WHEN(m.block_positions)};
 constexpr Feature kAlibi{"", "ALiBi", MODEL_WHEN(m.positions == Positions::alibi),
@@ -250,6 +252,11 @@ constexpr Feature kBlockScales{"fp8_recipe", "blockwise, mxfp8",
                                TEXT(c.numerics.fp8.recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise")};
 constexpr Feature kFp8Gather{"fp8_param_gather", "true", WHEN(kFp8.on(c) && c.numerics.fp8.param_gather),
                              TEXT("true")};
+constexpr Feature kTransposesAgain{"disable_parameter_transpose_cache", "true",
+                                   WHEN(kFp8.on(c) && c.numerics.fp8.transposes_again), TEXT("true")};
+constexpr Feature kActivationInput{"activation_func_fp8_input_store", "true",
+                                   WHEN(c.numerics.activation_func_fp8_input_store), TEXT("true")};
+constexpr Feature kSwiglu{"", "SwiGLU", WHEN(c.model.activation == Activation::swiglu)};
 constexpr Feature kFp16{"precision", "fp16", WHEN(c.numerics.precision == DType::fp16), TEXT("fp16")};
 constexpr Feature kUnfusedAttention{"attention_backend", "unfused",
                                     WHEN(c.numerics.attention_backend == AttentionBackend::unfused),

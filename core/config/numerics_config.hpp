@@ -26,6 +26,9 @@ struct Fp8Config {
   int margin = 0;                        // scales leave room for this many doublings
   std::int64_t amax_history_len = 1024;  // steps that a delayed scale looks back on
   bool param_gather = false;             // weights are held and gathered in FP8; not plumbline's own
+  /// Transposes of weights in FP8 are made at every use instead of kept (Megatron-Core's
+  /// disable_parameter_transpose_cache); not plumbline's own.
+  bool transposes_again = false;
 
   bool on() const { return format != Fp8Format::none; }
 };
@@ -42,6 +45,8 @@ struct NumericsConfig {
   double attention_dropout = 0;
   /// Off: the loss works on an fp32 copy of 16-bit logits, as Megatron-LM's does by default.
   bool cross_entropy_loss_fusion = true;
+  /// SwiGLU's input is kept in 8 bits for its backward (Megatron-Core's name); not plumbline's own.
+  bool activation_func_fp8_input_store = false;
   /// Two runs give the same bits (Megatron-Core's name): backend cuda uses deterministic kernels for
   /// attention's backward.
   bool deterministic_mode = false;

@@ -80,6 +80,7 @@ constexpr NeedyKey kNeedyKeys[] = {
      [](const C& c) { return has_fp8(c) && c.numerics.fp8.recipe == Fp8Recipe::delayed; },
      "fp8_format with fp8_recipe delayed"},
     {"fp8_param_gather", has_fp8, "fp8_format"},
+    {"disable_parameter_transpose_cache", has_fp8, "fp8_format"},
     {"cross_entropy_loss_fusion", has_16_bits, "a precision of 16 bits"},
     {"grad_dtype", has_16_bits, "a precision of 16 bits"},
     {"weight_decay", [](const C& c) { return c.optimizer.kind == Optimizer::adam; }, "optimizer adam"},

@@ -73,6 +73,8 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"fp8_margin", {"1"}},
       {"fp8_amax_history_len", {"16"}},
       {"fp8_param_gather", {"true"}},
+      {"disable_parameter_transpose_cache", {"true"}},
+      {"activation_func_fp8_input_store", {"true"}},
       {"fp4_format", {"e2m1"}},
       {"grad_dtype", {"same"}},
       {"optimizer", {"sgd"}},

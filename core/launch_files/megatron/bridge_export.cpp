@@ -82,7 +82,9 @@ std::string to_megatron_bridge(const RunConfig& config) {
     const std::string_view section = key == std::end(kBridgeKeys) ? "model" : key->section;
     if (!section.empty()) sections[std::string(section)] += bridge_line(flag, values);
   };
-  for (const std::string& line : megatron_flag_lines(config)) {
+  RunConfig flags = config;  // without keys that are no flags of Megatron-LM
+  flags.numerics.activation_func_fp8_input_store = flags.numerics.fp8.transposes_again = false;
+  for (const std::string& line : megatron_flag_lines(flags)) {
     std::istringstream words(line);
     std::string flag;
     std::vector<std::string> values;
@@ -101,6 +103,10 @@ std::string to_megatron_bridge(const RunConfig& config) {
   if (!config.parallel.overlap_grad_reduce.value_or(true))
     sections["ddp"] += "  overlap_grad_reduce: false\n";
   if (!config.numerics.cross_entropy_loss_fusion) sections["model"] += "  cross_entropy_loss_fusion: false\n";
+  if (config.numerics.activation_func_fp8_input_store)
+    sections["model"] += "  activation_func_fp8_input_store: true\n";
+  if (config.numerics.fp8.transposes_again)
+    sections["model"] += "  disable_parameter_transpose_cache: true\n";
   const ExportNodes nodes = nodes_of(config);
   std::string text = fmt::format("# Overrides for a recipe of Megatron-Bridge on {} nodes of {} GPUs\n",
                                  nodes.nodes, nodes.gpus);

@@ -22,6 +22,11 @@ void check_megatron(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
   if (parallel.schedule != "1f1b" && parallel.schedule != "interleaved")
     refuse_export(kMegatronFlags, "pipeline_schedule", parallel.schedule, "1f1b or interleaved");
+  if (config.numerics.activation_func_fp8_input_store)
+    refuse_export(kMegatronFlags, "activation_func_fp8_input_store", "true", "false, or megatron-bridge");
+  if (config.numerics.fp8.transposes_again)
+    refuse_export(kMegatronFlags, "disable_parameter_transpose_cache", "true", "false, or megatron-bridge");
+  if (parallel.zero_stage == 2) refuse_export(kMegatronFlags, "zero_stage", "2", "0, 1 or 3");
   if (parallel.zero_hpz_partition_size != 1)
     refuse_export(kMegatronFlags, "zero_hpz_partition_size", "a partition", "1");
 }
@@ -94,8 +99,7 @@ void add_sharding(const RunConfig& config, FlagList& flags) {
   if (parallel.zero_stage == 1) flags.flag("--use-distributed-optimizer");
   if (parallel.zero_stage > 1) {
     flags.flag("--use-megatron-fsdp");
-    flags.value("--data-parallel-sharding-strategy",
-                parallel.zero_stage == 2 ? "optim_grads" : "optim_grads_params");
+    flags.flag("--data-parallel-sharding-strategy optim_grads_params");
     flags.flag("--ckpt-format fsdp_dtensor");
   }
   flags.value_unless("--num-distributed-optimizer-instances", parallel.num_distributed_optimizer_instances,

@@ -90,6 +90,19 @@ RECOMPUTED = [
     (r"deepseek.?v3|kimi", "", "", "", "", MLA),
 ]
 
+# The same of cpu_offloading_num_layers (scripts/performance/configs/llama3 and llama31, v0.1.0rc4 to v0.5.1).
+OFFLOADED = [
+    (r"llama3.70b pre-training", r"GB300", "BF16", "", "", "30"),
+    (r"llama3.70b pre-training", r"GB300", "FP8", "", "", "20"),
+    (r"llama3.70b pre-training", r"GB200", "BF16", "", "", "20"),
+    (r"llama3.70b pre-training", r"GB200", "FP8", "", "", "40"),
+    (r"llama3.70b pre-training", r"B200", "FP8", "", "", "5"),
+    (r"llama3.1?.405b pre-training", r"GB300", "BF16", "", "", "40"),
+    (r"llama3.1?.405b pre-training", r"GB300", "FP8", "", "", "10"),
+    (r"llama3.1?.405b pre-training", r"GB200", "FP8", "", "25.09", "95"),
+    (r"llama3.1?.405b pre-training", r"GB200", "FP8", "", "", "92"),
+]
+
 
 def number(release):
     return tuple(map(int, re.findall(r"\d+", release)))
@@ -100,6 +113,11 @@ def recipe(row):
     modules = first(RECOMPUTED, row, "")
     recomputed = {"recompute_granularity": "selective", "recompute_modules": modules} if modules else {}
     return first(RECIPES, row, {}) | recomputed
+
+
+def offloaded(row):
+    """Layers whose activations a recipe of Megatron-FSDP moves to the host; empty: none."""
+    return first(OFFLOADED, row, "")
 
 
 def first(table, row, otherwise):

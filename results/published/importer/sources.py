@@ -1,7 +1,7 @@
 """One converter per kind of source: from a row as it is printed to columns of the dialect."""
 
 from . import golden
-from .bridge import recipe
+from .bridge import offloaded, recipe
 from .facts import find_hardware, find_model, find_precision, megatron_core
 from .parts import Unplaced, add_interleaving, model_of, put, year_of
 
@@ -90,6 +90,7 @@ def bridge_perf(row):
     cells.update(recipe(row))
     if row.get("fsdp", "") not in ("", "0"):
         cells.update(zero_stage=3, software="megatron-bridge-fsdp")
+        put(cells, "cpu_offloading_num_layers", offloaded(row))
     if "lora" in row["phase"].lower():
         cells.update(frozen="lora", lora_targets="qkv")  # as its performance recipes
     note = (row["note"] + " " + row["model"]).lower()
@@ -167,8 +168,6 @@ def dgxc(row):
         cells["software"] = "nemo-2024" if year < 2025 else "nemo-2025"
         if cells.get("fp8_recipe"):
             cells["fp8_recipe"] = "delayed"  # bf16_with_fp8_mixed, which these recipes take
-            if year >= 2025:
-                cells["fp8_param_gather"] = "true"  # same
         megatron_recipe(cells, row, row["vp"])
     if "LORA" in row["note"]:
         cells.update(frozen="lora", lora_targets="qkv")  # NeMo's performance mode
@@ -212,6 +211,16 @@ def mlperf_fp8_recipe(submission_round, benchmark):
     return "tensorwise"
 
 
+def mlperf_adapters(cells, row, year):
+    """megatron_gpt_peft_tuning_config.yaml of v4.0 and v4.1: disable_parameter_transpose_cache.
+    FP8_ACTIVATION (v4) of configurations of H200, FP8_ACT (v5) of those without context parallelism."""
+    if year < 2025:
+        cells["disable_parameter_transpose_cache"] = "true"
+    narrow = "H200" in row["accelerator"] if year < 2025 else row["cp"] in ("", "1")
+    if narrow:
+        cells["activation_func_fp8_input_store"] = "true"
+
+
 def mlperf(row):
     year = {"v3": 2023, "v4": 2024, "v5": 2025, "v6": 2026}.get(row["round"][:2])
     if year is None:
@@ -229,9 +238,14 @@ def mlperf(row):
         cells["fp8_recipe"] = "unstated"  # the configuration does not give the width of linear layers
     elif fp8 and not fp4 and nvidia:
         cells["fp8_recipe"] = mlperf_fp8_recipe(row["round"], row["benchmark"])
-    if fp8 and nvidia and year >= 2025:
-        # pretrain.py and train.py of v5.0: grad_reduce_in_fp32=False, fp8_params.
-        cells.update(grad_dtype="same", fp8_param_gather="true")
+    if nvidia and (fp8 and year >= 2025 or year >= 2024 and "lora" not in row["benchmark"]):
+        # conf/optim/distributed_fused_adam.yaml of v4.0: grad_sync_dtype bf16; pretrain.py and train.py
+        # of v5.0: grad_reduce_in_fp32=False.
+        cells["grad_dtype"] = "same"
+    if fp8 and nvidia and year >= (2024 if "lora" in row["benchmark"] else 2025):
+        cells["fp8_param_gather"] = "true"  # fp8_params
+    if fp8 and nvidia and "lora" in row["benchmark"]:
+        mlperf_adapters(cells, row, year)
     cells["software"] = megatron_core(year) if nvidia else f"mlperf-amd-{year}"
     megatron_recipe(cells, row, row["vp"])
     put(cells, "num_microbatches", row["microbatches_per_replica"])

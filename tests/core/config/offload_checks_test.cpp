@@ -42,8 +42,13 @@ TEST(OffloadChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
        "cpu_offloading_num_layers: found 2 with recompute_granularity full"},
       {"fp8", "llama-3-8b", [](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; },
        "with fp8_format"},
-      {"other software", "llama-3-8b", [](RunConfig& c) { c.machine.software = "megatron-core"; },
-       "with software megatron-core, whose copies to the host are not predicted; expected 0"},
+      {"other software", "llama-3-8b", [](RunConfig& c) { c.machine.software = "megatron-core"; }, nullptr},
+      {"other software with stages", "llama-3-8b",
+       [](RunConfig& c) {
+         c.machine.software = "megatron-core";
+         c.parallel.world_size = c.parallel.pipeline = c.batch.global_batch_size = 2;
+       },
+       "cpu_offloading_num_layers: found 2 with pipeline_model_parallel_size 2"},
       {"a teacher", "llama-3-8b", [](RunConfig& c) { c.distillation.teacher = c.model; }, "with a teacher"},
       {"experts with a capacity", "mixtral-8x7b", [](RunConfig& c) { c.mixture.capacity_factor = 1; },
        "with experts whose rows depend on the routing"},

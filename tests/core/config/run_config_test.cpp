@@ -488,7 +488,8 @@ TEST_F(ConfigFolder, WhyUnsupportedNamesTheKey) {
     EXPECT_THAT(why_unsupported(load(std::string(kTiny) + line + "\n")).value_or(""),
                 HasSubstr(key + ": found"));
   }
-  for (const char* line : {"fp8_recipe: mxfp8", "fp8_recipe: blockwise", "fp8_param_gather: true"}) {
+  for (const char* line : {"fp8_recipe: mxfp8", "fp8_recipe: blockwise", "fp8_param_gather: true",
+                           "disable_parameter_transpose_cache: true"}) {
     const std::string key = std::string(line).substr(0, std::string(line).find(':'));
     const std::string text = kTiny + std::string("software: s\nfp8_format: hybrid\n") + line + "\n";
     EXPECT_EQ(why_unpredictable(load(text)), std::nullopt) << line;  // other software's own

@@ -59,6 +59,7 @@ const NeedCase kCases[] = {
     {"fp8_margin", "2", {{"precision", "fp8"}}},
     {"fp8_amax_history_len", "16", {{"fp8_format", "hybrid"}}},
     {"fp8_param_gather", "true", {{"fp8_format", "hybrid"}}},
+    {"disable_parameter_transpose_cache", "true", {{"fp8_format", "hybrid"}}},
     {"weight_decay", "0.5", {}},
     {"lora_rank", "4", {{"frozen", "lora"}}},
     {"lora_targets", "all", {{"frozen", "lora"}}},

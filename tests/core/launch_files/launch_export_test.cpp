@@ -170,6 +170,7 @@ Overrides draw_bridge(unsigned seed) {
     drawn.set("fp8_recipe", dice.word({"tensorwise", "delayed"}));
     if (drawn.settings.back().value == "delayed") drawn.set("fp8_amax_history_len", "16");
     drawn.boolean("fp8_param_gather");
+    drawn.boolean("disable_parameter_transpose_cache");
   }
   drawn.set("recompute_granularity", dice.word({"none", "full", "selective"}));
   drawn.set("ddp_bucket_size", dice.word({"10000000", "40000000"}));
@@ -275,6 +276,7 @@ TEST(LaunchExport, RefusesWhatKeysDoNotSay) {
   const Case cases[] = {
       {"torchtitan", {{"precision", "fp16"}}, "precision: found fp16, which torchtitan's keys do not say"},
       {"torchtitan", {{"gpus", "8"}, {"zero_stage", "1"}}, "zero_stage: found 1"},
+      {"megatron-lm", {{"gpus", "8"}, {"zero_stage", "2"}}, "zero_stage: found 2"},
       {"torchtitan",
        {{"model", "gpt2-124m"}, {"make_vocab_size_divisible_by", "1"}},
        "model: found gpt2-124m"},

@@ -1,0 +1,53 @@
+// Memory that another training framework holds for the whole run.
+#include "analysis/memory/framework_memory.hpp"
+#include "analysis/work/parameter_units.hpp"
+
+namespace plumbline {
+
+double framework_state_bytes(const Software& sw, double parameters, int replicas, int zero) {
+  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
+  return parameters * (weights / (zero >= 3 ? replicas : 1) + sw.gradient_bytes / (zero >= 2 ? replicas : 1) +
+                       sw.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
+}
+
+MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
+  MemoryBreakdown held;
+  if (stages.empty()) return held;
+  const StageShape& any = stages.front();
+  double elements = 0;
+  double trained = 0;  // of experts that are spread over ranks apart: they have other copies
+  double experts = 0;
+  for (const StageShape& s : stages) {
+    const auto spread = static_cast<double>(spread_expert_elements(s));
+    elements +=
+        static_cast<double>(elements_of(s).whole() + (s.adapters.frozen() ? trainable_elements(s) : 0));
+    trained += static_cast<double>(trainable_elements(s)) - spread;
+    experts += spread;
+  }
+  const auto bytes = [&](double count, double each, bool sharded) {
+    return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.sharding.state_shards : 1))};
+  };
+  const Software& sw = *any.software;
+  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
+  held[Category::parameters] = bytes(elements, weights, any.sharding.zero >= 3);
+  // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
+  // bit, or instead of them.
+  if (any.numerics.framework_fp8 && !sw.fp8 && any.sharding.zero < 3) {
+    const double each =
+        any.numerics.held_forms * any.numerics.operand_bytes - (any.numerics.fp8_weights ? weights : 0);
+    for (const StageShape& s : stages) {
+      held[Category::parameters] += bytes(static_cast<double>(stage_layer_matrices(s)), each, false);
+    }
+  }
+  const auto of_gradient = static_cast<double>(any.numerics.g());
+  held[Category::gradients] =
+      bytes(trained, of_gradient, any.sharding.zero >= 2) + bytes(experts, of_gradient, false);
+  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.sharding.zero >= 1) +
+                              bytes(experts / any.expert.state_shards, sw.optimizer_state_bytes, false);
+  held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
+  // Broadcast hidden states and their gradients, two of them in fp32.
+  if (any.vocabulary.split) held[Category::communication].value = 10 * any.stream.tokens * any.stream.hidden;
+  return held;
+}
+
+}  // namespace plumbline

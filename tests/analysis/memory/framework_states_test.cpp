@@ -1,0 +1,135 @@
+// Memory that other software holds for a whole run, during its update and for SwiGLU's backward, by hand.
+#include <gtest/gtest.h>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/memory/framework_memory.hpp"
+#include "analysis/memory/host_memory.hpp"
+#include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "core/config_text/load_config.hpp"
+
+namespace plumbline {
+namespace {
+
+RunConfig llama_on_h100(const Overrides& more) {
+  Overrides settings = {{"model", "llama-3-8b", ""},
+                        {"hardware", "h100-sxm-80gb", ""},
+                        {"seq_length", "1024", ""},
+                        {"precision", "bf16", ""}};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return load_run_config("", settings);
+}
+
+constexpr std::int64_t kLayerWeights = 218103808;  // 4096 x (2 x 4096 + 2 x 1024 + 3 x 14336)
+constexpr std::int64_t kOthers = std::int64_t{2} * 128256 * 4096 + 65 * 4096;
+
+// Weights of layers in 16 bit and two forms in FP8, or in FP8 alone, with or without transposes.
+TEST(FrameworkStates, WeightsInFp8AreHeldAsTheRecipesSay) {
+  struct Case {
+    const char* software;
+    const char* recipe;
+    const char* gather;
+    const char* again;
+    int bytes;  // of a layer's weight
+  };
+  const Case cases[] = {
+      {"megatron-core-2025", "delayed", "false", "false", 4},
+      {"megatron-core-2025", "delayed", "true", "false", 2},
+      {"megatron-core-2025", "delayed", "true", "true", 1},
+      {"nemo-2024", "delayed", "false", "false", 2},
+      {"nemo-2025", "delayed", "false", "false", 2},
+      {"megatron-bridge", "tensorwise", "false", "false", 2},
+      {"megatron-bridge", "delayed", "false", "true", 1},
+      {"megatron-bridge", "blockwise", "false", "false", 4},
+      {"megatron-bridge", "blockwise", "true", "false", 2},
+  };
+  for (const Case& c : cases) {
+    const RunConfig config = llama_on_h100({{"software", c.software, ""},
+                                            {"fp8_format", "hybrid", ""},
+                                            {"fp8_recipe", c.recipe, ""},
+                                            {"fp8_param_gather", c.gather, ""},
+                                            {"disable_parameter_transpose_cache", c.again, ""}});
+    const StageShape shape = stage_shapes(config, 1).front();
+    EXPECT_EQ(framework_held_bytes({&shape, 1})[Category::parameters].value,
+              2 * kOthers + 32 * c.bytes * kLayerWeights)
+        << c.software << ' ' << c.recipe << ' ' << c.gather << ' ' << c.again;
+  }
+}
+
+// Per token and column of the feed-forward layer: gate and input, the activated gate unless one kernel does
+// it all, and the product.
+TEST(FrameworkStates, SwigluKeepsItsInput) {
+  struct Case {
+    const char* software;
+    const char* narrow;
+    int bytes;
+  };
+  const Case cases[] = {{"megatron-core-2025", "false", 6}, {"megatron-core-2025", "true", 4},
+                        {"torchtitan-compile", "false", 6}, {"torchtitan", "false", 8},
+                        {"deepspeed", "false", 8},          {"torchtitan", "true", 4}};
+  for (const Case& c : cases) {
+    const StageShape shape =
+        stage_shapes(
+            llama_on_h100({{"software", c.software, ""}, {"activation_func_fp8_input_store", c.narrow, ""}}),
+            1)
+            .front();
+    // Norms' inputs and results, queries, keys, values, attention's result and statistics besides.
+    EXPECT_EQ(framework_layer_bytes(shape),
+              1024 * (8 * 4096 + 4 * 4096 + 4 * 1024 + 4 * 32 + c.bytes * 14336))
+        << c.software << ' ' << c.narrow;
+  }
+}
+
+TEST(FrameworkStates, OffloadedLayersAreOnTheHost) {
+  struct Case {
+    const char* layers;
+    int gone;
+  };
+  for (const Case& c : {Case{"0", 0}, Case{"20", 20}, Case{"31", 31}}) {
+    const RunConfig config =
+        llama_on_h100({{"software", "megatron-bridge", ""}, {"cpu_offloading_num_layers", c.layers, ""}});
+    const StageShape shape = stage_shapes(config, 1).front();
+    const std::int64_t layer = framework_layer_bytes(shape);
+    EXPECT_EQ(framework_action_profile(shape, ActionType::forward).net[Category::activations].value,
+              (32 - c.gone) * layer)
+        << c.layers;
+    Bytes host;
+    for (const Bytes bytes : offloaded_bytes(shape)) host += bytes;
+    EXPECT_EQ(host.value, c.gone * layer) << c.layers;
+  }
+  const RunConfig eager =
+      llama_on_h100({{"software", "torchtitan", ""}, {"cpu_offloading_num_layers", "2", ""}});
+  EXPECT_NE(why_unpredictable(eager, load_hardware("h100-sxm-80gb"))
+                .value_or("")
+                .find("cpu_offloading_num_layers: found 2"),
+            std::string::npos);
+}
+
+// LLaMA-7B in fp16 on eight V100 of 32 GB: with ZeRO 2 users ran out when 3.14 GiB were asked for besides
+// 28.28 GiB; ZeRO 3 ran.
+TEST(FrameworkStates, DeepSpeedsUpdateNeedsGradientsInFp32) {
+  struct Case {
+    const char* stage;
+    double peak_gib;  // 0: not known
+    bool fits;
+  };
+  for (const Case& c : {Case{"2", 28.28 + 3.14, false}, Case{"3", 0, true}}) {
+    const RunConfig config = load_run_config("", {{"model", "llama-2-7b", ""},
+                                                  {"hardware", "v100-sxm-32gb", ""},
+                                                  {"software", "deepspeed", ""},
+                                                  {"world_size", "8", ""},
+                                                  {"zero_stage", c.stage, ""},
+                                                  {"recompute_granularity", "full", ""},
+                                                  {"seq_length", "512", ""},
+                                                  {"precision", "fp16", ""}});
+    const Prediction prediction = predict(config, step_for(config), load_hardware("v100-sxm-32gb"));
+    EXPECT_EQ(prediction.fit.fits, c.fits) << c.stage;
+    if (c.peak_gib == 0) continue;
+    EXPECT_NEAR(static_cast<double>(prediction.memory.peak.value) / (1 << 30), c.peak_gib, 0.03 * c.peak_gib);
+    EXPECT_EQ(prediction.memory.ranks.front().at, "0OPT0");
+  }
+}
+
+}  // namespace
+}  // namespace plumbline
