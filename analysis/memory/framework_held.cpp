@@ -27,9 +27,13 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   const auto bytes = [&](double count, double each, bool sharded) {
     return Bytes{static_cast<std::int64_t>(count * each / (sharded ? any.sharding.state_shards : 1))};
   };
+  const auto piece_of_experts = [&](int stage) {
+    return any.sharding.zero >= stage ? any.expert.state_shards : 1;
+  };
   const Software& sw = *any.software;
   const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
-  held[Category::parameters] = bytes(elements, weights, any.sharding.zero >= 3);
+  held[Category::parameters] = bytes(elements - experts, weights, any.sharding.zero >= 3);
+  held[Category::parameters] += bytes(experts / piece_of_experts(3), weights, false);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
   // bit, or instead of them.
   if (any.numerics.framework_fp8 && !sw.fp8 && any.sharding.zero < 3) {
@@ -40,8 +44,8 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
     }
   }
   const auto of_gradient = static_cast<double>(any.numerics.g());
-  held[Category::gradients] =
-      bytes(trained, of_gradient, any.sharding.zero >= 2) + bytes(experts, of_gradient, false);
+  held[Category::gradients] = bytes(trained, of_gradient, any.sharding.zero >= 2) +
+                              bytes(experts / piece_of_experts(2), of_gradient, false);
   held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.sharding.zero >= 1) +
                               bytes(experts / any.expert.state_shards, sw.optimizer_state_bytes, false);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);

@@ -64,7 +64,7 @@ std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& 
     features.emplace_back("expert_model_parallel_size");
   if (config.model.mixture && framework) {
     if (!software->second.mixtures()) add("num_experts", "with " + config.machine.software);
-    if (config.parallel.zero_stage >= 2 || software->second.sharded)
+    if (config.parallel.zero_stage >= 2 && !software->second.sharded)
       add("zero_stage", "3 of a mixture with " + config.machine.software);
   }
   const bool modules =

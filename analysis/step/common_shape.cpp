@@ -181,7 +181,7 @@ void spread_experts(const RunConfig& config, const Software& framework, StageSha
   expert.ranks = parallel.expert;
   expert.tensor = parallel.effective_expert_tensor();
   expert.copies = parallel.expert_copies();
-  expert.sharded = parallel.zero_stage >= 1 && expert.copies > 1;
+  expert.sharded = (parallel.zero_stage >= 1 || framework.sharded) && expert.copies > 1;
   if (expert.sharded) expert.state_shards = expert.copies / parallel.num_distributed_optimizer_instances;
   expert.local = mixture.experts / expert.ranks;
   expert.sent = shape.stream.tokens / shape.sharding.tensor;

@@ -16,10 +16,10 @@ StepTraits traits_of(const Software& software) {
 
 std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& software) {
   if (!config.model.mixture || software.own_step) return std::nullopt;
-  if (software.mixtures() && !software.sharded && config.parallel.zero_stage < 2) return std::nullopt;
+  if (software.mixtures() && (software.sharded || config.parallel.zero_stage < 2)) return std::nullopt;
   return fmt::format(
       "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage "
-      "0 or 1",
+      "0 or 1, megatron-bridge-fsdp or torchtitan-2025",
       config.machine.software, software.mixtures() ? " with sharded gradients" : "", config.model.name);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/step/parameters.hpp"
 #include "analysis/work/action_parts.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -10,6 +11,15 @@
 
 namespace plumbline {
 namespace {
+
+/// Elements of a layer; those of experts that are spread over ranks count as many as take all data ranks as
+/// long as their fewer copies.
+std::int64_t travelling_elements(const StageShape& s) {
+  if (!s.mixture() || s.sharding.state_shards == 1) return layer_matrices(s);
+  const auto others = [](int ranks) { return 1 - 1.0 / ranks; };
+  const double less = 1 - others(s.expert.state_shards) / others(s.sharding.state_shards);
+  return layer_matrices(s) - static_cast<std::int64_t>(less * static_cast<double>(spread_expert_matrices(s)));
+}
 
 /// The parts of a framework's step. Parameters of ZeRO 3 are gathered unit by unit, gradients of ZeRO 2 and 3
 /// scattered.
@@ -22,6 +32,7 @@ class FrameworkBuilder : public PartList {
     bool gradient = false;
     bool apart = false;
   };
+  /// `unit`: elements that are gathered and reduced among all data ranks.
   template <class Write>
   std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
     UnitWork part;
@@ -51,7 +62,7 @@ class FrameworkBuilder : public PartList {
   template <class Write>
   void layers(Kind kind, bool descending, Write&& write) {
     const auto make = [&](const StageShape& like, std::int64_t window) {
-      return part(kind, layer_matrices(like), [&](UnitWork& unit) { write(like, window, unit); });
+      return part(kind, travelling_elements(like), [&](UnitWork& unit) { write(like, window, unit); });
     };
     const LayerParts parts(s_, make, true, descending);
     descending ? parts.run_descending(*this, 0, s_.layers) : parts.run(*this, 0, s_.layers);

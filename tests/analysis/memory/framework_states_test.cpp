@@ -1,11 +1,14 @@
 // Memory that other software holds for a whole run, during its update and for SwiGLU's backward, by hand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/memory/host_memory.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"
+#include "analysis/work/framework_list.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/config_text/load_config.hpp"
 
@@ -104,6 +107,33 @@ TEST(FrameworkStates, OffloadedLayersAreOnTheHost) {
                 .value_or("")
                 .find("cpu_offloading_num_layers: found 2"),
             std::string::npos);
+}
+
+// FSDP of a mixture on eight ranks: experts are sharded over the ranks that have the same, all else over all.
+TEST(FrameworkStates, ExpertsAreShardedOverTheirCopies) {
+  constexpr std::int64_t rest =
+      32 * std::int64_t{4096 * (2 * 4096 + 2 * 1024) + 8 * 4096} + 65 * 4096 + 2 * std::int64_t{32000} * 4096;
+  constexpr std::int64_t expert = 3 * std::int64_t{4096} * 14336;
+  for (const int ranks : {1, 2, 4, 8}) {
+    const RunConfig config = load_run_config("", {{"model", "mixtral-8x7b", ""},
+                                                  {"software", "torchtitan-2025", ""},
+                                                  {"world_size", "8", ""},
+                                                  {"expert_model_parallel_size", std::to_string(ranks), ""},
+                                                  {"zero_stage", "3", ""}});
+    const StageShape shape = stage_shapes(config, 1).front();
+    const MemoryBreakdown held = framework_held_bytes({&shape, 1});
+    const std::int64_t elements = rest / 8 + 32 * expert;  // 8 ÷ ranks experts over 8 ÷ (8 ÷ ranks) copies
+    EXPECT_EQ(held[Category::parameters].value, 4 * elements) << ranks;
+    EXPECT_EQ(held[Category::gradients].value, 4 * elements) << ranks;
+    EXPECT_EQ(held[Category::optimizer].value, 8 * elements) << ranks;
+    // A rank receives 7/8 of the rest and of its experts the share that other copies hold.
+    std::int64_t gathered = 0;
+    for (const UnitWork& part : framework_work(shape, ActionType::forward).parts)
+      if (!part.apart) gathered = std::max(gathered, part.gather.elements());
+    const double copies = 8.0 / ranks;
+    const double received = 7.0 / 8 * 41975808 + (1 - 1 / copies) * copies * static_cast<double>(expert);
+    EXPECT_NEAR(7.0 / 8 * static_cast<double>(gathered), received, 2) << ranks;
+  }
 }
 
 // LLaMA-7B in fp16 on eight V100 of 32 GB: with ZeRO 2 users ran out when 3.14 GiB were asked for besides
