@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Errors of predicted step times by group, and of pairs of runs that differ in layout or switches.
+"""Errors of predicted step times by group, and of pairs of runs that differ in layout or switches; rows
+that are not predicted, with the reason.
 
     groups.py PLUMBLINE FOLDER... [--out groups.txt] [--check]
 
@@ -35,15 +36,31 @@ def quantile(values, share):
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
-def rows_of(plumbline, folder):
+def tables_of(plumbline, folder):
     command = [plumbline, "validate", "--json", "--tables", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True)
     if not done.stdout:
         sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
-    for table in json.loads(done.stdout)["tables"]:
+    return json.loads(done.stdout)["tables"]
+
+
+def rows_of(tables):
+    for table in tables:
         for row in table["comparisons"]:
             if row["quantity"] == "step_s" and row["settings"]:
                 yield table["name"], row
+
+
+def refused_text(tables):
+    """Rows without a prediction, by table and reason; row numbers count from 1."""
+    text = "\nrows that are not predicted: table, reason, rows\n"
+    for table in tables:
+        found = {}
+        for row in table["skipped"]:
+            found.setdefault(row["reason"], []).append(row["row"])
+        for reason, rows in sorted(found.items()):
+            text += f"{table['name']}: {reason}: {', '.join(map(str, rows))}\n"
+    return text
 
 
 def precision(settings):
@@ -119,7 +136,8 @@ def pairs_text(rows):
 
 
 def report(plumbline, folders):
-    rows = [row for folder in folders for row in rows_of(plumbline, folder)]
+    tables = [table for folder in folders for table in tables_of(plumbline, folder)]
+    rows = list(rows_of(tables))
     text = "Errors of predicted step times in percent, by group. Made by results/published/groups.py.\n"
     for name, members in (("MoE", [r for r in rows if is_moe(r[1]["settings"])]),
                           ("dense", [r for r in rows if not is_moe(r[1]["settings"])])):
@@ -128,7 +146,7 @@ def report(plumbline, folders):
         text += grouped(f"{name}, hardware", members, lambda _, s: [s.get("hardware", "?")])
         text += grouped(f"{name}, precision", members, lambda _, s: [precision(s)])
         text += grouped(f"{name}, feature", members, lambda _, s: features(s))
-    return text + pairs_text(rows)
+    return text + pairs_text(rows) + refused_text(tables)
 
 
 def main():
