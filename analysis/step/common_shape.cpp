@@ -207,7 +207,7 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
   expert.ranks = config.parallel.expert;
   expert.folded = config.parallel.folds_experts();
   expert.tensor = config.parallel.effective_expert_tensor();
-  expert.copies = config.parallel.expert_copies();
+  expert.copies = config.parallel.expert_copies() / config.parallel.num_distributed_optimizer_instances;
   expert.group = expert.folded ? expert.ranks * expert.tensor : expert.ranks;
   expert.sharded = shape.sharding.zero >= 1 && expert.copies > 1;
   expert.local = shape.moe.experts / expert.ranks;
@@ -249,6 +249,9 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
   const ParallelConfig& parallel = config.parallel;
   shape.moe = mixture_of(config, shape.stream.tokens, config.numerics.fp8.on() ? kFp8Rows : 1);
   shape.moe.global_balance = config.model.mixture && config.mixture.balances_globally();
+  shape.moe.context_balance = config.model.mixture && parallel.context > 1 &&
+                              config.mixture.aux_loss_coeff != 0 &&
+                              config.mixture.load_balancing == LoadBalancing::aux_loss;
   shape.sharding.secondary_shards = parallel.zero_hpz_partition_size;
   shape.recomputation.offloaded = config.offload.num_layers;
   shape.overlap.grad_reduce = parallel.overlap_grad_reduce.value_or(true);

@@ -119,8 +119,9 @@ struct MixtureShape {
   bool shared_gated = true;       // its results are weighted by a gate
   std::int64_t dense_ffn = 0;     // F of layers without experts
   bool global_balance =
-      false;                 // tokens of every expert are counted over all copies, micro-batch by micro-batch
-  bool expert_bias = false;  // routers have a number per expert that no gradient trains
+      false;  // tokens of every expert are counted over all copies, micro-batch by micro-batch
+  bool context_balance = false;  // or over the ranks of a sequence alone
+  bool expert_bias = false;      // routers have a number per expert that no gradient trains
   std::vector<KnownRows>
       known_rows;  // by layer of the stage, then by module, of plumbline's step with a known routing; else
                    // empty

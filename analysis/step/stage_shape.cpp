@@ -44,7 +44,7 @@ StageShape StageShape::like(const LayerKind& kind) const {
   if (!kind.dense) return alike;
   alike.moe.experts = alike.moe.choices = alike.moe.choice_rows = alike.moe.shared = 0;
   alike.expert = {};
-  alike.moe.expert_bias = alike.moe.global_balance = false;
+  alike.moe.expert_bias = alike.moe.global_balance = alike.moe.context_balance = false;
   alike.mlp.ffn = moe.dense_ffn;
   alike.mlp.fc1 = (mlp.swiglu ? 2 : 1) * moe.dense_ffn;
   return alike;

@@ -1,6 +1,7 @@
 #include "analysis/time/action_time.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "analysis/time/host_lane.hpp"
@@ -28,6 +29,7 @@ struct Part {
   std::vector<LaneSpan> lanes;
   double all = 0;  // of the calls as `lanes` have them
   double gather = 0;
+  double expert_gather = 0;
   double scatter = 0;
   double between = 0;
   double accumulate = 0;
@@ -61,7 +63,9 @@ class Timeline {
       : parts_(std::move(parts)), overlapped_(overlapped), copies_(copies), lanes_(lanes) {}
 
   ActionTime run(const ActionWork& work) {
-    if (work.gathers_ahead) next_gather(work, 0, 0);  // the first unit's gather starts the action
+    // The first unit's gather starts the action, then that of the first experts.
+    for (Gathers& gathers : gathers_)
+      if (work.gathers_ahead) next_gather(gathers, work, 0, 0);
     for (std::size_t i = 0; i < work.runs.size(); ++i) {
       const ActionWork::Run& run = work.runs[i];
       for (std::int64_t k = 0; k < run.repeat; ++k) step(work, i, k);
@@ -76,12 +80,12 @@ class Timeline {
   void step(const ActionWork& work, std::size_t i, std::int64_t k) {
     const UnitWork& unit = work.parts[work.runs[i].part];
     const Part& part = parts_[work.runs[i].part];
-    if (unit.gather.elements() > 0) {
-      time_.gathered.value += part.gather;
-      if (!work.gathers_ahead)
-        gathered_at_ = start(part.gather, unit.gather.collective()->group, time_.gathers, gather_span_);
-      wait(gathered_at_, time_.gathers, gather_span_);
-      if (work.gathers_ahead) next_gather(work, i, k + 1);
+    for (Gathers& gathers : gathers_) {
+      if ((unit.*gathers.call).elements() == 0) continue;
+      time_.gathered.value += part.*gathers.seconds;
+      if (!work.gathers_ahead) begin(gathers, work, i);
+      wait(gathers.done_at, time_.gathers, gathers.span);
+      if (work.gathers_ahead) next_gather(gathers, work, i, k + 1);
     }
     const std::int64_t layer = work.runs[i].layer;
     if (copies_.back) copy(layer, layer - 1);
@@ -114,15 +118,28 @@ class Timeline {
     time_.copied += seconds;
   }
 
+  /// Gathers of one kind of units, one at a time.
+  struct Gathers {
+    OperatorCall UnitWork::*call;
+    double Part::*seconds;
+    double done_at = 0;    // of the last one that was started
+    std::size_t span = 0;  // of the same
+  };
+
   /// Starts the gather of the first use from repetition `k` of run `i` on.
-  void next_gather(const ActionWork& work, std::size_t i, std::int64_t k) {
+  void next_gather(Gathers& gathers, const ActionWork& work, std::size_t i, std::int64_t k) {
     for (; i < work.runs.size(); ++i, k = 0) {
       const ActionWork::Run& run = work.runs[i];
-      const OperatorCall& gather = work.parts[run.part].gather;
-      if (k >= run.repeat || gather.elements() == 0) continue;
-      gathered_at_ = start(parts_[run.part].gather, gather.collective()->group, time_.gathers, gather_span_);
-      return;
+      if (k < run.repeat && (work.parts[run.part].*gathers.call).elements() > 0)
+        return begin(gathers, work, i);
     }
+  }
+
+  void begin(Gathers& gathers, const ActionWork& work, std::size_t i) {
+    const std::size_t part = work.runs[i].part;
+    gathers.done_at =
+        start(parts_[part].*gathers.seconds, (work.parts[part].*gathers.call).collective()->group,
+              time_.gathers, gathers.span);
   }
 
   /// Lanes of a part that begins now; its calls take longer than their own times where the host is behind.
@@ -146,6 +163,7 @@ class Timeline {
 
   double& lane_of(Group group) {
     if (group == Group::zero_param) return near_lane_;
+    if (group == Group::expert_data) return expert_lane_;
     return group == Group::between_instances ? between_lane_ : lane_;
   }
 
@@ -187,16 +205,17 @@ class Timeline {
   bool overlapped_;
   const HostCopies& copies_;
   std::vector<LaneSpan>* lanes_;
-  std::size_t gather_span_ = 0;  // of the last one that was started
+  std::array<Gathers, 2> gathers_{
+      {{&UnitWork::gather, &Part::gather}, {&UnitWork::expert_gather, &Part::expert_gather}}};
   std::size_t scatter_span_ = 0;
   std::size_t copy_span_ = 0;
   double now_ = 0;
-  double lane_ = 0;       // when the last collective of the data group, or of an instance, is done
-  double near_lane_ = 0;  // the same for ranks that gather secondary shards
+  double lane_ = 0;         // when the last collective of the data group, or of an instance, is done
+  double near_lane_ = 0;    // the same for ranks that gather secondary shards
+  double expert_lane_ = 0;  // the same for ranks with the same experts
   double between_lane_ = 0;
   double copy_lane_ = 0;
   double copied_at_ = 0;
-  double gathered_at_ = 0;
   double scattered_at_ = -1;
   double accumulate_ = 0;
   ActionTime time_;
@@ -217,7 +236,8 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     part.alongside = std::move(time.alongside);
     part.lanes = std::move(time.lanes);
     if (unit.gather.elements() > 0) part.gather = time_of(unit.gather, hardware, load).value;
-    if (unit.expert_gather.elements() > 0) part.gather += time_of(unit.expert_gather, hardware, load).value;
+    if (unit.expert_gather.elements() > 0)
+      part.expert_gather = time_of(unit.expert_gather, hardware, load).value;
     if (unit.scatter.elements() > 0) {
       part.scatter = time_of(unit.scatter, hardware, load).value;
       if (unit.between.elements() > 0) {

@@ -49,6 +49,7 @@ class WorkBuilder : public PartList {
     bool gradient = false;
     bool again = false;
   };
+  bool gathers(Kind kind) const { return kind.values && (s_.sharding.zero >= 3 || (first_ && !kind.again)); }
   template <class Write>
   std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
     return part(s_, kind, unit, write);
@@ -59,15 +60,15 @@ class WorkBuilder : public PartList {
     CallList list(shape);
     if (kind.gradient && s_.sharding.zero >= 2)
       list.memory("fill", unit, static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
-    const bool gathers = kind.values && s_.pieces() > 1 && (s_.sharding.zero >= 3 || (first_ && !kind.again));
+    const bool gathered = gathers(kind) && s_.pieces() > 1;
     const bool from_all = !s_.sharding.keeps_secondary_shards() || (first_ && !kind.again);
-    if (gathers && from_all && s_.sharding.keeps_secondary_shards())
+    if (gathered && from_all && s_.sharding.keeps_secondary_shards())
       list.memory("copy", unit / s_.sharding.secondary_shards, 2 * static_cast<double>(s_.numerics.e()));
     write(list);
     UnitWork part;
     part.calls = std::move(list.calls);
     part.final_gradient = kind.gradient;
-    if (gathers) {
+    if (gathered) {
       part.gather = CallList::collective_call(
           CallKind::all_gather,
           from_all ? "parameter all-gather" : "parameter all-gather of secondary shards",

@@ -96,8 +96,8 @@ OperatorCall piece_copy(const StageShape& shape, const GradientBucket& bucket);
 
 /// Linear layers in FP8 (bench/training/fp8.md): quantizing a stage's weights again after an update,
 /// for both forms in which products read them. Empty without them, and with ZeRO-3, which quantizes at every
-/// use.
-std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape);
+/// use. `of_gathered`: those that the step's first forward gathers, else the others.
+std::vector<OperatorCall> fp8_weight_calls(const StageShape& shape, bool of_gathered = false);
 
 /// Stages that a pipeline rank holds, and the ranks it shares them with.
 struct HeldStages {

@@ -4,6 +4,14 @@
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
+namespace {
+
+/// Elements per token of keys and values.
+std::int64_t both_widths(const AttentionWidths& a) {
+  return a.k + a.values();
+}
+
+}  // namespace
 
 void CallList::whole_attention(bool is_backward, std::int64_t window) {
   const AttentionWidths& a = s_.attention;
@@ -28,10 +36,10 @@ void CallList::reorder_chunks(int ranks, std::int64_t width) {
 void CallList::gather_keys_values(const char* label) {
   const auto e = static_cast<double>(s_.numerics.e());
   memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
-  memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
+  memory("copy", s_.stream.tokens * s_.attention.values(), 2 * e);
   collective(CallKind::all_gather, label, Group::context, s_.cp.ranks,
-             s_.cp.ranks * s_.stream.tokens * 2 * s_.attention.k, s_.numerics.type);
-  reorder_chunks(s_.cp.ranks, 2 * s_.attention.k);
+             s_.cp.ranks * s_.stream.tokens * both_widths(s_.attention), s_.numerics.type);
+  reorder_chunks(s_.cp.ranks, both_widths(s_.attention));
   allocations(2);
 }
 
@@ -55,8 +63,8 @@ void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64
 
 /// The rank's keys and values, or gradients of another's, to the next rank of the sequence.
 int CallList::ring_message(const char* label) {
-  collective(CallKind::ring_shift, label, Group::context, s_.cp.ring(), s_.stream.tokens * 2 * s_.attention.k,
-             s_.numerics.type);
+  collective(CallKind::ring_shift, label, Group::context, s_.cp.ring(),
+             s_.stream.tokens * both_widths(s_.attention), s_.numerics.type);
   return start_collective(label);
 }
 
@@ -68,14 +76,15 @@ void CallList::ring_attention(bool is_backward, std::int64_t window) {
   const std::int64_t chunk = s_.ring_chunk();
   const auto own_keys = [&](const char* name, double times) {
     memory(name, s_.stream.tokens * s_.attention.k, times * e);
-    memory(name, s_.stream.tokens * s_.attention.k, times * e);
+    memory(name, s_.stream.tokens * s_.attention.values(), times * e);
   };
   const auto added_keys = [&](const char* name, double times) {
     per_sequence(name, s_.chunk() * s_.attention.k, times * e);
-    per_sequence(name, s_.chunk() * s_.attention.k, times * e);
+    per_sequence(name, s_.chunk() * s_.attention.values(), times * e);
   };
   const auto added_queries = [&] {
-    per_sequence(is_backward ? "add" : "attention_merge", s_.chunk() * s_.attention.q, 3 * e);
+    const std::int64_t width = is_backward ? s_.attention.q : s_.attention.attended();
+    per_sequence(is_backward ? "add" : "attention_merge", s_.chunk() * width, 3 * e);
   };
   const int ranks = s_.cp.ring();
   const int last = ranks - 1;
@@ -102,7 +111,7 @@ void CallList::ring_attention(bool is_backward, std::int64_t window) {
     if (!is_backward || step == 0) continue;
     if (step > 1) {
       wait(gradients_sent);
-      memory("add", s_.stream.tokens * 2 * s_.attention.k, 3 * e);
+      memory("add", s_.stream.tokens * both_widths(s_.attention), 3 * e);
     }
     gradients_sent = ring_message("context ring of gradients");
   }
@@ -125,21 +134,20 @@ void CallList::exchange_parts(const char* label, std::int64_t width) {
 
 void CallList::exchange_heads() {
   if (s_.cp.head_ranks == 1 || !s_.traits.attends_by_chunk) return;
-  copy_parts(s_.attention.q);
-  copy_parts(s_.attention.k);
-  copy_parts(s_.attention.k);
-  exchange_parts("context all-to-all of heads", s_.attention.q + 2 * s_.attention.k);
-  reorder_chunks(s_.cp.head_ranks, (s_.attention.q + 2 * s_.attention.k) / s_.cp.head_ranks);
+  for (const std::int64_t width : {s_.attention.q, s_.attention.k, s_.attention.values()}) copy_parts(width);
+  exchange_parts("context all-to-all of heads", s_.attention.qkv());
+  reorder_chunks(s_.cp.head_ranks, s_.attention.qkv() / s_.cp.head_ranks);
   allocations(2);
 }
 
 /// All ranks do the same, except for the blocks where the groups are a ring.
 void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
-  const std::int64_t all = s_.attention.q + 2 * s_.attention.k;
+  const std::int64_t all = s_.attention.qkv();
+  const std::int64_t results = s_.attention.attended();
   if (is_backward) {
-    copy_parts(s_.attention.q);
-    exchange_parts("context all-to-all backward", s_.attention.q);
-    reorder_chunks(s_.cp.head_ranks, s_.attention.q / s_.cp.head_ranks);
+    copy_parts(results);
+    exchange_parts("context all-to-all backward", results);
+    reorder_chunks(s_.cp.head_ranks, results / s_.cp.head_ranks);
   }
   if (s_.cp.ring() > 1) {
     ring_attention(is_backward, window);
@@ -147,13 +155,13 @@ void CallList::attention_of_heads(bool is_backward, std::int64_t window) {
     whole_attention(is_backward, window);
     last<AttentionCall>().heads /= s_.cp.head_ranks;
   }
-  reorder_chunks(s_.cp.head_ranks, (is_backward ? all : s_.attention.q) / s_.cp.head_ranks);
+  reorder_chunks(s_.cp.head_ranks, (is_backward ? all : results) / s_.cp.head_ranks);
   exchange_parts(is_backward ? "context all-to-all of gradients" : "context all-to-all of results",
-                 is_backward ? all : s_.attention.q);
-  copy_parts(s_.attention.q);
+                 is_backward ? all : results);
+  copy_parts(is_backward ? s_.attention.q : results);
   if (is_backward) {
     copy_parts(s_.attention.k);
-    copy_parts(s_.attention.k);
+    copy_parts(s_.attention.values());
   }
   allocations(is_backward ? 6 : 3);
 }
@@ -171,14 +179,14 @@ void CallList::gathered_attention(bool is_backward, std::int64_t window) {
     return chunk_attention(false, window, late, 0);
   }
   chunk_attention(true, window, late, 0);
-  per_sequence("fill", unseen * 2 * s_.attention.k, e);
+  per_sequence("fill", unseen * both_widths(s_.attention), e);
   chunk_attention(true, window, early, 0);
-  per_sequence("add", (early + chunk) * 2 * s_.attention.k, 3 * e);
-  reorder_chunks(s_.cp.ranks, 2 * s_.attention.k);
+  per_sequence("add", (early + chunk) * both_widths(s_.attention), 3 * e);
+  reorder_chunks(s_.cp.ranks, both_widths(s_.attention));
   collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.cp.ranks,
-             s_.cp.ranks * s_.stream.tokens * 2 * s_.attention.k, s_.numerics.type);
+             s_.cp.ranks * s_.stream.tokens * both_widths(s_.attention), s_.numerics.type);
   memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
-  memory("copy", s_.stream.tokens * s_.attention.k, 2 * e);
+  memory("copy", s_.stream.tokens * s_.attention.values(), 2 * e);
   allocations(4);
 }
 

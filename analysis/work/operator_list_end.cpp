@@ -96,7 +96,9 @@ std::pair<OperatorCall, OperatorCall> gradient_scatter(const StageShape& s, Grou
 }
 
 OperatorCall piece_copy(const StageShape& s, const GradientBucket& bucket) {
-  const int pieces = s.exchanges_rows() ? bucket.reduce.collective()->ranks : s.pieces();
+  int pieces = s.pieces();
+  if (s.exchanges_rows())
+    pieces = bucket.reduce.is(CallKind::reduce_scatter) ? bucket.reduce.collective()->ranks : 1;
   return CallList::memory_call("copy", bucket.reduce.elements() / pieces,
                                2 * static_cast<double>(s.numerics.g()), s.numerics.grad_type);
 }

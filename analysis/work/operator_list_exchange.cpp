@@ -91,12 +91,13 @@ void CallList::rows_from_experts(const char* label, std::int64_t width, DType ty
 /// ZeRO-2: scatters the gradient of experts that are spread over ranks; that of the layer's other unit
 /// follows, so this one is waited for.
 void CallList::expert_scatter() {
-  if (!s_.exchanges_rows() || s_.sharding.zero < 2 || s_.expert.copies == 1) return;
+  if (!s_.exchanges_rows() || s_.sharding.zero < 2 || (s_.expert.copies == 1 && !s_.has_instances())) return;
   const std::int64_t unit = padded_expert_unit(s_);
   const auto g = static_cast<double>(s_.numerics.g());
   memory("fill", unit, g, s_.numerics.grad_type);
-  collective(CallKind::reduce_scatter, "gradient reduce-scatter", Group::expert_data, s_.expert.copies, unit,
-             s_.numerics.grad_type);
+  const auto [scatter, between] = gradient_scatter(s_, Group::expert_data, s_.expert.copies, unit);
+  calls.push_back(scatter);
+  if (between.elements() > 0) calls.push_back(between);
   memory("add", unit / s_.expert.copies, 3 * g, s_.numerics.grad_type);
 }
 

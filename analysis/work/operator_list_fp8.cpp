@@ -58,6 +58,7 @@ void scale_calls(const HeldStages& rank, bool of_experts, CallList& list) {
   all_reduce(Group::tensor, any.sharding.tensor, slots);
   if (of_experts && any.exchanges_rows()) {
     all_reduce(Group::expert_data, any.expert.copies, slots);
+    if (any.has_instances()) all_reduce(Group::between_instances, any.sharding.optimizer_instances, slots);
   } else {
     all_reduce(Group::data, any.sharding.data, slots);
   }
@@ -74,11 +75,12 @@ void scale_calls(const HeldStages& rank, bool of_experts, CallList& list) {
 
 }  // namespace
 
-std::vector<OperatorCall> fp8_weight_calls(const StageShape& s) {
+std::vector<OperatorCall> fp8_weight_calls(const StageShape& s, bool of_gathered) {
   if (!s.numerics.fp8 || s.sharding.zero >= 3) return {};
   CallList list(s);
   for (const LinearLayers& layers : linear_layers(s)) {
-    if (layers.count == 0) continue;
+    const int pieces = layers.of_experts && s.exchanges_rows() ? s.expert.copies : s.pieces();
+    if (layers.count == 0 || (s.gathers_in_first_forward() && pieces > 1) != of_gathered) continue;
     const std::size_t first = list.calls.size();
     list.quantize_weight(layers.matrix, CallList::Ways::both);
     for (std::size_t i = first; i < list.calls.size(); ++i) list.calls[i].count = layers.count;

@@ -56,9 +56,10 @@ void CallList::mixture_forward(bool again) {
   gathered(kGatherForward);
   router_product(GemmPass::forward);
   memory("route", logits, (bytes.logits + bytes.choices) / static_cast<double>(logits), DType::fp32);
-  if (s_.moe.global_balance && !again) {
-    collective(CallKind::all_reduce, "expert load all-reduce", Group::data, s_.sharding.data, s_.moe.experts,
-               DType::fp32);
+  if ((s_.moe.global_balance || s_.moe.context_balance) && !again) {
+    const bool all = s_.moe.global_balance;
+    collective(CallKind::all_reduce, "expert load all-reduce", all ? Group::data : Group::context,
+               all ? s_.sharding.data : s_.cp.ranks, s_.moe.experts, DType::fp32);
     allocations(1);
   }
   const double per_logit = (bytes.logits + bytes.choices) / static_cast<double>(logits);

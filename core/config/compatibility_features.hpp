@@ -55,8 +55,6 @@ constexpr Feature kExpertsToRoute{"", "a mixture of experts",
 constexpr Feature kAnyExperts{"", "a mixture of experts", MODEL_WHEN(m.mixture.experts > 0)};
 constexpr Feature kSharedExpert{"", "a shared expert", WHEN(c.model.mixture.shared > 0), model_name};
 constexpr Feature kBiasedExperts{"", "experts with a bias", WHEN(c.model.mixture.expert_bias), model_name};
-constexpr Feature kLatentExperts{"", "a mixture with latent attention",
-                                 WHEN(kExperts.on(c) && c.model.latent), model_name};
 constexpr Feature kSpread{"", "experts spread over ranks", WHEN(c.spreads_experts())};
 constexpr Feature kRoutedRows{
     "", "experts whose rows depend on the routing (spread over ranks, or of a capacity)",
@@ -76,7 +74,6 @@ constexpr Feature kWindow{"", "a sliding window", MODEL_WHEN(m.sliding_window !=
                           MODEL_NAME(m.sliding_window != 0)};
 constexpr Feature kShortWindow{
     "", "a sliding window", WHEN(c.model.sliding_window > 0 && c.model.sliding_window < c.batch.seq_length)};
-constexpr Feature kNormedQueries{"", "norms of queries and keys", MODEL_WHEN(m.qk_norm)};
 constexpr Feature kNormedResidual{"", "a normed residual", WHEN(c.model.normed_residual != 0), model_name};
 constexpr Feature kNormedResults{"", "norms of attention's and the MLP's results",
                                  MODEL_WHEN(m.predicted.norms != NormPlaces::before)};
@@ -168,8 +165,6 @@ constexpr Feature kGathered{"moe_token_dispatcher_type", "allgather",
                             kDispatcher.found};
 constexpr Feature kGatheredSpread{"moe_token_dispatcher_type", "allgather",
                                   WHEN(kSpread.on(c) && kGathered.on(c)), kDispatcher.found};
-constexpr Feature kHeads{"cp_comm_type", "a2a, a2a+p2p", WHEN(kContext.on(c) && c.parallel.head_ranks() > 1),
-                         VALUE(cp_comm_type_name(c.parallel.cp_comm_type))};
 constexpr Feature kUnbalanced{"cp_load_balance", "false", WHEN(kContext.on(c) && !c.parallel.cp_load_balance),
                               TEXT("false")};
 constexpr Feature kSequence{"sequence_parallel", "true", WHEN(c.parallel.sequence_parallel),
@@ -189,8 +184,6 @@ constexpr Feature kCutExperts{
     }};
 constexpr Feature kTensorOverlap{"tp_comm_overlap", "true", WHEN(c.parallel.tp_comm_overlap&& kTensor.on(c)),
                                  TEXT("true")};
-constexpr Feature kTensorOverlapOn{"tp_comm_overlap", "true", WHEN(c.parallel.effective_tp_comm_overlap()),
-                                   TEXT("true")};
 constexpr Feature kPairs{"overlap_moe_expert_parallel_comm", "true",
                          WHEN(c.parallel.overlap_moe_expert_parallel_comm), TEXT("true")};
 constexpr Feature kOverlapShared{"moe_shared_expert_overlap", "true",
@@ -216,16 +209,6 @@ constexpr Feature kGather{"overlap_param_gather", "true",
 constexpr Feature kVocabularyBelow3{"vocab_parallel", "with zero_stage below 3",
                                     WHEN(kVocabulary.on(c) && !kZero3.on(c)),
                                     TEXT(kVocabulary.found(c) + " and zero_stage " + kZero3.found(c))};
-constexpr Feature kFp8Below3{"", "fp8_format with zero_stage below 3",
-                             WHEN(c.numerics.fp8.on() && !kZero3.on(c)),
-                             TEXT("fp8_format and zero_stage " + kZero3.found(c))};
-constexpr Feature kSpreadBelow3{"", "experts spread over ranks, with zero_stage below 3",
-                                WHEN(kSpread.on(c) && !kZero3.on(c)), [](const C& c) {
-                                  return c.parallel.expert > 1
-                                             ? "expert_model_parallel_size " + kExpertRanks.found(c)
-                                             : fmt::format("expert_tensor_parallel_size {}",
-                                                           c.parallel.effective_expert_tensor());
-                                }};
 constexpr Feature kUnpaired{"pipeline_schedule", "one without pairs",
                             WHEN(!schedule_has(c, &ScheduleTraits::pairs, true)),
                             TEXT(printable(c.parallel.schedule))};
@@ -287,8 +270,8 @@ constexpr Feature kAuxLoss{"moe_aux_loss_coeff", "above 0", kAnyBalance.on, VALU
 constexpr Feature kZLoss{"moe_z_loss_coeff", "above 0", WHEN(c.mixture.z_loss_coeff != 0),
                          VALUE(c.mixture.z_loss_coeff)};
 constexpr Feature kSequenceLoss{
-    "moe_aux_loss_coeff", "above 0 with context_parallel_size above 1",
-    WHEN(kContext.on(c) && kAuxLoss.on(c) && c.mixture.load_balancing != LoadBalancing::global_aux_loss),
+    "moe_aux_loss_coeff", "above 0 with seq_aux_loss and context_parallel_size above 1",
+    WHEN(kContext.on(c) && kAuxLoss.on(c) && c.mixture.load_balancing == LoadBalancing::seq_aux_loss),
     kAuxLoss.found};
 constexpr Feature kFull{"recompute_granularity", "full", WHEN(c.recompute.granularity == Recompute::full),
                         TEXT("full")};
@@ -298,13 +281,6 @@ constexpr Feature kSelective{"recompute_granularity", "selective",
 constexpr Feature kRecomputed{"recompute_modules", "other than core_attn",
                               WHEN(c.recompute.modules != kCoreAttention),
                               TEXT(to_string(c.recompute.modules))};
-constexpr Feature kRecomputedOthers{"recompute_modules", "other than core_attn",
-                                    [](const C& c) {
-                                      RecomputeModules others = c.recompute.selected();
-                                      others.core_attn = false;
-                                      return others != RecomputeModules();
-                                    },
-                                    kRecomputed.found};
 constexpr Feature kOffload{"cpu_offloading_num_layers", "above 0", WHEN(c.offload.on()),
                            VALUE(c.offload.num_layers)};
 constexpr Feature kModules{"mtp_num_layers", "above 0", kAnyModules.on, VALUE(c.model.prediction_modules)};

@@ -108,7 +108,8 @@ GroupExtent Layout::extent(Group group, int rank) const {
     case Group::expert_data: {
       if (!spreads_experts()) return {};
       const int apart = expert_ranks() * (folds_experts() ? 1 : tensor);
-      return {range(place % apart, tensor * data / apart, apart), here};
+      const int among = tensor * (optimizer_instance == 0 ? data : optimizer_instance);
+      return {range(place / among * among + place % apart, among / apart, apart), here};
     }
     case Group::zero_param:
       if (zero_param == 1) return {};

@@ -82,6 +82,8 @@ MIXTURES = {
                     "first_k_dense_replace": 1, "n_routed_experts": 16, "num_experts_per_tok": 4, "n_shared_experts": 1,
                     "n_group": 4, "topk_group": 2, "q_lora_rank": 96, "kv_lora_rank": 64, "qk_nope_head_dim": 64,
                     "qk_rope_head_dim": 32, "v_head_dim": 64},
+    "qwen3_moe": {**MODEL, "model_type": "qwen3_moe", "head_dim": 64, "moe_intermediate_size": 128, "num_experts": 8,
+                  "num_experts_per_tok": 2, "norm_topk_prob": True},
 }
 MIXTURE_SPLITS = [
     (1, 1, 1, {}), (1, 1, 1, {"moe_expert_capacity_factor": "1", "moe_pad_expert_input_to_capacity": "true"}),
@@ -90,7 +92,14 @@ MIXTURE_SPLITS = [
     (1, 1, 2, {"expert_model_parallel_size": "2", "moe_token_dispatcher_type": "allgather"}),
     (1, 1, 2, {"moe_router_load_balancing_type": "global_aux_loss", "moe_aux_loss_coeff": "1", "micro_batch_size": "1"}),
     (1, 1, 2, {"expert_model_parallel_size": "2", "overlap_moe_expert_parallel_comm": "true"}),
+    (1, 1, 4, {"expert_model_parallel_size": "2", "zero_stage": "1", "overlap_param_gather": "true"}),
+    (1, 1, 4, {"expert_model_parallel_size": "2", "zero_stage": "2", "num_distributed_optimizer_instances": "2"}),
+    (1, 1, 2, {"context_parallel_size": "2", "moe_aux_loss_coeff": "1", "mtp_num_layers": "1"}),
+    (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
+    (2, 1, 1, {"sequence_parallel": "true", "tp_comm_overlap": "true"}),
 ]
+# Of qwen3_moe, whose queries and keys are normed.
+NORMED_SPLITS = [(1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"})]
 SHARED_EXPERT_SPLITS = [(1, 1, 2, {"expert_model_parallel_size": "2", "moe_shared_expert_overlap": "true"})]
 # mixtral, in bf16 on both backends: routing depends on rounded values.
 FP8_MIXTURE_SPLITS = [
@@ -324,10 +333,10 @@ def check_mixtures(plumbline, config, out):
         with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
             json.dump({**json.load(file), "model": keys, "precision": "fp32"}, changed)
         shared = SHARED_EXPERT_SPLITS if "n_shared_experts" in keys else []
-        for tensor, pipeline, data, more in MIXTURE_SPLITS + shared:
+        for tensor, pipeline, data, more in NORMED_SPLITS if model == "qwen3_moe" else MIXTURE_SPLITS + shared:
             name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
             settings = settings_of(tensor, pipeline, data, more, "fp32")
-            alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in value or "loss" in key}
+            alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in key + value or "mtp" in key}
             if "micro_batch_size" in more:  # the global batch is balanced: equally many sequences at a time
                 alone["micro_batch_size"] = str(data * int(more["micro_batch_size"]))
             reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})

@@ -125,6 +125,8 @@ class StageReplay {
   void gather_gradient();
   void release_gradient();
   void weights_to_tokens();
+  bool sums_experts() const;
+  void activation_of_experts();
   void first_gradient_of_experts();
   void layer_gradients_done();
   bool spread() const { return experts_ && s_.exchanges_rows(); }

@@ -37,7 +37,8 @@ void StageReplay::attention_backward() {
 }
 
 void StageReplay::attend_backward() {
-  const std::int64_t ring = bytes_.block > 0 ? 5 * bytes_.own_keys + bytes_.block_keys + bytes_.block : 0;
+  const std::int64_t ring =
+      bytes_.block > 0 ? 5 * bytes_.own_keys + bytes_.block_keys + bytes_.block_queries : 0;
   if (bytes_.heads > 0) {
     passing(2 * bytes_.heads);
     passing(bytes_.heads + bytes_.qkv + ring);

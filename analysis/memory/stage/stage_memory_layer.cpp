@@ -95,8 +95,8 @@ void StageReplay::layer_forward(bool again) {
     use_weight(bytes_.qkv_product);
     release_operand();
     take(kept_, bytes_.normed);
-    exchange_heads();
   }
+  exchange_heads();
   take(kept_, bytes_.attention);
   take(kept_, bytes_.lse);
   attention_forward();

@@ -136,10 +136,15 @@ void StageReplay::mixture_forward(bool again) {
   if (!shared) shared_fc1();
   if (!spread()) give(kWorkspace, bytes_.read_rows);
   release_gathered();
+  activation_of_experts();
+  if (!shared) shared_activation();
+}
+
+/// In FP8 quantized from a tensor of the storage type.
+void StageReplay::activation_of_experts() {
   take(kWorkspace, bytes_.wide_activation_output);
   take(kept_, bytes_.activation_output);
   give(kWorkspace, bytes_.wide_activation_output);
-  if (!shared) shared_activation();
 }
 
 /// fc1 of a shared expert.

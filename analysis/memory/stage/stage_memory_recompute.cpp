@@ -17,14 +17,15 @@ std::int64_t StageReplay::dropped_attention_block() const {
 std::int64_t StageReplay::dropped_feed_forward() const {
   const RecomputeModules& modules = s_.recomputation.modules;
   std::int64_t bytes = 0;
-  if (modules.layernorm) bytes += bytes_.norm_output + bytes_.input_statistics;
+  if (modules.layernorm)
+    bytes += (s_.block.norms() > 1 ? second_norm_output() : bytes_.norm_output) + bytes_.input_statistics;
   if (!experts_) return bytes + (modules.mlp ? bytes_.fc1 + bytes_.activation_output : 0);
-  const std::int64_t shared = bytes_.shared_weights + bytes_.shared_fc1 + bytes_.shared_activation;
+  const std::int64_t shared = bytes_.shared_weights + bytes_.shared_fc1 + bytes_.shared_activation_output;
   if (modules.moe) {
-    return bytes + bytes_.routing + bytes_.orders + bytes_.row_weights + bytes_.own_rows + bytes_.fc1 +
-           bytes_.activation + shared;
+    return bytes + bytes_.routing + bytes_.orders + bytes_.row_weights + bytes_.kept_rows + bytes_.fc1 +
+           bytes_.activation_output + shared;
   }
-  if (modules.moe_act) bytes += bytes_.activation;
+  if (modules.moe_act) bytes += bytes_.activation_output;
   if (modules.shared_experts) bytes += shared;
   return bytes;
 }
@@ -39,25 +40,29 @@ void StageReplay::drop_feed_forward() {
 
 void StageReplay::feed_forward_again() {
   const RecomputeModules& modules = s_.recomputation.modules;
-  if (modules.layernorm) layer_norm();
+  if (modules.layernorm && s_.block.norms() > 1) second_norm();
+  if (modules.layernorm && s_.block.norms() == 1) layer_norm();
   if (!experts_) {
     if (modules.mlp) mlp_forward();
     return;
   }
   if (modules.moe) return mixture_forward(true);
   if (modules.shared_experts) {
-    gather_operand();
-    take(kActivations, bytes_.shared_weights + bytes_.shared_fc1);
-    release_operand();
-    take(kActivations, bytes_.shared_activation);
+    gather_stream();
+    shared_fc1();
+    release_gathered();
+    shared_activation();
   }
-  if (modules.moe_act) take(kActivations, bytes_.activation);
+  if (modules.moe_act) activation_of_experts();
 }
 
 void StageReplay::attention_block_again() {
   const RecomputeModules& modules = s_.recomputation.modules;
   if (modules.layernorm && s_.block.norms() > 1) layer_norm();
-  if (modules.mla_up_proj) latent_up_projection();
+  if (modules.mla_up_proj) {
+    latent_up_projection();
+    exchange_heads();
+  }
   if (!modules.core_attn) return;
   take(kActivations, bytes_.attention);
   take(kActivations, bytes_.lse);

@@ -77,13 +77,18 @@ void StageReplay::first_gradient_of(std::int64_t unit) {
   if (s_.sharding.zero >= 2) take(Category::gradients, unit * s_.numerics.g());
 }
 
+/// Experts are units of their own, and other ranks have the same.
+bool StageReplay::sums_experts() const {
+  return spread() && (s_.expert.copies > 1 || s_.has_instances());
+}
+
 void StageReplay::first_gradient_of_experts() {
-  if (spread() && s_.expert.copies > 1) first_gradient_of(spread_unit_);
+  if (sums_experts()) first_gradient_of(spread_unit_);
 }
 
 /// Marks the current layer's gradients as done, its experts' first where they are separate units.
 void StageReplay::layer_gradients_done() {
-  if (spread() && s_.expert.copies > 1) gradient_done(spread_unit_, s_.expert.copies, final_.layers);
+  if (sums_experts()) gradient_done(spread_unit_, s_.expert.copies, final_.layers);
   gradient_done(layer_unit_, final_.layers);
 }
 

@@ -45,6 +45,11 @@ bool rings(const StageShape& s) {
   return s.cp.ring() > 1 && s.cp.comm_type != CpCommType::all_gather;
 }
 
+/// Bytes of a token's keys and values.
+std::int64_t keys_and_values(const StageShape& s) {
+  return (s.attention.k + s.attention.values()) * s.numerics.e();
+}
+
 /// Choices of all tokens of an expert group, if tokens are gathered.
 std::int64_t gathered_choices(const StageShape& s) {
   return s.gathers_tokens() ? s.expert.group * s.sent_choices() : 0;
@@ -59,7 +64,8 @@ std::int64_t normed_queries(const StageShape& s) {
   const AttentionWidths& a = s.attention;
   if (!a.qk_norm) return 0;
   const std::int64_t statistics = a.wide_norms ? 2 : a.heads + a.kv_heads;
-  return s.stream.tokens * ((a.q + a.k) * s.numerics.e() + statistics * 4);
+  const std::int64_t width = exchanges(s) ? a.qkv() : a.q + a.k;  // with values that come back with them
+  return s.stream.tokens * (width * s.numerics.e() + statistics * 4);
 }
 
 ProductBytes product(const StageShape& s, std::int64_t out, std::int64_t in) {
@@ -89,18 +95,19 @@ TensorBytes::TensorBytes(const StageShape& s)
       lse(s.attention.heads * s.stream.tokens * 4 + probabilities(s) + repeated(s) +
           (exchanges(s) ? attention : 0)),
       scores(pairs_of_tokens(s) * s.numerics.e()),
-      whole_keys(s.cp.ranks > 1 ? s.stream.batch * s.stream.seq * 2 * s.attention.k * s.numerics.e() : 0),
-      part_keys(s.cp.ranks > 1 ? s.stream.seq * 2 * s.attention.k * s.numerics.e() : 0),
-      own_keys(s.cp.ranks > 1 ? s.stream.tokens * 2 * s.attention.k * s.numerics.e() : 0),
-      block(rings(s) ? s.chunk() * s.attention.q * s.numerics.e() : 0),
+      whole_keys(s.cp.ranks > 1 ? s.stream.batch * s.stream.seq * keys_and_values(s) : 0),
+      part_keys(s.cp.ranks > 1 ? s.stream.seq * keys_and_values(s) : 0),
+      own_keys(s.cp.ranks > 1 ? s.stream.tokens * keys_and_values(s) : 0),
+      block(rings(s) ? s.chunk() * s.attention.attended() * s.numerics.e() : 0),
+      block_queries(s.chunk() * s.attention.q * s.numerics.e()),
       block_statistics(s.attention.heads * s.chunk() * 4),
-      block_keys(s.chunk() * 2 * s.attention.k * s.numerics.e()),
+      block_keys(s.chunk() * keys_and_values(s)),
       heads(exchanges(s) ? attention : 0),
       fc1(s.mlp_rows() * s.mlp.fc1 * s.numerics.e()),
       activation(s.mlp_rows() * s.mlp.ffn * s.numerics.e()),
       routing(s.stream.tokens * s.moe.experts * 4 +
               (s.moe.choices + s.sent_choices() + 2 * s.moe.choice_rows) * 4),
-      load(s.moe.global_balance ? s.moe.experts * 4 : 0),
+      load(s.moe.global_balance || s.moe.context_balance ? s.moe.experts * 4 : 0),
       rows_tokens(s.exchanges_rows() ? 0 : s.moe.choice_rows * 4),
       expert_rows(s.sent_rows() * s.stream.hidden * s.numerics.e()),
       expert_weights(2 * s.mlp_rows() * 4),

@@ -30,11 +30,12 @@ struct TensorBytes {
   std::int64_t
       lse;  // with the tensors that unfused attention and its dropout, or attention of exchanged heads, keep
             // with it
-  std::int64_t scores;      // of unfused attention, as long as they or their gradient are needed; else 0
-  std::int64_t whole_keys;  // keys and values of whole sequences; 0 if a rank has its own alone
-  std::int64_t part_keys;   // of one sequence
-  std::int64_t own_keys;    // of the rank's chunks
-  std::int64_t block;       // round a ring: results of a chunk, or gradients of its queries; else 0
+  std::int64_t scores;         // of unfused attention, as long as they or their gradient are needed; else 0
+  std::int64_t whole_keys;     // keys and values of whole sequences; 0 if a rank has its own alone
+  std::int64_t part_keys;      // of one sequence
+  std::int64_t own_keys;       // of the rank's chunks
+  std::int64_t block;          // round a ring: results of a chunk; else 0
+  std::int64_t block_queries;  // gradients of a chunk's queries
   std::int64_t block_statistics;
   std::int64_t block_keys;  // gradients of a chunk's keys and values
   std::int64_t heads;       // exchanged for sequences: attention's output by head; else 0

@@ -1,41 +1,72 @@
 #include "analysis/time/stage/pass_lines.hpp"
 
+#include <cstdint>
+#include <vector>
+
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
 namespace {
 
-/// Collectives of parameters and gradients, which overlap with computation.
-bool over_replicas(Group group) {
-  return group == Group::data || group == Group::zero_param || group == Group::optimizer_instance ||
-         group == Group::between_instances;
-}
+/// Lines of one action's calls.
+class PassLines {
+ public:
+  PassLines(const ActionTime& time, const HardwareProfile& hardware, const Load& load, CostLines& lines)
+      : time_(time), hardware_(hardware), load_(load), lines_(lines) {}
+
+  /// Awaited, or started within the part.
+  void add(const OperatorCall& call) {
+    if (call.as<WaitCall>() != nullptr) return;
+    const CollectiveCall* collective = call.collective();
+    if (collective != nullptr && collective->ticket > 0) {  // its time follows from that of the whole action
+      lines_.add(call.label, call.count, {});
+    } else {
+      lines_.add(call, time_of(call, hardware_, load_));
+    }
+  }
+
+  /// Of parameters or gradients, overlapped with computation: only the whole action's waiting is known, not
+  /// each call's.
+  void add_started(const OperatorCall& call) {
+    if (call.elements() == 0) return;
+    const bool gather = call.is(CallKind::all_gather);
+    bool& counted = gather ? gathers_ : scatters_;
+    const Seconds waited = gather ? time_.gathers : time_.scatters;
+    const Seconds all = gather ? time_.gathered : time_.scattered;
+    lines_.add(call.label, call.count, counted ? Seconds{} : waited, {}, counted ? Seconds{} : all - waited);
+    counted = true;
+  }
+
+ private:
+  const ActionTime& time_;
+  const HardwareProfile& hardware_;
+  const Load& load_;
+  CostLines& lines_;
+  bool gathers_ = false;
+  bool scatters_ = false;
+};
 
 }  // namespace
 
 void add_pass_lines(const StageShape& shape, ActionType type, const ActionWork& work, const ActionTime& time,
                     const HardwareProfile& hardware, const Load& load, CostLines& lines) {
-  bool gathers = false;
-  bool scatters = false;
-  for (const OperatorCall& call : calls_of(work)) {
-    if (call.as<WaitCall>() != nullptr) continue;
-    const CollectiveCall* collective = call.collective();
-    if (collective != nullptr && collective->ticket > 0) {  // its time follows from that of the whole action
-      lines.add(call.label, call.count, {});
-      continue;
-    }
-    if (collective == nullptr || !over_replicas(collective->group)) {
-      lines.add(call, time_of(call, hardware, load));
-      continue;
-    }
-    // Overlapped with computation: only the whole action's waiting is known, not each call's.
-    const bool gather = collective->kind == CallKind::all_gather;
-    bool& counted = gather ? gathers : scatters;
-    const Seconds waited = gather ? time.gathers : time.scatters;
-    const Seconds all = gather ? time.gathered : time.scattered;
-    lines.add(call.label, call.count, counted ? Seconds{} : waited, {}, counted ? Seconds{} : all - waited);
-    counted = true;
+  PassLines pass(time, hardware, load, lines);
+  std::vector<std::int64_t> times(work.parts.size(), 0);
+  for (const ActionWork::Run& run : work.runs) times[run.part] += run.repeat;
+  for (std::size_t i = 0; i < work.parts.size(); ++i) {
+    if (times[i] == 0) continue;
+    const auto repeated = [&](OperatorCall call) {
+      call.count *= times[i];
+      return call;
+    };
+    const UnitWork& part = work.parts[i];
+    pass.add_started(repeated(part.gather));
+    pass.add_started(repeated(part.expert_gather));
+    for (const OperatorCall& call : part.calls) pass.add(repeated(call));
+    pass.add_started(repeated(part.scatter));
+    pass.add_started(repeated(part.between));
+    if (part.accumulate.elements() > 0) pass.add(repeated(part.accumulate));
   }
   lines.add(time.alongside);
   if (time.host.value > 0) lines.add("waits for the host", 1, time.host);

@@ -10,12 +10,12 @@
 
 namespace plumbline::passes {
 
-/// The values of experts that are spread over ranks (ZeRO 3) are gathered with the others of their layer.
+/// The values of experts that are spread over ranks are gathered where the others of their layer are.
 template <class Write>
 std::size_t layer_part(WorkBuilder& builder, const StageShape& like, WorkBuilder::Kind kind,
                        std::int64_t unit, Write&& write) {
   const std::size_t part = builder.part(like, kind, unit, write);
-  if (kind.values && like.sharding.zero >= 3 && like.exchanges_rows() && like.expert.copies > 1) {
+  if (builder.gathers(kind) && like.exchanges_rows() && like.expert.copies > 1) {
     builder.work.parts[part].expert_gather =
         CallList::collective_call(CallKind::all_gather, "parameter all-gather", Group::expert_data,
                                   like.expert.copies, padded_expert_unit(like), like.numerics.type);

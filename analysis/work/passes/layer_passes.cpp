@@ -85,15 +85,16 @@ void mlp_forward(const StageShape& s, CallList& list) {
 }
 
 /// One of a layer's norms, which selective recomputation repeats.
-void norm_again(const StageShape& s, CallList& list) {
+void norm_again(const StageShape& s, CallList& list, bool quantized) {
   norm_forward(s, list);
+  if (quantized) list.quantize_stream();
   list.allocations(1 + s.block.norm_rows);
 }
 /// Selective recomputation, before the backward of the feed-forward block and before that of the attention
 /// block.
 void feed_forward_again(const StageShape& s, CallList& list) {
   const RecomputeModules& modules = s.recomputation.modules;
-  if (modules.layernorm) norm_again(s, list);
+  if (modules.layernorm) norm_again(s, list, !s.mixture());
   if (s.mixture()) return list.mixture_again();
   if (!modules.mlp) return;
   mlp_forward(s, list);
@@ -101,10 +102,11 @@ void feed_forward_again(const StageShape& s, CallList& list) {
 }
 void attention_block_again(const StageShape& s, CallList& list, std::int64_t window) {
   const RecomputeModules& modules = s.recomputation.modules;
-  if (modules.layernorm && s.block.norms() > 1) norm_again(s, list);
+  if (modules.layernorm && s.block.norms() > 1) norm_again(s, list, true);
   if (modules.mla_up_proj) {
     list.latent_up_projection(true);
     list.allocations(2);
+    list.exchange_heads();
   }
   if (modules.core_attn) list.attention(false, window);
 }
@@ -162,8 +164,8 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
     head_norm_forward(s, list);
     rotate(s, list);
     multiply_queries(s, list);
-    list.exchange_heads();
   }
+  list.exchange_heads();
   list.attention(false, window);
   list.quantize(s.stream.tokens * s.attention.attended());
   summed_linear(s, list, "projection", s.attention.attended());

@@ -23,6 +23,14 @@ void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   });
 }
 
+/// FP8 weights of one layer, once they are gathered. `like`: the stage as if all its layers were like it.
+void quantize_gathered(const StageShape& like, CallList& list) {
+  for (OperatorCall call : fp8_weight_calls(like, true)) {
+    call.count /= like.layers;
+    list.calls.push_back(call);
+  }
+}
+
 ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
   WorkBuilder builder(s, first);
   copy_joint_input(s, builder);
@@ -31,8 +39,10 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
     embedded_forward(s, builder);
   }
   const LayerParts layers(s, [&](const StageShape& like, std::int64_t window) {
-    return layer_part(builder, like, {true, false},
-                      [&](CallList& list) { layer_forward(like, list, window, Forward::first); });
+    return layer_part(builder, like, {true, false}, [&](CallList& list) {
+      if (first) quantize_gathered(like, list);
+      layer_forward(like, list, window, Forward::first);
+    });
   });
   layers.run(builder, 0, s.layers);
   if (!teacher) modules_forward(s, builder);

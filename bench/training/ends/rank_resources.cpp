@@ -13,8 +13,8 @@ RankResources::RankResources(TrainingContext made_of, StageMap map, RankParamete
       fp8(context, parameters, memory),
       attention_scratch(scratch ? Tensor() : make_attention_scratch(context)),
       shared(make_shared_buffers(context)),
-      values(context, memory, context.config.parallel.state_shards()),
-      expert_values(context, memory, context.config.parallel.expert_copies()),
+      values(context, memory, pieces_of(context.config, false)),
+      expert_values(context, memory, pieces_of(context.config, true)),
       gradients(context, parameters, memory) {
   shared.attention_scratch = scratch ? *scratch : attention_scratch.matrix();
 }

@@ -1,12 +1,20 @@
 #include "bench/training/feed_forward/router.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace plumbline::training {
 namespace {
 
 /// FP8 products need a multiple of this many rows per expert: matrix units sum over so many.
 constexpr std::int64_t kFp8Rows = 16;
+
+/// The load that balances a micro-batch is that of all ranks of its sequences.
+bool balances_with_context_ranks(const RunConfig& config) {
+  return config.parallel.context > 1 && config.mixture.aux_loss_coeff != 0 &&
+         config.mixture.load_balancing == LoadBalancing::aux_loss;
+}
 
 /// With the coefficients of the losses that keep the load even, as parts of the mean loss of the step.
 Router router_of(const TrainingContext& context) {
@@ -28,6 +36,7 @@ Router router_of(const TrainingContext& context) {
   if (by_sequence) router.balanced_tokens = config.batch.seq_length;
   double together = by_sequence ? static_cast<double>(router.balanced_tokens) : tokens;
   if (config.mixture.load_balancing == LoadBalancing::global_aux_loss) together *= config.parallel.copies();
+  if (balances_with_context_ranks(config)) together *= config.parallel.context;
   const double all = tokens * config.parallel.context * parts;
   router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
                    (static_cast<double>(router.top_k) * together * all);
@@ -35,23 +44,34 @@ Router router_of(const TrainingContext& context) {
   return router;
 }
 
-/// Tokens of every expert in a micro-batch of all copies of the model, averaged over those of this step so
-/// far. `chose`: this copy's tokens in the latest.
-Tensor load_so_far(const TrainingContext& context, const std::vector<std::int64_t>& chose,
-                   RunningLoad& running) {
-  std::vector<float> loads(chose.begin(), chose.end());
-  const Matrix all(loads.data(), 1, context.shape.experts, DType::fp32);
+/// The load in the balance loss: that of a micro-batch over the group, or averaged over those of this step so
+/// far. `chose`: this rank's tokens of every expert in the latest.
+Tensor summed_load(const TrainingContext& context, std::vector<float> chose, Group group,
+                   RunningLoad* running) {
+  const Matrix all(chose.data(), 1, context.shape.experts, DType::fp32);
   context.over_context_ranks(
-      [&](Communicator& communicator) { communicator.all_reduce(Group::data, all, ReduceOp::sum); });
-  running.tokens.resize(loads.size());
-  ++running.microbatches;
-  for (std::size_t i = 0; i < loads.size(); ++i) {
-    running.tokens[i] += static_cast<double>(loads[i]);
-    loads[i] = static_cast<float>(running.tokens[i] / static_cast<double>(running.microbatches));
+      [&](Communicator& communicator) { communicator.all_reduce(group, all, ReduceOp::sum); });
+  if (running != nullptr) {
+    running->tokens.resize(chose.size());
+    ++running->microbatches;
+    for (std::size_t i = 0; i < chose.size(); ++i) {
+      running->tokens[i] += static_cast<double>(chose[i]);
+      chose[i] = static_cast<float>(running->tokens[i] / static_cast<double>(running->microbatches));
+    }
   }
   Tensor load = context.make_fp32(context.kept, "layer load of experts", 1, context.shape.experts);
-  context.operators.upload(loads.data(), load);
+  context.operators.upload(chose.data(), load);
   return load;
+}
+
+/// Of this rank's tokens alone: none.
+Tensor load_of_others(const TrainingContext& context, const std::vector<std::int64_t>& chose,
+                      std::int64_t layer) {
+  std::vector<float> loads(chose.begin(), chose.end());
+  if (context.running_loads != nullptr)
+    return summed_load(context, std::move(loads), Group::data, &(*context.running_loads)[layer]);
+  if (!balances_with_context_ranks(context.config)) return {};
+  return summed_load(context, std::move(loads), Group::context, nullptr);
 }
 
 }  // namespace
@@ -72,8 +92,7 @@ void make_routing(const TrainingContext& context, const Matrix& x, const Matrix&
   Router router = router_of(context);
   router.bias = bias;
   ops.route(router, routing.logits, routing.chosen, routing.chose.data());
-  if (context.running_loads != nullptr && !routing.load)
-    routing.load = load_so_far(context, routing.chose, (*context.running_loads)[layer]);
+  if (!routing.load) routing.load = load_of_others(context, routing.chose, layer);
   Matrix logits = routing.logits;
   Matrix chosen = routing.chosen;
   if (shape.sent < shape.choices) {  // of the tokens that this rank sends

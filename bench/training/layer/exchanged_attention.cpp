@@ -5,7 +5,7 @@ namespace plumbline::training {
 
 QueryKeyValue ExchangedAttention::of_heads(const Matrix& whole) const {
   return {whole.columns(0, query_width()), whole.columns(query_width(), key_width()),
-          whole.columns(query_width() + key_width(), key_width())};
+          whole.columns(query_width() + key_width(), value_width())};
 }
 
 void ExchangedAttention::send(const Matrix& from, const Matrix& to) const {
@@ -33,46 +33,46 @@ void ExchangedAttention::exchange(const LayerActivations& saved) const {
   Tensor sent = make("queries, keys and values by head", members() * tokens_, all_width());
   each_part(in.q, query_width(), sent, 0, pack);
   each_part(in.k, key_width(), sent, query_width(), pack);
-  each_part(in.v, key_width(), sent, query_width() + key_width(), pack);
+  each_part(in.v, value_width(), sent, query_width() + key_width(), pack);
   const Tensor received = make("queries, keys and values by rank", members() * tokens_, all_width());
   send(sent, received);
   sent.reset();
-  to_positions(members(), received, by_part(saved.qkv, all_width()));
+  to_positions(members(), received, exchanged(saved));
 }
 
 void ExchangedAttention::forward(const QueryKeyValue& /*in*/, const LayerActivations& saved) const {
-  const QueryKeyValue heads = of_heads(by_part(saved.qkv, all_width()));
-  const Matrix out = by_part(saved.attention_of_heads, query_width());
+  const QueryKeyValue heads = of_heads(exchanged(saved));
+  const Matrix out = by_part(saved.attention_of_heads, attended_width());
   if (rings()) {
     ring().forward(heads, {out, saved.log_sum_exp});
   } else {
     context_.operators.attention_forward(shape_of_heads(), heads.q, heads.k, heads.v, out,
                                          statistics_of_heads(saved), scratch_);
   }
-  Tensor sent = make("attention by rank", members() * tokens_, query_width());
+  Tensor sent = make("attention by rank", members() * tokens_, attended_width());
   to_ranks(members(), out, sent);
-  const Tensor received = make("attention by head", members() * tokens_, query_width());
+  const Tensor received = make("attention by head", members() * tokens_, attended_width());
   send(sent, received);
   sent.reset();
-  each_part(saved.attention, query_width(), received, 0,
+  each_part(saved.attention, attended_width(), received, 0,
             [&](const Matrix& to, const Matrix& from) { context_.operators.copy(from, to); });
 }
 
 void ExchangedAttention::backward(const QueryKeyValue& /*in*/, const LayerActivations& saved,
                                   const Matrix& output_gradient, const QueryKeyValue& out) const {
-  Tensor sent = make("gradient of attention by head", members() * tokens_, query_width());
-  each_part(output_gradient, query_width(), sent, 0,
+  Tensor sent = make("gradient of attention by head", members() * tokens_, attended_width());
+  each_part(output_gradient, attended_width(), sent, 0,
             [&](const Matrix& from, const Matrix& to) { context_.operators.copy(from, to); });
-  Tensor received = make("gradient of attention by rank", members() * tokens_, query_width());
+  Tensor received = make("gradient of attention by rank", members() * tokens_, attended_width());
   send(sent, received);
   sent.reset();
-  Tensor dattention = make("gradient of attention of heads", members() * tokens_, query_width());
+  Tensor dattention = make("gradient of attention of heads", members() * tokens_, attended_width());
   to_positions(members(), received, dattention);
   received.reset();
   Tensor whole = make("gradient of heads", members() * tokens_, all_width());
-  const QueryKeyValue heads = of_heads(by_part(saved.qkv, all_width()));
+  const QueryKeyValue heads = of_heads(exchanged(saved));
   const QueryKeyValue gradients = of_heads(whole);
-  const Matrix attention = by_part(saved.attention_of_heads, query_width());
+  const Matrix attention = by_part(saved.attention_of_heads, attended_width());
   if (rings()) {
     ring().backward(heads, {attention, saved.log_sum_exp}, dattention, gradients);
   } else {
@@ -90,7 +90,7 @@ void ExchangedAttention::backward(const QueryKeyValue& /*in*/, const LayerActiva
   const auto unpack = [&](const Matrix& to, const Matrix& from) { context_.operators.copy(from, to); };
   each_part(out.q, query_width(), own, 0, unpack);
   each_part(out.k, key_width(), own, query_width(), unpack);
-  each_part(out.v, key_width(), own, query_width() + key_width(), unpack);
+  each_part(out.v, value_width(), own, query_width() + key_width(), unpack);
 }
 
 }  // namespace plumbline::training

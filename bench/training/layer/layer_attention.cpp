@@ -25,10 +25,10 @@ class GatheredAttention : public SharedAttention {
   void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
                 const QueryKeyValue& out) const {
     Tensor whole = gather(in);
-    Tensor gradients = make("gradient of whole sequences' keys and values", batch_ * seq_, 2 * key_);
+    Tensor gradients = make("gradient of whole sequences' keys and values", batch_ * seq_, key_ + value_);
     {
       // The later chunk sees more keys: its gradient covers those that no other chunk here sees.
-      const Tensor part = make("gradient of a chunk's keys and values", seq_, 2 * key_);
+      const Tensor part = make("gradient of a chunk's keys and values", seq_, key_ + value_);
       for (std::int64_t sequence = 0; sequence < batch_; ++sequence) {
         const Matrix sum = gradients.matrix().row_range(sequence * seq_, seq_);
         for (std::int64_t chunk = chunks_.count - 1; chunk >= 0; --chunk) {
@@ -51,10 +51,10 @@ class GatheredAttention : public SharedAttention {
       }
     }
     whole.reset();
-    Tensor sent = make("gradient of keys and values by rank", chunks_.ranks * tokens_, 2 * key_);
+    Tensor sent = make("gradient of keys and values by rank", chunks_.ranks * tokens_, key_ + value_);
     to_ranks(chunks_.ranks, gradients, sent);
     gradients.reset();
-    const Tensor sum = make("gradient of keys and values", tokens_, 2 * key_);
+    const Tensor sum = make("gradient of keys and values", tokens_, key_ + value_);
     context_.over_context_ranks(
         [&](Communicator& communicator) { communicator.reduce_scatter(Group::context, sent, sum); });
     sent.reset();
@@ -68,13 +68,13 @@ class GatheredAttention : public SharedAttention {
 
   /// Keys and values of whole sequences, side by side, by position.
   Tensor gather(const QueryKeyValue& in) const {
-    const Tensor gathered = make("gathered keys and values", chunks_.ranks * tokens_, 2 * key_);
+    const Tensor gathered = make("gathered keys and values", chunks_.ranks * tokens_, key_ + value_);
     const Matrix own = gathered.matrix().row_range(chunks_.rank * tokens_, tokens_);
     context_.operators.copy(in.k, keys(own));
     context_.operators.copy(in.v, values(own));
     context_.over_context_ranks(
         [&](Communicator& communicator) { communicator.all_gather(Group::context, own, gathered); });
-    Tensor whole = make("keys and values of whole sequences", batch_ * seq_, 2 * key_);
+    Tensor whole = make("keys and values of whole sequences", batch_ * seq_, key_ + value_);
     to_positions(chunks_.ranks, gathered, whole);
     return whole;
   }

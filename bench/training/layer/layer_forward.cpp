@@ -28,7 +28,7 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
       context.make_fp32(context.kept, "layer log-sum-exp", attention.batch * attention.heads, attention.seq);
   if (exchanges_heads(context.config.parallel))
     saved.attention_of_heads =
-        context.make(context.kept, "layer attention of heads", shape.tokens, shape.query);
+        context.make(context.kept, "layer attention of heads", shape.tokens, shape.attended);
   Tensor scores;
   if (context.config.numerics.attention_backend == AttentionBackend::unfused) {
     saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");

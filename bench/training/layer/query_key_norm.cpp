@@ -37,8 +37,10 @@ void head_norms_forward(const TrainingContext& context, const Matrix& query_norm
                         LayerActivations& saved) {
   if (query_norm.empty()) return;
   const LayerWidths& shape = context.shape;
-  saved.normed =
-      context.make(context.kept, "layer normed queries and keys", shape.tokens, shape.query + shape.key);
+  // Heads that are exchanged come back here, with their values.
+  const std::int64_t values = exchanges_heads(context.config.parallel) ? shape.key : 0;
+  saved.normed = context.make(context.kept, "layer normed queries and keys", shape.tokens,
+                              shape.query + shape.key + values);
   constexpr const char* kHolder = "layer head statistics";
   saved.normed_stats = norms_whole_rows(context)
                            ? context.make_fp32(context.kept, kHolder, 2, shape.tokens)

@@ -3,6 +3,7 @@
 #include "bench/training/feed_forward/mixture.hpp"
 #include "bench/training/feed_forward/shared_expert.hpp"
 #include "bench/training/layer/latent_attention.hpp"
+#include "bench/training/layer/layer_attention.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -68,7 +69,10 @@ void attention_block_again(const TrainingContext& context, const SharedBuffers& 
                            LayerActivations& saved) {
   const RecomputeModules modules = context.config.recompute.selected();
   if (modules.layernorm && !one_norm(context)) first_norm_forward(context, layer, saved);
-  if (modules.mla_up_proj) latent_up_projection(context, shared, layer, weights.latent, saved, true);
+  if (modules.mla_up_proj) {
+    latent_up_projection(context, shared, layer, weights.latent, saved, true);
+    if (exchanges_heads(context.config.parallel)) exchange_heads(context, dropout, layer, saved);
+  }
   if (modules.core_attn) layer_attention(context, shared, dropout, layer, saved);
 }
 

@@ -3,7 +3,7 @@
 namespace plumbline::training {
 
 Tensor RingAttention::own_keys(const QueryKeyValue& in) const {
-  Tensor own = make("keys and values of a ring", tokens_, 2 * key_);
+  Tensor own = make("keys and values of a ring", tokens_, key_ + value_);
   context_.operators.copy(in.k, keys(own));
   context_.operators.copy(in.v, values(own));
   return own;
@@ -55,8 +55,8 @@ AttentionShape RingAttention::shape_of(const Block& block) const {
 
 void RingAttention::forward(const QueryKeyValue& in, const Results& results) const {
   const Tensor even = own_keys(in);
-  const Tensor odd = make("keys and values of a ring", tokens_, 2 * key_);
-  const Tensor part = make("attention of a block", chunks_.length, query_);
+  const Tensor odd = make("keys and values of a ring", tokens_, key_ + value_);
+  const Tensor part = make("attention of a block", chunks_.length, attended_);
   const Tensor part_statistics =
       context_.make_fp32(kPassing, "log-sum-exp of a block", heads_, chunks_.length);
   Operators& ops = context_.operators;
@@ -118,13 +118,13 @@ void RingAttention::step_backward(int step, const QueryKeyValue& in, const Resul
 
 void RingAttention::backward(const QueryKeyValue& in, const Results& results, const Matrix& output_gradient,
                              const QueryKeyValue& out) const {
-  const auto of_keys = [&](const char* holder) { return make(holder, tokens_, 2 * key_); };
+  const auto of_keys = [&](const char* holder) { return make(holder, tokens_, key_ + value_); };
   const Tensor even = own_keys(in);
   const Tensor odd = of_keys("keys and values of a ring");
   const Tensor even_sum = of_keys("gradients of a ring");
   const Tensor odd_sum = of_keys("gradients of a ring");
   const Tensor arriving = of_keys("gradients of a ring");
-  const Tensor key_part = make("gradient of a block's keys and values", chunks_.length, 2 * key_);
+  const Tensor key_part = make("gradient of a block's keys and values", chunks_.length, key_ + value_);
   const Tensor query_part = make("gradient of a block's queries", chunks_.length, query_);
   Passed gradients;
   for (int step = 0; step < chunks_.ranks; ++step) {

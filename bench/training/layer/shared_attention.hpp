@@ -20,6 +20,8 @@ class SharedAttention {
         heads_(context.shape.attention.heads / together),
         query_(context.shape.query / together),
         key_(context.shape.key / together),
+        value_(context.shape.value / together),
+        attended_(context.shape.attended / together),
         tokens_(context.shape.tokens * together),
         batch_(context.shape.attention.batch),
         seq_(chunks_.tokens() * chunks_.ranks) {}
@@ -34,7 +36,7 @@ class SharedAttention {
     return x.row_range(sequence * chunks_.tokens() + chunk * chunks_.length, chunks_.length);
   }
   Matrix keys(const Matrix& both) const { return both.columns(0, key_); }
-  Matrix values(const Matrix& both) const { return both.columns(key_, key_); }
+  Matrix values(const Matrix& both) const { return both.columns(key_, value_); }
   /// Log-sum-exps of the same rows, for every head.
   Matrix statistics(const Matrix& log_sum_exp, std::int64_t sequence, std::int64_t chunk) const {
     const Matrix all{log_sum_exp.data, batch_ * heads_, chunks_.tokens(), log_sum_exp.dtype};
@@ -81,6 +83,8 @@ class SharedAttention {
   const std::int64_t heads_;
   const std::int64_t query_;
   const std::int64_t key_;
+  const std::int64_t value_;     // as keys, but with latent attention
+  const std::int64_t attended_;  // of attention's result: as queries, but with latent attention
   const std::int64_t tokens_;
   const std::int64_t batch_;
   const std::int64_t seq_;
@@ -148,7 +152,7 @@ class RingAttention : public SharedAttention {
 class ExchangedAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
-  /// saved.qkv, by head and position from here on.
+  /// saved.qkv, or saved.normed with norms of queries and keys, is by head and position from here on.
   void exchange(const LayerActivations& saved) const;
   /// Overwrites saved.attention, saved.attention_of_heads and saved.log_sum_exp.
   void forward(const QueryKeyValue& in, const LayerActivations& saved) const;
@@ -162,14 +166,21 @@ class ExchangedAttention : public SharedAttention {
   bool rings() const { return context_.config.parallel.hierarchical(); }
   /// The ring of the group's joint part.
   RingAttention ring() const { return {context_, dropout_, layer_, scratch_, members()}; }
-  /// A rank's part of the heads: elements of a row of queries, of keys.
+  /// A rank's part of the heads: elements of a row of queries, of keys, of values, of results, of the first
+  /// three.
   std::int64_t query_width() const { return query_ / members(); }
   std::int64_t key_width() const { return key_ / members(); }
-  std::int64_t all_width() const { return query_width() + 2 * key_width(); }
+  std::int64_t value_width() const { return value_ / members(); }
+  std::int64_t attended_width() const { return attended_ / members(); }
+  std::int64_t all_width() const { return query_width() + key_width() + value_width(); }
   /// A tensor whose elements per row of the rank's tokens are those of all ranks' parts, seen as rows of one
   /// part.
   Matrix by_part(const Matrix& x, std::int64_t width) const {
     return {x.data, members() * tokens_, width, x.dtype};
+  }
+  /// Where exchanged heads are: norms' backwards need what queries and keys were before.
+  Matrix exchanged(const LayerActivations& saved) const {
+    return by_part(saved.normed ? saved.normed.matrix() : saved.qkv.matrix(), all_width());
   }
   /// Queries, keys and values of the rank's heads in a tensor by position.
   QueryKeyValue of_heads(const Matrix& whole) const;

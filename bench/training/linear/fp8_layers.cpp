@@ -126,26 +126,39 @@ Fp8Layer Fp8Layers::layer(const StageEntry& stage, std::int64_t layer) {
   return result;
 }
 
-void Fp8Layers::quantize_weights() {
+/// Of the units that are wanted.
+template <class Wanted>
+void Fp8Layers::quantize_weights_of(const Wanted& wanted) {
   if (!weights_) return;
-  for_each_layer(
-      context_, parameters_,
-      [&](std::int64_t i, std::int64_t, const StageEntry& stage, std::span<const Weight> weights) {
-        Fp8Layer here = layer(stage, i);
-        for (const Weight& weight : weights) {
-          const Parameter& parameter = stage.parameters.find(weight.role, stage.part.first_layer + i);
-          const Matrix values = view_of(parameter, memory_.whole(memory_.values, stage.unit_of(parameter)));
-          const Fp8Linear& to = weight.member(here);
-          const std::int64_t matrices = weight.of_experts ? expert_slots_.experts() : 1;
-          for (std::int64_t expert = 0; expert < matrices; ++expert) {
-            const auto part = [&](const Matrix& all) {
-              return all.row_range(all.rows / matrices * expert, all.rows / matrices);
-            };
-            to.weight.of_expert(expert).quantize_in_place(part(values), part(to.quantized),
-                                                          part(to.transposed));
-          }
-        }
-      });
+  for_each_layer(context_, parameters_,
+                 [&](std::int64_t i, std::int64_t, const StageEntry& stage, std::span<const Weight> weights) {
+                   Fp8Layer here = layer(stage, i);
+                   for (const Weight& weight : weights) {
+                     const Parameter& parameter =
+                         stage.parameters.find(weight.role, stage.part.first_layer + i);
+                     const int unit = stage.unit_of(parameter);
+                     if (!wanted(unit)) continue;
+                     const Matrix values = view_of(parameter, memory_.whole(memory_.values, unit));
+                     const Fp8Linear& to = weight.member(here);
+                     const std::int64_t matrices = weight.of_experts ? expert_slots_.experts() : 1;
+                     for (std::int64_t expert = 0; expert < matrices; ++expert) {
+                       const auto part = [&](const Matrix& all) {
+                         return all.row_range(all.rows / matrices * expert, all.rows / matrices);
+                       };
+                       to.weight.of_expert(expert).quantize_in_place(part(values), part(to.quantized),
+                                                                     part(to.transposed));
+                     }
+                   }
+                 });
+}
+
+void Fp8Layers::quantize_weights() {
+  const bool gathers = context_.config.parallel.effective_overlap_param_gather();
+  quantize_weights_of([&](int unit) { return !gathers || memory_.unit(unit).pieces == 1; });
+}
+
+void Fp8Layers::quantize_weights(int unit) {
+  quantize_weights_of([&](int other) { return other == unit; });
 }
 
 std::vector<Fp8State> Fp8Layers::states() const {

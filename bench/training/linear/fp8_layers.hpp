@@ -99,8 +99,10 @@ class Fp8Layers {
   /// Layer `layer` of a stage of this rank, from 0.
   Fp8Layer layer(const StageEntry& stage, std::int64_t layer);
   /// From the values, which are whole: before the first step and after each update. Nothing with ZeRO 3,
-  /// where weights are quantized at their use.
+  /// where weights are quantized at their use, and of units that the next forward gathers.
   void quantize_weights();
+  /// Those of a unit that has been gathered.
+  void quantize_weights(int unit);
   /// OPT; see Fp8Slots.
   void end_step(int routes) {
     slots_.end_step(routes);
@@ -114,6 +116,8 @@ class Fp8Layers {
 
  private:
   std::int64_t on_rank(const StageEntry& stage, std::int64_t layer) const;
+  template <class Wanted>
+  void quantize_weights_of(const Wanted& wanted);
 
   const TrainingContext& context_;
   const RankParameters& parameters_;

@@ -6,7 +6,8 @@ namespace plumbline::training {
 
 int pieces_of(const RunConfig& config, bool spread) {
   if (config.parallel.effective_zero_stage() == 0) return 1;
-  return spread ? config.parallel.expert_copies() : config.parallel.state_shards();
+  if (!spread) return config.parallel.state_shards();
+  return config.parallel.expert_copies() / config.parallel.num_distributed_optimizer_instances;
 }
 
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at) {

@@ -9,7 +9,8 @@ UnitValues::UnitValues(const TrainingContext& context, const ParameterMemory& me
       memory_(memory),
       sharded_(memory.values.sharded && copies > 1),
       overlaps_(context.config.parallel.effective_overlap_param_gather()),
-      in_place_(!memory.values.sharded && overlaps_ && context.config.parallel.effective_zero_stage() > 0),
+      in_place_(!memory.values.sharded && overlaps_ && copies > 1 &&
+                context.config.parallel.effective_zero_stage() > 0),
       secondary_(memory.secondary),
       gathered_(in_place_ || secondary_ ? static_cast<std::size_t>(memory.units()) : 0) {}
 
@@ -85,6 +86,7 @@ Matrix UnitValues::begin_in_place(Action& mine, int unit) {
   if (mine.current.unit == unit) {
     waited_ += context_.time_waited(mine.current.ticket);
     mine.current.unit = -1;
+    if (use_gathered_) use_gathered_(unit);
     start_in_place(mine, mine.following());
   }
   return memory_.whole(memory_.values, unit);

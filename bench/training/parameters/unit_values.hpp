@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "bench/training/parameters/parameter_memory.hpp"
@@ -20,9 +22,11 @@ namespace plumbline::training {
 ///   shard, and later ones gather those (bench/training/hpz.md).
 class UnitValues {
  public:
-  /// `copies`: how many ranks have the same values.
+  /// `copies`: how many ranks share the values, of an optimizer instance.
   UnitValues(const TrainingContext& context, const ParameterMemory& memory, int copies);
 
+  /// `use` is called for every unit that is gathered in place, once it is whole.
+  void use_gathered(std::function<void(int unit)> use) { use_gathered_ = std::move(use); }
   /// No unit has been gathered in this step.
   void start_step();
   /// Starts the first gather; each action of an overlapped pair has its own uses. `uses` must stay alive
@@ -64,7 +68,8 @@ class UnitValues {
   const bool in_place_;
   const bool secondary_;
   std::array<Action, 2> actions_;  // one, or those of an overlapped pair
-  std::vector<bool> gathered_;     // by unit, in this step; in place, and with secondary shards
+  std::function<void(int)> use_gathered_;
+  std::vector<bool> gathered_;  // by unit, in this step; in place, and with secondary shards
   Seconds waited_;
 };
 

@@ -48,7 +48,7 @@ std::vector<NumberSum> StepEnd::squared_sums() const {
     if (stage.part.route != 0) continue;
     for (std::size_t i = 0; i < stage.parameters.unit_elements.size(); ++i) {
       const bool spread = rank_.memory.unit(stage.first_unit + static_cast<int>(i)).spread;
-      if (whole ? (spread ? counts_experts : counts_data) : (spread || counts_pieces))
+      if (whole ? (spread ? counts_experts : counts_data) : counts_pieces)
         sums.push_back(squared_sum_of_unit(stage, static_cast<int>(i)));
     }
     if (counts_data) sums.push_back(squared_sum_of_vectors(stage));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "bench/training/parameters/tokens_ahead.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::training {
@@ -56,6 +55,10 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
   check_layout(communicator.layout(), config_.layout());
+  if (config_.numerics.fp8.on()) {
+    for (UnitValues* values : {&rank_.values, &rank_.expert_values})
+      values->use_gathered([this](int unit) { rank_.fp8.quantize_weights(unit); });
+  }
   const std::int64_t microbatches = rank_.placement.microbatches;
   for (const StageEntry& entry : rank_.parameters.stages) {
     const auto make_tokens = [&](const char* holder) {
@@ -119,18 +122,16 @@ void RankStages::clear_gradients() {
 }
 
 void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
-                            std::vector<std::int64_t> counted_ahead) {
+                            const TokensAhead& ahead) {
   if (++rank_.step == 1) rank_.fp8.quantize_weights();
   rank_.counted_tokens = counted;
-  rank_.module_counted = std::move(counted_ahead);
+  rank_.module_counted = ahead.counted;
   for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
     rank_.module_counted.push_back(config_.batch.global_batch_size * (config_.batch.seq_length - k));
   rank_.expert_load.clear();
   if (distillation_) distillation_->start_step();
   running_loads_.clear();
-  if (rank_.module_inputs && inputs != nullptr) {
-    const std::int64_t tokens = rank_.placement.microbatches * rank_.context.shape.tokens;
-    const TokensAhead ahead = tokens_ahead(config_, inputs, targets, tokens);
+  if (rank_.module_inputs && !ahead.inputs.empty()) {
     rank_.context.operators.upload(ahead.inputs.data(), rank_.module_inputs);
     rank_.context.operators.upload(ahead.targets.data(), rank_.module_targets);
   }
@@ -141,6 +142,7 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   tensor_communication_ = data_communication_ = {};
   if (host_) host_->waited = {};
   rank_.values.start_step();
+  rank_.expert_values.start_step();
   rank_.gradients.start_step();
   for (ModelStage* stage : stages_) {
     if (stage != nullptr) stage->start_step();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/training/ends/rank_resources.hpp"
+#include "bench/training/parameters/tokens_ahead.hpp"
 #include "bench/training/stage/distillation.hpp"
 #include "bench/training/stage/stage.hpp"
 #include "bench/training/stage/step_end.hpp"
@@ -30,10 +31,9 @@ class RankStages final : public StageProgram {
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted) {
     start_step(inputs, targets, counted, {});
   }
-  /// `counted_ahead`: the same for every MTP module; empty means all possible ones. The modules' inputs and
-  /// targets follow from inputs and targets.
+  /// `ahead`: of MTP modules; without counts all possible targets.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
-                  std::vector<std::int64_t> counted_ahead);
+                  const TokensAhead& ahead);
   /// The next start_step begins the step just made once more: the same elements are dropped.
   void repeat_step() { --rank_.step; }
   /// Weights, moments and the state of FP8 scaling have been filled with those after `steps` steps.

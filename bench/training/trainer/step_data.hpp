@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/training/parameters/sequence_chunks.hpp"
+#include "bench/training/parameters/tokens_ahead.hpp"
 #include "bench/training/trainer/loss_mask.hpp"
 #include "core/config/run_config.hpp"
 #include "core/files/token_data.hpp"
@@ -17,7 +18,7 @@ struct StepTokens {
   std::vector<std::int32_t> inputs;
   std::vector<std::int32_t> targets;  // -100 where the loss mask has 0
   std::int64_t counted = 0;           // tokens of the whole global batch, all replicas, that have a target
-  std::vector<std::int64_t> counted_ahead;  // the same for every MTP module
+  TokensAhead ahead;
 };
 
 /// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size. Micro-batch m of replica d
@@ -30,6 +31,9 @@ class StepData {
   StepTokens step(std::int64_t index) const;
 
  private:
+  /// For module k, 0: the model. `ids` of a sample.
+  void add_targets(std::int64_t sample, const std::vector<std::int32_t>& ids, std::int64_t k,
+                   std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& targets) const;
   const RunConfig& config_;
   SequenceChunks chunks_;
   int replica_;

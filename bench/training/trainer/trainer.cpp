@@ -148,7 +148,7 @@ class Run {
   void start(int index) {
     const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
     if (data_) {
-      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.counted_ahead);
+      stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.ahead);
     } else {
       stages_.start_step(nullptr, nullptr);
     }

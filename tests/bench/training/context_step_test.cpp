@@ -40,8 +40,19 @@ struct Case {
   bool teacher = false;
   bool balanced = true;
   bool unfused = false;  // memory alone: this backend computes as with fused attention
+  bool latent = false;   // attention, in a mixture of experts
+  bool normed = false;   // queries and keys
   int ranks() const { return context * tensor * pipeline; }
 };
+
+constexpr Case normed(Case c) {
+  c.normed = true;
+  return c;
+}
+constexpr Case latent(Case c) {
+  c.latent = true;
+  return c;
+}
 
 // Cases of two ranks and of four; ZeRO 1 also as two replicas.
 constexpr Case kCases[] = {
@@ -66,12 +77,20 @@ constexpr Case kCases[] = {
     {"pipeline", 2, 1, 2, "zb-v", false, DType::fp32, 1, false, 1},
     {"pipeline, split vocabulary", 2, 1, 2, "1f1b", true, DType::fp32, 1, false, 0, 1, "vocab-2"},
     {"bidirectional pipeline", 2, 1, 2, "dualpipe", false},
+    latent({"latent, selective, ZeRO 3", 2, 1, 1, "1f1b", false, DType::fp32, 3, false, 1}),
+    latent({"latent, split backward, full recomputation", 2, 1, 1, "zb-h1", false, DType::fp32, 2, false, 3}),
+    latent({"latent, four ranks, dropout", 4, 1, 1, "zb-h1", false, DType::fp32, 0, false, 0, 1}),
+    latent({"latent, tensor ranks, sequence parallel", 2, 2, 1, "1f1b", false, DType::fp32, 1, true}),
+    normed({"norms", 2, 1, 1, "1f1b", false, DType::fp32, 3, false, 1}),
+    normed({"norms, split backward, full recomputation", 2, 1, 1, "zb-h1", false, DType::fp32, 0, false, 3}),
+    normed({"norms, four ranks", 4, 1, 1, "zb-h1", true, DType::fp32, 1, false, 0, 1}),
 };
 
 RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
-  config.model = c.gpt2 ? small_gpt2() : small_qwen2();
+  config.model = c.gpt2 ? small_gpt2() : c.latent ? small_deepseek(true) : small_qwen2();
   config.model.layers = 4;
+  config.model.qk_norm = c.normed;
   config.model.sliding_window = c.window;
   if (c.window > 0) config.model.full_attention = {true, false, false, true};
   if (c.alibi) config.model.positions = Positions::alibi;
@@ -173,9 +192,11 @@ TEST(ContextParallel, GivesTheSingleRanksGradientsInThePredictedMemory) {
     const Reference reference = reference_of(c);
     // Heads are exchanged in every other case that has enough of them.
     const std::int64_t key_heads = config_of(c, ranks).model.kv_heads / c.tensor;
-    const bool exchanges = key_heads % c.context == 0 && compared % 4 == 0;
+    const bool exchanges = key_heads % c.context == 0 && (c.normed || c.latent || compared % 4 == 0);
     for (const CpCommType type :
-         {CpCommType::p2p, exchanges ? CpCommType::a2a : CpCommType::all_gather, CpCommType::a2a_p2p}) {
+         {CpCommType::p2p, CpCommType::a2a, CpCommType::all_gather, CpCommType::a2a_p2p}) {
+      if (type == CpCommType::a2a && !exchanges) continue;
+      if (type == CpCommType::all_gather && exchanges && !c.latent) continue;
       if (type == CpCommType::a2a_p2p && (c.context < 4 || key_heads % 2 != 0)) continue;
       RunConfig config = config_of(c, ranks);
       set_type(config, type);

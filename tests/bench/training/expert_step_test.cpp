@@ -70,6 +70,7 @@ struct Case {
   int slices = 0;  // of an expert; 0: as tensor ranks
   Capacity capacity{};
   RecomputeModules recomputed = kCoreAttention;  // of selective recomputation
+  bool tensor_overlap = false;
 };
 /// Recomputed by module.
 constexpr Case recomputing(const RecomputeModules& modules, Case c) {
@@ -175,6 +176,15 @@ constexpr Case kCases[] = {
      .dispatcher = kGathered,
      .slices = 1},
     {.expert = 1, .layout = {2, 2, 1}, .schedule = "dualpipev", .model = Model::deepseek, .slices = 1},
+    // Attention's products overlap with tensor-parallel collectives; those of dense layers, too.
+    {.expert = 2,
+     .layout = {2, 1, 2},
+     .model = Model::deepseek,
+     .zero = 1,
+     .recompute = Recompute::full,
+     .tensor_overlap = true},
+    {.expert = 2, .layout = {2, 1, 2}, .schedule = "zb-h1", .model = Model::shared, .tensor_overlap = true},
+    {.expert = 1, .layout = {2, 1, 1}, .model = Model::deepseek, .slices = 1, .tensor_overlap = true},
     recomputing({.moe = true}, {2, {1, 1, 2}, "zb-h1", Model::shared, 2}),
     recomputing({.moe_act = true, .layernorm = true, .shared_experts = true},
                 {2, {1, 1, 2}, "1f1b", Model::shared, 1}),
@@ -187,6 +197,8 @@ constexpr Case kCases[] = {
                 {.expert = 4, .layout = {2, 1, 2}, .model = Model::many, .zero = 1, .seq = 2, .slices = 1}),
     recomputing({.moe_act = true, .mla_up_proj = true, .shared_experts = true},
                 {2, {1, 2, 2}, "zb-v", Model::deepseek}),
+    recomputing({.layernorm = true, .mla_up_proj = true},
+                {.expert = 2, .layout = {1, 1, 4}, .model = Model::deepseek, .zero = 1, .context = 2}),
     recomputing({.layernorm = true, .shared_experts = true}, {.expert = 2,
                                                               .layout = {2, 1, 2},
                                                               .schedule = "zb-h1",
@@ -200,15 +212,20 @@ RunConfig config_of(const Case& c) {
   config.model = model_of(c.model);
   set_layout(config, c.layout);
   config.parallel.context = c.context;
-  if (c.context > 1) config.parallel.cp_comm_type = CpCommType::all_gather;
+  if (c.context > 1) {
+    const bool exchanges = c.model == Model::deepseek;
+    config.parallel.cp_comm_type = exchanges ? CpCommType::a2a : CpCommType::all_gather;
+  }
   config.parallel.expert = c.expert;
   config.parallel.token_dispatcher = c.dispatcher;
   config.parallel.expert_tensor = c.slices;
   config.parallel.schedule = c.schedule;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
+  config.parallel.tp_comm_overlap = c.tensor_overlap;
   config.parallel.zero_stage = c.zero;
   config.parallel.overlap_grad_reduce = c.overlap;
-  if (c.zero == 3) config.parallel.overlap_param_gather = c.overlap;
+  config.parallel.overlap_param_gather =
+      c.overlap && c.zero > 0 && (c.zero == 3 || c.vocabulary == std::string("none"));
   config.parallel.make_vocab_size_divisible_by = 8;
   config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
@@ -219,7 +236,7 @@ RunConfig config_of(const Case& c) {
   config.mixture.capacity_factor = c.capacity.factor;
   config.mixture.drop_policy = c.capacity.policy;
   config.mixture.pad_to_capacity = c.capacity.padded;
-  config.mixture.aux_loss_coeff = c.context > 1 ? 0 : 0.02;
+  config.mixture.aux_loss_coeff = 0.02;
   config.mixture.z_loss_coeff = 0.003;
   config.batch.seq_length = c.seq;
   config.batch.global_batch_size = 8;
@@ -348,11 +365,15 @@ TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     const char* schedule;
     int zero;
     TokenDispatcher dispatcher = TokenDispatcher::alltoall;
+    int instances = 1;
   };
-  for (const auto& [schedule, zero, dispatcher] :
-       {Emulated{"1f1b", 0}, Emulated{"1f1b", 2}, Emulated{"zb-h1", 0}, Emulated{"zb-h1", 2},
+  constexpr TokenDispatcher kSent = TokenDispatcher::alltoall;
+  for (const auto& [schedule, zero, dispatcher, instances] :
+       {Emulated{"1f1b", 0}, Emulated{"1f1b", 2}, Emulated{"zb-h1", 0}, Emulated{"zb-h1", 1},
         Emulated{"1f1b", 0, kGathered}, Emulated{"zb-h1", 2, kGathered}, Emulated{"1f1b", 3},
-        Emulated{"zb-h1", 3}}) {
+        Emulated{"zb-h1", 3}, Emulated{"1f1b", 1, kSent, 2}, Emulated{"zb-h1", 2, kSent, 2},
+        Emulated{"1f1b", 3, kSent, 2}}) {
+    if (instances == ranks) continue;  // the same experts are on two of four
     RunConfig config = config_of(kCases[0]);
     set_layout(config, {1, 1, ranks});  // with four, two have the same experts
     config.parallel.token_dispatcher = dispatcher;
@@ -368,6 +389,9 @@ TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     config.machine.hardware = "h100-sxm-80gb";
     config.parallel.schedule = schedule;
     config.parallel.zero_stage = zero;
+    config.parallel.num_distributed_optimizer_instances = instances;
+    config.parallel.overlap_param_gather = zero == 3 || (zero > 0 && dispatcher == kSent);
+    ASSERT_EQ(why_invalid(config).value_or(""), "");
     const HardwareProfile hardware = load_hardware(config.machine.hardware);
     const Schedule plan = schedule_for(config);
     const Prediction predicted = predict(config, plan, hardware);
@@ -377,7 +401,8 @@ TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
     const TrainingResult result =
         train(config, plan, *operators, communicator, control, untouched_memory(), {});
-    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02) << schedule << " zero " << zero;
+    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02)
+        << schedule << " zero " << zero << " instances " << instances;
     for (int rank = 0; rank < ranks; ++rank)
       EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
     const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];

@@ -196,6 +196,20 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
     config.recompute.granularity = Recompute::full;
   });
+  add("experts over ranks, gathered in the first forward", [](RunConfig& config) {
+    config.model = mixture(Mixed::shared);
+    config.parallel.expert = 2;
+    config.parallel.zero_stage = 2;
+    config.parallel.overlap_param_gather = true;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
+  add("experts over ranks of instances", [](RunConfig& config) {
+    config.model = mixture(Mixed::plain);
+    config.parallel.expert = 2;
+    config.parallel.zero_stage = 1;
+    config.parallel.overlap_param_gather = true;
+    config.parallel.num_distributed_optimizer_instances = 2;
+  });
   add("experts over ranks zb-h1", [](RunConfig& config) {
     config.model = mixture(Mixed::dense_first);
     config.parallel.expert = 2;
@@ -231,6 +245,32 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.model = mixture(Mixed::latent);
     config.parallel.expert = 2;
     config.parallel.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
+  add("modules recomputed", [](RunConfig& config) {
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = {.core_attn = true, .layernorm = true, .mlp = true};
+    config.parallel.schedule = "zb-h1";
+    config.parallel.sequence_parallel = true;
+  });
+  add("modules of a mixture recomputed", [](RunConfig& config) {
+    config.model = mixture(Mixed::shared);
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = {.moe_act = true, .layernorm = true, .shared_experts = true};
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
+  add("modules of latent attention recomputed", [](RunConfig& config) {
+    config.model = mixture(Mixed::latent);
+    config.parallel.sequence_parallel = true;
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = {.layernorm = true, .mla_up_proj = true, .moe = true};
+  });
+  add("experts over ranks recomputed", [](RunConfig& config) {
+    config.model = mixture(Mixed::shared);
+    config.parallel.expert = 2;
+    config.parallel.schedule = "zb-h1";
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = {.moe = true};
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });
   add("loss in fp32", [](RunConfig& config) { config.numerics.cross_entropy_loss_fusion = false; });

@@ -75,6 +75,8 @@ struct Way {
   const char* vocab = "none";
   Fp8Format format = Fp8Format::hybrid;
   int expert = 1;
+  RecomputeModules modules = kCoreAttention;  // of selective recomputation
+  bool gathers = false;                       // values, in the first forward
 
   std::string name(const char* recipe) const {
     return fmt::format("{} tp{} pp{} dp{}/cp{} {} sp{:d} recompute{} zero{} dropout{:d} model {} {} {} ep{}",
@@ -105,7 +107,9 @@ struct Way {
     config.parallel.schedule = schedule;
     config.parallel.sequence_parallel = sequence_parallel;
     config.recompute.granularity = recompute;
+    config.recompute.modules = modules;
     config.parallel.zero_stage = zero;
+    if (gathers) config.parallel.overlap_param_gather = true;
     config.parallel.vocab_parallel = parse_vocab_parallel(vocab);
     return config;
   }
@@ -115,6 +119,19 @@ const std::vector<Way> kWays = {
     {.layout = {1, 1, 1}, .recompute = Recompute::full},
     {.layout = {1, 1, 1}, .recompute = Recompute::selective, .model = Model::gpt2, .format = Fp8Format::e4m3},
     {.layout = {1, 1, 1}, .schedule = "zb-h1", .recompute = Recompute::full, .dropout = true},
+    {.layout = {1, 1, 1},
+     .schedule = "zb-h1",
+     .recompute = Recompute::selective,
+     .modules = {.layernorm = true, .mlp = true}},
+    {.layout = {1, 1, 1},
+     .recompute = Recompute::selective,
+     .model = Model::latent,
+     .modules = {.core_attn = true, .layernorm = true, .mla_up_proj = true, .moe = true}},
+    {.layout = {2, 1, 1},
+     .sequence_parallel = true,
+     .recompute = Recompute::selective,
+     .model = Model::shared,
+     .modules = {.moe_act = true, .layernorm = true, .shared_experts = true}},
     {.layout = {2, 1, 1}, .recompute = Recompute::full},
     {.layout = {2, 1, 1}, .sequence_parallel = true, .dropout = true},
     {.layout = {2, 1, 1}, .schedule = "zb-h1", .sequence_parallel = true, .model = Model::gpt2},
@@ -123,6 +140,8 @@ const std::vector<Way> kWays = {
     {.layout = {1, 2, 1}, .vocab = "vocab-2"},
     {.layout = {1, 1, 2}, .model = Model::gpt2},
     {.layout = {1, 1, 2}, .zero = 1, .dropout = true},
+    {.layout = {1, 1, 2}, .schedule = "zb-h1", .zero = 2, .gathers = true},
+    {.layout = {.data = 4, .context = 1}, .zero = 1, .model = Model::shared, .expert = 2, .gathers = true},
     {.layout = {1, 1, 2}, .recompute = Recompute::full, .zero = 2},
     {.layout = {1, 1, 2}, .schedule = "zb-h1", .recompute = Recompute::selective, .zero = 3},
     {.layout = {.data = 2, .context = 2}, .schedule = "zb-h1", .recompute = Recompute::full, .zero = 1},

@@ -183,7 +183,7 @@ StepResult last_step_with(Operators& operators, const RunConfig& config, const S
   for (int step = 0; step < steps; ++step) {
     stages.keep_gradients(step + 1 == steps);
     const StepTokens tokens = data.step(step);
-    stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.counted_ahead);
+    stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.ahead);
     const Traffic before = communicator.traffic();
     execute(schedule, stages, communicator, communicator.now(),
             config.parallel.effective_overlap_p2p_comm() ? Receives::ahead : Receives::in_their_turn);

@@ -22,6 +22,8 @@ struct Case {
   std::int64_t window;
   CpCommType type = CpCommType::all_gather;
   bool balanced = true;
+  bool normed = false;  // queries and keys
+  bool latent = false;  // attention
 };
 constexpr Case kCases[] = {{"1f1b", 1, Recompute::none, 0},
                            {"1f1b", 2, Recompute::selective, 0},
@@ -32,7 +34,12 @@ constexpr Case kCases[] = {{"1f1b", 1, Recompute::none, 0},
                            {"1f1b", 2, Recompute::selective, 0, CpCommType::a2a},
                            {"zb-h1", 1, Recompute::full, 3000, CpCommType::a2a},
                            {"1f1b", 1, Recompute::none, 0, CpCommType::a2a_p2p},
-                           {"zb-h1", 2, Recompute::selective, 3000, CpCommType::a2a_p2p}};
+                           {"zb-h1", 2, Recompute::selective, 3000, CpCommType::a2a_p2p},
+                           {"1f1b", 1, Recompute::full, 0, CpCommType::a2a, true, true},
+                           {"zb-h1", 1, Recompute::none, 0, CpCommType::a2a_p2p, true, true},
+                           {"1f1b", 1, Recompute::none, 0, CpCommType::p2p, true, false, true},
+                           {"zb-h1", 1, Recompute::selective, 0, CpCommType::all_gather, true, false, true},
+                           {"1f1b", 1, Recompute::full, 0, CpCommType::a2a_p2p, true, false, true}};
 
 RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
@@ -44,6 +51,14 @@ RunConfig config_of(const Case& c, int ranks) {
   config.model.kv_heads = 4;
   config.model.ffn = 4096;
   config.model.sliding_window = c.window;
+  config.model.qk_norm = c.normed;
+  if (c.latent) {
+    config.model.kv_heads = config.model.heads;
+    config.model.latent = {512, 256, 128, 64, 128};
+    config.model.head_dim = 192;
+    config.model.rotary_dim = 64;
+    config.model.qkv_bias = false;
+  }
   config.batch = {.seq_length = 16384, .micro_batch_size = c.micro_batch, .global_batch_size = 2};
   config.model.max_positions = config.batch.seq_length;
   config.numerics.precision = DType::bf16;

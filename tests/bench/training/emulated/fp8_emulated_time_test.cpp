@@ -29,6 +29,8 @@ struct Case {
   bool experts = false;
   int expert = 1;  // ranks that these are spread over
   bool latent = false;
+  RecomputeModules recomputed{};
+  bool gathers = false;  // values, in the first forward
 };
 constexpr auto kDelayed = Fp8Recipe::delayed;
 constexpr auto kTensorwise = Fp8Recipe::tensorwise;
@@ -49,6 +51,34 @@ const Case kCases[] = {
     {"latent attention, scales of tensors", {1, 1, 1}, kTensorwise, 0, "zb-h1", 0, true, 1, true},
     {"latent attention, sequence parallel", {2, 1, 1}, kTensorwise, 0, "1f1b", 0, true, 1, true},
     {"latent attention, weights at every use", {1, 1, 2}, kTensorwise, 3, "zb-h1", 0, true, 2, true},
+    {.name = "gathered in the first forward",
+     .layout = {1, 1, 2},
+     .recipe = kDelayed,
+     .zero = 1,
+     .schedule = "1f1b",
+     .gathers = true},
+    {.name = "experts gathered in the first forward",
+     .layout = {1, 1, 2},
+     .recipe = kTensorwise,
+     .zero = 2,
+     .schedule = "1f1b",
+     .experts = true,
+     .expert = 2,
+     .gathers = true},
+    {.name = "recomputed, sequence parallel",
+     .layout = {2, 1, 1},
+     .recipe = kDelayed,
+     .zero = 0,
+     .schedule = "1f1b",
+     .recomputed = {.layernorm = true, .mlp = true}},
+    {.name = "latent attention, recomputed",
+     .layout = {1, 1, 1},
+     .recipe = kTensorwise,
+     .zero = 0,
+     .schedule = "zb-h1",
+     .experts = true,
+     .latent = true,
+     .recomputed = {.moe_act = true, .layernorm = true, .mla_up_proj = true, .shared_experts = true}},
 };
 
 RunConfig config_of(const Case& c) {
@@ -83,8 +113,13 @@ RunConfig config_of(const Case& c) {
   config.machine.hardware = "h100-sxm-80gb";
   config.parallel.sequence_parallel = true;
   config.parallel.zero_stage = c.zero;
+  if (c.gathers) config.parallel.overlap_param_gather = true;
   config.parallel.schedule = c.schedule;
   config.batch.global_batch_size = 2;
+  if (c.recomputed != RecomputeModules()) {
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = c.recomputed;
+  }
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, c.layout);

@@ -24,6 +24,7 @@ struct Case {
   double step;  // at most, of the one without overlap
   bool fp8 = false;
   Recompute recompute = Recompute::none;
+  bool experts = false;  // whose own products do not overlap
 };
 // Wide layers hide their collectives, narrow ones do not, and two broadcasts take longer than a gather of two
 // ranks.
@@ -32,6 +33,8 @@ constexpr Case kCases[] = {
     {"narrow", "1f1b", 1024, 1.04},
     {"split backward", "zb-h1", 4096, 1.005},
     {"fp8, recomputed", "1f1b", 4096, 0.99, true, Recompute::full},
+    {"mixture", "1f1b", 4096, 0.99, false, Recompute::none, true},
+    {"mixture, split backward, recomputed", "zb-h1", 4096, 1.01, false, Recompute::full, true},
 };
 
 RunConfig config_of(const Case& c, int ranks) {
@@ -42,6 +45,12 @@ RunConfig config_of(const Case& c, int ranks) {
   config.model.head_dim = 128;
   config.model.heads = config.model.kv_heads = c.hidden / 128;
   config.model.ffn = 2 * c.hidden;
+  if (c.experts) {
+    config.model.architecture = "mixtral";
+    config.model.qkv_bias = config.model.tied_embeddings = false;
+    config.model.ffn = c.hidden / 2;
+    config.model.mixture = {8, 2, true};
+  }
   config.batch.seq_length = config.model.max_positions = 4096;
   config.batch.global_batch_size = 1;
   config.numerics.precision = DType::bf16;

@@ -10,19 +10,19 @@
 #include <string>
 #include <vector>
 
-#include "analysis/memory/memory_model.hpp"
-#include "analysis/work/traffic.hpp"
+#include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "tests/bench/training/first_rank.hpp"
+#include "tests/bench/training/routed_memory.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
 
-enum class Model { qwen2, gpt2, normed_output, mixture, modules, distilled };
+enum class Model { qwen2, gpt2, normed_output, mixture, spread, latent, modules, distilled };
 
 struct Case {
   Layout layout;
@@ -31,10 +31,18 @@ struct Case {
   Model model = Model::qwen2;
   Recompute recompute = Recompute::none;
   const char* vocabulary = "none";
+  int expert = 1;
+  int slices = 0;  // of an expert; 0: as tensor ranks
 };
 
 Layout layout_of(int tensor, int pipeline, int data, int context = 1) {
   return {.tensor = tensor, .pipeline = pipeline, .data = data, .context = context};
+}
+
+Case spread(int expert, Case c) {
+  c.expert = expert;
+  if (c.model == Model::qwen2) c.model = Model::spread;
+  return c;
 }
 
 std::vector<Case> cases() {
@@ -60,13 +68,20 @@ std::vector<Case> cases() {
           {layout_of(1, 2, 4), 2, "dualpipev"},
           {layout_of(2, 2, 2), 2, "interleaved"},
           {layout_of(1, 1, 8), 4, "1f1b", Model::mixture},
+          spread(2, {layout_of(1, 1, 4), 1}),
+          spread(2, {layout_of(1, 1, 4), 2, "zb-h1", Model::latent}),
+          spread(2, {layout_of(1, 1, 4, 2), 2, "1f1b", Model::spread, Recompute::full}),
+          spread(2, {layout_of(1, 1, 8), 2}),
+          spread(2, {.layout = layout_of(2, 1, 4), .instances = 2, .slices = 1}),
           {layout_of(1, 1, 8), 2}};
 }
 
 ModelConfig model_of(Model kind) {
-  ModelConfig model = kind == Model::mixture ? small_mixture(true)
-                      : kind == Model::gpt2  ? small_gpt2()
-                                             : small_qwen2();
+  if (kind == Model::latent) return small_deepseek(true);
+  ModelConfig model = kind == Model::mixture || kind == Model::spread ? small_mixture(true)
+                      : kind == Model::gpt2                           ? small_gpt2()
+                                                                      : small_qwen2();
+  if (kind == Model::spread) model.mixture.experts = 8;
   if (kind == Model::normed_output) {
     model.architecture = "baichuan";
     model.tied_embeddings = false;
@@ -96,6 +111,8 @@ RunConfig config_of(const Case& c, int zero) {
   config.optimizer.learning_rate = 1e-3;
   set_layout(config, {c.layout.tensor, c.layout.pipeline, c.layout.data});
   config.parallel.context = c.layout.context;
+  config.parallel.expert = c.expert;
+  config.parallel.expert_tensor = c.slices;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.parallel.num_distributed_optimizer_instances = c.instances;
   config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
@@ -105,7 +122,8 @@ RunConfig config_of(const Case& c, int zero) {
 RunConfig alone(const RunConfig& config) {
   RunConfig one = config;
   set_layout(one, {1, 1, 1});
-  one.parallel.context = 1;
+  one.parallel.context = one.parallel.expert = 1;
+  one.parallel.expert_tensor = 0;
   one.parallel.schedule = "1f1b";
   one.parallel.virtual_chunks = 1;
   one.parallel.sequence_parallel = false;
@@ -116,16 +134,11 @@ RunConfig alone(const RunConfig& config) {
   return one;
 }
 
-void expect_memory(const RunConfig& config, const StepResult& found) {
-  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
-  for (std::size_t rank = 0; rank < found.memory.size(); ++rank)
-    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak, found.memory[rank].at_peak) << "rank " << rank;
-  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
-    const auto& expected = prediction.ranks[rank].timeline;
-    ASSERT_EQ(expected.size(), found.samples[rank].size());
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      ASSERT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
-  }
+Traffic predicted_traffic(const RunConfig& config, const StepResult& found, int rank) {
+  const Schedule schedule = schedule_for(config);
+  const Layout layout = config.layout();
+  const RoutedRows rows(config, schedule, found.routing, layout.sender(layout.coordinates(rank)));
+  return predict_traffic(config, schedule, rank, rows);
 }
 
 TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
@@ -143,10 +156,10 @@ TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
         config.parallel.overlap_grad_reduce = overlap;
         config.parallel.overlap_param_gather = overlap;
         if (why_invalid(config)) config.parallel.overlap_param_gather.reset();
-        SCOPED_TRACE(fmt::format("tp{} pp{} dp{} cp{} {} model {} zero{} instances {} {} overlap {}",
+        SCOPED_TRACE(fmt::format("tp{} pp{} dp{} cp{} ep{} {} model {} zero{} instances {} {} overlap {}",
                                  c.layout.tensor, c.layout.pipeline, c.layout.data, c.layout.context,
-                                 c.schedule, static_cast<int>(c.model), zero, c.instances, c.vocabulary,
-                                 overlap));
+                                 c.expert, c.schedule, static_cast<int>(c.model), zero, c.instances,
+                                 c.vocabulary, overlap));
         ASSERT_EQ(why_invalid(config).value_or(""), "");
         SoloCommunicator solo;
         if (!reference) reference = step_of_first_rank([&] { return one_step(alone(config), solo); });
@@ -159,9 +172,8 @@ TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
           std::string worst;
           EXPECT_LT(largest_error(reference->gradients, found.gradients, worst), 1e-5) << worst;
         }
-        expect_memory(config, found);
-        const auto rank = static_cast<std::size_t>(communicator.rank());
-        EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
+        expect_routed_memory(config, found);
+        EXPECT_TRUE(same(predicted_traffic(config, found, communicator.rank()), found.traffic));
         // Its loss shows that the values of the second update reached all ranks.
         const StepResult later = last_step(config, 3, communicator);
         EXPECT_NEAR(later.loss, third->loss, 1e-5 * third->loss);

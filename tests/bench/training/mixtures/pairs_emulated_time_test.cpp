@@ -20,12 +20,23 @@ struct Case {
   const char* schedule;
   Layout layout;
   int zero;
-  double step;  // at most, of the one without overlap
+  double step;           // at most, of the one without overlap
+  bool gathers = false;  // parameters, in the first forward
+  int modules = 0;
+  bool fp8 = false;
 };
 constexpr Case kCases[] = {
-    {"1f1b", {1, 1, 2}, 0, 0.95},        {"1f1b", {1, 1, 2}, 2, 0.95},      {"dualpipev", {1, 1, 2}, 1, 0.97},
-    {"dualpipe", {1, 2, 2}, 1, 0.98},    {"dualpipev", {1, 2, 2}, 0, 0.98}, {"1f1b", {1, 2, 2}, 1, 1.1},
+    {"1f1b", {1, 1, 2}, 0, 0.95},
+    {"1f1b", {1, 1, 2}, 2, 0.95},
+    {"dualpipev", {1, 1, 2}, 1, 0.97},
+    {"dualpipe", {1, 2, 2}, 1, 0.98},
+    {"dualpipev", {1, 2, 2}, 0, 0.98},
+    {"1f1b", {1, 2, 2}, 1, 1.1},
     {"interleaved", {1, 2, 2}, 1, 1.05},
+    {"1f1b", {1, 1, 2}, 0, 0.97, false, 1},
+    {"1f1b", {1, 1, 2}, 1, 0.97, true, 0, true},
+    {"1f1b", {1, 1, 4}, 1, 0.97, true},
+    {"dualpipe", {1, 2, 2}, 2, 0.98, true},
 };
 
 /// A pair's cost lines (0F+0B) have the same total and exposed exchange time as those of its actions.
@@ -55,6 +66,9 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
   for (const Case& c : kCases) {
     RunConfig config = narrow_deepseek(c.schedule, c.layout, c.zero);
     if (config.parallel.world_size != ranks) continue;
+    config.parallel.overlap_param_gather = c.gathers;
+    config.model.prediction_modules = c.modules;
+    if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;
     const HardwareProfile hardware = load_hardware(config.machine.hardware);
     Seconds without;
     for (const bool overlap : {false, true}) {

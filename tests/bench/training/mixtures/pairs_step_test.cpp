@@ -22,6 +22,9 @@ struct PairCase {
   DType precision = DType::fp32;
   int slices = 0;
   int expert = 2;
+  bool gathers = false;  // parameters, in the first forward
+  int modules = 0;
+  bool fp8 = false;
 };
 constexpr PairCase kPairCases[] = {
     {.layout = {1, 1, 2}, .schedule = "1f1b"},
@@ -33,11 +36,15 @@ constexpr PairCase kPairCases[] = {
      .precision = DType::bf16},
     {.layout = {1, 1, 2}, .schedule = "dualpipev", .latent = true, .zero = 1},
     {.layout = {1, 2, 2}, .schedule = "dualpipev", .messages_ahead = true},
-    {.layout = {1, 2, 2}, .schedule = "dualpipe", .latent = true, .zero = 1},
+    {.layout = {1, 2, 2}, .schedule = "dualpipe", .latent = true, .zero = 1, .gathers = true},
     {.layout = {1, 2, 2}, .schedule = "1f1b", .latent = true, .zero = 2},
     {.layout = {1, 2, 2}, .schedule = "interleaved", .zero = 1, .messages_ahead = true},
-    {.layout = {1, 1, 4}, .schedule = "1f1b", .zero = 2},
+    {.layout = {1, 1, 4}, .schedule = "1f1b", .zero = 2, .gathers = true},
     {.layout = {2, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 1},
+    {.layout = {1, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 2, .modules = 2},
+    {.layout = {1, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 1, .gathers = true, .fp8 = true},
+    {.layout = {1, 1, 2}, .schedule = "dualpipev", .fp8 = true},
+    {.layout = {1, 2, 2}, .schedule = "1f1b", .latent = true, .zero = 1, .gathers = true, .modules = 1},
     {.layout = {2, 1, 2}, .schedule = "dualpipev", .slices = 1, .expert = 4},
 };
 
@@ -48,6 +55,16 @@ RunConfig config_of(const PairCase& c) {
     config.model.layers = 4;
     config.model.mixture.experts = 8;
   }
+  if (c.fp8) {
+    config.model.ffn = 32;
+    config.model.mixture.shared = c.latent ? 32 : 0;
+    config.model.mixture.dense_ffn = c.latent ? 96 : 0;
+    if (c.latent) config.model.latent = {32, 16, 16, 16, 48};
+    config.model.head_dim = c.latent ? 32 : 16;
+    config.model.rotary_dim = c.latent ? 16 : config.model.rotary_dim;
+    config.numerics.fp8.format = Fp8Format::hybrid;
+  }
+  config.model.prediction_modules = c.modules;
   set_layout(config, c.layout);
   config.parallel.expert = c.expert;
   config.parallel.expert_tensor = c.slices;
@@ -55,6 +72,7 @@ RunConfig config_of(const PairCase& c) {
   if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.parallel.zero_stage = c.zero;
+  config.parallel.overlap_param_gather = c.gathers;
   config.parallel.overlap_p2p_comm = c.messages_ahead;
   config.parallel.make_vocab_size_divisible_by = 8;
   if (c.recomputed != RecomputeModules{}) {
@@ -63,7 +81,7 @@ RunConfig config_of(const PairCase& c) {
   }
   config.numerics.precision = c.precision;
   config.mixture.aux_loss_coeff = 0.02;
-  config.batch.seq_length = 12;
+  config.batch.seq_length = c.fp8 ? 16 : 12;
   config.batch.global_batch_size = 8 * c.layout.data;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;

@@ -44,6 +44,10 @@ TEST(ExpertOrder, NoWayOfSpreadingExpertsHangs) {
         config.recompute.granularity = zero == 2 ? Recompute::full : Recompute::none;
         for (const auto dispatcher : {TokenDispatcher::alltoall, TokenDispatcher::allgather}) {
           config.parallel.token_dispatcher = dispatcher;
+          const bool sends = dispatcher == TokenDispatcher::alltoall;
+          config.parallel.overlap_param_gather = zero == 3 || (zero > 0 && sends);
+          config.parallel.tp_comm_overlap = expert == 2 && sends;
+          config.parallel.num_distributed_optimizer_instances = expert == 2 && zero > 0 && sends ? 2 : 1;
           ASSERT_EQ(why_invalid(config).value_or(""), "");
           EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "")
               << schedule << " expert " << expert << " zero " << zero << " "
@@ -61,6 +65,7 @@ TEST(ExpertOrder, OverlappedPairsDoNotHangUnlessRanksPairOtherwise) {
       config.model.layers = 8;  // two on a stage: counts, whose size is known, meet rows
       if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
       config.parallel.zero_stage = expert / 2;
+      config.parallel.overlap_param_gather = true;
       config.parallel.overlap_p2p_comm = expert == 2;
       config.parallel.overlap_moe_expert_parallel_comm = true;
       ASSERT_EQ(why_invalid(config).value_or(""), "");

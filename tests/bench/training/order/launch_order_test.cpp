@@ -26,6 +26,7 @@ struct LaunchCase {
   int zero = 0;
   bool overlap = false;  // of messages
   const char* vocabulary = "none";
+  int instances = 1;
 };
 
 RunConfig launch_config(const LaunchCase& c) {
@@ -51,6 +52,8 @@ RunConfig launch_config(const LaunchCase& c) {
   config.parallel.sequence_parallel = c.layout.tensor > 1 && c.vocabulary == std::string("none");
   config.parallel.zero_stage = c.zero;
   config.parallel.overlap_p2p_comm = c.overlap;
+  if (c.instances > 1) config.parallel.overlap_param_gather = true;
+  config.parallel.num_distributed_optimizer_instances = c.instances;
   config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   return config;
 }
@@ -75,6 +78,7 @@ std::vector<LaunchCase> launch_cases() {
       cases.push_back({schedule, {1, 2, 2}, LaunchSplit::plain, 3, overlap});
       for (const LaunchSplit split : {LaunchSplit::context, LaunchSplit::expert})
         cases.push_back({schedule, {1, 4, 2}, split, 1, overlap});
+      cases.push_back({schedule, {1, 2, 4}, LaunchSplit::expert, overlap ? 1 : 2, overlap, "none", 2});
     }
   }
   for (const char* schedule : {"1f1b", "v-half"}) {

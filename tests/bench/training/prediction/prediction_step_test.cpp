@@ -53,6 +53,9 @@ struct Case {
   int chunks = 1;
   int expert = 1;
   bool fused_loss = true;
+  RecomputeModules recomputed = kCoreAttention;  // of selective recomputation
+  bool tensor_overlap = false;
+  int context = 1;
 };
 
 constexpr Case kCases[] = {
@@ -61,7 +64,29 @@ constexpr Case kCases[] = {
     {{1, 1, 1}, "1f1b", Model::deepseek, 2, 0, Recompute::full},
     {{1, 1, 1}, "gpipe", Model::deepseek, 1, 0, Recompute::selective},
     {.layout = {1, 1, 1}, .schedule = "zb-h1", .modules = 2, .precision = DType::bf16, .fused_loss = false},
+    {.layout = {1, 1, 1},
+     .modules = 2,
+     .recompute = Recompute::selective,
+     .recomputed = {.core_attn = true, .layernorm = true, .mlp = true}},
+    {.layout = {1, 1, 1},
+     .schedule = "zb-h1",
+     .model = Model::deepseek,
+     .modules = 2,
+     .recompute = Recompute::selective,
+     .recomputed = {.moe_act = true, .layernorm = true, .mla_up_proj = true, .shared_experts = true}},
     {{2, 1, 1}, "1f1b", Model::untied, 2},
+    {.layout = {2, 1, 1},
+     .schedule = "zb-h1",
+     .modules = 2,
+     .recompute = Recompute::selective,
+     .sequence_parallel = true,
+     .recomputed = {.layernorm = true},
+     .tensor_overlap = true},
+    {.layout = {2, 1, 1},
+     .model = Model::tied,
+     .recompute = Recompute::full,
+     .sequence_parallel = true,
+     .tensor_overlap = true},
     {{2, 1, 1}, "zb-h1", Model::tied, 2, 0, Recompute::none, DType::fp32, true},
     {{2, 1, 1}, "1f1b", Model::deepseek, 1, 0, Recompute::full, DType::bf16, true},
     {{1, 2, 1}, "1f1b", Model::untied, 2},
@@ -76,7 +101,24 @@ constexpr Case kCases[] = {
     {{1, 1, 2}, "zb-h1", Model::tied, 2, 3},
     {.layout = {1, 1, 2}, .model = Model::deepseek, .modules = 2, .zero = 2, .overlap = false, .expert = 2},
     {.layout = {1, 1, 2}, .schedule = "zb-h1", .model = Model::deepseek, .zero = 3, .expert = 2},
+    {.layout = {1, 1, 2},
+     .model = Model::deepseek,
+     .modules = 2,
+     .zero = 1,
+     .recompute = Recompute::selective,
+     .expert = 2,
+     .recomputed = {.moe = true}},
     {.layout = {1, 1, 2}, .modules = 2, .zero = 3, .precision = DType::bf16, .overlap = false},
+    {.layout = {1, 1, 2}, .modules = 2, .zero = 1, .context = 2},
+    {.layout = {1, 1, 2},
+     .schedule = "zb-h1",
+     .model = Model::deepseek,
+     .modules = 2,
+     .recompute = Recompute::full,
+     .expert = 2,
+     .context = 2},
+    {.layout = {2, 1, 2}, .model = Model::tied, .modules = 3, .sequence_parallel = true, .context = 2},
+    {.layout = {1, 2, 2}, .schedule = "zb-v", .modules = 2, .zero = 3, .context = 2},
     {{2, 2, 1}, "zb-h1", Model::deepseek, 2, 0, Recompute::none, DType::fp32, true},
     {{2, 1, 2}, "1f1b", Model::untied, 2, 3, Recompute::full, DType::fp32, true},
     {{1, 2, 2}, "1f1b", Model::untied, 2, 1},
@@ -104,13 +146,16 @@ RunConfig config_of(const Case& c) {
   config.parallel.sequence_parallel = c.sequence_parallel;
   config.parallel.zero_stage = c.zero;
   config.parallel.expert = c.expert;
+  config.parallel.context = c.context;
   if (c.expert > 1) config.parallel.token_dispatcher = TokenDispatcher::alltoall;
   config.parallel.overlap_grad_reduce = c.overlap;
-  if (c.zero == 3) config.parallel.overlap_param_gather = c.overlap;
+  config.parallel.overlap_param_gather = c.overlap && c.zero > 0;
+  config.parallel.tp_comm_overlap = c.tensor_overlap;
   config.parallel.make_vocab_size_divisible_by = 8;
   config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
   config.recompute.granularity = c.recompute;
   config.recompute.num_layers = 2;
+  config.recompute.modules = c.recomputed;
   config.numerics.precision = c.precision;
   config.numerics.cross_entropy_loss_fusion = c.fused_loss;
   config.batch.seq_length = 12;
@@ -134,8 +179,8 @@ TEST(PredictionStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
   for (const Case& c : kCases) {
     const RunConfig config = config_of(c);
     if (config.parallel.world_size != world_ranks()) continue;
-    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{} model {} modules {}", c.layout.tensor,
-                             c.layout.pipeline, c.layout.data, c.expert, c.schedule, c.zero,
+    SCOPED_TRACE(fmt::format("tp{} pp{} dp{} cp{} ep{} {} zero{} model {} modules {}", c.layout.tensor,
+                             c.layout.pipeline, c.layout.data, c.context, c.expert, c.schedule, c.zero,
                              static_cast<int>(c.model), c.modules));
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     ASSERT_EQ(why_unsupported(config).value_or(""), "");
@@ -278,20 +323,35 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
   struct Emulated {
     Layout layout;
     const char* schedule;
-    int zero;
+    int zero = 0;
     Recompute recompute = Recompute::none;
+    RecomputeModules recomputed = kCoreAttention;
+    bool tensor_overlap = false;
+    int context = 1;
   };
   const std::vector<Emulated> runs =
       ranks == 2 ? std::vector<Emulated>{{{1, 2, 1}, "1f1b", 0},
                                          {{1, 2, 1}, "zb-h1", 0, Recompute::full},
                                          {{2, 1, 1}, "1f1b", 0},
+                                         {.layout = {2, 1, 1},
+                                          .schedule = "zb-h1",
+                                          .recompute = Recompute::selective,
+                                          .recomputed = {.layernorm = true, .mlp = true},
+                                          .tensor_overlap = true},
                                          {{1, 1, 2}, "zb-h1", 2},
                                          {{1, 1, 2}, "1f1b", 3, Recompute::full},
-                                         {{1, 1, 2}, "1f1b", 1}}
+                                         {{1, 1, 2}, "1f1b", 1},
+                                         {.layout = {1, 1, 2}, .schedule = "1f1b", .context = 2}}
                  : std::vector<Emulated>{{{2, 2, 1}, "zb-h1", 0}, {{1, 2, 2}, "1f1b", 1}};
-  for (const auto& [layout, schedule, zero, recompute] : runs) {
-    RunConfig config = config_of({.layout = layout, .schedule = schedule, .modules = 2, .zero = zero});
-    config.recompute.granularity = recompute;
+  for (const auto& [layout, schedule, zero, recompute, recomputed, tensor_overlap, context] : runs) {
+    RunConfig config = config_of({.layout = layout,
+                                  .schedule = schedule,
+                                  .modules = 2,
+                                  .zero = zero,
+                                  .recompute = recompute,
+                                  .recomputed = recomputed,
+                                  .tensor_overlap = tensor_overlap,
+                                  .context = context});
     config.parallel.sequence_parallel = layout.tensor > 1;
     config.model.layers = 4;
     config.model.hidden = 2048;
