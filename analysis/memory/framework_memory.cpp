@@ -153,7 +153,8 @@ std::int64_t passing_bytes(const StageShape& s) {
     const std::int64_t group = s.recomputation.granularity == Recompute::full ? s.recomputation.layers : 1;
     bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
   }
-  if (s.sharding.zero == 3) bytes += std::int64_t{2} * ((gathers_fp8(s) ? 1 : 2) + 4) * layer_matrices(s);
+  if (s.sharding.zero == 3)
+    bytes += 2 * ((gathers_fp8(s) ? 1 : 2) * layer_matrices(s) + s.numerics.g() * trainable_layer(s));
   return bytes;
 }
 

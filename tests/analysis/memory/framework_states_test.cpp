@@ -136,6 +136,35 @@ TEST(FrameworkStates, ExpertsAreShardedOverTheirCopies) {
   }
 }
 
+// Two layers' weights in 16 bit or FP8, and their gradients, are whole while a layer's backward runs.
+TEST(FrameworkStates, TwoLayersAreWholeWithFsdp) {
+  constexpr std::int64_t adapters =
+      16 * (4096 + 4096 + 2 * 1024 + 2 * 4096 + 4096 + 2 * 14336 + 14336 + 4096);
+  struct Case {
+    const char* software;
+    const char* gradients;
+    const char* frozen;
+    std::int64_t bytes;  // of a layer
+  };
+  const Case cases[] = {{"torchtitan-compile", "fp32", "none", 6 * kLayerWeights},
+                        {"torchtitan-compile", "same", "none", 4 * kLayerWeights},
+                        {"torchtitan-compile", "fp32", "lora", 2 * kLayerWeights + 4 * adapters}};
+  for (const Case& c : cases) {
+    const RunConfig config = llama_on_h100({{"software", c.software, ""},
+                                            {"world_size", "8", ""},
+                                            {"zero_stage", "3", ""},
+                                            {"grad_dtype", c.gradients, ""},
+                                            {"frozen", c.frozen, ""},
+                                            {"lora_rank", "16", ""},
+                                            {"lora_targets", "all", ""}});
+    StageShape shape = stage_shapes(config, 1).front();
+    shape.place.last = false;  // without the loss
+    EXPECT_EQ(framework_action_profile(shape, ActionType::backward).peak[Category::workspace].value,
+              4 * 1024 * (14336 + 4096) + 2 * c.bytes)
+        << c.gradients << ' ' << c.frozen;
+  }
+}
+
 // LLaMA-7B in fp16 on eight V100 of 32 GB: with ZeRO 2 users ran out when 3.14 GiB were asked for besides
 // 28.28 GiB; ZeRO 3 ran.
 TEST(FrameworkStates, DeepSpeedsUpdateNeedsGradientsInFp32) {

@@ -188,6 +188,18 @@ TEST(Search, ProposesSchedulesThatTheSoftwareHas) {
   }
 }
 
+TEST(Search, ProposesZeroStagesThatTheSoftwareHas) {
+  const std::map<std::string, std::set<int>> has = {
+      {"megatron-core", {0, 1, 3}}, {"deepspeed", {0, 1, 2, 3}}, {"plumbline", {0, 1, 2, 3}}};
+  for (const auto& [software, wanted] : has) {
+    SearchRequest request = small_request();
+    request.config.machine.software = software;
+    std::set<int> found;
+    for (const Candidate& c : all_candidates(request, false)) found.insert(c.keys.zero);
+    EXPECT_EQ(found, wanted) << software;
+  }
+}
+
 /// Experts with their own sharding, with every dispatcher: nothing that the software would refuse.
 TEST(Search, SpreadsTheExpertsOfAMixture) {
   for (const char* software : {"plumbline", "megatron-core"}) {
