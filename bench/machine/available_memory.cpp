@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/run/control_groups.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -48,24 +50,16 @@ const CgroupFiles kVersion1 = {
 
 enum class Share { all, free };
 
-/// The least memory that the control group and those around it have or leave, down to `most`. A container may
-/// see the path of its group outside of it, where there is nothing: its own group is then the mount itself.
-std::int64_t left_by_groups(const fs::path& mount, const std::string& group, const CgroupFiles& files,
-                            Share share, std::int64_t most) {
-  fs::path inner = fs::path(group).relative_path();
-  for (;;) {
-    const fs::path folder = inner.empty() ? mount : mount / inner;
-    const auto limit = number_in(folder / files.limit);
-    const auto used = number_in(folder / files.used);
-    if (limit && share == Share::all) {
-      most = std::min(most, *limit);
-    } else if (limit && used) {
-      const std::int64_t kept = *used - sum_of_lines(folder / "memory.stat", files.reclaimable);
-      most = std::min(most, std::max<std::int64_t>(*limit - std::max<std::int64_t>(kept, 0), 0));
-    }
-    if (inner.empty()) return most;
-    inner = inner.parent_path();
-  }
+/// What a control group has or leaves; at most `most`.
+std::int64_t left_by(const ControlGroup& group, Share share, std::int64_t most) {
+  const CgroupFiles& files = group.version == 2 ? kVersion2 : kVersion1;
+  const auto limit = number_in(group.folder / files.limit);
+  if (!limit) return most;
+  if (share == Share::all) return std::min(most, *limit);
+  const auto used = number_in(group.folder / files.used);
+  if (!used) return most;
+  const std::int64_t kept = *used - sum_of_lines(group.folder / "memory.stat", files.reclaimable);
+  return std::min(most, std::max<std::int64_t>(*limit - std::max<std::int64_t>(kept, 0), 0));
 }
 
 /// `line_name`: of /proc/meminfo.
@@ -73,18 +67,7 @@ Bytes memory_of(const std::string& root, std::string_view line_name, Share share
   constexpr std::int64_t kUnit = 1024;  // "16265360 kB", which are KiB
   std::int64_t memory = kUnit * sum_of_lines(root + "/proc/meminfo", {line_name});
   if (memory == 0) return {};
-  std::ifstream groups(root + "/proc/self/cgroup");
-  const fs::path mount = root + "/sys/fs/cgroup";
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") memory = left_by_groups(mount, group, kVersion2, share, memory);
-    if (controllers.find(",memory,") != std::string::npos)
-      memory = left_by_groups(mount / "memory", group, kVersion1, share, memory);
-  }
+  for (const ControlGroup& group : control_groups("memory", root)) memory = left_by(group, share, memory);
   return {memory};
 }
 

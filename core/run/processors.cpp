@@ -5,15 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 
+#include "core/run/control_groups.hpp"
+
 namespace plumbline {
 namespace {
-
-namespace fs = std::filesystem;
 
 int capped(int count) {
   const int quota = processor_quota();
@@ -32,44 +31,26 @@ int whole_processors(double quota, double period) {
   return static_cast<int>((quota + period - 1) / period);
 }
 
-/// Processors of one control group; 0: no quota.
-int quota_in(const fs::path& folder) {
+/// 0: no quota.
+int quota_in(const ControlGroup& group) {
   double quota = 0;
   double period = 0;
-  // "max 100000" fails to parse
-  if (std::ifstream file(folder / "cpu.max"); file >> quota >> period) return whole_processors(quota, period);
-  std::ifstream quota_file(folder / "cpu.cfs_quota_us");
-  std::ifstream period_file(folder / "cpu.cfs_period_us");
-  if (quota_file >> quota && period_file >> period) return whole_processors(quota, period);
-  return 0;
-}
-
-/// The least quota of a control group and those around it, `least` included; 0: none. A container may see the
-/// path of its group outside of it, where there is nothing: its own group is then the mount itself.
-int least_quota(const fs::path& mount, const std::string& group, int least) {
-  fs::path inner = fs::path(group).relative_path();
-  for (;;) {
-    const int quota = quota_in(inner.empty() ? mount : mount / inner);
-    if (quota > 0) least = least > 0 ? std::min(least, quota) : quota;
-    if (inner.empty()) return least;
-    inner = inner.parent_path();
+  if (group.version == 2) {
+    std::ifstream file(group.folder / "cpu.max");  // "max 100000" fails to parse
+    return file >> quota >> period ? whole_processors(quota, period) : 0;
   }
+  std::ifstream quota_file(group.folder / "cpu.cfs_quota_us");
+  std::ifstream period_file(group.folder / "cpu.cfs_period_us");
+  return quota_file >> quota && period_file >> period ? whole_processors(quota, period) : 0;
 }
 
 }  // namespace
 
 int processor_quota(const std::string& root) {
-  const fs::path mount = root + "/sys/fs/cgroup";
   int least = 0;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string group = line.substr(second + 1);
-    if (controllers == ",,") least = least_quota(mount, group, least);
-    if (controllers.find(",cpu,") != std::string::npos) least = least_quota(mount / "cpu", group, least);
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    const int quota = quota_in(group);
+    if (quota > 0) least = least > 0 ? std::min(least, quota) : quota;
   }
   return least;
 }
