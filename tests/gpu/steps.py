@@ -118,7 +118,7 @@ PART3 = [
 # Predictions of the measured steps, from that calibration.
 PART3 += [
     Step(f"predict {step.name}", ["{plumbline}", "predict", "{config}", "--hardware", "{out}/profile.json", "--json"], 1,
-         15, {**step.config, "steps": 0, "warmup_steps": 0}, without_gpu="", needs="{out}/profile.json")
+         15, step.config, without_gpu="", needs="{out}/profile.json")
     for step in (GPT2_124M, GPT2_1558M, LLAMA, *(step for step in PART3[1:6]))
 ]
 SANITIZED = ("Attention.F*:Attention.W*:AttentionDropout.F*:Dropout.*:Norms.*:Embedding.*:CrossEntropy.L*:"

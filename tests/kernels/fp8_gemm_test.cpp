@@ -24,9 +24,10 @@ struct Product {
   bool bias = false;
 };
 
-Guarded number(double value) {
-  Guarded result(1, 1, DType::fp32);
-  result.write(dense(1, 1, [&](auto, auto) { return value; }));
+/// `value` in every place.
+Guarded number(double value, std::int64_t places = 1) {
+  Guarded result(1, places, DType::fp32);
+  result.write(dense(1, places, [&](auto, auto) { return value; }));
   return result;
 }
 
@@ -53,8 +54,10 @@ void check(const Product& p, const Types& types, DType c_type, DType bias_type, 
   const Guarded b = random_matrix(p.n, p.k, types.b, gap, 30);
   const Guarded bias = random_matrix(1, p.n, bias_type);
   const Guarded c = random_matrix(p.m, p.n, c_type, gap);
-  const Guarded a_inverse = number(0.0371);
-  const Guarded b_inverse = number(0.00123);
+  // A row of scales: any place of four bytes.
+  const std::int64_t place = random_integer(0, 7);
+  const Guarded a_inverse = number(0.0371, 8);
+  const Guarded b_inverse = number(0.00123, 8);
   const double scale = a_inverse.read()(0, 0) * b_inverse.read()(0, 0);
   const Dense expected = reference(a.read(), b.read(), scale, c.read(), bias.read(), p);
   Dense terms = reference(sizes(a), sizes(b), scale, sizes(c), sizes(bias), p);
@@ -66,8 +69,8 @@ void check(const Product& p, const Types& types, DType c_type, DType bias_type, 
                     .b_transposed = true,
                     .accumulate = p.accumulate,
                     .bias = p.bias ? bias.matrix() : Matrix{},
-                    .a_inverse_scale = a_inverse,
-                    .b_inverse_scale = b_inverse});
+                    .a_inverse_scale = a_inverse.matrix().columns(place, 1),
+                    .b_inverse_scale = b_inverse.matrix().columns(7 - place, 1)});
   expect_close(c, expected, tolerance(c_type), what, terms);
   EXPECT_TRUE(a_inverse.intact() && b_inverse.intact() && a.intact() && b.intact()) << what;
 }

@@ -229,29 +229,29 @@ TEST(Norms, OfASumThatIsMadeOnTheWay) {
 /// Heads in a slice of a wider matrix, each a row of its own for the reference.
 TEST(Norms, OfHeads) {
   for (const Storage& storage : storages()) {
-    for (const std::int64_t d : {2, 8, 37, 128, 200}) {
+    for (const std::int64_t d : {2, 8, 37, 128, 200, 300, 1030}) {
       const std::string what = fmt::format("heads of {} {}", d, describe(storage));
-      constexpr std::int64_t kTokens = 5;
-      constexpr std::int64_t kHeads = 3;
+      const bool latent = d > 256;  // as wide as latents, which are normalised as one head
+      const std::int64_t tokens = latent ? 2 : 5;
+      const std::int64_t heads = latent ? 1 : 3;
       const DType type = storage.type;
       const auto head_rows = [&](const Dense& wide) {
-        return dense(kTokens * kHeads, d,
-                     [&](auto i, auto j) { return wide(i / kHeads, i % kHeads * d + j); });
+        return dense(tokens * heads, d, [&](auto i, auto j) { return wide(i / heads, i % heads * d + j); });
       };
-      const Guarded wide = random_matrix(kTokens, (kHeads + 1) * d, type, storage.gap);
-      const Matrix x = wide.matrix().columns(0, kHeads * d);
+      const Guarded wide = random_matrix(tokens, (heads + 1) * d, type, storage.gap);
+      const Matrix x = wide.matrix().columns(0, heads * d);
       const Guarded w = random_matrix(1, d, type);
-      const Guarded y(kTokens, kHeads * d, type, storage.gap);
-      const Guarded rstd(kTokens, kHeads, DType::fp32, 2);
+      const Guarded y(tokens, heads * d, type, storage.gap);
+      const Guarded rstd(tokens, heads, DType::fp32, 2);
       operators().head_norm_forward(x, w, y, rstd, kEpsilon);
       const Dense rows = head_rows(wide.read());
       const Dense none(1, d);
       const Dense normed = normalise(rows, w.read(), none, false);
-      expect_close(
-          y, dense(kTokens, kHeads * d, [&](auto i, auto j) { return normed(i * kHeads + j / d, j % d); }),
-          tolerance(type), what + " y");
+      expect_close(y,
+                   dense(tokens, heads * d, [&](auto i, auto j) { return normed(i * heads + j / d, j % d); }),
+                   tolerance(type), what + " y");
 
-      const Guarded dy = random_matrix(kTokens, kHeads * d, type, storage.gap);
+      const Guarded dy = random_matrix(tokens, heads * d, type, storage.gap);
       const Guarded dw = random_matrix(1, d, DType::fp32);
       const Dense gradient = head_rows(dy.read());
       const Dense before = dw.read();
@@ -260,7 +260,7 @@ TEST(Norms, OfHeads) {
           [&](const Dense& value) { return normalise(value, w.read(), none, false); }, rows, gradient);
       const Dense terms = terms_of_gradient(rows, w.read(), gradient, false);
       const auto wide_again = [&](const Dense& of) {
-        return dense(kTokens, kHeads * d, [&](auto i, auto j) { return of(i * kHeads + j / d, j % d); });
+        return dense(tokens, heads * d, [&](auto i, auto j) { return of(i * heads + j / d, j % d); });
       };
       expect_close(dy, wide_again(expected), tolerance(type), what + " dx", wide_again(terms));
       const Dense dw_expected = numerical_gradient(

@@ -47,7 +47,9 @@ struct Pass {
 constexpr std::array<Pass, 3> kPasses = {{{GemmPass::forward, false, true, false},
                                           {GemmPass::input_gradient, false, false, false},
                                           {GemmPass::weight_gradient, true, false, true}}};
-const std::vector<double> kProductSizes = {256, 1024, 4096, 16384};
+/// Time grows evenly with tokens; with widths it goes up and down as tiles fill the multiprocessors.
+const std::vector<double> kTokens = {256, 1024, 4096, 16384};
+const std::vector<double> kWidths = {256, 512, 1024, 2048, 4096, 8192, 16384};
 constexpr double kMostFlops16 = 6e11;  // below a millisecond on devices for such products
 constexpr double kMostFlops32 = 6e10;
 
@@ -138,7 +140,8 @@ class Measuring {
 
   void others(OperatorTimes& times) {
     for (const DType type : {DType::bf16, DType::fp32}) {
-      for (const std::int64_t tokens : {64, 512, 4096}) {
+      // Of gradients of weights, sums over blocks of rows are added up: a fixed share at many rows only.
+      for (const std::int64_t tokens : {256, 2048, 16384}) {
         OperatorShape shape;
         shape.seq = std::min<std::int64_t>(tokens, 512);
         shape.batch = tokens / shape.seq;
@@ -157,7 +160,7 @@ class Measuring {
           curve.sizes.push_back(size);
           curve.seconds.push_back(timer_.burst(one.run, kQuick).median.value);
         }
-        progress_("other operators", static_cast<double>(tokens) / 4096);
+        progress_("other operators", static_cast<double>(tokens) / 16384);
       }
     }
   }
@@ -190,9 +193,9 @@ class Measuring {
 
   template <class Make>
   Grid grid(const std::string& key, double most_flops, Make&& make) {
-    Grid grid{kProductSizes, kProductSizes, kProductSizes, {}};
-    const std::size_t n = kProductSizes.size();
-    for (std::size_t x = 0; x < n; ++x) {
+    Grid grid{kTokens, kWidths, kWidths, {}};
+    const std::size_t n = kWidths.size();
+    for (std::size_t x = 0; x < kTokens.size(); ++x) {
       for (std::size_t y = 0; y < n; ++y) {
         for (std::size_t z = 0; z < n; ++z) {
           const double flops = 2 * grid.x[x] * grid.y[y] * grid.z[z];
@@ -216,7 +219,7 @@ class Measuring {
           grid.seconds.push_back(seconds);
         }
       }
-      progress_(key.c_str(), static_cast<double>(x + 1) / static_cast<double>(n));
+      progress_(key.c_str(), static_cast<double>(x + 1) / static_cast<double>(kTokens.size()));
     }
     return grid;
   }

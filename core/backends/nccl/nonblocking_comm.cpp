@@ -15,6 +15,8 @@ namespace plumbline {
 namespace {
 
 constexpr double kFinalizeSeconds = 30;
+/// The watchdog, whose message names the member that is missing, comes first.
+constexpr Seconds kAfterWatchdog{10};
 
 /// NCCL connects an algorithm (ring, tree, …) at the first call that takes it, and that call returns only
 /// when all members have reached it. Schedules in which ranks start calls of different communicators in
@@ -44,7 +46,8 @@ NonblockingComm::NonblockingComm(const ncclUniqueId& id, int ranks, int rank, st
   if (max_ctas > 0) config.maxCTAs = max_ctas;
   std::unique_lock lock(mutex_);
   try {
-    settle("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, ranks, id, rank, &config), lock);
+    settle("ncclCommInitRankConfig", ncclCommInitRankConfig(&comm_, ranks, id, rank, &config), timeout_,
+           lock);
   } catch (...) {
     if (comm_ != nullptr) ncclCommAbort(comm_);
     throw;
@@ -75,7 +78,8 @@ NonblockingComm::~NonblockingComm() {
   }
 }
 
-void NonblockingComm::settle(const char* call_name, ncclResult_t result, std::unique_lock<std::mutex>& lock) {
+void NonblockingComm::settle(const char* call_name, ncclResult_t result, Seconds timeout,
+                             std::unique_lock<std::mutex>& lock) {
   const auto begin = std::chrono::steady_clock::now();
   while (result == ncclInProgress) {
     // Let the watchdog in: it may want to abort.
@@ -86,7 +90,7 @@ void NonblockingComm::settle(const char* call_name, ncclResult_t result, std::un
     check_nccl(ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError", comm_);
     if (result != ncclInProgress) break;
     const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (waited > timeout_.value) {
+    if (waited > timeout.value) {
       throw Error(fmt::format("{} of {}: not accepted within {:.0f} s; is another member missing?", call_name,
                               name_, waited));
     }
@@ -99,7 +103,7 @@ void NonblockingComm::settle(const char* call_name, ncclResult_t result, std::un
 void NonblockingComm::run(const char* call_name, const std::function<ncclResult_t(ncclComm_t)>& call) {
   std::unique_lock lock(mutex_);
   if (comm_ == nullptr) throw Error(fmt::format("{} of {}: aborted", call_name, name_));
-  settle(call_name, call(comm_), lock);
+  settle(call_name, call(comm_), timeout_ + kAfterWatchdog, lock);
 }
 
 std::string NonblockingComm::register_memory(void* data, std::size_t bytes) {

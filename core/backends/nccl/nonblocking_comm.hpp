@@ -30,7 +30,7 @@ class NonblockingComm {
   NonblockingComm& operator=(const NonblockingComm&) = delete;
 
   /// Makes an NCCL call and polls until NCCL has put its work into the stream. Throws Error when NCCL
-  /// refuses, the communicator has been aborted, or the timeout passes.
+  /// refuses, the communicator has been aborted, or ten seconds more than the timeout pass.
   void run(const char* call_name, const std::function<ncclResult_t(ncclComm_t)>& call);
 
   /// Lets NCCL reach memory of ncclMemAlloc without a copy (ncclCommRegister). Returns "", or why NCCL does
@@ -48,7 +48,7 @@ class NonblockingComm {
 
  private:
   /// Polls until nothing is in progress.
-  void settle(const char* call_name, ncclResult_t result, std::unique_lock<std::mutex>& lock);
+  void settle(const char* call_name, ncclResult_t result, Seconds timeout, std::unique_lock<std::mutex>& lock);
 
   const std::string name_;
   const Seconds timeout_;

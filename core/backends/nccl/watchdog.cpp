@@ -15,7 +15,6 @@
 namespace plumbline {
 namespace {
 
-constexpr double kGracePeriod = 10;  // seconds between abort() and give_up()
 constexpr double kSilence = 2;  // seconds without its watchdog after which a process is taken for stopped
 
 double monotonic_seconds() {
@@ -51,6 +50,13 @@ Watchdog::Watchdog(int rank, WaitBoard& board, WatchedTransport transport, const
 }
 
 Watchdog::~Watchdog() {
+  std::thread aborting;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    aborting.swap(aborting_);
+  }
+  if (aborting.joinable()) aborting.join();  // while it is watched
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -183,7 +189,7 @@ void Watchdog::watch() {
     board_.alive();
     const double now = monotonic_seconds();
     if (!failure_.empty()) {
-      if (noticed_ || now - failed_at < kGracePeriod) continue;
+      if (now - failed_at < (noticed_ ? 2 : 1) * options_.grace.value) continue;
       const std::string failure = failure_;
       lock.unlock();
       transport_.give_up(failure);
@@ -192,14 +198,15 @@ void Watchdog::watch() {
     if (drop_ended() || operations_.empty()) last_progress = now;
     const std::string error = transport_.asynchronous_error();
     const double waited = now - last_progress;
-    if (error.empty() && waited < options_.timeout.value) continue;
+    if (ending_ || (error.empty() && waited < options_.timeout.value)) continue;
     fail(error.empty() ? stuck(waited)
                        : fmt::format("rank {}: {}{}", rank_, error,
                                      operations_.empty() ? "" : "; in progress: " + stuck(waited)));
     failed_at = now;
-    lock.unlock();
-    transport_.abort();
-    lock.lock();
+    aborting_ = std::thread([this] {
+      transport_.begins();
+      transport_.abort();
+    });
   }
 }
 

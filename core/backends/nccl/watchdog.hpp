@@ -19,6 +19,9 @@ namespace plumbline {
 struct WatchdogOptions {
   Seconds timeout{300};  // without any operation ending while one is in progress
   Seconds poll{0.05};
+  /// Between abort(), or the exception of check(), and give_up(): each may hang in a call of NCCL or the
+  /// driver.
+  Seconds grace{10};
 };
 
 /// Interface between the watchdog and the transport.
@@ -27,11 +30,12 @@ struct WatchedTransport {
   std::function<bool(const std::shared_ptr<void>& token)> ended;
   /// Error in the background, or "".
   std::function<std::string()> asynchronous_error;
-  /// Called once, on the watchdog's thread: end everything in progress so that no rank waits any more.
+  /// Called once, on a thread of its own: end everything in progress so that no rank waits any more.
   std::function<void()> abort;
-  /// Called when the rank's own thread has not noticed a while after abort(): end the process.
+  /// Called when the rank's own thread has not noticed within the grace period after abort(), or the watchdog
+  /// is still there after a second one: end the process.
   std::function<void(const std::string& failure)> give_up;
-  /// Called first, on the watchdog's thread.
+  /// Called first, on the threads of the watchdog.
   std::function<void()> begins = [] {};
 };
 
@@ -93,9 +97,11 @@ class Watchdog {
   std::string action_;
   std::string failure_;
   mutable bool noticed_ = false;  // check() has thrown
+  bool ending_ = false;           // nothing more is aborted
   bool stop_ = false;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
+  std::thread aborting_;
   std::thread thread_;
 };
 

@@ -48,16 +48,11 @@ bool is_part_of_sequence(const AttentionShape& s) {
   return s.past != 0 || s.key_start != 0 || s.key_count != 0;
 }
 
-bool cudnn_takes(const AttentionShape& s, DType type) {
-  return !is_part_of_sequence(s) && (type == DType::bf16 || type == DType::fp16) && s.batch > 0 &&
-         s.seq > 1 && s.head_dim % 8 == 0 && s.head_dim <= 256 && s.dropout.probability == 0 &&
-         s.alibi.heads == 0 && s.prefix == 0 && s.values() == s.head_dim;
-}
-
 std::string why_not_cudnn(const AttentionShape& s, DType type) {
   if (type != DType::bf16 && type != DType::fp16) return "cuDNN takes bf16 and fp16 only";
   if (s.dropout.probability != 0)
     return "probabilities drop, and cuDNN would drop others than every other backend";
+  if (s.alibi.heads > 0) return "scores have linear biases";
   if (s.prefix > 0) return "a prefix's tokens see each other";
   if (s.values() != s.head_dim) return "values are not as wide as keys";
   if (is_part_of_sequence(s)) return "queries and keys are parts of a sequence";
@@ -65,6 +60,10 @@ std::string why_not_cudnn(const AttentionShape& s, DType type) {
     return "cuDNN takes head sizes that are multiples of 8 up to 256";
   if (s.batch <= 0 || s.seq <= 1) return "cuDNN takes sequences of two tokens or more";
   return "";
+}
+
+bool cudnn_takes(const AttentionShape& s, DType type) {
+  return why_not_cudnn(s, type).empty();
 }
 
 AttentionSlice backward_slice(const AttentionShape& s, DType type, bool deterministic) {

@@ -115,8 +115,8 @@ void CudaOperators::head_norm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd,
 
 void CudaOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw) {
   require_head_norm("head_norm_backward", x, w, dy, rstd);
-  require(alike(dx, x) && has_shape(dw, 1, w.cols) && is_storage(dw) && w.cols <= 256, "head_norm_backward",
-          "dx as x, dw (1, head_dim) floating point, head_dim at most 256",
+  require(alike(dx, x) && has_shape(dw, 1, w.cols) && is_storage(dw) && w.cols <= kMostHeadNorm,
+          "head_norm_backward", "dx as x, dw (1, head_dim) floating point, head_dim at most 2048",
           {{"x", x}, {"dx", dx}, {"dw", dw}});
   if (x.empty()) return;
   const std::int64_t count = head_norm_partials(queue_, x.rows * rstd.cols);

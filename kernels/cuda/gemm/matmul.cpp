@@ -93,7 +93,7 @@ std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
 }
 
 MatmulCache::MatmulCache(cudaStream_t stream, int device, GemmChoice choice)
-    : stream_(stream), device_(device), choice_(choice), workspace_(stream) {
+    : stream_(stream), device_(device), choice_(choice), workspace_(stream), scales_(stream) {
   PLUMBLINE_CUBLAS(cublasLtCreate(&handle_));
 }
 
@@ -219,13 +219,35 @@ ProductKey MatmulCache::key_of(const Gemm& gemm) const {
           gemm.rows_vary};
 }
 
-void MatmulCache::run(const Gemm& gemm) {
+void MatmulCache::run_or_throw(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                               const ProductKey& key, const Gemm& gemm) {
+  const cublasStatus_t status = submit(plan, algorithm, gemm, gemm.c.data);
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error("gemm " + describe(key) + " by " + words(algorithm) + ": " + cublasLtGetStatusName(status));
+}
+
+Gemm MatmulCache::with_aligned_scales(const Gemm& gemm) {
+  if (!is_fp8(gemm.a.dtype)) return gemm;
+  constexpr std::size_t kStep = 4;  // floats in 16 bytes
+  Gemm aligned = gemm;
+  std::size_t place = 0;
+  for (Matrix* scale : {&aligned.a_inverse_scale, &aligned.b_inverse_scale}) {
+    if (alignment_of(scale->data) == 16) continue;
+    float* const to = scales_.at_least<float>(2 * kStep) + kStep * place++;
+    PLUMBLINE_CUDA(cudaMemcpyAsync(to, scale->data, sizeof(float), cudaMemcpyDeviceToDevice, stream_));
+    scale->data = to;
+  }
+  return aligned;
+}
+
+void MatmulCache::run(const Gemm& given) {
+  const Gemm gemm = with_aligned_scales(given);
   const Gemm planned = gemm.rows_vary ? with_rounded_rows(gemm) : gemm;
   const ProductKey key = key_of(planned);
   const MatmulPlan& plan = plan_of(key, planned);
   point_at(plan.operation, gemm);
   if (gemm.rows_vary) return run_rows(plan, key, gemm);
-  PLUMBLINE_CUBLAS(submit(plan, plan.algorithm, gemm, gemm.c.data));
+  run_or_throw(plan, plan.algorithm, key, gemm);
 }
 
 const MatmulPlan& MatmulCache::plan_of(const ProductKey& key, const Gemm& gemm) {
@@ -239,7 +261,7 @@ void MatmulCache::run_rows(const MatmulPlan& plan, const ProductKey& key, const 
   set_rows(gemm.a_transposed ? plan.b : plan.c, gemm.a.rows);
   if (submit(plan, plan.algorithm, gemm, gemm.c.data) == CUBLAS_STATUS_SUCCESS) return;
   // An algorithm for more rows may not support these: the heuristic is asked for exactly them.
-  PLUMBLINE_CUBLAS(submit(plan, choose(plan, key, gemm), gemm, gemm.c.data));
+  run_or_throw(plan, choose(plan, key, gemm), key, gemm);
 }
 
 std::vector<KernelChoice> MatmulCache::choices() const {

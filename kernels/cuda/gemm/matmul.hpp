@@ -60,6 +60,9 @@ class MatmulCache {
 
  private:
   ProductKey key_of(const Gemm& gemm) const;
+  /// cuBLASLt 13.1 on an H100 refuses scales off 16-byte boundaries, although its documentation asks it of
+  /// matrices only: such scales are copied first, into memory that the product before has done with.
+  Gemm with_aligned_scales(const Gemm& gemm);
   /// With a plan for a similar number of rows.
   void run_rows(const MatmulPlan& plan, const ProductKey& key, const Gemm& gemm);
   const MatmulPlan& plan_of(const ProductKey& key, const Gemm& gemm);
@@ -73,6 +76,9 @@ class MatmulCache {
   double time(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm, void* target);
   cublasStatus_t submit(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm, const Gemm& gemm,
                         void* target);
+  /// Into C. Throws Error with product and algorithm when cuBLASLt refuses.
+  void run_or_throw(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductKey& key,
+                    const Gemm& gemm);
 
   cudaStream_t stream_;
   int device_;
@@ -80,6 +86,7 @@ class MatmulCache {
   int multiprocessors_ = 0;
   cublasLtHandle_t handle_ = nullptr;
   DeviceBuffer workspace_;
+  DeviceBuffer scales_;  // of with_aligned_scales()
   std::unordered_map<ProductKey, std::unique_ptr<MatmulPlan>, ProductKeyHash> plans_;
   std::unordered_map<ProductKey, std::string, ProductKeyHash>
       apart_;  // by why_apart(), of products with column sums

@@ -2,6 +2,7 @@
 // forward 2, backward 3. Weight gradients: each warp sums its heads in registers into a row of partial sums,
 // which are added up in order.
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/device/block.cuh"
 #include "kernels/cuda/device/elements.cuh"
@@ -12,8 +13,6 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kMostPerLane = 8;  // elements of a head, which has 256 at most
-
 /// The sum over the lanes of a warp, in all of them.
 __device__ inline float warp_sum(float value) {
 #pragma unroll
@@ -40,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T>
+template <class T, int kMostPerLane>
 __global__ void __launch_bounds__(kThreads)
     head_norm_backward_kernel(View<const T> dy, View<const T> x, const T* w, View<const float> rstd,
                               View<T> dx, std::int64_t heads, int d, std::int64_t items, float* partials) {
@@ -84,6 +83,18 @@ unsigned blocks_of_heads(const Queue& queue, std::int64_t items) {
                                                         queue.multiprocessors * kBlocksPerProcessor));
 }
 
+template <int kMost>
+using PerLane = std::integral_constant<int, kMost>;
+
+/// Calls f with how many elements of a head a lane holds at most. Heads are narrow; latents, normalised as
+/// one head, have up to 2048 elements.
+template <class F>
+void with_elements_per_lane(std::int64_t head_dim, F&& f) {
+  if (head_dim <= 256) return f(PerLane<8>());
+  if (head_dim <= 512) return f(PerLane<16>());
+  f(PerLane<kMostHeadNorm / 32>());
+}
+
 }  // namespace
 
 void head_norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
@@ -107,9 +118,12 @@ void head_norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matri
   const std::int64_t items = x.rows * rstd.cols;
   with_element(x.dtype, [&](auto type) {
     using T = decltype(type);
-    launch(queue, {.x = blocks_of_heads(queue, items), .threads = kThreads}, head_norm_backward_kernel<T>,
-           View<const T>(dy), View<const T>(x), w.as<const T>(), View<const float>(rstd), View<T>(dx),
-           rstd.cols, static_cast<int>(w.cols), items, partials);
+    with_elements_per_lane(w.cols, [&](auto per_lane) {
+      launch(queue, {.x = blocks_of_heads(queue, items), .threads = kThreads},
+             head_norm_backward_kernel<T, decltype(per_lane)::value>, View<const T>(dy), View<const T>(x),
+             w.as<const T>(), View<const float>(rstd), View<T>(dx), rstd.cols, static_cast<int>(w.cols),
+             items, partials);
+    });
   });
   add_partials(queue, partials, head_norm_partials(queue, items), w.cols, dw);
 }

@@ -64,6 +64,7 @@ void remove_row_parts(const Queue& queue, Matrix g, Matrix w, std::int64_t first
 
 // head_norm.cu
 void head_norm_forward(const Queue& queue, Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon);
+constexpr std::int64_t kMostHeadNorm = 2048;  // elements of a head in head_norm_backward
 /// Rows of partial weight gradients, each as wide as a head; items: tokens times heads.
 std::int64_t head_norm_partials(const Queue& queue, std::int64_t items);
 void head_norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw,

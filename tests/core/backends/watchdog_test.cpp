@@ -38,6 +38,11 @@ struct FakeTransport {
   }
 };
 
+bool comes_true(const std::atomic<bool>& flag) {
+  for (int i = 0; i < 10000 && !flag; ++i) pause_for(0.01);
+  return flag;
+}
+
 int world_rank() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -162,7 +167,27 @@ TEST(Watchdog, ErrorsInTheBackgroundAreReportedAtOnce) {
   EXPECT_EQ(failure_within(watchdog, 0.1), "");
   transport.broken = true;
   EXPECT_EQ(failure_within(watchdog, 100), "rank " + std::to_string(world_rank()) + ": the network is gone");
-  EXPECT_TRUE(transport.aborted);
+  EXPECT_TRUE(comes_true(transport.aborted));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/// A call of NCCL holds the lock that aborting wants, or aborting itself never returns.
+TEST(Watchdog, EndsAProcessThatHangsAfterTheFailure) {
+  WaitBoard board(MPI_COMM_WORLD);
+  for (const bool noticed : {false, true}) {
+    FakeTransport transport;
+    WatchedTransport hanging = transport.transport();
+    hanging.abort = [&transport] {
+      while (!transport.gave_up) pause_for(0.01);
+    };
+    Watchdog watchdog(world_rank(), board, hanging, {Seconds{100}, Seconds{0.01}, Seconds{0.1}});
+    watchdog.add_lane("the tensor group", world_ranks());
+    transport.broken = true;
+    if (noticed) {
+      EXPECT_NE(failure_within(watchdog, 100), "");
+    }
+    EXPECT_TRUE(comes_true(transport.gave_up)) << noticed;
+  }
   MPI_Barrier(MPI_COMM_WORLD);
 }
 

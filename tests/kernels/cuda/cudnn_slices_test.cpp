@@ -239,6 +239,12 @@ TEST(CudnnSlices, OwnKernelsDoTheRest) {
   AttentionShape drops = good;
   drops.dropout.probability = 0.1;
   EXPECT_TRUE(refused(Attention(drops, 0)));
+  AttentionShape biased = good;
+  biased.alibi = {4, 0.5};
+  EXPECT_TRUE(refused(Attention(biased, 0))) << "linear biases";
+  AttentionShape prefixed = good;
+  prefixed.prefix = 3;
+  EXPECT_TRUE(refused(Attention(prefixed, 0))) << "a prefix";
   EXPECT_FALSE(cudnn_takes(good, DType::fp32));
   workspace_wanted = 1 << 20;
   EXPECT_TRUE(refused(Attention(good, 0))) << "a workspace larger than the scratch";

@@ -141,7 +141,7 @@ void write(const Matrix& x, std::int64_t row, std::int64_t col, double value) {
 }  // namespace
 
 MatmulCache::MatmulCache(cudaStream_t stream, int device, GemmChoice choice)
-    : stream_(stream), device_(device), choice_(choice), workspace_(stream) {}
+    : stream_(stream), device_(device), choice_(choice), workspace_(stream), scales_(stream) {}
 MatmulCache::~MatmulCache() = default;
 std::vector<KernelChoice> MatmulCache::choices() const {
   return {};

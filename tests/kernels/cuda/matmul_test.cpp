@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/cuda/fake_cublaslt.hpp"
@@ -18,7 +20,7 @@ test::FakeCublas& cublas = test::FakeCublas::instance();
 struct Fp8Product {
   std::vector<unsigned char> a = std::vector<unsigned char>(256), b = std::vector<unsigned char>(256);
   std::vector<float> c = std::vector<float>(256);
-  float scales[4] = {1, 2, 3, 4};
+  alignas(16) float scales[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   Gemm gemm(DType a_dtype, DType b_dtype) {
     Gemm gemm;
     gemm.a = Matrix(a.data(), 16, 16, a_dtype);
@@ -26,7 +28,7 @@ struct Fp8Product {
     gemm.c = Matrix(c.data(), 16, 16, DType::fp32);
     gemm.b_transposed = true;
     gemm.a_inverse_scale = Matrix(&scales[0], 1, 1, DType::fp32);
-    gemm.b_inverse_scale = Matrix(&scales[1], 1, 1, DType::fp32);
+    gemm.b_inverse_scale = Matrix(&scales[4], 1, 1, DType::fp32);
     return gemm;
   }
 };
@@ -42,12 +44,29 @@ TEST(Fp8Products, AreTransposedThenNotAndHaveTheScalesOfTheCall) {
     EXPECT_EQ(cublas.attribute<cublasOperation_t>(CUBLASLT_MATMUL_DESC_TRANSB), CUBLAS_OP_N);
     EXPECT_EQ(cublas.attribute<void*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER), gemm.b_inverse_scale.data);
     EXPECT_EQ(cublas.attribute<void*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER), gemm.a_inverse_scale.data);
-    gemm.a_inverse_scale.data = &product.scales[2];
-    gemm.b_inverse_scale.data = &product.scales[3];
+    gemm.a_inverse_scale.data = &product.scales[8];
+    gemm.b_inverse_scale.data = &product.scales[12];
   }
   cache.search(gemm, {}, {});
   EXPECT_EQ(cublas.a_type, CUDA_R_8F_E4M3);
   EXPECT_EQ(cublas.b_type, CUDA_R_8F_E5M2);
+}
+
+TEST(Fp8Products, HaveScalesOnSixteenBytes) {
+  Fp8Product product;
+  cuda::MatmulCache cache(nullptr, 0, GemmChoice::timed);
+  Gemm gemm = product.gemm(DType::fp8_e4m3, DType::fp8_e4m3);
+  for (const auto& [a, b] : {std::pair(0, 1), {3, 4}, {5, 6}, {9, 2}}) {
+    gemm.a_inverse_scale.data = &product.scales[a];
+    gemm.b_inverse_scale.data = &product.scales[b];
+    cache.run(gemm);
+    const auto* first = cublas.attribute<const float*>(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER);
+    const auto* second = cublas.attribute<const float*>(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 16, 0U) << a << " " << b;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second) % 16, 0U) << a << " " << b;
+    EXPECT_EQ(*first, product.scales[b]);
+    EXPECT_EQ(*second, product.scales[a]);
+  }
 }
 
 TEST(Fp8Products, SumFastInTheForwardOnly) {

@@ -63,6 +63,7 @@ class Call {
   Router operator()(const Router& router) {
     Router staged = router;
     staged.bias = (*this)(router.bias);
+    staged.load = (*this)(router.load);
     return staged;
   }
   template <class T>
