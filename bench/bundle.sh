@@ -134,7 +134,8 @@ while [ -h "$self" ]; do
 done
 here=$(cd "$(dirname "$self")" && pwd) || exit 1
 export OPAL_PREFIX="$here"
-[ -d "$here/pmix" ] && export PMIX_PREFIX="$here/pmix"
+# The second is where PMIx looks for plugins; the host may have those of another version.
+[ -d "$here/pmix" ] && export PMIX_PREFIX="$here/pmix" PMIX_LIBDIR="$here/pmix/lib"
 export PATH="$here/bin:${PATH:-/usr/local/bin:/usr/bin:/bin}"
 export HOME="${HOME:-/tmp}"
 # Open MPI wants a way to other hosts even when there are none.

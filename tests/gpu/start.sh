@@ -26,7 +26,7 @@ mkdir -p "$out" || exit 1
 python3 "$here/gpu/libraries.py" "$here/host" | tee "$out/libraries.jsonl"
 # For programs that are started without the wrapper `plumbline`; slot.py adds the libraries.
 export OPAL_PREFIX="$here" PATH="$here/bin:$PATH" HOME="${HOME:-/tmp}"
-[ -d "$here/pmix" ] && export PMIX_PREFIX="$here/pmix"
+[ -d "$here/pmix" ] && export PMIX_PREFIX="$here/pmix" PMIX_LIBDIR="$here/pmix/lib"
 # Open MPI wants a way to other hosts even when there are none.
 command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}"
 # shellcheck disable=SC2086
