@@ -101,7 +101,9 @@ std::int64_t cuda_attention_scratch(const StageShape& s) {
   if (s.numerics.type == DType::fp32 || s.stream.seq == 1 || s.attention.head_dim % 8 != 0 ||
       s.attention.head_dim > 256)
     return statistics;
-  if (s.attention.latent() && s.attention.value_dim != s.attention.head_dim) return statistics;
+  if (s.attention.latent() &&
+      (s.attention.value_dim > s.attention.head_dim || s.attention.value_dim % 8 != 0))
+    return statistics;
   const HeadsAtWork work{s, heads / kv_heads, kv_heads};
   const std::int64_t bytes = s.numerics.deterministic ? work.deterministic_bytes() : work.bytes();
   return std::max(statistics, bytes / 4);

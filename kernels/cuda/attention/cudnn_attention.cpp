@@ -46,6 +46,7 @@ CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, const 
   graph.heads = slice.kv_heads * slice.group;
   graph.kv_heads = slice.kv_heads;
   graph.head_dim = s.head_dim;
+  graph.value_dim = s.values();
   graph.window = s.window < s.seq ? s.window : 0;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     graph.strides[i] = i == kLse ? 0 : operands[i].stride;
@@ -68,7 +69,8 @@ std::array<void*, kOperands> places_of(const AttentionShape& s, const Operands& 
       continue;
     }
     const bool shared = i == kK || i == kV || i == kDk || i == kDv;
-    places[i] = x.at(sequence * s.seq, (shared ? kv_head : head) * s.head_dim);
+    const std::int64_t width = of_values(static_cast<int>(i)) ? s.values() : s.head_dim;
+    places[i] = x.at(sequence * s.seq, (shared ? kv_head : head) * width);
   }
   return places;
 }

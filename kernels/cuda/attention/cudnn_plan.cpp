@@ -84,10 +84,9 @@ class Builder {
     }
     const bool shared = which == kK || which == kV || which == kDk || which == kDv;
     const std::int64_t row = wanted_.strides[which];
-    return tensor
-        .set_dim(
-            {wanted_.sequences, shared ? wanted_.kv_heads : wanted_.heads, wanted_.seq, wanted_.head_dim})
-        .set_stride({wanted_.seq * row, wanted_.head_dim, row, 1});
+    const std::int64_t width = of_values(which) ? wanted_.value_dim : wanted_.head_dim;
+    return tensor.set_dim({wanted_.sequences, shared ? wanted_.kv_heads : wanted_.heads, wanted_.seq, width})
+        .set_stride({wanted_.seq * row, width, row, 1});
   }
   TensorPointer input(Operand which) {
     Tensor_attributes tensor;

@@ -18,13 +18,18 @@ namespace plumbline::cuda {
 
 /// Places in CudnnGraph::strides and Cudnn's pointers. A forward has the first five.
 enum Operand { kQ, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kOperands };
+/// Operands whose heads are as wide as values; the others' are as wide as keys.
+constexpr bool of_values(int operand) {
+  return operand == kV || operand == kOut || operand == kDout || operand == kDv;
+}
 
 /// Causal attention of `sequences` sequences without dropout, scores scaled by 1/sqrt(head_dim). Heads lie
 /// side by side in token rows; lse is (sequences·heads, seq), contiguous.
 struct CudnnGraph {
   bool backward = false;
   DType type = DType::bf16;
-  std::int64_t sequences = 1, seq = 1, heads = 1, kv_heads = 1, head_dim = 8;
+  std::int64_t sequences = 1, seq = 1, heads = 1, kv_heads = 1;
+  std::int64_t head_dim = 8, value_dim = 8;  // elements of a head's queries and keys, of its values
   std::int64_t window = 0;  // keys that a query sees, itself included, less than seq; 0: all up to itself
   std::array<std::int64_t, kOperands> strides{};  // elements from a token row to the next; kLse: ignored
   bool deterministic = false;                     // a backward that gives the same bits every time

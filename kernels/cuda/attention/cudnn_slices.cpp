@@ -54,7 +54,8 @@ std::string why_not_cudnn(const AttentionShape& s, DType type) {
     return "probabilities drop, and cuDNN would drop others than every other backend";
   if (s.alibi.heads > 0) return "scores have linear biases";
   if (s.prefix > 0) return "a prefix's tokens see each other";
-  if (s.values() != s.head_dim) return "values are not as wide as keys";
+  if (s.values() != s.head_dim && (s.heads != s.kv_heads || s.values() > s.head_dim || s.values() % 8 != 0))
+    return "cuDNN takes narrower values, multiples of 8, where each query head has its own";
   if (is_part_of_sequence(s)) return "queries and keys are parts of a sequence";
   if (s.head_dim % 8 != 0 || s.head_dim > 256)
     return "cuDNN takes head sizes that are multiples of 8 up to 256";

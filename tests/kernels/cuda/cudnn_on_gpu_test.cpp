@@ -18,16 +18,18 @@ struct Results {
   Guarded out, lse, dqkv;
 };
 
-/// Forward and backward over slices of one (T, q + 2k) matrix.
+/// Forward and backward over slices of one (T, q + k + v) matrix.
 Results attend(Operators& op, const AttentionShape& s, const Guarded& qkv, const Guarded& dout) {
   const DType type = qkv.matrix().dtype;
   const std::int64_t q = s.heads * s.head_dim;
   const std::int64_t k = s.kv_heads * s.head_dim;
-  Results r{Guarded(s.batch * s.seq, q, type), Guarded(s.batch * s.heads, s.seq, DType::fp32),
-            Guarded(s.batch * s.seq, q + 2 * k, type, 8)};
+  const std::int64_t v = s.kv_heads * s.values();
+  Results r{Guarded(s.batch * s.seq, s.heads * s.values(), type),
+            Guarded(s.batch * s.heads, s.seq, DType::fp32), Guarded(s.batch * s.seq, q + k + v, type, 8)};
   const Guarded scratch(1, op.attention_scratch(s, type), DType::fp32);
   const auto part = [&](const Guarded& x, int i) {
-    return i == 0 ? x.matrix().columns(0, q) : x.matrix().columns(q + (i - 1) * k, k);
+    if (i == 2) return x.matrix().columns(q + k, v);
+    return i == 0 ? x.matrix().columns(0, q) : x.matrix().columns(q, k);
   };
   op.attention_forward(s, part(qkv, 0), part(qkv, 1), part(qkv, 2), r.out, r.lse, scratch);
   op.attention_backward(s, part(qkv, 0), part(qkv, 1), part(qkv, 2), r.out, r.lse, dout, part(r.dqkv, 0),
@@ -48,11 +50,27 @@ std::unique_ptr<Operators> operators_with(const CudaOptions& options) {
   return stage(std::move(device), std::move(memory));
 }
 
-constexpr AttentionShape kShapes[] = {
-    {2, 333, 6, 2, 64},    {1, 1024, 4, 2, 128},      {3, 2, 2, 1, 8},      {1, 97, 3, 1, 72},
-    {2, 257, 4, 4, 40},    {1, 129, 2, 1, 128},       {1, 4096, 9, 9, 32},  // in slices
+AttentionShape latent(const AttentionShape& keys, std::int64_t values) {
+  AttentionShape shape = keys;
+  shape.value_dim = values;
+  return shape;
+}
+
+const AttentionShape kShapes[] = {
+    latent({2, 300, 4, 4, 192}, 128),
+    latent({1, 97, 3, 3, 24}, 16),
+    {2, 333, 6, 2, 64},
+    {1, 1024, 4, 2, 128},
+    {3, 2, 2, 1, 8},
+    {1, 97, 3, 1, 72},
+    {2, 257, 4, 4, 40},
+    {1, 129, 2, 1, 128},
+    {1, 4096, 9, 9, 32},   // in slices
     {1, 16384, 3, 1, 32},  // deterministic: one query head at a time
-    {2, 333, 6, 2, 64, 1}, {1, 1024, 4, 2, 128, 300}, {1, 97, 3, 1, 72, 3}, {1, 4096, 9, 9, 32, 1000},
+    {2, 333, 6, 2, 64, 1},
+    {1, 1024, 4, 2, 128, 300},
+    {1, 97, 3, 1, 72, 3},
+    {1, 4096, 9, 9, 32, 1000},
 };
 
 /// A test per shape and type: cuDNN compiles its plans in seconds, and shards of the program share them.
@@ -66,14 +84,23 @@ TEST_P(CudnnOnGpu, AgreesWithTheOwnKernelsAndTheCpu) {
   const std::unique_ptr<Operators> own = operators_with({.cudnn_attention = false});
   const std::unique_ptr<Operators> alike = operators_with({.deterministic = true});
   const std::unique_ptr<Operators> cpu = make_cpu_operators();
-  const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {} window {}", name_of(type),
-                                       s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window);
-  cuda::CudnnGraph graph{false, type, s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.window, {}, false};
-  graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
-  graph.strides[cuda::kOut] = s.heads * s.head_dim;
+  const std::string what = fmt::format("{} batch {} seq {} heads {}/{} of {}/{} window {}", name_of(type),
+                                       s.batch, s.seq, s.heads, s.kv_heads, s.head_dim, s.values(), s.window);
+  const std::int64_t width = (s.heads + s.kv_heads) * s.head_dim + s.kv_heads * s.values();
+  cuda::CudnnGraph graph;
+  graph.type = type;
+  graph.sequences = s.batch;
+  graph.seq = s.seq;
+  graph.heads = s.heads;
+  graph.kv_heads = s.kv_heads;
+  graph.head_dim = s.head_dim;
+  graph.value_dim = s.values();
+  graph.window = s.window;
+  graph.strides.fill(width);
+  graph.strides[cuda::kOut] = s.heads * s.values();
   ASSERT_NE(library->plan(graph, &why), nullptr) << what << ": " << why;
-  const Guarded qkv = random_matrix(s.batch * s.seq, (s.heads + 2 * s.kv_heads) * s.head_dim, type);
-  const Guarded dout = random_matrix(s.batch * s.seq, s.heads * s.head_dim, type);
+  const Guarded qkv = random_matrix(s.batch * s.seq, width, type);
+  const Guarded dout = random_matrix(s.batch * s.seq, s.heads * s.values(), type);
   const Results found = attend(*alike, s, qkv, dout);
   const Results again = attend(*alike, s, qkv, dout);
   const Results in_any_order = attend(operators(), s, qkv, dout);

@@ -44,9 +44,10 @@ CudnnGraph graph_of(const AttentionShape& s, const AttentionSlice& slice, DType 
   graph.heads = slice.kv_heads * slice.group;
   graph.kv_heads = slice.kv_heads;
   graph.head_dim = s.head_dim;
+  graph.value_dim = s.values();
   graph.window = s.window;
-  graph.strides.fill((s.heads + 2 * s.kv_heads) * s.head_dim);
-  graph.strides[kOut] = graph.strides[kDout] = s.heads * s.head_dim;
+  graph.strides.fill((s.heads + s.kv_heads) * s.head_dim + s.kv_heads * s.values());
+  graph.strides[kOut] = graph.strides[kDout] = s.heads * s.values();
   if (slice.group < s.heads / s.kv_heads) graph.strides[kDk] = graph.strides[kDv] = s.head_dim;
   return graph;
 }
@@ -55,7 +56,16 @@ struct Case {
   AttentionShape shape;
   DType type;
 };
-constexpr Case kCases[] = {
+AttentionShape latent(std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t keys,
+                      std::int64_t values) {
+  AttentionShape shape{batch, seq, heads, heads, keys};
+  shape.value_dim = values;
+  return shape;
+}
+const Case kCases[] = {
+    {latent(2, 1024, 8, 192, 128), DType::bf16},    // DeepSeek-V3's heads
+    {latent(1, 4096, 128, 192, 128), DType::bf16},  // in slices
+    {latent(3, 97, 3, 24, 16), DType::fp16},
     {{2, 333, 6, 2, 64}, DType::fp16},           // odd length
     {{1, 4096, 32, 8, 128}, DType::bf16},        // Llama 3 8B, in slices
     {{4, 1024, 12, 12, 64}, DType::bf16},        // GPT-2
@@ -82,8 +92,8 @@ TEST(CudnnPlans, ShapesOfTheRuleHavePlansWhoseWorkspaceFitsTheScratch) {
     if (library == nullptr) GTEST_SKIP() << "no cuDNN: " << why;
     for (const auto& [shape, type] : kCases) {
       const std::string what =
-          fmt::format("{} batch {} seq {} heads {}/{} of {} window {}", device.name, shape.batch, shape.seq,
-                      shape.heads, shape.kv_heads, shape.head_dim, shape.window);
+          fmt::format("{} batch {} seq {} heads {}/{} of {}/{} window {}", device.name, shape.batch,
+                      shape.seq, shape.heads, shape.kv_heads, shape.head_dim, shape.values(), shape.window);
       ASSERT_TRUE(cudnn_takes(shape, type)) << what;
       const auto forward = library->plan(
           graph_of(shape, {shape.batch, shape.kv_heads, shape.heads / shape.kv_heads}, type, false), &why);

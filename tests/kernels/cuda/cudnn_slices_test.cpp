@@ -22,7 +22,8 @@ std::vector<std::int64_t> windows_wanted;
 std::vector<bool> deterministic_wanted;
 
 /// Integers instead of 16-bit floats. out = q + k of the head's group and lse = the head's sum of q; dq = q +
-/// dout + out, dk = Σ k + dout over its heads, dv = Σ v + lse over its heads.
+/// dout + out, dk = Σ k + dout over its heads, dv = Σ v + lse over its heads. Elements beyond the values'
+/// width count as 0.
 class FakePlan final : public CudnnPlan {
  public:
   explicit FakePlan(const CudnnGraph& graph) : g_(graph) { ++plans_made; }
@@ -32,7 +33,8 @@ class FakePlan final : public CudnnPlan {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % 256, 0U);
     const auto element = [&](Operand which, std::int64_t token, std::int64_t head,
                              std::int64_t e) -> std::uint16_t& {
-      return static_cast<std::uint16_t*>(at[which])[token * g_.strides[which] + head * g_.head_dim + e];
+      const std::int64_t width = of_values(which) ? g_.value_dim : g_.head_dim;
+      return static_cast<std::uint16_t*>(at[which])[token * g_.strides[which] + head * width + e];
     };
     const std::int64_t group = g_.heads / g_.kv_heads;
     for (std::int64_t token = 0; token < g_.sequences * g_.seq; ++token) {
@@ -43,17 +45,19 @@ class FakePlan final : public CudnnPlan {
         if (!g_.backward) lse = 0;
         for (std::int64_t e = 0; e < g_.head_dim; ++e) {
           const std::uint16_t q = element(kQ, token, head, e);
+          const bool valued = e < g_.value_dim;
           if (!g_.backward) {
-            element(kOut, token, head, e) = q + element(kK, token, kv, e);
+            if (valued) element(kOut, token, head, e) = q + element(kK, token, kv, e);
             lse += q;
             continue;
           }
-          const std::uint16_t dout = element(kDout, token, head, e);
-          element(kDq, token, head, e) = q + dout + element(kOut, token, head, e);
-          if (head % group == 0) {
-            element(kDk, token, kv, e) = element(kDv, token, kv, e) = 0;
-          }
+          const std::uint16_t dout = valued ? element(kDout, token, head, e) : 0;
+          const std::uint16_t out = valued ? element(kOut, token, head, e) : 0;
+          element(kDq, token, head, e) = q + dout + out;
+          if (head % group == 0) element(kDk, token, kv, e) = 0;
           element(kDk, token, kv, e) += element(kK, token, kv, e) + dout;
+          if (!valued) continue;
+          if (head % group == 0) element(kDv, token, kv, e) = 0;
           element(kDv, token, kv, e) +=
               element(kV, token, kv, e) + static_cast<std::uint16_t>(static_cast<int>(lse));
         }
@@ -82,26 +86,30 @@ class FakeCudnn final : public Cudnn {
 /// One attention with q, k, v in one matrix whose rows are `gap` elements wider than they need to be.
 struct Attention {
   AttentionShape s;
-  std::int64_t q_cols = s.heads * s.head_dim, kv_cols = s.kv_heads * s.head_dim;
+  std::int64_t q_cols = s.heads * s.head_dim, k_cols = s.kv_heads * s.head_dim;
+  std::int64_t v_cols = s.kv_heads * s.values(), out_cols = s.heads * s.values();
   std::int64_t width, tokens = s.batch * s.seq;
   std::vector<std::uint16_t> qkv_data, dqkv_data, out_data, dout_data;
   std::vector<float> lse_data, scratch_data;
 
   Attention(const AttentionShape& shape, std::int64_t gap, bool deterministic = false)
-      : s(shape), width(q_cols + 2 * kv_cols + gap), lse_data(s.batch * s.heads * s.seq) {
+      : s(shape), width(q_cols + k_cols + v_cols + gap), lse_data(s.batch * s.heads * s.seq) {
     std::mt19937 random(7);
     for (auto* data : {&qkv_data, &dqkv_data}) data->resize(tokens * width + 8);
-    for (auto* data : {&out_data, &dout_data}) data->resize(tokens * q_cols + 8);
+    for (auto* data : {&out_data, &dout_data}) data->resize(tokens * out_cols + 8);
     for (auto* data : {&qkv_data, &dout_data}) {
       for (std::uint16_t& x : *data) x = random() % 16;
     }
     scratch_data.resize(attention_scratch_elements(s, DType::bf16, deterministic));
   }
   Matrix part(std::vector<std::uint16_t>& data, int i) const {
-    const Matrix all(aligned(data), tokens, width - (width - q_cols - 2 * kv_cols), width, DType::bf16);
-    return i == 0 ? all.columns(0, q_cols) : all.columns(q_cols + (i - 1) * kv_cols, kv_cols);
+    const Matrix all(aligned(data), tokens, q_cols + k_cols + v_cols, width, DType::bf16);
+    if (i == 2) return all.columns(q_cols + k_cols, v_cols);
+    return i == 0 ? all.columns(0, q_cols) : all.columns(q_cols, k_cols);
   }
-  Matrix rows(std::vector<std::uint16_t>& data) const { return {aligned(data), tokens, q_cols, DType::bf16}; }
+  Matrix rows(std::vector<std::uint16_t>& data) const {
+    return {aligned(data), tokens, out_cols, DType::bf16};
+  }
   Matrix lse() { return {lse_data.data(), s.batch * s.heads, s.seq, DType::fp32}; }
   Matrix scratch() {
     return {scratch_data.data(), 1, static_cast<std::int64_t>(scratch_data.size()), DType::fp32};
@@ -139,20 +147,26 @@ void check_values(Attention& a, const std::string& what) {
         lses += sum;
       }
       for (std::int64_t e = 0; e < s.head_dim; ++e) {
+        const bool valued = e < s.values();
         const std::int64_t kv_col = kv * s.head_dim + e;
+        const std::int64_t v_col = kv * s.values() + e;
         const std::uint16_t k = value(a.part(a.qkv_data, 1), token, kv_col);
         std::uint16_t dk = group * k;
         for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
           const std::int64_t col = head * s.head_dim + e;
           const std::uint16_t q = value(a.part(a.qkv_data, 0), token, col);
-          const std::uint16_t dout = value(a.rows(a.dout_data), token, col);
-          ASSERT_EQ(value(a.rows(a.out_data), token, col), q + k) << what;
-          ASSERT_EQ(value(a.part(a.dqkv_data, 0), token, col), q + dout + q + k) << what;
+          const std::int64_t out_col = head * s.values() + e;
+          const std::uint16_t dout = valued ? value(a.rows(a.dout_data), token, out_col) : 0;
+          if (valued) {
+            ASSERT_EQ(value(a.rows(a.out_data), token, out_col), q + k) << what;
+          }
+          ASSERT_EQ(value(a.part(a.dqkv_data, 0), token, col), q + dout + (valued ? q + k : 0)) << what;
           dk += dout;
         }
         ASSERT_EQ(value(a.part(a.dqkv_data, 1), token, kv_col), dk) << what;
-        ASSERT_EQ(value(a.part(a.dqkv_data, 2), token, kv_col),
-                  static_cast<std::uint16_t>(group * value(a.part(a.qkv_data, 2), token, kv_col) + lses))
+        if (!valued) continue;
+        ASSERT_EQ(value(a.part(a.dqkv_data, 2), token, v_col),
+                  static_cast<std::uint16_t>(group * value(a.part(a.qkv_data, 2), token, v_col) + lses))
             << what;
       }
     }
@@ -166,7 +180,15 @@ struct Case {
   int calls;
   int sums;  // of gradients of keys or values
 };
-constexpr Case kCases[] = {
+AttentionShape latent(const AttentionShape& keys, std::int64_t values) {
+  AttentionShape shape = keys;
+  shape.value_dim = values;
+  return shape;
+}
+const Case kCases[] = {
+    {latent({3, 37, 4, 4, 24}, 16), true, {3, 4, 1}, 1, 0},
+    {latent({4, 2048, 24, 24, 16}, 8), true, {1, 24, 1}, 4, 0},
+    {latent({3, 37, 4, 4, 24}, 8), false, {3, 4, 1}, 1, 0},
     {{3, 37, 4, 2, 8}, true, {3, 2, 2}, 1, 0},       // everything at once
     {{4, 2048, 24, 24, 8}, true, {1, 24, 1}, 4, 0},  // 8 MiB a head: 32 of 96
     // 16 MiB a key/value head: 16 of 24, four sequences would not divide 6
@@ -245,6 +267,9 @@ TEST(CudnnSlices, OwnKernelsDoTheRest) {
   AttentionShape prefixed = good;
   prefixed.prefix = 3;
   EXPECT_TRUE(refused(Attention(prefixed, 0))) << "a prefix";
+  EXPECT_TRUE(refused(Attention(latent(good, 8), 0))) << "narrower values that query heads share";
+  EXPECT_TRUE(refused(Attention(latent({2, 33, 4, 4, 16}, 24), 0))) << "wider values";
+  EXPECT_TRUE(refused(Attention(latent({2, 33, 4, 4, 16}, 12), 0))) << "values of twelve";
   EXPECT_FALSE(cudnn_takes(good, DType::fp32));
   workspace_wanted = 1 << 20;
   EXPECT_TRUE(refused(Attention(good, 0))) << "a workspace larger than the scratch";
