@@ -21,9 +21,10 @@ struct AttentionSlice {
 };
 
 /// cuDNN takes bf16 and fp16, head sizes that are multiples of 8 up to 256, whole sequences of more than one
-/// token (not a part of the queries or keys), values as wide as keys, or narrower if each query head has its
-/// own (latent attention), and no dropout (its numbers are not ours). The forward always takes everything at once. A slice of the backward is the largest whose memory,
-/// linear in the sequence, is up to 256 MiB, at least one key/value head of one sequence.
+/// token (not a part of the queries or keys), and no dropout (its numbers are not ours). Values are as wide
+/// as keys, or narrower where each query head has its own (latent attention). The forward always takes
+/// everything at once. A slice of the backward is the largest whose memory, linear in the sequence, is up to
+/// 256 MiB, at least one key/value head of one sequence.
 ///
 /// A deterministic backward, which gives the same bits every time, keeps the gradient of the scores, `dP`, 2
 /// bytes for each of a slice's scores: quadratic in the sequence. Its slice is the largest with dP up to 256
