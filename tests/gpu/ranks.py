@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Several ranks on one GPU through NCCL against a single rank; steps with dropout and MoE against the CPU.
 
-    tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short] [--jobs N]
+    tests/gpu/ranks.py PLUMBLINE OUT.jsonl [--short] [--jobs N] [--only CHECK]...
 
 --short, for a slot of minutes: nine splits over two ranks, the most telling first, two of them in bf16 too.
 Also sums of attention in any order, the watchdog, and a look at the device's memory. --jobs: splits at once
-(1); one that fails beside others runs again by itself.
+(1); one that fails beside others runs again by itself. --only: splits, fp8, dropout, ... (FULL below).
 
 Every split gives the loss (to 1e-4) and, tensor by tensor, the gradients (to 1e-3) that a CPU has in fp32,
 after two updates. In bf16 it gives the loss of a single rank to 3e-2. With deterministic_mode it gives twice
@@ -19,10 +19,12 @@ import concurrent.futures
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import gradients
@@ -252,7 +254,8 @@ def check_short_splits(plumbline, config, out):
 
 
 def check_splits(plumbline, config, out):
-    return check_listed(plumbline, config, out, SPLITS, lambda number: True, lambda number, precision: True)
+    return check_listed(plumbline, config, out, SPLITS, lambda number: number % 3 == 0,
+                        lambda number, precision: precision == "bf16", JOBS)
 
 
 def check_any_order(plumbline, config, out):
@@ -393,6 +396,16 @@ def rank_process(mark, rank):
     return None
 
 
+def says_progress(process, seconds):
+    """True once the process has told on standard error how many steps it has done."""
+    ended = threading.Timer(seconds, process.kill)
+    ended.start()
+    try:
+        return any(re.search(r"\[\d+/\d+\] steps", line) for line in process.stderr)
+    finally:
+        ended.cancel()
+
+
 def check_watchdog(plumbline, config, out):
     mark = f"PLUMBLINE_TEST_MARK={os.getpid()}"
     # The time bounds the making of communicators, too.
@@ -410,7 +423,10 @@ def check_watchdog(plumbline, config, out):
         if pid is None:
             process.kill()
             return ["watchdog: rank 1 was never seen"]
-        time.sleep(10)  # until it trains
+        # Before it trains nobody watches: communicators are made, and kernels loaded.
+        if not says_progress(process, 90):
+            process.kill()
+            return ["watchdog: no step within 90 s"]
         os.kill(pid, signal.SIGSTOP)
         begin = time.monotonic()
         try:
@@ -501,6 +517,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", action="append", choices=[check.__name__.removeprefix("check_") for check in FULL])
     options = parser.parse_args()
     plumbline, path = options.plumbline, options.out
     global JOBS
@@ -514,6 +531,8 @@ def main():
                        "deterministic_mode": True}, file)
         failures = []
         for check in SHORT if options.short else FULL:
+            if options.only and check.__name__.removeprefix("check_") not in options.only:
+                continue
             try:
                 failures += check(plumbline, config, out)
             except Exception as error:  # the other ranks still report their findings

@@ -1,13 +1,13 @@
 """The steps of each part of a GPU slot, with their time limits. The most valuable come first: a card is
-sometimes lent for a quarter of an hour, which holds parts 1 and 2 and the start of the machine.
+sometimes lent for a quarter of an hour, which holds parts 1 to 3 and the start of the machine.
 
-A step's seconds are an estimate, since none of them has been run on a GPU. It has a fixed part (start of the
-processes, context, first products timed, 0.8 s for each plan that cuDNN compiles). For training it adds the
-predicted time of the steps. `limit` ends a step that takes longer; a part ends with its budget.
+A step's seconds have a fixed part (start of the processes, context, first products timed, plans that cuDNN
+compiles), measured on an H100 with 16 cores but for part 4. For training they add the predicted time of the
+steps. `limit` ends a step that takes longer; a part ends with its budget.
 """
 import dataclasses
 
-BUDGET = {1: 5 * 60, 2: 6 * 60, 3: 9 * 60, 4: 38 * 60}  # seconds; the first three share half an hour
+BUDGET = {1: 5 * 60, 2: 3 * 60, 3: 5 * 60, 4: 38 * 60}  # seconds; the first three share a quarter of an hour
 
 GPT2 = {"model_type": "gpt2", "n_positions": 1024, "vocab_size": 50257, "layer_norm_epsilon": 1e-5,
         "activation_function": "gelu_new"}
@@ -72,48 +72,48 @@ def training(name, model, fixed, limit, sequences=16, seq=1024, more=None, trace
 
 FP8 = {"precision": "fp8", "fp8_format": "hybrid", "fp8_recipe": "delayed"}
 
-GPT2_124M = training("gpt2 124M", "gpt2-124m", 25, 80)
-GPT2_1558M = training("gpt2 1558M", "gpt2-1558m", 35, 100, sequences=8)
-LLAMA = training("llama 1B", "llama-1b", 30, 90, sequences=2, seq=4096)
+GPT2_124M = training("gpt2 124M", "gpt2-124m", 5, 40)
+GPT2_1558M = training("gpt2 1558M", "gpt2-1558m", 8, 60, sequences=8)
+LLAMA = training("llama 1B", "llama-1b", 8, 60, sequences=2, seq=4096)
 PART1 = [
-    Step("doctor", ["{plumbline}", "doctor", "--json"], 5, 30, without_gpu=""),
+    Step("doctor", ["{plumbline}", "doctor", "--json"], 1, 30, without_gpu=""),
     # Checks that ranks start here at all, before any of them is on a GPU.
-    Step("two processes", ["{plumbline}", "run", "{config}", "--json"], 3, 40,
+    Step("two processes", ["{plumbline}", "run", "{config}", "--json"], 1, 40,
          {"model": MODELS["tiny"], "backend": "cpu", "hardware": HARDWARE, "seq_length": 64, "micro_batch_size": 1,
           "global_batch_size": 2, "tensor_model_parallel_size": 2, "steps": 1, "warmup_steps": 1, "timeout_s": 30},
          without_gpu=""),
     # Facts that need a card: products and attention that the libraries have, 3 plans of cuDNN.
-    Step("card", ["{bin}/micro_cuda_facts"], 15, 60),
+    Step("card", ["{bin}/micro_cuda_facts"], 4, 60),
     # Every operator against double arithmetic on the CPU, once; the shapes of whole layers are left to part
     # 4. The processes share 144 plans of cuDNN and the double arithmetic.
-    Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 50, 100, processes=6),
-    # 17 runs of about 16 s, three at once, each then half as long again; the watchdog's 35 s.
-    Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short", "--jobs", "3"], 190, 215),
+    Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 85, 130, processes=6),
+    # 17 runs, three at once, and the watchdog's 35 s. More at once are slower: each collective takes milliseconds.
+    Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short", "--jobs", "3"], 110, 160),
 ]
 PART2 = [
     # Among them weight gradients with and without the bias's, sums and norms in one operator and in two. 130
     # times of 0.2 s, and 34 products, whose algorithms are chosen by time.
-    Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 50, 80),
+    Step("operator rates", ["{bin}/micro_cuda_operators", "32768", "0"], 13, 60),
     # 28 plans of cuDNN, 42 times.
-    Step("attention rates", ["{bin}/micro_cuda_attention"], 50, 90),
+    Step("attention rates", ["{bin}/micro_cuda_attention"], 12, 60),
     GPT2_124M,
     GPT2_1558M,
     LLAMA,
     Step("collectives", ["{bin}/micro_cuda_collectives", "2"], 30, 60),
 ]
 PART3 = [
-    Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 140, 200),
-    training("gpt2 355M", "gpt2-355m", 25, 80),
+    Step("calibration", ["{plumbline}", "calibrate", "--backend", "cuda", "--out", "{out}/profile.json"], 60, 150),
+    training("gpt2 355M", "gpt2-355m", 6, 60),
     # Updates after 0.5 M tokens, as published runs have them: the optimizer's share is 0.2 %.
-    training("gpt2 1558M, 0.5 M tokens", "gpt2-1558m", 35, 110, sequences=8,
+    training("gpt2 1558M, 0.5 M tokens", "gpt2-1558m", 9, 90, sequences=8,
              more={"global_batch_size": 512, "warmup_steps": 1, "steps": 2}),
-    training("llama 1B FP8", "llama-1b", 35, 90, sequences=2, seq=4096, more=FP8),
+    training("llama 1B FP8", "llama-1b", 10, 60, sequences=2, seq=4096, more=FP8),
     # Rows of experts change from step to step: nothing is timed for their products.
-    training("mixture", "mixtral-1b", 30, 80, sequences=4, seq=2048),
-    training("mixture with latent attention", "deepseek-1b", 30, 80, sequences=2, seq=1024),
-    training("gpt2 124M trace", "gpt2-124m", 30, 80, trace=True),
+    training("mixture", "mixtral-1b", 9, 60, sequences=4, seq=2048),
+    training("mixture with latent attention", "deepseek-1b", 9, 60, sequences=2, seq=1024),
+    training("gpt2 124M trace", "gpt2-124m", 5, 60, trace=True),
     # Deterministic attention backward; otherwise as in part 2.
-    training("llama 1B deterministic", "llama-1b", 30, 90, sequences=2, seq=4096, more={"deterministic_mode": True}),
+    training("llama 1B deterministic", "llama-1b", 10, 60, sequences=2, seq=4096, more={"deterministic_mode": True}),
 ]
 # Predictions of the measured steps, from that calibration.
 PART3 += [
@@ -132,9 +132,11 @@ PART4 = [
          without_gpu=""),
     Step("collectives in registered memory", ["{bin}/micro_cuda_collectives", "2", "16777216", "registered"], 40, 80),
     Step("exhaustive search", ["{bin}/micro_cuda_operators", "32768", "10"], 330, 400),
-    Step("all splits", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl"], 780, 1100),
-    # 28 families, three at once, each 24 s.
-    Step("families", ["{python}", "{here}/families.py", "{plumbline}", "{out}/families.jsonl", "--jobs", "3"], 225, 330),
+    Step("families", ["{python}", "{here}/families.py", "{plumbline}", "{out}/families.jsonl", "--jobs", "4"], 90, 150),
+    *(Step(f"ranks: {checks}", ["{python}", "{here}/ranks.py", "{plumbline}", f"{{out}}/ranks_{checks}.jsonl", "--jobs", "3",
+                                "--only", checks], seconds, 2 * seconds)
+      for checks, seconds in (("splits", 200), ("mixtures", 200), ("fp8", 240), ("dropout", 80), ("fp8_mixtures", 40),
+                              ("lanes", 25), ("device_memory", 15))),
     Step("collectives of 1 GiB", ["{bin}/micro_cuda_collectives", "2", "1073741824"], 150, 300),
 ]
 PARTS = {1: PART1, 2: PART2, 3: PART3, 4: PART4}
