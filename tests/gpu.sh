@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in parts that fit a quarter of an hour on one card (tests/gpu/steps.py lists them).
+# Everything that needs a GPU, in parts for a quarter of an hour on one card (tests/gpu/steps.py lists them).
 #   tests/gpu.sh [--part N]... [--out DIR]  runs parts 1 to 3, or those named, with the packed or local build
 #   tests/gpu.sh --pack                     makes build/gpu-bundle.tar.xz with every small library, for a GPU
 #                                           machine without packages or network

@@ -87,7 +87,7 @@ PART1 = [
     # Every operator against double arithmetic on the CPU, once; the shapes of whole layers are left to part
     # 4. The processes share 144 plans of cuDNN and the double arithmetic.
     Step("operators", ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"], 85, 130, processes=6),
-    # 17 runs, three at once, and the watchdog's 35 s. More at once are slower: each collective takes milliseconds.
+    # 17 runs, three at once (more are slower: a collective takes milliseconds), and the watchdog's 35 s.
     Step("two ranks", ["{python}", "{here}/ranks.py", "{plumbline}", "{out}/ranks.jsonl", "--short", "--jobs", "3"], 110, 160),
 ]
 PART2 = [
