@@ -108,6 +108,8 @@ FP8_MIXTURE_SPLITS = [
     (1, 1, 1, {"fp8_recipe": "delayed"}), (1, 1, 1, {"fp8_recipe": "tensorwise", "pipeline_schedule": "zb-h1"}),
     (2, 1, 1, {"fp8_recipe": "delayed", "sequence_parallel": "true"}),
     (1, 1, 2, {"fp8_recipe": "tensorwise", "expert_model_parallel_size": "2", "zero_stage": "3"}),
+    (1, 1, 2, {"fp8_recipe": "delayed", "expert_model_parallel_size": "2", "zero_stage": "1", "overlap_param_gather": "true",
+               "recompute_granularity": "selective", "recompute_modules": "layernorm,moe_act"}),
 ]
 
 
