@@ -44,6 +44,7 @@ struct Device {
   double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
   double flash_forward = 0;    // share of the peak, head size 128, long sequences, FLOPs of the causal half
   double flash_backward = 0;
+  double flash_head_64 = 0;  // time per FLOP of the forward with heads of 64, over 128; 0: by head_slowdown
   double cudnn_forward_speedup = 1;  // of cuDNN's attention over those
   double cudnn_backward_speedup = 1;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.
@@ -93,10 +94,17 @@ inline double gemm_seconds(const Device& d, double m, double n, double k, double
   return product_seconds(d, flops_per_s, fp8 ? 1.0 : 2.0, m, n, k, batch, output_bytes);
 }
 
+/// Time per FLOP of flash attention with heads of `head`, over that with heads of 128. Below 128, where it was
+/// measured, the softmax between the products takes the difference, and does so per pair of query and key. The
+/// backward has as much of it for five products as the forward for two.
+inline double head_slowdown(const Device& d, double head, bool backward) {
+  if (d.flash_head_64 <= 0 || head >= 128) return (1 + 16 / head) / (1 + 16 / 128.0);
+  return 1 + (d.flash_head_64 - 1) * (128 / head - 1) * (backward ? 2.0 / 5 : 1);
+}
+
 /// Flash attention over `batch` sequences × heads, causal; `window`: keys that a query sees, itself
 /// included, 0 for all before it. Blocks on the diagonal are computed whole, and so are those on a window's
-/// other edge, which is shorter by the window's width. The smaller the head, the larger the share of the
-/// softmax between the two products.
+/// other edge, which is shorter by the window's width.
 inline double flash_seconds(const Device& d, double batch, double sequence, double head, bool backward,
                             bool dropout, double window, double prefix = 0) {
   const double causal = 0.5 * (1 + 256 / sequence);  // of all pairs
@@ -104,8 +112,7 @@ inline double flash_seconds(const Device& d, double batch, double sequence, doub
   const double above = 0.5 * prefix * prefix / (sequence * sequence);  // of the diagonal, that a prefix sees
   const double computed = causal - std::max(0.5 * hidden * hidden - 128 / sequence * hidden, 0.0) + above;
   const double flops = (backward ? 10.0 : 4.0) * batch * sequence * sequence * head * computed;
-  const double share =
-      (backward ? d.flash_backward : d.flash_forward) * head / (head + 16.0) * (144.0 / 128.0);
+  const double share = (backward ? d.flash_backward : d.flash_forward) / head_slowdown(d, head, backward);
   // Dropout draws a number per score inside the kernel, 16 per Philox call instead of 4.
   const double random = dropout ? batch * sequence * sequence * computed * d.random_s / 4 : 0;
   return d.kernel_s + flops / (d.peak_16bit * share) + random;

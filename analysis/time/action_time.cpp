@@ -59,8 +59,14 @@ void add_host(const ActionWork& work, double slowdown, std::vector<Part>& parts)
 
 class Timeline {
  public:
-  Timeline(std::vector<Part> parts, bool overlapped, const HostCopies& copies, std::vector<LaneSpan>* lanes)
-      : parts_(std::move(parts)), overlapped_(overlapped), copies_(copies), lanes_(lanes) {}
+  /// `slowdown`: of kernels alongside a collective of the data group.
+  Timeline(std::vector<Part> parts, bool overlapped, double slowdown, const HostCopies& copies,
+           std::vector<LaneSpan>* lanes)
+      : parts_(std::move(parts)),
+        overlapped_(overlapped),
+        slowdown_(slowdown),
+        copies_(copies),
+        lanes_(lanes) {}
 
   ActionTime run(const ActionWork& work) {
     // The first unit's gather starts the action, then that of the first experts.
@@ -90,7 +96,9 @@ class Timeline {
     const std::int64_t layer = work.runs[i].layer;
     if (copies_.back) copy(layer, layer - 1);
     add_lanes(part);
-    now_ += part.calls;
+    const double slower = slower_by(part.calls);
+    time_.slower.value += slower;
+    now_ += part.calls + slower;
     time_.tensor.value += part.tensor;
     time_.host.value += part.host;
     if (unit.final_gradient) time_.finals.push_back({now_});
@@ -105,6 +113,13 @@ class Timeline {
       if (!work.scatters_go_on) finish_scatter();
     }
     if (!copies_.back) copy(layer, layer);
+  }
+
+  /// Seconds by which kernels of `calls` seconds take longer while the lanes of the data group are busy.
+  double slower_by(double calls) const {
+    const double busy = std::max({lane_, near_lane_, between_lane_}) - now_;
+    if (!overlapped_ || busy <= 0) return 0;
+    return (slowdown_ - 1) * std::min(calls, busy / slowdown_);
   }
 
   /// In `layer`: the copy in progress is waited for, and `next` starts.
@@ -203,6 +218,7 @@ class Timeline {
 
   std::vector<Part> parts_;
   bool overlapped_;
+  double slowdown_;
   const HostCopies& copies_;
   std::vector<LaneSpan>* lanes_;
   std::array<Gathers, 2> gathers_{
@@ -220,6 +236,19 @@ class Timeline {
   double accumulate_ = 0;
   ActionTime time_;
 };
+
+/// The largest slowdown by the action's collectives of the data group.
+double slowdown_of(const ActionWork& work, const HardwareProfile& hardware, const Layout& layout) {
+  double slowdown = 1;
+  if (!work.slower_alongside) return slowdown;
+  for (const UnitWork& unit : work.parts) {
+    for (const OperatorCall* call : {&unit.gather, &unit.scatter}) {
+      if (call->elements() > 0)
+        slowdown = std::max(slowdown, slowdown_alongside_replicas(*call->collective(), hardware, layout));
+    }
+  }
+  return slowdown;
+}
 
 }  // namespace
 
@@ -250,7 +279,9 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     parts.push_back(std::move(part));
   }
   add_host(work, host_slowdown(hardware), parts);
-  return Timeline(std::move(parts), hardware.processors() == 0, copies, lanes).run(work);
+  return Timeline(std::move(parts), hardware.processors() == 0, slowdown_of(work, hardware, load.layout),
+                  copies, lanes)
+      .run(work);
 }
 
 }  // namespace plumbline

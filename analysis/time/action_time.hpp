@@ -12,6 +12,7 @@ struct ActionTime {
   Seconds tensor;    // part of it: waiting for tensor-parallel collectives, and being slower alongside them
   Seconds gathers;   // part of it: waiting for gathered parameters
   Seconds scatters;  // part of it: waiting for scattered gradients
+  Seconds slower;    // part of it: kernels alongside gathers and scatters, which hold multiprocessors
   Seconds copies;    // part of it: waiting for copies to or from the host
   Seconds host;      // part of it: waiting for the host's launches
   Seconds copied;    // their time without overlap
@@ -37,8 +38,8 @@ struct HostCopies {
 ///   waited for and added; the last is waited for at the end.
 /// Without overlap (work.gathers_ahead, work.scatters_go_on) each is waited for where it starts: gathers at
 /// the start of the use. Collectives of the data group follow one another on a lane of their own during the
-/// computation. So do gathers of secondary shards, and sums between optimizer instances, each behind its
-/// reduce-scatter. On shared processors (`hardware.processors()` > 0) nothing overlaps with computation:
+/// computation, which other software than plumbline slows down (slowdown_alongside_replicas). So do gathers
+/// of secondary shards, and sums between optimizer instances, each behind its reduce-scatter. On shared processors (`hardware.processors()` > 0) nothing overlaps with computation:
 /// there every collective takes its time. `lanes`, if given, gets every collective and copy, from the start
 /// of the action.
 ///

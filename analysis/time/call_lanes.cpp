@@ -2,10 +2,20 @@
 
 #include <algorithm>
 
+#include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/host_lane.hpp"
 
 namespace plumbline {
 namespace {
+
+// Channels of NCCL's rings between nodes, a thread block each: a ring per card of a node's eight, and every
+// one twice (NVIDIA/nccl@5067397, src/graph/connect.cc, ncclTopoPostset).
+constexpr double kChannelsBetweenNodes = 16;
+
+/// Slowdown of kernels to which `taken` of a device's multiprocessors are lost.
+double slowdown_without(double taken, const Device& device) {
+  return device.processors / std::max(device.processors - taken, 1.0);
+}
 
 /// A collective that was started.
 struct Started {
@@ -111,8 +121,20 @@ double slowdown_alongside(const CollectiveCall& collective, const HardwareProfil
   const bool held = collective.group == Group::tensor || collective.group == Group::expert;
   if (hardware.accelerator() == nullptr || !held) return 1;
   const Device& device = hardware.accelerator()->constants.device;
-  const double taken = collective.processors > 0 ? collective.processors : device.collective_processors;
-  return device.processors / std::max(device.processors - taken, 1.0);
+  return slowdown_without(collective.processors > 0 ? collective.processors : device.collective_processors,
+                          device);
+}
+
+double slowdown_alongside_replicas(const CollectiveCall& collective, const HardwareProfile& hardware,
+                                   const Layout& layout) {
+  if (hardware.accelerator() == nullptr || collective.ranks < 2) return 1;
+  const auto& constants = hardware.accelerator()->constants;
+  const Span span = collective.stride > 0 ? Span{collective.ranks, collective.stride}
+                                          : span_of(collective.group, collective.ranks, layout,
+                                                    constants.network.gpus_per_node);
+  const double held = constants.device.collective_processors;
+  const bool leaves = ranks_per_node(constants.network, span) < span.size;
+  return slowdown_without(leaves ? std::min(kChannelsBetweenNodes, held) : held, constants.device);
 }
 
 PartTime time_calls(const std::vector<OperatorCall>& calls, const HardwareProfile& hardware,

@@ -39,8 +39,11 @@ PartTime time_calls(const std::vector<OperatorCall>& calls, const HardwareProfil
 void add_awaited(const OperatorCall& call, Seconds start, Seconds seconds, std::vector<LaneSpan>& spans);
 
 /// Slowdown factor of kernels alongside a collective, by the processors that it leaves them. 1 on machines
-/// without an accelerator's constants. 1 also for collectives outside tensor and expert groups: these are
-/// priced as if they took nothing from computation.
+/// without an accelerator's constants. 1 also for collectives outside tensor and expert groups.
 double slowdown_alongside(const CollectiveCall& collective, const HardwareProfile& hardware);
+
+/// The same for a collective of parameters or gradients of other software.
+double slowdown_alongside_replicas(const CollectiveCall& collective, const HardwareProfile& hardware,
+                                   const Layout& layout);
 
 }  // namespace plumbline

@@ -17,6 +17,7 @@ class PartList {
   explicit PartList(const StageShape& shape) {
     work.gathers_ahead = shape.overlap.param_gather;
     work.scatters_go_on = shape.overlap.grad_reduce;
+    work.slower_alongside = !shape.traits.own_lists;
   }
   std::size_t add(UnitWork part) {
     work.parts.push_back(std::move(part));

@@ -40,10 +40,11 @@ struct ActionWork {
   };
   std::vector<UnitWork> parts;
   std::vector<Run> runs;
-  Seconds host;                // processor time of the action outside its parts
-  Seconds fixed;               // on top of everything: hand-over between streams
-  bool gathers_ahead = true;   // of the parts' gathers; else each is awaited where its use begins
-  bool scatters_go_on = true;  // of the parts' scatters; else each is awaited where it starts
+  Seconds host;                   // processor time of the action outside its parts
+  Seconds fixed;                  // on top of everything: hand-over between streams
+  bool gathers_ahead = true;      // of the parts' gathers; else each is awaited where its use begins
+  bool scatters_go_on = true;     // of the parts' scatters; else each is awaited where it starts
+  bool slower_alongside = false;  // kernels alongside them have fewer multiprocessors
 };
 
 /// The work of F, B, I, W, TF (on the shape of the teacher's stage), IF, S, T or IB (on a stage with

@@ -69,6 +69,7 @@ void add_pass_lines(const StageShape& shape, ActionType type, const ActionWork& 
     if (part.accumulate.elements() > 0) pass.add(repeated(part.accumulate));
   }
   lines.add(time.alongside);
+  if (time.slower.value > 0) lines.add("slower alongside data collectives", 1, time.slower);
   if (time.host.value > 0) lines.add("waits for the host", 1, time.host);
   if (time.copied.value > 0) {
     const bool to = type == ActionType::forward;

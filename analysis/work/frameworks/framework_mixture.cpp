@@ -69,9 +69,13 @@ void MixtureCalls::exchange_weights() {
                            e.sent * e.chosen * 4 / s_.numerics.e());
 }
 
+/// An overlapped all-to-all reads while the other micro-batch's experts, launched before, run; the grouped
+/// layers of the other dispatcher read on the stream that computes (Megatron-Core, combined_1f1b.py and
+/// model_chunk_schedule_plan.py; moe/experts.py, tokens_per_expert.tolist()).
 bool MixtureCalls::reads() const {
   const bool dropless = !s_.moe.padded;
-  return dropless && !s_.graphs.step && !s_.expert.overlapped && s_.software->expert_product_s > 0;
+  const bool behind = s_.expert.overlapped && s_.expert.dispatcher != TokenDispatcher::flex;
+  return dropless && !s_.graphs.step && !behind && s_.software->expert_product_s > 0;
 }
 
 /// Kernels that quantize the rows of a grouped layer, expert by expert unless scaling is delayed; a scale of
@@ -119,7 +123,7 @@ void MixtureCalls::dispatch(const char* label, bool first) {
     calls_.stream("permute", e.sent * e.chosen * s_.stream.hidden, kReordered);
   }
   if (travels) exchange(label);
-  if (travels && first && reads()) calls_.launched(kDispatchLaunch, true);
+  if (travels && first && reads() && !e.overlapped) calls_.launched(kDispatchLaunch, true);
   if (travels && !e.overlapped) exchange_weights();
   calls_.expert_collective(CallKind::all_gather, "expert tensor all-gather", e.tensor, 1, rows);
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);

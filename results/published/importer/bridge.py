@@ -1,6 +1,6 @@
 """Switches of Megatron-Bridge's performance recipes, by model, system and release. Source: its repository's
-tags v0.2.0 (25.11) to v0.5.1 (26.06.01), scripts/performance/configs/*_workload_base_configs.py. Nothing for
-a model that is not listed."""
+tags v0.2.0 (25.11) to v0.5.1 (26.06.01), scripts/performance/configs/*_workload_base_configs.py, and
+*_llm_pretrain.py, which set the dispatcher behind the recipe. Nothing for a model that is not listed."""
 
 import re
 
@@ -39,13 +39,11 @@ RECIPES = [
     (r"qwen3.235b", r"GB300", "", "", "25.11", ROUTER),
     (r"qwen3.235b", r"GB300", "BF16", "", "26.02", ROUTER),
     (r"qwen3.235b", r"GB300|GB200", "", "", "", ATTENTION),
-    (r"qwen3.235b", r"H100", "", "26.02.01", "26.02.01", OVERLAP),
     (r"qwen3.235b", r"H100", "", "", "", OVERLAP | EXCHANGE),
     (r"qwen3.235b", r"B300", "", "", "26.02", OVERLAP | EXCHANGE),
-    (r"qwen3.235b", r"B300", "", "26.04", "26.04", EXCHANGE),
+    (r"qwen3.235b", r"B300", "", "", "26.04", EXCHANGE),
     (r"qwen3.235b", r"B300", "", "", "", {}),
     (r"qwen3.235b", r"B200", "", "", "25.11", OVERLAP | EXCHANGE),
-    (r"qwen3.235b", r"B200", "", "26.02.01", "26.02.01", {}),
     (r"qwen3.235b", r"B200", "", "", "", EXCHANGE),
     (r"deepseek.?v3", r"GB300|GB200", "MXFP8", "26.06", "", WHOLE),
     (r"deepseek.?v3", r"B300", "MXFP8", "26.06.01", "", WHOLE),

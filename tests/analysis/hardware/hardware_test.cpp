@@ -107,6 +107,22 @@ TEST(Presets, AcceleratorsOf2025And2026) {
   }
 }
 
+// Smaller heads: more softmax per FLOP, as measured by accelerator, and less of it in the backward.
+TEST(Presets, SmallerHeadsTakeLongerPerFlop) {
+  struct Case {
+    const char* hardware;
+    double head, forward, backward;
+  };
+  for (const Case& c : {Case{"h100-sxm-80gb", 64, 1.31, 1.124}, Case{"h200-sxm-141gb", 64, 1.31, 1.124},
+                        Case{"gb200-nvl72", 64, 1.77, 1.308}, Case{"gb200-nvl72", 96, 1.257, 1.103},
+                        Case{"gb200-nvl72", 128, 1, 1}, Case{"gb200-nvl72", 256, 0.944, 0.944},
+                        Case{"a100-sxm-80gb", 64, 1.111, 1.111}}) {
+    const Device& device = find_hardware_preset(c.hardware)->accelerator()->constants.device;
+    EXPECT_NEAR(head_slowdown(device, c.head, false), c.forward, 1e-3) << c.hardware << " " << c.head;
+    EXPECT_NEAR(head_slowdown(device, c.head, true), c.backward, 1e-3) << c.hardware << " " << c.head;
+  }
+}
+
 HardwareProfile sample() {
   HardwareProfile p = *find_hardware_preset("v100-sxm-32gb");
   p.name = "here";

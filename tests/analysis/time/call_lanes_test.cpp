@@ -106,5 +106,24 @@ TEST(CallLanes, WhoHoldsHowManyProcessors) {
   EXPECT_EQ(slowdown_alongside({.group = Group::data}, machine), 1);
 }
 
+// NCCL's channels on one node, and its rings over the cards between nodes.
+TEST(CallLanes, CollectivesOfReplicasHoldChannels) {
+  struct Replicas {
+    double held;
+    int ranks, stride;
+    double slowdown;
+  };
+  for (const Replicas& c :
+       {Replicas{24, 8, 0, 100.0 / 76}, Replicas{24, 16, 0, 100.0 / 84}, Replicas{12, 16, 0, 100.0 / 88},
+        Replicas{24, 2, 8, 100.0 / 84}, Replicas{24, 1, 0, 1}}) {
+    HardwareProfile machine = machine_of(c.held);
+    std::get<Accelerator>(machine.kind).constants.network.gpus_per_node = 8;
+    const CollectiveCall call{.group = Group::data, .ranks = c.ranks, .stride = c.stride};
+    const Layout layout{1, 1, c.ranks};
+    EXPECT_NEAR(slowdown_alongside_replicas(call, machine, layout), c.slowdown, 1e-12) << c.ranks;
+    EXPECT_EQ(slowdown_alongside_replicas(call, HardwareProfile{}, layout), 1);
+  }
+}
+
 }  // namespace
 }  // namespace plumbline

@@ -29,7 +29,8 @@ std::vector<OperatorCall> work_of_stage(const RunConfig& config, ActionType type
 }
 
 // Dropless: the host reads the tokens' counts before it launches the experts, once with an all-to-all, which
-// needs them for its sizes, else for the dispatch and for the experts.
+// needs them for its sizes, else for the dispatch and for the experts. Overlapped exchanges read on a stream of
+// their own, experts still on the one that computes.
 TEST(FrameworkLaunches, TheHostReadsCountsOfDroplessExperts) {
   struct Case {
     TokenDispatcher dispatcher;
@@ -44,7 +45,9 @@ TEST(FrameworkLaunches, TheHostReadsCountsOfDroplessExperts) {
                         {flex, 8, Graphs::none, false, 2},
                         {flex, 8, Graphs::transformer_engine, false, 2},
                         {flex, 8, Graphs::full_iteration, false, 0},
-                        {flex, 8, Graphs::none, true, 0},
+                        {flex, 8, Graphs::none, true, 1},
+                        {flex, 8, Graphs::full_iteration, true, 0},
+                        {alltoall, 8, Graphs::none, true, 0},
                         {flex, 1, Graphs::none, false, 1},
                         {allgather, 8, Graphs::none, false, 1}};
   for (const Case& c : cases) {

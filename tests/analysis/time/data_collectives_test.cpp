@@ -1,0 +1,83 @@
+// Computation alongside collectives of parameters and gradients, which hold multiprocessors.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "analysis/predict/predict.hpp"
+#include "analysis/step/stage_shapes.hpp"
+#include "analysis/time/action_time.hpp"
+#include "analysis/work/framework_list.hpp"
+#include "bench/evaluate/plan.hpp"
+
+namespace plumbline {
+namespace {
+
+RunConfig llama(int world, int zero, const char* software) {
+  RunConfig config;
+  config.model = *find_preset("llama-3.1-8b");
+  config.batch = {.seq_length = 8192, .micro_batch_size = 2, .global_batch_size = std::int64_t{2} * world};
+  config.numerics.precision = DType::bf16;
+  config.parallel.world_size = world;
+  config.parallel.zero_stage = zero;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.machine.software = software;
+  return config;
+}
+
+HardwareProfile h100(double held) {
+  HardwareProfile machine = *find_hardware_preset("h100-sxm-80gb");
+  std::get<Accelerator>(machine.kind).constants.device.collective_processors = held;
+  return machine;
+}
+
+// A pass loses what its hidden gathers and scatters take from its kernels.
+TEST(DataCollectives, HiddenOnesSlowAPassDown) {
+  struct Case {
+    int world;
+    double slowdown;
+  };
+  for (const Case& c : {Case{8, 132.0 / 108}, Case{64, 132.0 / 116}}) {
+    const StageShape shape = stage_shapes(llama(c.world, 3, "torchtitan"), 1).front();
+    Load load;
+    load.layout = {1, 1, c.world};
+    for (const ActionType type : {ActionType::forward, ActionType::backward}) {
+      const ActionWork work = framework_work(shape, type);
+      const ActionTime free = time_action(work, h100(0), load);
+      const ActionTime time = time_action(work, h100(24), load);
+      const double hidden = (time.gathered + time.scattered - time.gathers - time.scatters).value;
+      EXPECT_EQ(free.slower.value, 0);
+      EXPECT_NEAR(time.slower.value, hidden * (1 - 1 / c.slowdown), 0.03 * time.slower.value) << c.world;
+      EXPECT_GT(time.all.value, free.all.value);
+      EXPECT_LE(time.all.value, free.all.value + time.slower.value + 1e-9);
+    }
+  }
+}
+
+double slower(const Prediction& prediction) {
+  double seconds = 0;
+  for (const CostLine& line : prediction.lines)
+    if (line.label == "slower alongside data collectives") seconds += line.seconds.value;
+  return seconds;
+}
+
+// Gathers of the distributed optimizer slow the first forward down, those of ZeRO-3 every pass: a line of its
+// own. Plumbline's own step is priced without.
+TEST(DataCollectives, HaveALineOfTheirOwn) {
+  const auto predicted = [](const char* software, double held) {
+    const RunConfig config = llama(64, software == std::string("torchtitan") ? 3 : 1, software);
+    return predict(config, schedule_for(config), h100(held));
+  };
+  for (const char* software : {"megatron-bridge", "nemo-2025", "torchtitan"}) {
+    const Prediction with = predicted(software, 24);
+    const Prediction without = predicted(software, 0);
+    EXPECT_EQ(slower(without), 0);
+    EXPECT_GT(slower(with), 0);
+    const double more = (with.time.step - without.time.step).value;
+    EXPECT_GT(more, 0);
+    EXPECT_LE(more, slower(with) + 1e-6) << software;
+  }
+  EXPECT_EQ(slower(predicted("plumbline", 24)), 0);
+}
+
+}  // namespace
+}  // namespace plumbline
