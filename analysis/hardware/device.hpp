@@ -94,9 +94,9 @@ inline double gemm_seconds(const Device& d, double m, double n, double k, double
   return product_seconds(d, flops_per_s, fp8 ? 1.0 : 2.0, m, n, k, batch, output_bytes);
 }
 
-/// Time per FLOP of flash attention with heads of `head`, over that with heads of 128. Below 128, where it was
-/// measured, the softmax between the products takes the difference, and does so per pair of query and key. The
-/// backward has as much of it for five products as the forward for two.
+/// Time per FLOP of flash attention with heads of `head`, over that with heads of 128. Below 128, where it
+/// was measured, the softmax between the products takes the difference, for every pair of query and key.
+/// Derivation: the backward has as much of it for five products as the forward for two.
 inline double head_slowdown(const Device& d, double head, bool backward) {
   if (d.flash_head_64 <= 0 || head >= 128) return (1 + 16 / head) / (1 + 16 / 128.0);
   return 1 + (d.flash_head_64 - 1) * (128 / head - 1) * (backward ? 2.0 / 5 : 1);

@@ -39,9 +39,9 @@ struct HostCopies {
 /// Without overlap (work.gathers_ahead, work.scatters_go_on) each is waited for where it starts: gathers at
 /// the start of the use. Collectives of the data group follow one another on a lane of their own during the
 /// computation, which other software than plumbline slows down (slowdown_alongside_replicas). So do gathers
-/// of secondary shards, and sums between optimizer instances, each behind its reduce-scatter. On shared processors (`hardware.processors()` > 0) nothing overlaps with computation:
-/// there every collective takes its time. `lanes`, if given, gets every collective and copy, from the start
-/// of the action.
+/// of secondary shards, and sums between optimizer instances, each behind its reduce-scatter. On shared
+/// processors (`hardware.processors()` > 0) nothing overlaps with computation: there every collective takes
+/// its time. `lanes`, if given, gets every collective and copy, from the start of the action.
 ///
 /// Copies follow one another on a lane of their own. To the host: at the end of a layer the copy of the layer
 /// before is waited for, then this layer's starts. From the host: when a layer begins, its own copy is waited

@@ -29,8 +29,8 @@ std::vector<OperatorCall> work_of_stage(const RunConfig& config, ActionType type
 }
 
 // Dropless: the host reads the tokens' counts before it launches the experts, once with an all-to-all, which
-// needs them for its sizes, else for the dispatch and for the experts. Overlapped exchanges read on a stream of
-// their own, experts still on the one that computes.
+// needs them for its sizes, else for the dispatch and for the experts. Overlapped exchanges read on a stream
+// of their own, experts still on the one that computes.
 TEST(FrameworkLaunches, TheHostReadsCountsOfDroplessExperts) {
   struct Case {
     TokenDispatcher dispatcher;
