@@ -211,9 +211,7 @@ class StageCoster {
     CostLines lines(prediction_.lines, shape.place.stage, "step");
     for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
     const Seconds hidden = time.gathered - time.gathers - (plain.gathered - plain.gathers);
-    const Seconds slower = time.slower - plain.slower;
-    lines.add("parameter all-gather", 0, costs.first_forward - slower, {}, {std::max(0.0, hidden.value)});
-    if (slower.value > 0) lines.add("slower alongside data collectives", 1, slower);
+    lines.add("parameter all-gather", 0, costs.first_forward, {}, {std::max(0.0, hidden.value)});
   }
 
   const RunConfig& config_;
