@@ -159,8 +159,11 @@ class RegionVisit {
 std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
   if (config.parallel.token_dispatcher != TokenDispatcher::automatic)
     return {config.parallel.token_dispatcher};
-  std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall, TokenDispatcher::allgather};
-  if (software_of(config).flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
+  const Software& software = software_of(config);
+  std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall};
+  // Of other software Megatron-Core, which has buckets, has it.
+  if (software.own_step || software.bucket_elements > 0) list.push_back(TokenDispatcher::allgather);
+  if (software.flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
   return list;
 }
 
