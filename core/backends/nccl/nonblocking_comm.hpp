@@ -48,7 +48,8 @@ class NonblockingComm {
 
  private:
   /// Polls until nothing is in progress.
-  void settle(const char* call_name, ncclResult_t result, Seconds timeout, std::unique_lock<std::mutex>& lock);
+  void settle(const char* call_name, ncclResult_t result, Seconds timeout,
+              std::unique_lock<std::mutex>& lock);
 
   const std::string name_;
   const Seconds timeout_;
