@@ -145,7 +145,7 @@ NumericsShape numerics_of(const RunConfig& config) {
   numerics.fp8 = fp8.on();
   numerics.fp8_tensorwise = fp8.on() && fp8.recipe == Fp8Recipe::tensorwise;
   numerics.fp8_history = fp8.on() && !numerics.fp8_tensorwise ? fp8.amax_history_len : 0;
-  numerics.fp8_recipe = fp8.recipe;
+  if (fp8.on()) numerics.fp8_recipe = fp8.recipe;
   numerics.fp8_weights = fp8.on() && fp8.param_gather;
   numerics.cuda = config.machine.backend == Backend::cuda;
   numerics.deterministic = config.numerics.deterministic_mode;
@@ -269,7 +269,9 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.block.dropout = shape.block.dropout || framework.dropout;
   shape.attention.dropout = shape.attention.dropout || framework.dropout;
   shape.numerics.framework_fp8 = shape.numerics.fp8 || framework.fp8;
-  shape.numerics.fp8_activation_input = config.numerics.activation_func_fp8_input_store;
+  // Megatron's switch: DeepSpeed, which alone has step_bytes, trains Hugging Face's models.
+  shape.numerics.fp8_activation_input =
+      config.numerics.activation_func_fp8_input_store && framework.step_bytes == 0;
   if (shape.numerics.fp8 && framework.fp8_param_gather && shape.numerics.fp8_recipe != Fp8Recipe::blockwise)
     shape.numerics.fp8_weights = true;
   // A layer stays where it is if it is the stage's last, whose backward comes next.

@@ -36,6 +36,8 @@ constexpr IgnoredKey kIgnored[] = {
     {"cross_entropy_loss_fusion", "loss_passes", [](const Software&) { return true; }},
     {"overlap_param_gather", "", [](const Software& s) { return !s.sharded; },
      [](const RunConfig& c) { return c.parallel.zero_stage == 0; }, " and zero_stage 0"},
+    {"activation_func_fp8_input_store", "", [](const Software& s) { return s.step_bytes > 0; }, nullptr,
+     ", which trains Hugging Face's models (the key is a switch of Megatron's)"},
     {"fp8_format", "eight_bit", [](const Software& s) { return s.fp8; }},
     {"tp_reduce_in_fp32", "", [](const Software&) { return true; }, nullptr,
      ", which sums over tensor ranks in the storage type (as Megatron-LM does: "

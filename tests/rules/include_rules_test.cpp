@@ -60,7 +60,7 @@ constexpr Room kRooms[] = {
     {"analysis/topology", "analysis/hardware core/base"},
     {"analysis/work",
      "analysis/hardware analysis/step core/base core/config core/parallel core/run core/schedule"},
-    {"analysis/work/frameworks", "analysis/work core/base"},
+    {"analysis/work/frameworks", "analysis/step analysis/work core/base"},
     {"analysis/work/passes", "analysis/work core/base"},
     {"analysis/work/routing", "analysis/step analysis/work core/base core/config core/schedule"},
     {"bench", "bench/commands bench/launch core/base"},
