@@ -216,7 +216,8 @@ void run_update(const StageShape& s, Replay& replay) {
   if (each == 0) return;
   const auto shards = [&](int stage) { return s.sharding.zero >= stage ? s.sharding.state_shards : 1; };
   const std::int64_t trained = trainable_elements(s) - spread_expert_elements(s);
-  const auto update = static_cast<std::int64_t>(each * static_cast<double>(trained / shards(1)));
+  const std::int64_t shard = trained / shards(1);
+  const auto update = static_cast<std::int64_t>(each * static_cast<double>(shard));
   const std::int64_t gradients = trained * s.numerics.g() / shards(2);
   replay.give(Category::gradients, gradients);
   replay.take(Category::optimizer, update);
