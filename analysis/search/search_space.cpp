@@ -161,7 +161,7 @@ std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
     return {config.parallel.token_dispatcher};
   const Software& software = software_of(config);
   std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall};
-  // Of other software Megatron-Core, which has buckets, has it.
+  // Megatron-Core has it, with buckets; other software does not.
   if (software.own_step || software.bucket_elements > 0) list.push_back(TokenDispatcher::allgather);
   if (software.flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
   return list;

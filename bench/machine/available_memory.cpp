@@ -50,7 +50,7 @@ const CgroupFiles kVersion1 = {
 
 enum class Share { all, free };
 
-/// What a control group has or leaves; at most `most`.
+/// Memory that a control group has or leaves; at most `most`.
 std::int64_t left_by(const ControlGroup& group, Share share, std::int64_t most) {
   const CgroupFiles& files = group.version == 2 ? kVersion2 : kVersion1;
   const auto limit = number_in(group.folder / files.limit);

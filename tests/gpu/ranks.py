@@ -100,7 +100,7 @@ MIXTURE_SPLITS = [
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
     (2, 1, 1, {"sequence_parallel": "true", "tp_comm_overlap": "true"}),
 ]
-# Of qwen3_moe, whose queries and keys are normed.
+# Names of qwen3_moe, whose queries and keys are normed.
 NORMED_SPLITS = [(1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"})]
 SHARED_EXPERT_SPLITS = [(1, 1, 2, {"expert_model_parallel_size": "2", "moe_shared_expert_overlap": "true"})]
 # mixtral, in bf16 on both backends: routing depends on rounded values.

@@ -26,7 +26,7 @@ class PassLines {
     }
   }
 
-  /// Of parameters or gradients, overlapped with computation: only the whole action's waiting is known, not
+  /// Collective of parameters or gradients, overlapped: only the whole action's waiting is known, not
   /// each call's.
   void add_started(const OperatorCall& call) {
     if (call.elements() == 0) return;

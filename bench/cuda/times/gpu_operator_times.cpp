@@ -140,7 +140,7 @@ class Measuring {
 
   void others(OperatorTimes& times) {
     for (const DType type : {DType::bf16, DType::fp32}) {
-      // Of gradients of weights, sums over blocks of rows are added up: a fixed share at many rows only.
+      // Gradients of weights add up sums over blocks of rows: a fixed share at many rows only.
       for (const std::int64_t tokens : {256, 2048, 16384}) {
         OperatorShape shape;
         shape.seq = std::min<std::int64_t>(tokens, 512);

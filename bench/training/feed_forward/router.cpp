@@ -64,7 +64,7 @@ Tensor summed_load(const TrainingContext& context, std::vector<float> chose, Gro
   return load;
 }
 
-/// Of this rank's tokens alone: none.
+/// Load of more than this rank's tokens; none where these alone count.
 Tensor load_of_others(const TrainingContext& context, const std::vector<std::int64_t>& chose,
                       std::int64_t layer) {
   std::vector<float> loads(chose.begin(), chose.end());

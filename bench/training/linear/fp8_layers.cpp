@@ -126,7 +126,7 @@ Fp8Layer Fp8Layers::layer(const StageEntry& stage, std::int64_t layer) {
   return result;
 }
 
-/// Of the units that are wanted.
+/// Units that are wanted.
 template <class Wanted>
 void Fp8Layers::quantize_weights_of(const Wanted& wanted) {
   if (!weights_) return;

@@ -59,7 +59,7 @@ TEST(Layout, GroupsFollowMegatronsOrder) {
       {{2, 2, 2, 1, false, 1, 1, 1, 4}, Group::expert, 6, {4, 5, 6, 7}},
       {{2, 1, 3, 1, false, 1, 1, 2, 3}, Group::expert, 4, {0, 1, 2, 3, 4, 5}},
       {{4, 1, 1, 1, false, 1, 1, 1, 1}, Group::expert_data, 2, {0, 1, 2, 3}},
-      // Of an optimizer instance.
+      // Those of an optimizer instance.
       {{.tensor = 2, .data = 8, .expert = 2, .optimizer_instance = 4}, Group::expert_data, 5, {1, 5}},
       {{.tensor = 2, .data = 8, .expert = 2, .optimizer_instance = 4}, Group::expert_data, 14, {10, 14}},
       {{.tensor = 2, .data = 8, .expert = 2, .optimizer_instance = 4}, Group::between_instances, 14, {6, 14}},
