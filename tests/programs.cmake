@@ -23,6 +23,21 @@ function(plumbline_test_options target)
   endif()
 endfunction()
 
+# plumbline_define(files ... DEFINITIONS name=value ...): each definition for the files that name it, or else the
+# checkout's path in it would keep ccache from using the other objects in another clone.
+function(plumbline_define)
+  cmake_parse_arguments(ARG "" "" "DEFINITIONS" ${ARGN})
+  foreach(definition IN LISTS ARG_DEFINITIONS)
+    string(REGEX REPLACE "=.*" "" name "${definition}")
+    foreach(file IN LISTS ARG_UNPARSED_ARGUMENTS)
+      file(STRINGS ${file} named REGEX "${name}" LIMIT_COUNT 1)
+      if(named)
+        set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS "${definition}")
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 # plumbline_test_program(name [MPI] SOURCES a_test.cpp support.cpp ... [DEPENDS ...] [DEFINITIONS ...]
 #                        [OPTIMIZE level] [RANKS 1 2 4] [LABELS ...] [WHOLE])
 # Registers a test for every source that is called ..._test.cpp. `a_test.cpp:2:4` runs on other rank counts
@@ -43,7 +58,7 @@ function(plumbline_test_program program)
     list(APPEND ARG_DEPENDS MPI::MPI_CXX)
   endif()
   target_link_libraries(${program} PRIVATE plumbline_options ${ARG_DEPENDS} ${main} GTest::gmock)
-  target_compile_definitions(${program} PRIVATE PLUMBLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
+  plumbline_define(${files} DEFINITIONS PLUMBLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
   plumbline_test_options(${program} ${ARG_OPTIMIZE})
   if(NOT ARG_RANKS AND NOT "cli" IN_LIST ARG_LABELS)
     add_dependencies(unit_tests ${program})
