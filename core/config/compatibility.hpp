@@ -53,6 +53,10 @@ struct CompatibilityRow {
   bool of_teachers = false;  // also asked of a teacher with experts
 };
 
+/// Key of the row that refuses generation. It comes first, and generation's own checks alone skip it: a
+/// command that does not know of generation never takes its configuration for a training step.
+inline constexpr std::string_view kTaskKey = "task";
+
 /// In the order in which they are asked.
 std::span<const CompatibilityRow> compatibility_rows();
 

@@ -294,6 +294,7 @@ constexpr Feature kModuleLoss{
     VALUE(c.prediction.loss_scaling_factor)};
 constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()), TEXT("lora")};
 constexpr Feature kAnyTeacher{"teacher", "any", kTeacher.on, TEXT(c.distillation.teacher->name)};
+constexpr Feature kGenerate{"task", "generate", WHEN(c.generation.on()), TEXT("generate")};
 constexpr Feature kUnfusedLoss{"distillation_loss", "unfused",
                                WHEN(kTeacher.on(c) && c.distillation.loss == DistillationLoss::unfused),
                                TEXT("unfused")};

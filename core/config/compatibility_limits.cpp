@@ -130,6 +130,7 @@ std::optional<std::string> positions_limit(const C& c) {
 }
 
 std::optional<std::string> batch_limit(const C& c) {
+  if (c.generation.on()) return std::nullopt;  // a replica has one batch
   const std::int64_t samples = c.batch.micro_batch_size * c.parallel.data();
   const std::int64_t batch = c.batch.global_batch_size;
   if (batch % samples != 0) {
@@ -202,6 +203,30 @@ std::optional<std::string> prefix_limit(const C& c) {
   if (c.batch.prefix_length <= c.batch.seq_length) return std::nullopt;
   return fmt::format("prefix_length: found {}, expected at most the seq_length {}", c.batch.prefix_length,
                      c.batch.seq_length);
+}
+
+std::optional<std::string> task_limit(const C& c) {
+  if (!c.generation.on()) return std::nullopt;
+  return "task: found generate, expected train; `plumbline generate` executes it, `plumbline predict` "
+         "predicts "
+         "it";
+}
+
+std::optional<std::string> generated_limit(const C& c) {
+  if (!c.generation.on()) return std::nullopt;
+  const std::int64_t prompt = c.generation.prompt_length;
+  const std::int64_t fresh = c.generation.max_new_tokens;
+  const std::int64_t all = c.batch.seq_length;
+  if (prompt == 0 && fresh >= all) {
+    return fmt::format(
+        "max_new_tokens: found {} with seq_length {}, expected fewer, to leave a token of prompt", fresh,
+        all);
+  }
+  if (prompt + fresh <= all) return std::nullopt;
+  return fmt::format(
+      "prompt_length: found {} and max_new_tokens {}, expected at most seq_length {} together; raise "
+      "seq_length",
+      prompt, fresh, all);
 }
 
 std::optional<std::string> adapter_limit(const C& c) {

@@ -24,6 +24,16 @@ constexpr CompatibilityRow of_teachers(CompatibilityRow row) {
 }
 
 constexpr CompatibilityRow kRows[] = {
+    limits(kTaskKey, "train, except by `generate` and `predict`", task_limit),
+    limits("prompt_length", "with max_new_tokens at most seq_length", generated_limit),
+    excludes(kGenerate, kOther, "whose engine is not predicted", "train, or software plumbline",
+             kOtherSoftware),
+    excludes(kGenerate, kTeacher, "", "train, or no teacher"),
+    excludes(kGenerate, kContext, "which shards sequences", "train, or context_parallel_size 1"),
+    excludes(kGenerate, kVocabulary, "", "train, or vocab_parallel none"),
+    excludes(kGenerate, kModules, "whose drafts are not executed", "train, or mtp_num_layers 0"),
+    excludes(kGenerate, kPrefix, "prompts are causal", "train, or prefix_length 0"),
+    excludes(kGenerate, kFp8, "", "train, or fp8_format none"),
     limits("world_size", "a multiple of tensor x pipeline x context parallel size", world_size_limit),
     limits("tensor_model_parallel_size", "a divisor of heads and feed-forward columns", tensor_limit),
     limits("pipeline_model_parallel_size", "at least one layer per stage", stages_limit),

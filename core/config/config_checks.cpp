@@ -15,11 +15,18 @@ RunConfig with_teacher_as_model(const RunConfig& config) {
   return evaluated;
 }
 
-/// The refusal of the first row that one of `refusers` stands in.
-std::optional<std::string> first_refusal(const RunConfig& config, unsigned refusers) {
+/// The row that refuses generation as such.
+bool is_task_row(const CompatibilityRow& row) {
+  return row.key == kTaskKey && row.relation == Relation::limits;
+}
+
+/// The refusal of the first row that one of `refusers` stands in, as commands of that task see it.
+std::optional<std::string> first_refusal(const RunConfig& config, unsigned refusers,
+                                         RunTask commands = RunTask::train) {
   const auto& teacher = config.distillation.teacher;
   for (const CompatibilityRow& row : compatibility_rows()) {
     if ((row.refusers & refusers) == 0) continue;
+    if (commands == RunTask::generate && is_task_row(row)) continue;
     if (auto refusal = refusal_of(row, config)) return refusal;
     if (!row.of_teachers || !teacher || !teacher->mixture) continue;
     if (auto refusal = refusal_of(row, with_teacher_as_model(config))) return refusal;
@@ -70,6 +77,11 @@ std::optional<std::string> why_invalid(const RunConfig& config) {
 
 std::optional<std::string> why_unsupported(const RunConfig& config) {
   return first_refusal(config, run_on(config.machine.backend));
+}
+
+std::optional<std::string> why_generation_invalid(const RunConfig& config) {
+  if (!config.generation.on()) return "task: found train, expected generate; set task: generate";
+  return first_refusal(config, is_own_step(config) ? kOwnStep : kOtherSoftware, RunTask::generate);
 }
 
 std::optional<std::string> why_unpredictable(const RunConfig& config) {

@@ -11,6 +11,9 @@ namespace plumbline {
 /// Why a configuration cannot run (sizes that do not divide, …), or empty. One line: key, found, expected.
 std::optional<std::string> why_invalid(const RunConfig& config);
 
+/// The same for commands that generate, instead of why_invalid(), which refuses every task but train.
+std::optional<std::string> why_generation_invalid(const RunConfig& config);
+
 /// Why a valid configuration cannot be executed by this build (prediction may still know it), or empty. One
 /// line that names the key.
 std::optional<std::string> why_unsupported(const RunConfig& config);

@@ -49,6 +49,11 @@ int RunConfig::microbatches() const {
   return static_cast<int>(batch.global_batch_size / (batch.micro_batch_size * parallel.data()));
 }
 
+std::int64_t RunConfig::prompt_tokens() const {
+  if (generation.prompt_length > 0) return generation.prompt_length;
+  return batch.seq_length - generation.max_new_tokens;
+}
+
 std::int64_t RunConfig::padded_vocab() const {
   const std::int64_t multiple = parallel.make_vocab_size_divisible_by * parallel.vocab_shards();
   return (model.vocab + multiple - 1) / multiple * multiple;

@@ -9,6 +9,7 @@
 #include "core/base/units.hpp"
 #include "core/config/distillation_config.hpp"
 #include "core/config/finetune_config.hpp"
+#include "core/config/generation_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config/numerics_config.hpp"
 #include "core/config/parallel_config.hpp"
@@ -115,6 +116,7 @@ struct RunConfig {
   OffloadConfig offload;
   OptimizerConfig optimizer;
   FinetuneConfig finetune;
+  GenerationConfig generation;
   DistillationConfig distillation;
   MachineConfig machine;
   MeasureConfig measure;
@@ -136,6 +138,8 @@ struct RunConfig {
   std::int64_t expert_capacity() const;
   /// Micro-batches per data-parallel replica and step.
   int microbatches() const;
+  /// Tokens of the longest prompt of task generate.
+  std::int64_t prompt_tokens() const;
   /// The vocabulary padded to a multiple of make_vocab_size_divisible_by × vocab_shards().
   std::int64_t padded_vocab() const;
 };

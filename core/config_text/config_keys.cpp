@@ -35,6 +35,7 @@ constexpr KeyNames<2> kDropPolicies = {"probs", "position"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kFrozen = {"none", "lora"};
+constexpr KeyNames<2> kTasks = {"train", "generate"};
 constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
@@ -243,6 +244,9 @@ std::vector<ConfigKey> make_keys() {
       choice_key("moe_token_drop_policy", at(&C::mixture, &MixtureConfig::drop_policy), kDropPolicies),
       text_key("moe_routing", at(&C::mixture, &MixtureConfig::routing), PathOr::name,
                "balanced, worst, zipf:S, or the path of a .csv"),
+      choice_key("task", at(&C::generation, &GenerationConfig::task), kTasks),
+      integer_key("prompt_length", "", at(&C::generation, &GenerationConfig::prompt_length), 0, kMaxInt),
+      integer_key("max_new_tokens", "", at(&C::generation, &GenerationConfig::max_new_tokens), 1, kMaxInt),
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
       integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),

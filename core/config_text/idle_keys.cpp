@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "core/config_text/config_keys.hpp"
@@ -47,7 +48,13 @@ constexpr std::string_view kTensor = "a tensor_model_parallel_size above 1";
 constexpr std::string_view kStages = "a pipeline_model_parallel_size above 1";
 constexpr std::string_view kContext = "a context_parallel_size above 1";
 
+bool generates(const C& c) {
+  return c.generation.on();
+}
+
 constexpr NeedyKey kNeedyKeys[] = {
+    {"prompt_length", generates, "task generate"},
+    {"max_new_tokens", generates, "task generate"},
     {"cp_comm_type", has_context_ranks, kContext},
     {"cp_load_balance", has_context_ranks, kContext},
     {"expert_tensor_parallel_size", [](const C& c) { return static_cast<bool>(c.model.mixture); },
@@ -95,16 +102,73 @@ constexpr NeedyKey kNeedyKeys[] = {
     {"emulated_clock", is_emulated, "backend emulated"},
 };
 
+/// Keys of a training step, which generation has no use for.
+constexpr std::string_view kTrainingKeys[] = {"mtp_loss_scaling_factor",
+                                              "sequence_parallel",
+                                              "tp_comm_overlap",
+                                              "pipeline_schedule",
+                                              "virtual_pipeline_chunks",
+                                              "zero_bubble_memory",
+                                              "zero_stage",
+                                              "num_distributed_optimizer_instances",
+                                              "zero_hpz_partition_size",
+                                              "overlap_p2p_comm",
+                                              "defer_embedding_wgrad_compute",
+                                              "overlap_grad_reduce",
+                                              "overlap_param_gather",
+                                              "recompute_granularity",
+                                              "recompute_num_layers",
+                                              "recompute_modules",
+                                              "cpu_offloading_num_layers",
+                                              "attention_backend",
+                                              "hidden_dropout",
+                                              "attention_dropout",
+                                              "cross_entropy_loss_fusion",
+                                              "deterministic_mode",
+                                              "moe_aux_loss_coeff",
+                                              "moe_router_load_balancing_type",
+                                              "moe_z_loss_coeff",
+                                              "moe_router_bias_update_rate",
+                                              "global_batch_size",
+                                              "grad_dtype",
+                                              "optimizer",
+                                              "learning_rate",
+                                              "weight_decay",
+                                              "clip_grad",
+                                              "ddp_bucket_size",
+                                              "steps",
+                                              "warmup_steps",
+                                              "data",
+                                              "loss_mask",
+                                              "save_gradients",
+                                              "save_routing",
+                                              "save_weights"};
+
+/// Value that a key has without being given.
+std::string idle_value(const ConfigKey& key, const C& c) {
+  static const RunConfig kDefaults;
+  if (key.name == "global_batch_size" && c.generation.on())
+    return fmt::format("{}", c.batch.micro_batch_size * c.parallel.data());
+  return key.print(kDefaults);
+}
+
 }  // namespace
 
 std::vector<std::string> idle_keys(const RunConfig& config) {
-  static const RunConfig defaults;
   std::vector<std::string> lines;
-  for (const NeedyKey& key : kNeedyKeys) {
-    const ConfigKey* const known = find_config_key(key.name);
+  const auto add = [&](std::string_view name, std::string_view needs) {
+    const ConfigKey* const known = find_config_key(name);
     const std::string value = known->print(config);
-    if (key.works(config) || value == known->print(defaults)) continue;
-    lines.push_back(fmt::format("{}: found {}, without effect; needs {}", key.name, value, key.needs));
+    if (value != idle_value(*known, config))
+      lines.push_back(fmt::format("{}: found {}, without effect; needs {}", name, value, needs));
+  };
+  const auto trains_only = [&](std::string_view name) {
+    return generates(config) && std::ranges::find(kTrainingKeys, name) != std::end(kTrainingKeys);
+  };
+  if (generates(config))
+    for (const std::string_view name : kTrainingKeys) add(name, "task train");
+  for (const NeedyKey& key : kNeedyKeys) {
+    if (!key.works(config) && !trains_only(key.name)) add(key.name, key.needs);
   }
   return lines;
 }

@@ -29,7 +29,7 @@ void take_smallest_batch(RunConfig& config, std::int64_t given, std::string* not
   const std::int64_t samples = each * passes;
   if (given == 0 && batch.global_batch_size % samples == 0) return;
   batch.global_batch_size = samples;
-  if (note == nullptr) return;
+  if (note == nullptr || config.generation.on()) return;
   add_note(
       *note,
       fmt::format(

@@ -11,6 +11,9 @@ namespace plumbline {
 inline const std::map<std::string, std::vector<std::string>>& other_values() {
   static const std::map<std::string, std::vector<std::string>> kValues = {
       {"model", {"gpt2-124m"}},
+      {"task", {"generate"}},
+      {"prompt_length", {"16"}},
+      {"max_new_tokens", {"16"}},
       {"mtp_num_layers", {"1"}},
       {"mtp_loss_scaling_factor", {"0.5"}},
       {"hardware", {"a100-sxm-80gb"}},

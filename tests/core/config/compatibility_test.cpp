@@ -114,6 +114,7 @@ constexpr Change kChanges[] = {
     [](RunConfig& c) { c.recompute.modules = {.mlp = true}; },
     [](RunConfig& c) { c.offload.num_layers = 1; },
     [](RunConfig& c) { c.finetune.frozen = Frozen::lora; },
+    [](RunConfig& c) { c.generation.task = RunTask::generate; },
     [](RunConfig& c) { c.machine.software = "megatron-core"; },
     [](RunConfig& c) { c.machine.cuda_graph_impl = CudaGraphImpl::local; },
     [](RunConfig& c) { c.machine.backend = Backend::cuda; },

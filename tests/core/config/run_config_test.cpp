@@ -127,6 +127,7 @@ TEST_F(ConfigFolder, PathsAreRelativeToTheFileAndTheModelMayBeInline) {
 TEST_F(ConfigFolder, WhatIsWrittenReadsBackTheSame) {
   const std::vector<std::string> texts = {
       kTiny, "model: llama-3.1-8b\n",
+      "model: gpt2-124m\ntask: generate\nprompt_length: 5\nmax_new_tokens: 7\n",
       "model: gpt2-124m\nteacher: gpt2-1558m\ndistillation_schedule: nemo-13065\nteacher_weights: t\n"
       "distillation_temperature: 2.5\ndistillation_kl: reverse\ndistillation_lm_weight: 0.25\n"
       "distillation_loss: unfused\ndistillation_cache: hidden\ndistillation_cache_dtype: fp32\n"

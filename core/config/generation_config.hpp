@@ -1,0 +1,19 @@
+// Generation of text, in place of a training step.
+#pragma once
+
+#include <cstdint>
+
+namespace plumbline {
+
+enum class RunTask { train, generate };
+
+/// A replica generates for micro_batch_size sequences together. Its KV cache is allocated once, for
+/// seq_length tokens of each.
+struct GenerationConfig {
+  RunTask task = RunTask::train;
+  std::int64_t prompt_length = 0;  // tokens of the longest prompt; 0: seq_length - max_new_tokens
+  std::int64_t max_new_tokens = 128;
+  bool on() const { return task == RunTask::generate; }
+};
+
+}  // namespace plumbline
