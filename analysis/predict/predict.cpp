@@ -168,6 +168,7 @@ Prediction predict_with(const RunConfig& config, const RepeatedSchedule& step,
   if (const auto reason = why_unpredictable(config, hardware)) throw InputError(*reason);
   Prediction prediction;
   prediction.guessed = hardware.guessed();
+  prediction.estimated = hardware.accelerator() != nullptr;
   const Schedule& schedule = step.once;
   const StepModel model(config, schedule, software);
   MeanRows rows;

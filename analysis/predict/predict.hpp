@@ -25,8 +25,9 @@ struct Prediction {
   std::optional<DeviceMemoryPrediction> device;  // nothing: the profile does not know
   StepTime time;
   Throughput throughput;
-  bool guessed = false;  // times and rates: HardwareProfile::guessed()
-  Costs costs;           // the simulator's input: simulate() gives the trace of every action
+  bool guessed = false;    // times and rates: HardwareProfile::guessed()
+  bool estimated = false;  // they come from an accelerator's constants, not from calibration
+  Costs costs;             // the simulator's input: simulate() gives the trace of every action
   /// Collectives of vocabulary parallelism; their exposed time is part of time.exposed_pipeline. Without
   /// overlap with computation all of their time is exposed.
   VocabularyOverlap vocabulary{};

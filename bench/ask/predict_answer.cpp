@@ -25,6 +25,7 @@ OrderedJson brief_json(const Prediction& prediction) {
   PredictionReport report;
   report.fits = prediction.fit.fits;
   report.times_guessed = prediction.guessed;
+  report.times_estimated = prediction.estimated;
   report.memory.peak = prediction.memory.peak;
   report.memory.peak_rank = prediction.memory.peak_rank;
   report.time = prediction.time;

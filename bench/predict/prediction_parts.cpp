@@ -91,6 +91,7 @@ PredictionReport report_of(const Prediction& prediction) {
   PredictionReport report;
   report.fits = prediction.fit.fits;
   report.times_guessed = prediction.guessed;
+  report.times_estimated = prediction.estimated;
   report.memory = MemoryReport::of(std::move(ranks));
   report.time = prediction.time;
   report.throughput = prediction.throughput;

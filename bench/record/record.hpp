@@ -76,6 +76,7 @@ struct PredictionReport {
       expert_load{};                // of MoE layers whose experts drop tokens or whose routing is given
   std::optional<LaneSums> lanes{};  // nothing: not predicted
   bool times_guessed = false;       // the machine was not calibrated and no accelerator was named
+  bool times_estimated = false;     // from an accelerator's constants, not from a calibration
 };
 
 /// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory

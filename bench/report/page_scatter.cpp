@@ -109,7 +109,7 @@ std::string lines_svg(const Axis& axis, bool relative) {
 
 struct Chart {
   const char* id;
-  const char* title;
+  std::string title;
   std::string quantity;  ///< of both axes, with its unit
   Scale scale;
   bool relative;
@@ -167,15 +167,16 @@ std::string scatter_html(const std::vector<Record>& records) {
   for (const Record& record : records) labels.push_back(label_of(record, keys));
   const Scale time = time_scale(records);
   const Scale memory = memory_scale(records);
+  const std::string predicted = fmt::format("predicted{}", speed_suffix(AtSpeed::calibrated, records));
   const std::array<Chart, 3> charts = {{
-      {"clip-time", "Step time, predicted (calibrated)", fmt::format("step time, {}", time.unit), time, true,
+      {"clip-time", "Step time, " + predicted, fmt::format("step time, {}", time.unit), time, true,
        &ErrorReport::step_time,
        [](const MemoryReport&, const StepTime& report) { return report.step.value; }},
       {"clip-memory", "Peak memory", fmt::format("peak memory, {}", memory.unit), memory, true,
        &ErrorReport::peak_memory,
        [](const MemoryReport& report, const StepTime&) { return static_cast<double>(report.peak.value); }},
       {"clip-bubble",
-       "Bubble fraction, predicted (calibrated)",
+       "Bubble fraction, " + predicted,
        "bubble fraction, idle/step",
        {1, "", 3},
        false,

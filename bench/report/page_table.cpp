@@ -118,9 +118,10 @@ std::string filters_html(const std::vector<Record>& records, const std::vector<s
     choice(key, title_of(key), values);
   }
   if (measured) {
-    html +=
-        "<label>Step time error % (calibrated) of at least <input type=\"number\" id=\"worst\" min=\"0\" "
-        "step=\"1\" inputmode=\"decimal\"> %</label>";
+    html += fmt::format(
+        "<label>Step time error %{} of at least <input type=\"number\" id=\"worst\" min=\"0\" step=\"1\" "
+        "inputmode=\"decimal\"> %</label>",
+        speed_suffix(AtSpeed::calibrated, records));
   }
   return html +
          "<button type=\"reset\">Clear</button><output id=\"shown\" "

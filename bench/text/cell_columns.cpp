@@ -133,6 +133,16 @@ std::string_view speed_suffix(AtSpeed speed) {
   return kSuffixes[static_cast<std::size_t>(speed)];
 }
 
+std::string_view speed_suffix(AtSpeed speed, const std::vector<Record>& records) {
+  bool estimated = false;
+  bool calibrated = false;
+  for (const Record& record : records) {
+    if (record.prediction) (record.prediction->times_estimated ? estimated : calibrated) = true;
+  }
+  const bool constants = speed == AtSpeed::calibrated && estimated && !calibrated;
+  return constants ? " (accelerator's constants)" : speed_suffix(speed);
+}
+
 bool is_guess(const CellColumn& column, const Record& record) {
   const bool of_time = column.quantity == CellQuantity::step_time ||
                        column.quantity == CellQuantity::bubble ||

@@ -49,6 +49,8 @@ std::string_view guess_note(const std::vector<Record>& records);
 
 /// " (calibrated)", " (current machine speed)", or nothing.
 std::string_view speed_suffix(AtSpeed speed);
+/// The same for these records: no prediction of an accelerator that was not calibrated claims to be.
+std::string_view speed_suffix(AtSpeed speed, const std::vector<Record>& records);
 
 /// Unit and digits of figures.
 struct Scale {

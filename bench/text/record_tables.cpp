@@ -222,10 +222,10 @@ std::string speed_line(const std::vector<Record>& records) {
   const bool all_guessed = !any([](const Record& r) { return r.prediction && !r.prediction->times_guessed; });
   if (all_guessed) return "";
   const AtSpeed speed = speed_of(records);
-  std::string line = fmt::format("step time and bubble: predicted{}", speed_suffix(speed));
+  std::string line = fmt::format("step time and bubble: predicted{}", speed_suffix(speed, records));
   if (speed == AtSpeed::calibrated) return line + "\n";
   if (any([](const Record& r) { return r.prediction && !r.probed; }))
-    line += fmt::format(", cells without a probe{}", speed_suffix(AtSpeed::calibrated));
+    line += fmt::format(", cells without a probe{}", speed_suffix(AtSpeed::calibrated, records));
   return line + "; compare --format csv and html show both\n";
 }
 

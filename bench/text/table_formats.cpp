@@ -197,6 +197,7 @@ Summary summarize(const std::vector<Record>& records) {
     any_probed = any_probed || record.probed;
     summary.guessed = summary.guessed || (record.prediction && record.prediction->times_guessed);
   }
+  summary.unprobed = speed_suffix(AtSpeed::calibrated, records);
   const auto all = [](const Record&) { return true; };
   const auto quiet = [&](const Record& record) { return !any_quiet || !record.disturbed(); };
   const auto of = [](double ErrorReport::*member) {
@@ -231,9 +232,9 @@ std::string to_line(const Summary& summary) {
                       summary.peak_memory->worst * 100);
   if (!summary.step_time || !summary.bubble_fraction) return line;
   const auto step = [&](const ErrorSummary& error, AtSpeed speed) {
-    const bool guess = summary.guessed && speed == AtSpeed::calibrated;
+    const std::string_view unprobed = summary.guessed ? " (guess)" : summary.unprobed;
     return fmt::format("{:.1f}/{:.1f} %{}", error.median * 100, error.worst * 100,
-                       guess ? " (guess)" : speed_suffix(speed));
+                       speed == AtSpeed::calibrated ? unprobed : speed_suffix(speed));
   };
   const bool probed = summary.calibrated_step_time.has_value();
   line += ", step time " + step(*summary.step_time, probed ? AtSpeed::current : AtSpeed::calibrated);

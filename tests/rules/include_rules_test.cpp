@@ -199,20 +199,21 @@ constexpr Room kRooms[] = {
     {"core/tensor", "core/base"},
     {"core/trace", "core/base core/parallel core/schedule core/tensor"},
     {"core/validate", "core/base core/schedule"},
-    {"kernels", "core/base core/tensor"},
-    {"kernels/cpu", "core/base core/tensor kernels <onednn>"},
+    {"kernels", "core/tensor"},
+    {"kernels/checks", "core/base kernels"},
+    {"kernels/cpu", "core/base core/tensor kernels kernels/checks <onednn>"},
     {"kernels/cpu/fp8", "core/tensor kernels/cpu"},
     {"kernels/cpu/routing", "kernels kernels/cpu"},
     {"kernels/cuda", "core/tensor kernels"},
     {"kernels/cuda/attention",
      "core/base core/tensor kernels kernels/cuda/device kernels/cuda/kernels <cuda> <cudnn>"},
     {"kernels/cuda/backend",
-     "core/base kernels kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm "
-     "kernels/cuda/kernels"},
+     "core/base kernels kernels/checks kernels/cuda kernels/cuda/attention kernels/cuda/device "
+     "kernels/cuda/gemm kernels/cuda/kernels"},
     {"kernels/cuda/device", "core/base core/tensor kernels <cuda>"},
     {"kernels/cuda/gemm", "core/base kernels kernels/cuda kernels/cuda/device <cublas>"},
     {"kernels/cuda/kernels", "kernels kernels/cuda/device <cuda>"},
-    {"kernels/emulated", "core/base core/run kernels"},
+    {"kernels/emulated", "core/base core/run kernels kernels/checks"},
     {"schedules", "core/base core/schedule core/validate"},
 };
 

@@ -162,7 +162,9 @@ const ObjectTable<PredictionReport>& table_of<PredictionReport>() {
        field("expert_load", &Report::expert_load, "",
              {Presence::left_out, 0, OrderedJsonKeys::kInfinite, std::size_t{1} << 16}),
        field("lanes", &Report::lanes, "", kLeftOut),
-       field("times_guessed", &Report::times_guessed, "true without calibration and accelerator", kLeftOut)},
+       field("times_guessed", &Report::times_guessed, "true without calibration and accelerator", kLeftOut),
+       field("times_estimated", &Report::times_estimated,
+             "true if times come from an accelerator's constants and not from a calibration", kLeftOut)},
       true};
   return kTable;
 }

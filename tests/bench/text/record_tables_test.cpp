@@ -194,6 +194,14 @@ TEST(Summary, GivesMedianAndWorstErrors) {
   std::vector<Record> guessed = three_records();
   guessed.front().prediction->times_guessed = true;
   EXPECT_THAT(to_line(summarize(guessed)), testing::HasSubstr("step time 23.8/37.5 % (guess), bubble"));
+  std::vector<Record> estimated = three_records();
+  for (Record& record : estimated) {
+    if (record.prediction) record.prediction->times_estimated = true;
+  }
+  const char* constants = "23.8/37.5 % (accelerator's constants), bubble";
+  EXPECT_THAT(to_line(summarize(estimated)), testing::HasSubstr(constants));
+  estimated.front().prediction->times_estimated = false;
+  EXPECT_THAT(to_line(summarize(estimated)), testing::HasSubstr("23.8/37.5 % (calibrated), bubble"));
 }
 
 TEST(Summary, DisturbedCellsAreCountedAndDoNotJudge) {

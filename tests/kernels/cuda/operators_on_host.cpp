@@ -1,12 +1,13 @@
 // The CUDA operators, run on the host, as the backend under test.
 #include "core/base/error.hpp"
+#include "kernels/checks/checked.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
 #include "tests/kernels/operator_test.hpp"
 
 namespace plumbline::test {
 
 std::unique_ptr<Operators> make_operators() {
-  return std::make_unique<cuda::CudaOperators>(CudaOptions{});
+  return std::make_unique<Checked<cuda::CudaOperators>>(CudaOptions{});
 }
 
 std::vector<DType> element_types() {
