@@ -21,22 +21,13 @@
 #include <cstring>
 
 #include "kernels/alibi.hpp"
-#include "kernels/checks.hpp"
+#include "kernels/checks/arguments.hpp"
 #include "kernels/cpu/dropout_lanes.hpp"
 #include "kernels/operators.hpp"
 
 namespace plumbline::cpu {
 
 inline constexpr std::int64_t kBlockRows = 128;
-inline constexpr const char* kAttentionShapes =
-    "q (T, heads*head_dim), k (batch*keys, kv_heads*head_dim), out and v with values() in place of head_dim, "
-    "of one "
-    "type, gradients alike, "
-    "T = batch*seq, past not negative, heads a multiple of kv_heads, lse (batch*heads, seq) fp32, scratch "
-    "fp32 of at "
-    "least attention_scratch "
-    "elements";
-
 inline std::int64_t block_rows(const AttentionShape& shape) {
   return std::min(kBlockRows, shape.seq);
 }
@@ -98,22 +89,6 @@ void zero_before(T* row, std::int64_t from) {
 template <class T>
 void zero_behind(T* row, std::int64_t to, std::int64_t cols) {
   std::memset(row + to, 0, static_cast<std::size_t>(cols - to) * sizeof(T));
-}
-
-inline bool is_consistent(const AttentionShape& s) {
-  return s.batch >= 0 && s.seq > 0 && s.heads > 0 && s.kv_heads > 0 && s.head_dim > 0 &&
-         s.heads % s.kv_heads == 0 && s.past >= 0 &&
-         (s.alibi.heads == 0 || s.first_head + s.heads <= s.alibi.heads);
-}
-
-inline bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Matrix& v,
-                   const Matrix& out, const Matrix& lse, const Matrix& scratch, std::int64_t wanted) {
-  return is_consistent(s) && has_shape(q, s.batch * s.seq, s.heads * s.head_dim) &&
-         has_shape(k, s.batch * s.keys(), s.kv_heads * s.head_dim, q.dtype) &&
-         has_shape(v, s.batch * s.keys(), s.kv_heads * s.values(), q.dtype) &&
-         has_shape(out, s.batch * s.seq, s.heads * s.values(), q.dtype) &&
-         has_shape(lse, s.batch * s.heads, s.seq, DType::fp32) && scratch.dtype == DType::fp32 &&
-         scratch.contiguous() && scratch.elements() >= wanted;
 }
 
 /// ALiBi: subtracts distances from a block's unscaled scores before the softmax; nothing with slope 0.

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "kernels/checks/checked.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #ifdef PLUMBLINE_OPENMP
 #include <omp.h>
@@ -28,7 +29,7 @@ float* CpuOperators::column_sums(std::int64_t count) {
 }  // namespace cpu
 
 std::unique_ptr<Operators> make_cpu_operators() {
-  return std::make_unique<cpu::CpuOperators>();
+  return std::make_unique<Checked<cpu::CpuOperators>>();
 }
 
 }  // namespace plumbline

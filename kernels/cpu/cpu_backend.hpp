@@ -10,7 +10,7 @@
 
 namespace plumbline::cpu {
 
-class CpuOperators final : public Operators {
+class CpuOperators : public Operators {
  public:
   CpuOperators();
 
@@ -24,7 +24,7 @@ class CpuOperators final : public Operators {
   /// to (1, n) of a gradient type += sums.
   static void add_column_sums(const float* sums, const Matrix& to);
 
-  /// gemm without the bias gradient, arguments checked.
+  /// gemm without the bias gradient.
   void product(const Gemm& gemm);
 
   /// A non-empty product of fp32 or bf16: with oneDNN, or with own code on processors where that is faster.

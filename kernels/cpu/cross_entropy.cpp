@@ -9,9 +9,6 @@
 namespace plumbline::cpu {
 namespace {
 
-constexpr const char* kCrossEntropyShapes =
-    "logits (T,n) with valid <= n, targets (1,T) int32, row_max (1,T) fp32, sums (2,T) fp32";
-
 template <class T>
 PLUMBLINE_MULTIVERSION void row_maxima(Matrix logits, std::int64_t valid, float* row_max) {
   const Lanes lowest = splat(-__builtin_inff());
@@ -63,25 +60,15 @@ PLUMBLINE_MULTIVERSION void loss_gradient_in_place(Matrix logits, std::int64_t v
   }
 }
 
-bool is_valid(std::int64_t valid, const Matrix& logits) {
-  return valid >= 0 && valid <= logits.cols;
-}
-
 }  // namespace
 
 void CpuOperators::cross_entropy_max(Matrix logits, std::int64_t valid, Matrix row_max) {
-  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32), "cross_entropy_max",
-          kCrossEntropyShapes, {{"logits", logits}, {"row_max", row_max}});
   with_type("cross_entropy_max", logits.dtype,
             [&](auto type) { row_maxima<decltype(type)>(logits, valid, row_max.as<float>()); });
 }
 
 void CpuOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::int64_t first_token,
                                       Matrix targets, Matrix row_max, Matrix sums) {
-  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32) &&
-              is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
-          "cross_entropy_sums", kCrossEntropyShapes,
-          {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
   with_type("cross_entropy_sums", logits.dtype, [&](auto type) {
     row_sums<decltype(type)>(logits, valid, first_token, targets.as<std::int32_t>(), row_max.as<float>(),
                              sums);
@@ -90,10 +77,6 @@ void CpuOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::in
 
 Number CpuOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t first_token,
                                             Matrix targets, Matrix row_max, Matrix sums, double scale) {
-  require(is_valid(valid, logits) && is_row(row_max, logits, DType::fp32) &&
-              is_row(targets, logits, DType::int32) && has_shape(sums, 2, logits.rows, DType::fp32),
-          "cross_entropy_gradient", kCrossEntropyShapes,
-          {{"logits", logits}, {"targets", targets}, {"row_max", row_max}, {"sums", sums}});
   const auto* target = targets.as<std::int32_t>();
   const auto* exponentials = row_of<float>(sums, 0);
   const auto* at_target = row_of<float>(sums, 1);

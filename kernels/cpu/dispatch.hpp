@@ -2,7 +2,6 @@
 #pragma once
 
 #include "core/tensor/matrix.hpp"
-#include "kernels/checks.hpp"
 #include "kernels/cpu/simd.hpp"
 
 namespace plumbline::cpu {

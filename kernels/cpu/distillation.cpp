@@ -9,10 +9,6 @@
 namespace plumbline::cpu {
 namespace {
 
-constexpr const char* kDistillationShapes =
-    "student and teacher (T,n) with valid <= n, temperature > 0, targets (1,T) int32, row_max (2,T), sums "
-    "(4,T), divergence (1,T) fp32";
-
 /// Constants that turn the outputs of one token into logarithms of probabilities.
 struct Token {
   Token(const Matrix& row_max, const Matrix& sums, double temperature, std::int64_t t)
@@ -121,25 +117,11 @@ void with_types(const char* op, const Matrix& student, const Matrix& teacher, F&
   with_type(op, student.dtype, [&](auto s) { with_type(op, teacher.dtype, [&](auto p) { f(s, p); }); });
 }
 
-bool agree(const Matrix& student, const Matrix& teacher, std::int64_t valid, double temperature,
-           const Matrix& row_max, const Matrix& sums) {
-  return same_shape(student, teacher) && valid >= 0 && valid <= student.cols && temperature > 0 &&
-         has_shape(row_max, 2, student.rows, DType::fp32) && has_shape(sums, 4, student.rows, DType::fp32);
-}
-
 }  // namespace
 
 void CpuOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
                                      std::int64_t first_token, Matrix targets, double temperature,
                                      Matrix row_max, Matrix sums) {
-  require(agree(student, teacher, valid, temperature, row_max, sums) &&
-              has_shape(targets, 1, student.rows, DType::int32),
-          "distillation_sums", kDistillationShapes,
-          {{"student", student},
-           {"teacher", teacher},
-           {"targets", targets},
-           {"row_max", row_max},
-           {"sums", sums}});
   with_types("distillation_sums", student, teacher, [&](auto s, auto p) {
     row_sums<decltype(s), decltype(p)>(student, teacher, valid, first_token, targets.as<std::int32_t>(),
                                        static_cast<float>(1 / temperature), row_max, sums);
@@ -149,14 +131,6 @@ void CpuOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_
 void CpuOperators::distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid,
                                            const Distillation& loss, Matrix row_max, Matrix sums,
                                            Matrix divergence) {
-  require(agree(student, teacher, valid, loss.temperature, row_max, sums) &&
-              has_shape(divergence, 1, student.rows, DType::fp32),
-          "distillation_divergence", kDistillationShapes,
-          {{"student", student},
-           {"teacher", teacher},
-           {"row_max", row_max},
-           {"sums", sums},
-           {"divergence", divergence}});
   with_types("distillation_divergence", student, teacher, [&](auto s, auto p) {
     row_divergences<decltype(s), decltype(p)>(student, teacher, valid, loss, row_max, sums,
                                               divergence.as<float>());
@@ -166,16 +140,6 @@ void CpuOperators::distillation_divergence(Matrix student, Matrix teacher, std::
 Number CpuOperators::distillation_gradient(Matrix student, Matrix teacher, std::int64_t valid,
                                            std::int64_t first_token, Matrix targets, const Distillation& loss,
                                            Matrix row_max, Matrix sums, Matrix divergence, double scale) {
-  require(agree(student, teacher, valid, loss.temperature, row_max, sums) &&
-              has_shape(targets, 1, student.rows, DType::int32) &&
-              has_shape(divergence, 1, student.rows, DType::fp32),
-          "distillation_gradient", kDistillationShapes,
-          {{"student", student},
-           {"teacher", teacher},
-           {"targets", targets},
-           {"row_max", row_max},
-           {"sums", sums},
-           {"divergence", divergence}});
   const auto* target = targets.as<std::int32_t>();
   double total = 0;
   for (std::int64_t t = 0; t < student.rows; ++t) {

@@ -66,26 +66,15 @@ void drop_and_add(const char* op, const Matrix& x, const Matrix& bias, const Mat
 }  // namespace
 
 void CpuOperators::dropout_mask(const Dropout& dropout, Matrix mask) {
-  require_probability("dropout_mask", dropout.probability);
-  require(mask.dtype == DType::uint8, "dropout_mask", "mask (T,h) uint8", {{"mask", mask}});
   draw_rows(dropout, mask);
 }
 
 void CpuOperators::dropout_add(Matrix x, Matrix bias, Matrix residual, Matrix mask, double probability,
                                Matrix y) {
-  require_probability("dropout_add", probability);
-  require(alike(x, y) && (bias.data == nullptr || has_shape(bias, 1, y.cols, y.dtype)) &&
-              (residual.data == nullptr || alike(residual, y)) &&
-              has_shape(mask, y.rows, y.cols, DType::uint8),
-          "dropout_add", "x, y (T,h), residual (T,h) and bias (1,h) or empty, of one type, mask (T,h) uint8",
-          {{"x", x}, {"bias", bias}, {"residual", residual}, {"mask", mask}, {"y", y}});
   drop_and_add("dropout_add", x, bias, residual, mask, probability, y);
 }
 
 void CpuOperators::dropout_backward(Matrix dy, Matrix mask, double probability, Matrix dx) {
-  require_probability("dropout_backward", probability);
-  require(alike(dy, dx) && has_shape(mask, dx.rows, dx.cols, DType::uint8), "dropout_backward",
-          "dy, dx (T,h) of one type, mask (T,h) uint8", {{"dy", dy}, {"mask", mask}, {"dx", dx}});
   drop_and_add("dropout_backward", dy, {}, {}, mask, probability, dx);
 }
 

@@ -9,8 +9,6 @@
 namespace plumbline::cpu {
 namespace {
 
-constexpr const char* kDivergenceShapes = "matrices (T,n) fp32 with valid <= n, targets (1,T) int32";
-
 PLUMBLINE_MULTIVERSION void softmax_rows(Matrix x, std::int64_t valid, bool logarithm, Matrix y) {
   const Lanes lowest = splat(-__builtin_inff());
   for (std::int64_t t = 0; t < x.rows; ++t) {
@@ -67,28 +65,19 @@ PLUMBLINE_MULTIVERSION void backward_rows(Matrix dy, Matrix log_s, std::int64_t 
   }
 }
 
-bool agree(const Matrix& a, const Matrix& b, const Matrix& c, std::int64_t valid) {
-  return a.dtype == DType::fp32 && alike(a, b) && alike(a, c) && valid >= 0 && valid <= a.cols;
-}
-
 }  // namespace
 
 void CpuOperators::softmax(Matrix x, std::int64_t valid, bool logarithm, Matrix y) {
-  require(agree(x, y, y, valid), "softmax", kDivergenceShapes, {{"x", x}, {"y", y}});
   softmax_rows(x, valid, logarithm, y);
 }
 
 Number CpuOperators::divergence_terms(Matrix p, Matrix log_s, std::int64_t valid, Matrix targets,
                                       Matrix terms) {
-  require(agree(p, log_s, terms, valid) && has_shape(targets, 1, p.rows, DType::int32), "divergence_terms",
-          kDivergenceShapes, {{"p", p}, {"log_s", log_s}, {"targets", targets}, {"terms", terms}});
   return terms_of_rows(p, log_s, valid, targets.as<std::int32_t>(), terms);
 }
 
 void CpuOperators::log_softmax_backward(Matrix dy, Matrix log_s, std::int64_t valid, Matrix targets,
                                         double factor, Matrix dx) {
-  require(agree(dy, log_s, dx, valid) && has_shape(targets, 1, dy.rows, DType::int32), "log_softmax_backward",
-          kDivergenceShapes, {{"dy", dy}, {"log_s", log_s}, {"targets", targets}, {"dx", dx}});
   backward_rows(dy, log_s, valid, targets.as<std::int32_t>(), static_cast<float>(factor), dx);
 }
 

@@ -1,4 +1,4 @@
-// Matrix products through oneDNN's matmul primitive, each kind made once and kept.
+// Matrix products through oneDNN's matmul primitive, each kind made once and kept unless its rows vary.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -37,6 +37,7 @@ class MatmulCache {
     std::unordered_map<int, dnnl::memory> arguments;
   };
   Entry make(const Key& key) const;
+  const Entry& kept(const Key& key);
 
   dnnl::engine engine_;
   dnnl::stream stream_;

@@ -67,7 +67,6 @@ PLUMBLINE_MULTIVERSION void multiply_columns(Matrix x, const float* factors) {
 }  // namespace
 
 void CpuOperators::row_products(Matrix a, Matrix b, std::int64_t first, std::int64_t columns, Matrix sums) {
-  require_row_products("row_products", a, b, first, columns, sums);
   fill(sums, 0);
   with_type("row_products", a.dtype, [&](auto left) {
     with_type("row_products", b.dtype, [&](auto right) {
@@ -77,7 +76,6 @@ void CpuOperators::row_products(Matrix a, Matrix b, std::int64_t first, std::int
 }
 
 void CpuOperators::scale_columns(Matrix x, Matrix squares) {
-  require_scale_columns(x, squares);
   float* factors = column_sums(x.cols);
   const float* of = squares.as<float>();
   std::transform(of, of + x.cols, factors,
@@ -87,7 +85,6 @@ void CpuOperators::scale_columns(Matrix x, Matrix squares) {
 
 void CpuOperators::remove_row_parts(Matrix g, Matrix w, std::int64_t first, std::int64_t columns,
                                     Matrix sums) {
-  require_row_products("remove_row_parts", g, w, first, columns, sums);
   with_type("remove_row_parts", g.dtype, [&](auto gradient) {
     with_type("remove_row_parts", w.dtype, [&](auto weight) {
       subtract_row_parts(g.as<decltype(gradient)>(), w.as<decltype(weight)>(), g.cols, first, columns, sums);

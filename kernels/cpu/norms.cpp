@@ -164,29 +164,15 @@ PLUMBLINE_MULTIVERSION void layer_backward(Matrix dy, Matrix x, Matrix w, const 
   }
 }
 
-bool is_statistic(const Matrix& statistic, const Matrix& x) {
-  return has_shape(statistic, 1, x.rows, DType::fp32);
-}
-bool is_residual(const Matrix& residual, const Matrix& x) {
-  return residual.data == nullptr || alike(residual, x);
-}
-
 }  // namespace
 
 void CpuOperators::rmsnorm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
-  require(has_shape(w, 1, x.cols, x.dtype) && alike(x, y) && is_statistic(rstd, x), "rmsnorm_forward",
-          "x, y (T,h), w (1,h) of one type, rstd (1,T) fp32", {{"x", x}, {"w", w}, {"y", y}, {"rstd", rstd}});
   with_type("rmsnorm_forward", x.dtype,
             [&](auto type) { rms_forward<decltype(type)>(x, w, y, rstd.as<float>(), epsilon); });
 }
 
 void CpuOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix residual, Matrix dx,
                                     Matrix dw) {
-  require(alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(rstd, x) &&
-              is_residual(residual, x) && alike(dx, x) && has_shape(dw, 1, x.cols),
-          "rmsnorm_backward",
-          "dy, x, dx, residual or empty (T,h), w (1,h) of one type, rstd (1,T) fp32, dw (1,h)",
-          {{"dy", dy}, {"x", x}, {"w", w}, {"rstd", rstd}, {"residual", residual}, {"dx", dx}, {"dw", dw}});
   float* weight_sums = column_sums(x.cols);
   with_type("rmsnorm_backward", x.dtype, [&](auto type) {
     rms_backward<decltype(type)>(dy, x, w, rstd.as<float>(), residual, dx, weight_sums);
@@ -195,15 +181,11 @@ void CpuOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, 
 }
 
 void CpuOperators::head_norm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
-  require_head_norm("head_norm_forward", x, w, y, rstd);
   with_type("head_norm_forward", x.dtype,
             [&](auto type) { head_forward<decltype(type)>(x, w, y, rstd, epsilon); });
 }
 
 void CpuOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw) {
-  require_head_norm("head_norm_backward", x, w, dy, rstd);
-  require(alike(dx, x) && has_shape(dw, 1, w.cols), "head_norm_backward", "dx as x, dw (1, head_dim)",
-          {{"x", x}, {"dx", dx}, {"dw", dw}});
   float* weight_sums = column_sums(w.cols);
   with_type("head_norm_backward", x.dtype,
             [&](auto type) { head_backward<decltype(type)>(dy, x, w, rstd, dx, weight_sums); });
@@ -212,10 +194,6 @@ void CpuOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd
 
 void CpuOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
                                      double epsilon) {
-  require(has_shape(w, 1, x.cols, x.dtype) && has_shape(b, 1, x.cols, x.dtype) && alike(x, y) &&
-              is_statistic(mean, x) && is_statistic(rstd, x),
-          "layernorm_forward", "x, y (T,h), w, b (1,h) of one type, mean, rstd (1,T) fp32",
-          {{"x", x}, {"w", w}, {"b", b}, {"y", y}, {"mean", mean}, {"rstd", rstd}});
   with_type("layernorm_forward", x.dtype, [&](auto type) {
     layer_forward<decltype(type)>(x, w, b, y, mean.as<float>(), rstd.as<float>(), epsilon);
   });
@@ -223,35 +201,18 @@ void CpuOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Mat
 
 void CpuOperators::add_rmsnorm_forward(const ResidualSum& added, Matrix w, Matrix y, Matrix rstd,
                                        double epsilon) {
-  require_added_norm("add_rmsnorm_forward", added, y, {w}, {rstd});
   add_multiple(added.a, added.b, added.factor, added.bias, added.sum);
   rmsnorm_forward(added.sum, w, y, rstd, epsilon);
 }
 
 void CpuOperators::add_layernorm_forward(const ResidualSum& added, Matrix w, Matrix b, Matrix y, Matrix mean,
                                          Matrix rstd, double epsilon) {
-  require_added_norm("add_layernorm_forward", added, y, {w, b}, {mean, rstd});
   add_multiple(added.a, added.b, added.factor, added.bias, added.sum);
   layernorm_forward(added.sum, w, b, y, mean, rstd, epsilon);
 }
 
 void CpuOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
                                       Matrix residual, Matrix dx, Matrix dw, Matrix db) {
-  require(alike(dy, x) && has_shape(w, 1, x.cols, x.dtype) && is_statistic(mean, x) &&
-              is_statistic(rstd, x) && is_residual(residual, x) && alike(dx, x) && has_shape(dw, 1, x.cols) &&
-              alike(db, dw),
-          "layernorm_backward",
-          "dy, x, dx, residual or empty (T,h), w (1,h) of one type, mean, rstd (1,T) fp32, dw, db (1,h) of "
-          "one type",
-          {{"dy", dy},
-           {"x", x},
-           {"w", w},
-           {"mean", mean},
-           {"rstd", rstd},
-           {"residual", residual},
-           {"dx", dx},
-           {"dw", dw},
-           {"db", db}});
   float* weight_sums = column_sums(2 * x.cols);
   float* bias_sums = weight_sums + x.cols;
   with_type("layernorm_backward", x.dtype, [&](auto type) {

@@ -1,7 +1,7 @@
 // AdamW, gradient descent and the gradient norm.
-#include <cmath>
 #include <cstring>
 
+#include "kernels/adam_factors.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 
@@ -13,16 +13,6 @@ PLUMBLINE_INLINE Lanes square_root(Lanes v) {
   for (int i = 0; i < kLanes; ++i) result[i] = __builtin_sqrtf(v[i]);
   return result;
 }
-
-/// AdamStep in the form the loop uses: the bias corrections folded into the factors.
-struct AdamFactors {
-  float keep1, add1, keep2, add2;  // of the moments
-  float step;                      // learning rate ÷ (1 - beta1^step)
-  float root;                      // 1 ÷ sqrt(1 - beta2^step)
-  float epsilon;
-  float decay;  // 1 - learning rate · weight decay
-  float gradient_scale;
-};
 
 template <class P, class G>
 PLUMBLINE_MULTIVERSION void adam_update(P* parameter, const G* gradient, float* master, float* moment1,
@@ -74,44 +64,11 @@ PLUMBLINE_MULTIVERSION double squares(Matrix x) {
   return result;
 }
 
-/// True if `x` has the parameter's number of elements, without gaps.
-bool matches(const Matrix& x, const Matrix& parameter) {
-  return x.elements() == parameter.elements() && x.contiguous();
-}
-bool is_state(const Matrix& x, const Matrix& parameter) {
-  return matches(x, parameter) && x.dtype == DType::fp32;
-}
-/// fp32 parameters are their own master.
-bool is_master(const Matrix& master, const Matrix& parameter) {
-  return parameter.dtype == DType::fp32 ? master.data == nullptr : is_state(master, parameter);
-}
-
 }  // namespace
 
 void CpuOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
                         const AdamStep& step) {
-  require(
-      parameter.contiguous() && matches(gradient, parameter) && is_master(master, parameter) &&
-          is_state(moment1, parameter) && is_state(moment2, parameter) && step.step >= 1,
-      "adam",
-      "equal element counts without gaps, moments fp32, master fp32 (empty for fp32 parameters), step >= 1",
-      {{"parameter", parameter},
-       {"gradient", gradient},
-       {"master", master},
-       {"moment1", moment1},
-       {"moment2", moment2}});
-  const auto steps = static_cast<double>(step.step);
-  const AdamFactors factors{
-      static_cast<float>(step.beta1),
-      static_cast<float>(1 - step.beta1),
-      static_cast<float>(step.beta2),
-      static_cast<float>(1 - step.beta2),
-      static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, steps))),
-      static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, steps))),
-      static_cast<float>(step.epsilon),
-      static_cast<float>(1 - step.learning_rate * step.weight_decay),
-      static_cast<float>(step.gradient_scale),
-  };
+  const AdamFactors factors = adam_factors(step);
   with_type("adam", parameter.dtype, [&](auto type) {
     with_type("adam", gradient.dtype, [&](auto gradient_type) {
       using P = decltype(type);
@@ -124,9 +81,6 @@ void CpuOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix
 
 void CpuOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double learning_rate,
                        double gradient_scale) {
-  require(parameter.contiguous() && matches(gradient, parameter) && is_master(master, parameter), "sgd",
-          "equal element counts without gaps, master fp32 (empty for fp32 parameters)",
-          {{"parameter", parameter}, {"gradient", gradient}, {"master", master}});
   with_type("sgd", parameter.dtype, [&](auto type) {
     with_type("sgd", gradient.dtype, [&](auto gradient_type) {
       using P = decltype(type);

@@ -59,14 +59,12 @@ PLUMBLINE_MULTIVERSION void rotate_neighbours(Matrix x, Matrix cos, Matrix sin, 
 }  // namespace
 
 void CpuOperators::rope_neighbours(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse) {
-  require_rope("rope_neighbours", x, cos, sin, head_dim);
   with_type("rope_neighbours", x.dtype, [&](auto type) {
     rotate_neighbours<decltype(type)>(x, cos, sin, head_dim, inverse ? -1.0F : 1.0F);
   });
 }
 
 void CpuOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool inverse) {
-  require_rope("rope", x, cos, sin, head_dim);
   with_type("rope", x.dtype,
             [&](auto type) { rotate<decltype(type)>(x, cos, sin, head_dim, inverse ? -1.0F : 1.0F); });
 }

@@ -79,10 +79,6 @@ PLUMBLINE_MULTIVERSION void input_gradient(Matrix product, Matrix table, std::in
 }  // namespace
 
 void CpuOperators::vocab_softmax(Matrix logits, std::int64_t valid, Matrix row_max, Matrix row_sum) {
-  require(valid >= 0 && valid <= logits.cols && is_row(row_max, logits, DType::fp32) &&
-              is_row(row_sum, logits, DType::fp32),
-          "vocab_softmax", "logits (T,n) with valid <= n, row_max and row_sum (1,T) fp32",
-          {{"logits", logits}, {"row_max", row_max}, {"row_sum", row_sum}});
   with_type("vocab_softmax", logits.dtype, [&](auto type) {
     softmax_in_place<decltype(type)>(logits, valid, row_max.as<float>(), row_sum.as<float>());
   });
@@ -92,11 +88,6 @@ Number CpuOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t
                                    Matrix alpha) {
   const std::int64_t shards = gathered.rows / kRowsPerShard;
   const std::int64_t tokens = gathered.cols;
-  require(gathered.dtype == DType::fp32 && gathered.rows % kRowsPerShard == 0 && columns > 0 && own >= 0 &&
-              own < shards && has_shape(targets, 1, tokens, DType::int32) &&
-              has_shape(alpha, 1, tokens, DType::fp32),
-          "vocab_combine", "gathered (3N,T) fp32, targets (1,T) int32, 0 <= own < N, alpha (1,T) fp32",
-          {{"gathered", gathered}, {"targets", targets}, {"alpha", alpha}});
   const auto at = [&](std::int64_t shard, std::int64_t what, std::int64_t t) -> double {
     return row_of<float>(gathered, shard * kRowsPerShard + what)[t];
   };
@@ -118,10 +109,6 @@ Number CpuOperators::vocab_combine(Matrix gathered, Matrix targets, std::int64_t
 
 void CpuOperators::vocab_gradient(Matrix softmax, std::int64_t valid, std::int64_t first_token,
                                   Matrix targets, Matrix alpha, double scale) {
-  require(valid >= 0 && valid <= softmax.cols && is_row(targets, softmax, DType::int32) &&
-              is_row(alpha, softmax, DType::fp32),
-          "vocab_gradient", "softmax (T,n) with valid <= n, targets (1,T) int32, alpha (1,T) fp32",
-          {{"softmax", softmax}, {"targets", targets}, {"alpha", alpha}});
   with_type("vocab_gradient", softmax.dtype, [&](auto type) {
     softmax_gradient_in_place<decltype(type)>(softmax, valid, first_token, targets.as<std::int32_t>(),
                                               alpha.as<float>(), static_cast<float>(scale));
@@ -130,13 +117,6 @@ void CpuOperators::vocab_gradient(Matrix softmax, std::int64_t valid, std::int64
 
 void CpuOperators::vocab_input_gradient(Matrix product, Matrix table, std::int64_t first_token,
                                         Matrix targets, Matrix alpha, double scale) {
-  require(
-      product.dtype == DType::fp32 && table.cols == product.cols &&
-          (first_token != kRowPerToken || table.rows == product.rows) &&
-          is_row(targets, product, DType::int32) && is_row(alpha, product, DType::fp32),
-      "vocab_input_gradient",
-      "product (T,h) fp32, table (n,h) or with a row per token (T,h), targets (1,T) int32, alpha (1,T) fp32",
-      {{"product", product}, {"table", table}, {"targets", targets}, {"alpha", alpha}});
   with_type("vocab_input_gradient", table.dtype, [&](auto type) {
     input_gradient<decltype(type)>(product, table, first_token, targets.as<std::int32_t>(), alpha.as<float>(),
                                    static_cast<float>(scale));

@@ -10,7 +10,7 @@
 
 namespace plumbline::emulated {
 
-class EmulatedOperators final : public Operators {
+class EmulatedOperators : public Operators {
  public:
   EmulatedOperators(EmulatedClock& clock, CallTime time) : clock_(clock), time_(std::move(time)) {}
 
@@ -19,8 +19,7 @@ class EmulatedOperators final : public Operators {
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
-  /// Data that a memory-bound call reads and writes; empty matrices count nothing. Error for a type that is
-  /// not numeric, unless it is only moved.
+  /// Data that a memory-bound call reads and writes; empty matrices count nothing.
   void pass_over(std::string_view name, DType type, std::initializer_list<Matrix> read,
                  std::initializer_list<Matrix> written);
   void take(const EmulatedCall& call);

@@ -1,14 +1,12 @@
-// Shape checks and costs of the emulated operators.
+// Costs of the emulated operators of a layer.
 #include "kernels/emulated/emulated_operators.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "core/base/error.hpp"
 #include "core/base/hash.hpp"
-#include "kernels/emulated/checks.hpp"
+#include "kernels/checks/arguments.hpp"
+#include "kernels/checks/checked.hpp"
 #include "kernels/emulated/emulated_backend.hpp"
 
 namespace plumbline {
@@ -38,19 +36,10 @@ bool operator==(const EmulatedCall& a, const EmulatedCall& b) {
 }
 
 std::unique_ptr<Operators> make_emulated_operators(EmulatedClock& clock, CallTime time) {
-  return std::make_unique<emulated::EmulatedOperators>(clock, std::move(time));
+  return std::make_unique<Checked<emulated::EmulatedOperators>>(clock, std::move(time));
 }
 
 namespace emulated {
-
-void throw_disagreement(std::string_view name, std::initializer_list<Matrix> arguments) {
-  std::string shapes;
-  for (const Matrix& x : arguments) {
-    shapes += fmt::format("{}{}x{} {}", shapes.empty() ? "" : ", ", x.rows, x.cols, name_of(x.dtype));
-  }
-  throw Error(fmt::format(
-      "{}: shapes or types disagree: found {}, expected what kernels/operator_list.inc says", name, shapes));
-}
 
 void EmulatedOperators::synchronize() {
   clock_.catch_up();
@@ -77,10 +66,6 @@ void EmulatedOperators::take(const EmulatedCall& call) {
 
 void EmulatedOperators::pass_over(std::string_view name, DType type, std::initializer_list<Matrix> read,
                                   std::initializer_list<Matrix> written) {
-  // Ids, masks and quantized tensors are moved, never computed with.
-  const bool is_number = type != DType::int32 && type != DType::uint8 && !is_fp8(type);
-  require(is_number || name == "fill" || name == "copy" || name == "dropout_mask" || name == "fp8_transpose",
-          name, read);
   if (!clock_.runs()) return;
   EmulatedCall call;
   call.name = name;
@@ -95,7 +80,6 @@ void EmulatedOperators::pass_over(std::string_view name, DType type, std::initia
 }
 
 void EmulatedOperators::gemm(const Gemm& gemm) {
-  require_product(gemm);
   const Matrix& a = gemm.a;
   const Matrix& c = gemm.c;
   EmulatedCall call;
@@ -111,63 +95,49 @@ void EmulatedOperators::gemm(const Gemm& gemm) {
   take(call);
 }
 
-void EmulatedOperators::rmsnorm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double /*epsilon*/) {
-  require(alike(x, y) && vector_of(w, x) && statistics(rstd, 1, x.rows), "rmsnorm_forward", {x, w, y, rstd});
+void EmulatedOperators::rmsnorm_forward(Matrix x, Matrix /*w*/, Matrix y, Matrix /*rstd*/,
+                                        double /*epsilon*/) {
   pass_over("rmsnorm_forward", x.dtype, {x}, {y});
 }
 
-void EmulatedOperators::add_rmsnorm_forward(const ResidualSum& added, Matrix w, Matrix y, Matrix rstd,
+void EmulatedOperators::add_rmsnorm_forward(const ResidualSum& added, Matrix /*w*/, Matrix y, Matrix /*rstd*/,
                                             double /*epsilon*/) {
-  require_added_norm("add_rmsnorm_forward", added, y, {w}, {rstd});
   pass_over("add_rmsnorm_forward", y.dtype, {added.a, added.b}, {added.sum, y});
 }
 
-void EmulatedOperators::add_layernorm_forward(const ResidualSum& added, Matrix w, Matrix b, Matrix y,
-                                              Matrix mean, Matrix rstd, double /*epsilon*/) {
-  require_added_norm("add_layernorm_forward", added, y, {w, b}, {mean, rstd});
+void EmulatedOperators::add_layernorm_forward(const ResidualSum& added, Matrix /*w*/, Matrix /*b*/, Matrix y,
+                                              Matrix /*mean*/, Matrix /*rstd*/, double /*epsilon*/) {
   pass_over("add_layernorm_forward", y.dtype, {added.a, added.b}, {added.sum, y});
 }
 
-void EmulatedOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix residual,
-                                         Matrix dx, Matrix dw) {
-  require(alike(dy, x) && alike(dx, x) && vector_of(w, x) && vector_of(dw, x) &&
-              absent_or(residual, alike(residual, x)) && statistics(rstd, 1, x.rows),
-          "rmsnorm_backward", {dy, x, w, rstd, residual, dx, dw});
+void EmulatedOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix /*w*/, Matrix /*rstd*/, Matrix residual,
+                                         Matrix dx, Matrix /*dw*/) {
   pass_over("rmsnorm_backward", x.dtype, {dy, x, residual}, {dx});
 }
 
-void EmulatedOperators::layernorm_forward(Matrix x, Matrix w, Matrix b, Matrix y, Matrix mean, Matrix rstd,
-                                          double /*epsilon*/) {
-  require(alike(x, y) && vector_of(w, x) && vector_of(b, x) && statistics(mean, 1, x.rows) &&
-              statistics(rstd, 1, x.rows),
-          "layernorm_forward", {x, w, b, y, mean, rstd});
+void EmulatedOperators::layernorm_forward(Matrix x, Matrix /*w*/, Matrix /*b*/, Matrix y, Matrix /*mean*/,
+                                          Matrix /*rstd*/, double /*epsilon*/) {
   pass_over("layernorm_forward", x.dtype, {x}, {y});
 }
 
-void EmulatedOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
-                                           Matrix residual, Matrix dx, Matrix dw, Matrix db) {
-  require(alike(dy, x) && alike(dx, x) && vector_of(w, x) && vector_of(dw, x) && vector_of(db, x) &&
-              absent_or(residual, alike(residual, x)) && statistics(mean, 1, x.rows) &&
-              statistics(rstd, 1, x.rows),
-          "layernorm_backward", {dy, x, w, mean, rstd, residual, dx, dw, db});
+void EmulatedOperators::layernorm_backward(Matrix dy, Matrix x, Matrix /*w*/, Matrix /*mean*/,
+                                           Matrix /*rstd*/, Matrix residual, Matrix dx, Matrix /*dw*/,
+                                           Matrix /*db*/) {
   pass_over("layernorm_backward", x.dtype, {dy, x, residual}, {dx});
 }
 
-void EmulatedOperators::head_norm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double /*epsilon*/) {
-  require_head_norm("head_norm_forward", x, w, y, rstd);
+void EmulatedOperators::head_norm_forward(Matrix x, Matrix /*w*/, Matrix y, Matrix /*rstd*/,
+                                          double /*epsilon*/) {
   pass_over("head_norm_forward", x.dtype, {x}, {y});
 }
 
-void EmulatedOperators::head_norm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix dx, Matrix dw) {
-  require_head_norm("head_norm_backward", x, w, dy, rstd);
-  require(alike(dx, x) && has_shape(dw, 1, w.cols), "head_norm_backward", {dx, dw});
+void EmulatedOperators::head_norm_backward(Matrix dy, Matrix x, Matrix /*w*/, Matrix /*rstd*/, Matrix dx,
+                                           Matrix /*dw*/) {
   pass_over("head_norm_backward", x.dtype, {dy, x}, {dx});
 }
 
-void EmulatedOperators::rope(Matrix x, Matrix cos, Matrix sin, std::int64_t head_dim, bool /*inverse*/) {
-  require(head_dim > 0 && x.cols % head_dim == 0 && cos.rows > 0 && x.rows % cos.rows == 0 &&
-              2 * cos.cols <= head_dim && statistics(cos, cos.rows, cos.cols) && alike(sin, cos),
-          "rope", {x, cos, sin});
+void EmulatedOperators::rope(Matrix x, Matrix /*cos*/, Matrix /*sin*/, std::int64_t /*head_dim*/,
+                             bool /*inverse*/) {
   pass_over("rope", x.dtype, {x}, {x});
 }
 
@@ -185,18 +155,9 @@ std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, D
          rows * (d + values + std::max(d, values)) + rows;
 }
 
-void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
-                                          Matrix out, Matrix lse, Matrix scratch) {
-  require_probability("attention_forward", shape.dropout.probability);
-  require_mask("attention_forward", shape);
-  require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
-              has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) &&
-              has_shape(v, shape.batch * shape.keys(), shape.kv_heads * shape.values()) &&
-              has_shape(out, shape.batch * shape.seq, shape.heads * shape.values()) &&
-              statistics(lse, shape.batch * shape.heads, shape.seq) &&
-              scratch.elements() >= attention_scratch(shape, q.dtype),
-          "attention_forward", {q, k, v, out, lse, scratch});
+void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix /*k*/, Matrix /*v*/,
+                                          Matrix /*out*/, Matrix /*lse*/, Matrix scratch) {
+  require_scratch("attention_forward", scratch, attention_scratch(shape, q.dtype));
   EmulatedCall call;
   call.name = shape.dropout.probability > 0 ? "attention_forward_dropout" : "attention_forward";
   call.type = q.dtype;
@@ -204,19 +165,10 @@ void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q,
   take(call);
 }
 
-void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
-                                           Matrix out, Matrix lse, Matrix dout, Matrix dq, Matrix dk,
-                                           Matrix dv, Matrix scratch) {
-  require_probability("attention_backward", shape.dropout.probability);
-  require_mask("attention_backward", shape);
-  require(shape.past >= 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0 &&
-              has_shape(q, shape.batch * shape.seq, shape.heads * shape.head_dim) &&
-              has_shape(k, shape.batch * shape.keys(), shape.kv_heads * shape.head_dim) &&
-              has_shape(v, shape.batch * shape.keys(), shape.kv_heads * shape.values()) &&
-              has_shape(out, shape.batch * shape.seq, shape.heads * shape.values()) &&
-              statistics(lse, shape.batch * shape.heads, shape.seq) && alike(dout, out) && alike(dq, q) &&
-              alike(dk, k) && alike(dv, v) && scratch.elements() >= attention_scratch(shape, q.dtype),
-          "attention_backward", {q, k, v, out, lse, dout, dq, dk, dv, scratch});
+void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix /*k*/, Matrix /*v*/,
+                                           Matrix /*out*/, Matrix /*lse*/, Matrix /*dout*/, Matrix /*dq*/,
+                                           Matrix /*dk*/, Matrix /*dv*/, Matrix scratch) {
+  require_scratch("attention_backward", scratch, attention_scratch(shape, q.dtype));
   EmulatedCall call;
   call.name = shape.dropout.probability > 0 ? "attention_backward_dropout" : "attention_backward";
   call.type = q.dtype;
@@ -224,31 +176,23 @@ void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q
   take(call);
 }
 
-void EmulatedOperators::attention_merge(Matrix out, Matrix lse, Matrix part, Matrix part_lse) {
-  require(alike(part, out) && lse.rows > 0 && out.cols % lse.rows == 0 &&
-              statistics(lse, lse.rows, out.rows) && alike(part_lse, lse),
-          "attention_merge", {out, lse, part, part_lse});
+void EmulatedOperators::attention_merge(Matrix out, Matrix /*lse*/, Matrix part, Matrix /*part_lse*/) {
   pass_over("attention_merge", out.dtype, {out, part}, {out});
 }
 
 void EmulatedOperators::swiglu_forward(Matrix gate_up, Matrix y) {
-  require(has_shape(gate_up, y.rows, 2 * y.cols) && gate_up.dtype == y.dtype, "swiglu_forward", {gate_up, y});
   pass_over("swiglu_forward", y.dtype, {gate_up}, {y});
 }
 
 void EmulatedOperators::swiglu_backward(Matrix dy, Matrix gate_up, Matrix dgate_up) {
-  require(has_shape(gate_up, dy.rows, 2 * dy.cols) && gate_up.dtype == dy.dtype && alike(dgate_up, gate_up),
-          "swiglu_backward", {dy, gate_up, dgate_up});
   pass_over("swiglu_backward", dy.dtype, {dy, gate_up}, {dgate_up});
 }
 
 void EmulatedOperators::gelu_forward(Matrix x, Matrix y) {
-  require(alike(x, y), "gelu_forward", {x, y});
   pass_over("gelu_forward", x.dtype, {x}, {y});
 }
 
 void EmulatedOperators::gelu_backward(Matrix dy, Matrix x, Matrix dx) {
-  require(alike(dy, x) && alike(dx, x), "gelu_backward", {dy, x, dx});
   pass_over("gelu_backward", x.dtype, {dy, x}, {dx});
 }
 
@@ -269,8 +213,7 @@ void EmulatedOperators::pointwise_backward(Pointwise /*function*/, Matrix dy, Ma
   gelu_backward(dy, x, dx);
 }
 
-void EmulatedOperators::add(Matrix a, Matrix b, Matrix bias, Matrix y) {
-  require(alike(a, b) && alike(y, a) && absent_or(bias, vector_of(bias, a)), "add", {a, b, bias, y});
+void EmulatedOperators::add(Matrix a, Matrix b, Matrix /*bias*/, Matrix y) {
   pass_over("add", a.dtype, {a, b}, {y});
 }
 
@@ -278,8 +221,7 @@ void EmulatedOperators::add_multiple(Matrix a, Matrix b, double /*factor*/, Matr
   add(a, b, bias, y);
 }
 
-void EmulatedOperators::bias_backward(Matrix dy, Matrix dbias) {
-  require(vector_of(dbias, dy), "bias_backward", {dy, dbias});
+void EmulatedOperators::bias_backward(Matrix dy, Matrix /*dbias*/) {
   pass_over("bias_backward", dy.dtype, {dy}, {});
 }
 

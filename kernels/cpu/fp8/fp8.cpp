@@ -107,13 +107,11 @@ void transpose_rows(const Matrix& x, const Matrix& y) {
 }  // namespace
 
 void CpuOperators::fp8_amax(Matrix x, Matrix amax) {
-  require_fp8_amax(x, amax);
   with_type("fp8_amax", x.dtype,
             [&](auto type) { accumulate_amax(amax, find_amax<decltype(type)>(flattened(x))); });
 }
 
 void CpuOperators::fp8_scales(Matrix amaxes, double largest, int margin, Matrix scales) {
-  require_fp8_scales(amaxes, largest, margin, scales);
   const auto target = static_cast<float>(std::ldexp(largest, -margin));
   for (std::int64_t col = 0; col < amaxes.cols; ++col) {
     std::int32_t found = 0;
@@ -129,7 +127,6 @@ void CpuOperators::fp8_scales(Matrix amaxes, double largest, int margin, Matrix 
 }
 
 void CpuOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matrix y) {
-  require_fp8_quantize(x, scales, amax, y);
   const Matrix from = x.contiguous() ? flattened(x) : x;
   const Matrix to = x.contiguous() ? flattened(y) : y;
   with_type("fp8_quantize", x.dtype, [&](auto type) {
@@ -143,7 +140,6 @@ void CpuOperators::fp8_quantize(Matrix x, Matrix scales, Matrix amax, Matrix y) 
 
 // A tile's rows are transposed while the cache has them.
 void CpuOperators::fp8_quantize_transpose(Matrix x, Matrix scales, Matrix amax, Matrix y, Matrix transposed) {
-  require_fp8_quantize_transpose(x, scales, amax, y, transposed);
   std::vector<std::uint8_t> rows(y.data == nullptr ? static_cast<std::size_t>(kTile * x.cols) : 0);
   with_type("fp8_quantize_transpose", x.dtype, [&](auto type) {
     with_fp8_type(transposed.dtype, [&](auto fp8_type) {
@@ -162,7 +158,6 @@ void CpuOperators::fp8_quantize_transpose(Matrix x, Matrix scales, Matrix amax, 
 }
 
 void CpuOperators::fp8_transpose(Matrix x, Matrix y) {
-  require_fp8_transpose(x, y);
   transpose_rows(x, y);
 }
 

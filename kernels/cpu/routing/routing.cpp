@@ -164,17 +164,14 @@ PLUMBLINE_MULTIVERSION void each_sigmoid_slope(const Matrix& dy, const Matrix& y
 }  // namespace
 
 void CpuOperators::sigmoid_forward(Matrix x, Matrix y) {
-  require_sigmoid("sigmoid_forward", x, y, y);
   with_type("sigmoid_forward", x.dtype, [&](auto type) { each_sigmoid<decltype(type)>(x, y); });
 }
 
 void CpuOperators::sigmoid_backward(Matrix dy, Matrix y, Matrix dx) {
-  require_sigmoid("sigmoid_backward", dy, y, dx);
   with_type("sigmoid_backward", y.dtype, [&](auto type) { each_sigmoid_slope<decltype(type)>(dy, y, dx); });
 }
 
 void CpuOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
-  require_route(router, logits, chosen);
   choose_experts(router, logits, chosen);
   const std::vector<std::int64_t> found = tokens_of_experts(chosen, logits.cols);
   std::copy(found.begin(), found.end(), counts);
@@ -183,7 +180,6 @@ void CpuOperators::route(const Router& router, Matrix logits, Matrix chosen, std
 
 void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, Matrix places, Matrix tokens,
                            Matrix weights) {
-  require_arrange(router, logits, chosen, places, tokens, weights);
   const std::vector<std::int64_t> counts = tokens_of_experts(chosen, logits.cols);
   std::vector<std::int64_t> next(counts.size());  // row of every expert's next token
   for (std::size_t i = 1; i < next.size(); ++i) next[i] = next[i - 1] + router.rows_of(counts[i - 1]);
@@ -209,7 +205,6 @@ void CpuOperators::arrange(const Router& router, Matrix logits, Matrix chosen, M
 
 void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix chosen, Matrix places,
                                   Matrix dweights, Matrix dlogits) {
-  require_route_backward(router, logits, chosen, places, dweights, dlogits);
   const std::int64_t together = router.balanced_tokens > 0 ? router.balanced_tokens : logits.rows;
   std::vector<float> loads(static_cast<std::size_t>(logits.cols));
   if (router.load.data != nullptr) std::copy_n(router.load.as<float>(), logits.cols, loads.begin());
@@ -242,13 +237,11 @@ void CpuOperators::route_backward(const Router& router, Matrix logits, Matrix ch
 }
 
 void CpuOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
-  require_scale_rows(x, factors, y);
   with_type("scale_rows", x.dtype,
             [&](auto type) { multiply_rows<decltype(type)>(x, factors.as<float>(), y); });
 }
 
 void CpuOperators::combine_rows(Matrix x, Matrix places, bool accumulate, Matrix y) {
-  require_combine_rows(x, places, y);
   const std::int64_t count = places.cols / y.rows;
   with_type("combine_rows", x.dtype, [&](auto type) {
     using T = decltype(type);

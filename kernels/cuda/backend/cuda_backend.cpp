@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/error.hpp"
-#include "kernels/checks.hpp"
+#include "kernels/checks/checked.hpp"
 
 namespace plumbline {
 namespace cuda {
@@ -39,13 +39,8 @@ CudaOperators::CudaOperators(const CudaOptions& options)
       cudnn_(options.device, queue_, options.cudnn_attention, options.deterministic) {}
 
 void CudaOperators::copy(Matrix from, Matrix to) {
-  require(same_shape(from, to), "copy", "two matrices of one shape", {{"from", from}, {"to", to}});
   if (from.empty()) return;
-  if (from.dtype != to.dtype) {
-    require(is_storage(from) && is_storage(to), "copy", "one type, or two floating point types",
-            {{"from", from}, {"to", to}});
-    return convert(queue_, from, to);
-  }
+  if (from.dtype != to.dtype) return convert(queue_, from, to);
   const std::int64_t size = size_of(from.dtype);
   if (from.contiguous() && to.contiguous()) {
     PLUMBLINE_CUDA(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(from.bytes().value),
@@ -59,7 +54,6 @@ void CudaOperators::copy(Matrix from, Matrix to) {
 }
 
 void CudaOperators::upload(const void* host, Matrix x) {
-  require(x.contiguous(), "upload", "a contiguous matrix", {{"x", x}});
   if (x.empty()) return;
   PLUMBLINE_CUDA(cudaMemcpyAsync(x.data, host, static_cast<std::size_t>(x.bytes().value),
                                  cudaMemcpyHostToDevice, queue_.stream));
@@ -67,7 +61,6 @@ void CudaOperators::upload(const void* host, Matrix x) {
 }
 
 void CudaOperators::download(Matrix x, void* host) {
-  require(x.contiguous(), "download", "a contiguous matrix", {{"x", x}});
   if (!x.empty()) {
     PLUMBLINE_CUDA(cudaMemcpyAsync(host, x.data, static_cast<std::size_t>(x.bytes().value),
                                    cudaMemcpyDeviceToHost, queue_.stream));
@@ -125,7 +118,7 @@ CudaOperators& own(Operators& operators, const char* call) {
 }  // namespace cuda
 
 std::unique_ptr<Operators> make_cuda_operators(const CudaOptions& options) {
-  return std::make_unique<cuda::CudaOperators>(options);
+  return std::make_unique<Checked<cuda::CudaOperators>>(options);
 }
 
 void* cuda_stream(Operators& operators) {

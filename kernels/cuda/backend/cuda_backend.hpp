@@ -1,10 +1,9 @@
-// The class behind make_cuda_operators(): checks of shapes and types, then one call of kernels.hpp each.
+// The class behind make_cuda_operators(): one call of kernels.hpp each, with arguments that were checked.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "kernels/checks.hpp"
 #include "kernels/cuda/attention/cudnn_attention.hpp"
 #include "kernels/cuda/cuda_operators.hpp"
 #include "kernels/cuda/device/device_buffer.hpp"
@@ -13,10 +12,6 @@
 #include "kernels/cuda/kernels/kernels.hpp"
 
 namespace plumbline::cuda {
-
-inline bool is_logits(const Matrix& logits, std::int64_t valid) {
-  return is_storage(logits) && valid >= 0 && valid <= logits.cols;
-}
 
 /// A stream that is destroyed with its owner.
 class Stream {
@@ -31,7 +26,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-class CudaOperators final : public Operators {
+class CudaOperators : public Operators {
  public:
   explicit CudaOperators(const CudaOptions& options);
 

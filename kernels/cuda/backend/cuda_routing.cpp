@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/checks.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
 
 namespace plumbline::cuda {
 
 void CudaOperators::route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* counts) {
-  require_route(router, logits, chosen);
   std::vector<std::int32_t> found(static_cast<std::size_t>(logits.cols));
   if (!chosen.empty()) {
     auto* scratch = partials_.at_least<std::int32_t>(routing_scratch(router, logits.rows, logits.cols));
@@ -22,7 +20,6 @@ void CudaOperators::route(const Router& router, Matrix logits, Matrix chosen, st
 
 void CudaOperators::arrange(const Router& router, Matrix logits, Matrix chosen, Matrix places, Matrix tokens,
                             Matrix weights) {
-  require_arrange(router, logits, chosen, places, tokens, weights);
   if (chosen.empty()) return;
   cuda::arrange(queue_, router, logits, chosen, places, tokens, weights,
                 partials_.at_least<std::int32_t>(routing_scratch(router, logits.rows, logits.cols)));
@@ -30,7 +27,6 @@ void CudaOperators::arrange(const Router& router, Matrix logits, Matrix chosen, 
 
 void CudaOperators::route_backward(const Router& router, Matrix logits, Matrix chosen, Matrix places,
                                    Matrix dweights, Matrix dlogits) {
-  require_route_backward(router, logits, chosen, places, dweights, dlogits);
   if (chosen.empty()) return;
   if (router.balance == 0 || router.load.data != nullptr)
     return cuda::route_backward(queue_, router, logits, chosen, nullptr, places, dweights, dlogits);
@@ -48,32 +44,26 @@ void CudaOperators::route_backward(const Router& router, Matrix logits, Matrix c
 }
 
 void CudaOperators::join_heads(Matrix shared, Matrix own, std::int64_t heads, Matrix y) {
-  require_joined_heads(shared, own, heads, y);
   cuda::join_heads(queue_, shared, own, heads, y);
 }
 
 void CudaOperators::split_heads(Matrix dy, std::int64_t heads, Matrix shared, Matrix own) {
-  require_heads("split_heads", shared, own, heads, dy);
   cuda::split_heads(queue_, dy, heads, shared, own);
 }
 
 void CudaOperators::sigmoid_forward(Matrix x, Matrix y) {
-  require_sigmoid("sigmoid_forward", x, y, y);
   cuda::sigmoid_forward(queue_, x, y);
 }
 
 void CudaOperators::sigmoid_backward(Matrix dy, Matrix y, Matrix dx) {
-  require_sigmoid("sigmoid_backward", dy, y, dx);
   cuda::sigmoid_backward(queue_, dy, y, dx);
 }
 
 void CudaOperators::scale_rows(Matrix x, Matrix factors, Matrix y) {
-  require_scale_rows(x, factors, y);
   cuda::scale_rows(queue_, x, factors, y);
 }
 
 void CudaOperators::combine_rows(Matrix x, Matrix places, bool accumulate, Matrix y) {
-  require_combine_rows(x, places, y);
   cuda::combine_rows(queue_, x, places, accumulate, y);
 }
 

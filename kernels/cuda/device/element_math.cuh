@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "kernels/adam_factors.hpp"
+
 namespace plumbline::cuda {
 
 // 0.5·(1 + tanh(u)) = sigmoid(2u), so GELU is x·sigmoid(kGelu·(x + kCube·x³)) with kGelu = 2·sqrt(2/π).
@@ -44,16 +46,6 @@ __host__ __device__ inline float geglu_gate_gradient(float dy, float gate, float
 __host__ __device__ inline float geglu_up_gradient(float dy, float gate) {
   return dy * gelu(gate);
 }
-
-/// AdamStep in the form the loop uses: the bias corrections folded into the factors.
-struct AdamFactors {
-  float keep1, add1, keep2, add2;  // of the moments
-  float step;                      // learning rate ÷ (1 - beta1^step)
-  float root;                      // 1 ÷ sqrt(1 - beta2^step)
-  float epsilon;
-  float decay;  // 1 - learning rate · weight decay
-  float gradient_scale;
-};
 
 /// One AdamW update (Loshchilov & Hutter, arXiv:1711.05101) of `value` and its moments.
 __host__ __device__ inline void adam_update(const AdamFactors& f, float gradient, float& moment1,

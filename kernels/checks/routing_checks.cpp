@@ -1,7 +1,8 @@
-// Requirements of all backends on MoE operators.
-#include "kernels/checks.hpp"
+// Requirements of the MoE operators.
+#include "kernels/checks/arguments.hpp"
+#include "kernels/checks/operator_checks.hpp"
 
-namespace plumbline {
+namespace plumbline::checks {
 namespace {
 
 bool is_router(const Router& router, const Matrix& logits) {
@@ -31,15 +32,15 @@ bool of_rows(const Matrix& x, const Router& router, const Matrix& logits, DType 
 
 }  // namespace
 
-void require_route(const Router& router, const Matrix& logits, const Matrix& chosen) {
+void route(const Router& router, Matrix logits, Matrix chosen, std::int64_t* /*counts*/) {
   require(
       is_router(router, logits) && of_choices(chosen, router, logits, DType::int32), "route",
       "logits (T,E) fp32, 1 <= k <= E in reach, groups of equal size, bias (1,E) fp32, chosen (1,T*k) int32",
       {{"logits", logits}, {"chosen", chosen}, {"bias", router.bias}});
 }
 
-void require_arrange(const Router& router, const Matrix& logits, const Matrix& chosen, const Matrix& places,
-                     const Matrix& tokens, const Matrix& weights) {
+void arrange(const Router& router, Matrix logits, Matrix chosen, Matrix places, Matrix tokens,
+             Matrix weights) {
   require(
       is_router(router, logits) && of_choices(chosen, router, logits, DType::int32) &&
           of_choices(places, router, logits, DType::int32) && of_rows(tokens, router, logits, DType::int32) &&
@@ -49,8 +50,8 @@ void require_arrange(const Router& router, const Matrix& logits, const Matrix& c
       {{"logits", logits}, {"chosen", chosen}, {"places", places}, {"tokens", tokens}, {"weights", weights}});
 }
 
-void require_route_backward(const Router& router, const Matrix& logits, const Matrix& chosen,
-                            const Matrix& places, const Matrix& dweights, const Matrix& dlogits) {
+void route_backward(const Router& router, Matrix logits, Matrix chosen, Matrix places, Matrix dweights,
+                    Matrix dlogits) {
   const bool sequences = router.balanced_tokens >= 0 &&
                          (router.balanced_tokens == 0 || logits.rows % router.balanced_tokens == 0);
   const bool loads = router.load.data == nullptr || has_shape(router.load, 1, logits.cols, DType::fp32);
@@ -72,40 +73,17 @@ void require_route_backward(const Router& router, const Matrix& logits, const Ma
            {"dlogits", dlogits}});
 }
 
-void require_heads(const char* op, const Matrix& shared, const Matrix& own, std::int64_t heads,
-                   const Matrix& whole) {
-  const std::int64_t width = heads > 0 ? whole.cols / heads - own.cols / heads : 0;
-  const bool wanted = shared.data != nullptr || shared.rows > 0;
-  require(heads > 0 && is_storage(whole) && whole.dtype == own.dtype && own.rows == whole.rows &&
-              whole.cols % heads == 0 && own.cols % heads == 0 && width > 0 &&
-              (!wanted || (has_shape(shared, whole.rows, width) &&
-                           (shared.dtype == whole.dtype || shared.dtype == DType::fp32))),
-          op, "shared (T,r), own (T,heads*n), whole (T,heads*(r+n)) of one floating point type",
-          {{"shared", shared}, {"own", own}, {"whole", whole}});
-}
-
-void require_joined_heads(const Matrix& shared, const Matrix& own, std::int64_t heads, const Matrix& whole) {
-  require_heads("join_heads", shared, own, heads, whole);
-  require(shared.dtype == whole.dtype && shared.rows == whole.rows, "join_heads",
-          "shared (T,r) of the whole's type", {{"shared", shared}, {"whole", whole}});
-}
-
-void require_sigmoid(const char* op, const Matrix& dy, const Matrix& y, const Matrix& dx) {
-  require(is_storage(y) && alike(dy, y) && alike(dx, y), op, "matrices of one shape and floating point type",
-          {{"dy", dy}, {"y", y}, {"dx", dx}});
-}
-
-void require_scale_rows(const Matrix& x, const Matrix& factors, const Matrix& y) {
+void scale_rows(Matrix x, Matrix factors, Matrix y) {
   require(is_storage(x) && alike(x, y) && is_row(factors, x, DType::fp32), "scale_rows",
           "x, y (N,n) of one floating point type, factors (1,N) fp32",
           {{"x", x}, {"factors", factors}, {"y", y}});
 }
 
-void require_combine_rows(const Matrix& x, const Matrix& places, const Matrix& y) {
+void combine_rows(Matrix x, Matrix places, bool /*accumulate*/, Matrix y) {
   require(is_storage(x) && (y.dtype == x.dtype || y.dtype == DType::fp32) && x.cols == y.cols &&
               places.rows == 1 && places.dtype == DType::int32 && y.rows > 0 && places.cols % y.rows == 0,
           "combine_rows", "x (N,h), places (1,T*k) int32, y (T,h) of x's type or fp32",
           {{"x", x}, {"places", places}, {"y", y}});
 }
 
-}  // namespace plumbline
+}  // namespace plumbline::checks
