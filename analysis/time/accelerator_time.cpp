@@ -84,6 +84,12 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
 }
 
 double attention_seconds(const AttentionCall& call, DType type, const Device& device) {
+  if (call.cached) {  // as long as reading keys and values takes, or the pairs, in a kernel of its own
+    AttentionCall computed = call;
+    computed.cached = false;
+    const double read = read_elements(call) * static_cast<double>(size_of(type));
+    return std::max(stream_seconds(device, read), attention_seconds(computed, type, device));
+  }
   if (call.past > 0) {  // the last queries of a sequence, or later ones: their part of its pairs
     AttentionCall whole = call;
     whole.past = whole.keys = 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "analysis/step/stage_shape.hpp"
 
 namespace plumbline {
@@ -28,6 +30,13 @@ double pairs_of(const AttentionCall& call) {
     return seen - all(later, call.window, 0);
   };
   return up_to(call.past + call.queries) - up_to(call.past);
+}
+
+double read_elements(const AttentionCall& call) {
+  std::int64_t keys = call.past + call.queries;
+  if (call.window > 0) keys = std::min(keys, call.window + call.queries - 1);
+  return 2.0 * static_cast<double>(call.heads / std::max<std::int64_t>(1, call.group)) *
+         static_cast<double>(keys * call.head_dim);
 }
 
 Flops flops_of(const OperatorCall& call) {

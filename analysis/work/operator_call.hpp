@@ -49,6 +49,7 @@ struct AttentionCall {
   std::int64_t prefix = 0;    // first tokens of a sequence, which all of it sees
   std::int64_t past = 0;      // keys in front of the first query's own
   std::int64_t keys = 0;      // of a sequence, where all of them are in front of the queries
+  bool cached = false;        // the keys and values in front of the queries come from a KV cache
 };
 
 enum class CallKind : std::uint8_t {
@@ -132,6 +133,9 @@ std::string label_of(const OperatorCall& call);
 
 /// Pairs of a query and a key that it sees, of one head and sequence.
 double pairs_of(const AttentionCall& call);
+
+/// Elements of keys and values that a call reads, those of its own queries included.
+double read_elements(const AttentionCall& call);
 
 /// FLOPs of one call times its count; 0 for anything but GEMM and attention.
 Flops flops_of(const OperatorCall& call);

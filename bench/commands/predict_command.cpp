@@ -1,7 +1,6 @@
 // `plumbline predict`: memory and time of one configuration from the analytical model and a simulation.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -21,6 +20,8 @@
 #include "bench/evaluate/what_would_fit.hpp"
 #include "bench/predict/prediction_parts.hpp"
 #include "bench/text/still_working.hpp"
+#include "bench/views/cost_table.hpp"
+#include "bench/views/generation_summary.hpp"
 #include "bench/views/predict_formulas.hpp"
 #include "bench/views/prediction_summary.hpp"
 #include "bench/views/prediction_trust.hpp"
@@ -34,24 +35,6 @@
 
 namespace plumbline {
 namespace {
-
-/// Breakdown of the predicted time of each stage, one micro-batch (or the step's end), longest first.
-void explain(const Prediction& prediction) {
-  std::vector<CostLine> lines = prediction.lines;
-  std::stable_sort(lines.begin(), lines.end(), [](const CostLine& a, const CostLine& b) {
-    return a.stage != b.stage ? a.stage < b.stage : a.seconds > b.seconds;
-  });
-  const bool overlaps =
-      std::any_of(lines.begin(), lines.end(), [](const CostLine& line) { return line.hidden.value > 0; });
-  fmt::print("\n{:<6} {:<9} {:<32} {:>6} {:>12} {:>12}{}\n", "stage", "phase", "operator", "calls",
-             "total us", "GFLOP/s", overlaps ? fmt::format(" {:>24}", "us alongside computation") : "");
-  for (const CostLine& line : lines) {
-    const double rate = line.seconds.value > 0 ? line.flops.value / line.seconds.value / 1e9 : 0;
-    fmt::print("{:<6} {:<9} {:<32} {:>6} {:>12.1f} {:>12}{}\n", line.stage, line.phase, line.label,
-               line.count, line.seconds.value * 1e6, rate > 0 ? fmt::format("{:.1f}", rate) : "-",
-               line.hidden.value > 0 ? fmt::format(" {:>24.1f}", line.hidden.value * 1e6) : "");
-  }
-}
 
 /// Notes on keys of the model's file that predictions simplify.
 std::vector<std::string> notes_about(const RunConfig& config) {
@@ -97,8 +80,41 @@ OrderedJson lengths_json(const PackedSequences& packed, const PackedWork& work) 
           {"context_ranks_over_mean", work.by_context_rank}};
 }
 
+/// Options of a training step's prediction that generation has no figures for.
+void check_options_of_generation(const PredictOptions& options) {
+  const std::pair<bool, const char*> given[] = {
+      {!options.lengths.empty(), "--sequence-lengths"}, {options.routings > 0, "--routings"},
+      {options.files.timeline, "--timeline"},           {!options.files.svg.empty(), "--svg"},
+      {!options.files.trace.empty(), "--trace"},        {options.what_limits, "--what-limits"}};
+  for (const auto& [is, name] : given) {
+    if (is) {
+      throw InputError(fmt::format(
+          "predict: found {} with task generate, expected task train; leave one of them out", name));
+    }
+  }
+}
+
+int predict_one_generation(const PredictOptions& options, const RunConfig& config) {
+  check_options_of_generation(options);
+  if (const auto reason = why_generation_invalid(config)) throw InputError(*reason);
+  if (const auto missing = why_unpredictable(config)) throw InputError(*missing);
+  std::string note;
+  const HardwareProfile hardware = hardware_of(config, note);
+  const GenerationPrediction prediction = predict_generation(config, hardware);
+  if (!note.empty()) say(fmt::format("note: {}\n", note));
+  for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
+  if (options.json) {
+    fmt::print("{}\n", output_json(generation_json(config, hardware, prediction), 2));
+  } else {
+    fmt::print("{}", generation_text(config, hardware, prediction));
+    if (options.explain) fmt::print("{}", cost_table(prediction.lines));
+  }
+  return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
+}
+
 int predict_one(const PredictOptions& options) {
   RunConfig config = options.config.load_with_notes();
+  if (config.generation.on()) return predict_one_generation(options, config);
   check_places(options.files);
   PackedSequences packed;
   PackedWork packed_into;
@@ -152,7 +168,7 @@ int predict_one(const PredictOptions& options) {
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     fmt::print("{}", context_report(config, step, prediction, hardware));
     if (options.explain) {
-      explain(prediction);
+      fmt::print("{}", cost_table(prediction.lines));
       fmt::print("{}", to_text(formulas));
       fmt::print("\n{}\n", explain_throughput(config, prediction.throughput, schedule.stages_per_route()));
     }

@@ -36,8 +36,8 @@ constexpr Room kRooms[] = {
     {"analysis/memory/stage", "analysis/step analysis/work core/schedule core/tensor"},
     {"analysis/operators", "analysis/hardware analysis/silicon core/base"},
     {"analysis/predict",
-     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time/stage analysis/work "
-     "analysis/work/routing core/base core/config core/schedule core/trace"},
+     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time analysis/time/stage "
+     "analysis/work analysis/work/routing core/base core/config core/schedule core/trace"},
     {"analysis/published",
      "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
      "analysis/step analysis/time analysis/time/stage analysis/work core/base core/config core/schedule"},
@@ -172,8 +172,8 @@ constexpr Room kRooms[] = {
      "core/files core/run core/tensor"},
     {"bench/views",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search analysis/step "
-     "bench/evaluate bench/record bench/report bench/text bench/views/cluster core/base core/config "
-     "core/config_text"},
+     "analysis/time/stage bench/evaluate bench/record bench/report bench/text bench/views/cluster core/base "
+     "core/config core/config_text"},
     {"bench/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record bench/report "
      "bench/text "

@@ -19,12 +19,6 @@ void divide_logits(const StageShape& s, CallList& list) {
   if (s.ends.normed_output) list.memory("scale_columns", s.stream.tokens * s.ends.vocab, 2 * e(s));
 }
 
-void output_product(const StageShape& s, CallList& list) {
-  list.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
-  if (s.ends.normed_output) list.memory("row_products", s.ends.vocab * s.stream.hidden, 2 * e(s));
-  divide_logits(s, list);
-}
-
 void cross_entropy(const StageShape& s, CallList& list) {
   list.convert_logits();
   list.loss_pass("cross_entropy_max", 1);
@@ -35,6 +29,12 @@ void cross_entropy(const StageShape& s, CallList& list) {
 }
 
 }  // namespace
+
+void output_product(const StageShape& s, CallList& list) {
+  list.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
+  if (s.ends.normed_output) list.memory("row_products", s.ends.vocab * s.stream.hidden, 2 * e(s));
+  divide_logits(s, list);
+}
 
 void scatter_embedded(const StageShape& s, CallList& list) {
   list.collective(CallKind::reduce_scatter, "embedding reduce-scatter", Group::tensor, s.sharding.tensor,

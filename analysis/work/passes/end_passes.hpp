@@ -9,6 +9,8 @@
 
 namespace plumbline::passes {
 
+/// Logits of every row of the stream.
+void output_product(const StageShape& s, CallList& list);
 void scatter_embedded(const StageShape& s, CallList& list);
 /// The logits' multiplier, of the final norm's output or of its gradient.
 void multiply_logits(const StageShape& s, CallList& list);

@@ -1,0 +1,65 @@
+// Prediction of task `generate`: memory of a rank, time of prefill and decoding, throughput.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/hardware/hardware.hpp"
+#include "analysis/step/stage_shape.hpp"
+#include "analysis/time/stage/cost_lines.hpp"
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// Tensors of a rank, the same on all tensor and data-parallel ranks of a pipeline coordinate.
+struct GenerationMemory {
+  int pipeline_rank = 0;
+  Bytes parameters;  // in the storage type; there are no gradients and no optimizer states
+  Bytes cache;       // keys and values of micro_batch_size sequences of seq_length tokens, every layer
+  Bytes workspace;   // the rest at its peak: a prefill's largest layer, logits, tables, scratch
+  Bytes total() const { return parameters + cache + workspace; }
+};
+
+/// A decoding step: one token for every sequence.
+struct DecodeTime {
+  std::int64_t length = 0;  // tokens of a sequence that attention sees
+  Seconds step;
+  /// Bytes of parameters and cache that a step reads, over the memory bandwidth of the profile: no step is
+  /// faster. Summed over the stages.
+  Seconds bound;
+};
+
+struct GenerationTime {
+  Seconds prefill;                 // of prompt_tokens() tokens of every sequence: the time to the first token
+  std::vector<DecodeTime> decode;  // at the first, the middle and the last length; empty for one new token
+  Seconds decode_mean;             // of a step, over all lengths
+  Seconds total;                   // prefill and max_new_tokens - 1 steps
+};
+
+struct GenerationThroughput {
+  double tokens_per_s = 0;  // new tokens of all replicas, prefill included
+  double tokens_per_s_per_gpu = 0;
+  double decode_tokens_per_s = 0;  // while decoding
+};
+
+struct GenerationPrediction {
+  std::vector<GenerationMemory> ranks;  // by pipeline rank
+  int peak_rank = 0;                    // pipeline rank with the highest total
+  Bytes limit;                          // memory_budget, else the device's memory; 0: no bound
+  bool fits = true;
+  GenerationTime time;
+  GenerationThroughput throughput;
+  bool guessed = false;         // HardwareProfile::guessed()
+  std::vector<CostLine> lines;  // phases "prefill", and "decode" at its middle length
+};
+
+/// KV cache of a stage on one rank. A layer has 2 · key/value heads of the rank · head size elements per
+/// token, with latent attention those of its keys and values after the up-projection. A layer with a window
+/// keeps the window's tokens alone.
+Bytes kv_cache_bytes(const StageShape& shape, std::int64_t sequences, std::int64_t length);
+
+/// The replica works on one batch: its pipeline ranks compute one after the other. Throws InputError for
+/// what why_generation_invalid() or the profile refuses.
+GenerationPrediction predict_generation(const RunConfig& config, const HardwareProfile& hardware);
+
+}  // namespace plumbline

@@ -1,0 +1,17 @@
+// The operators and collectives of one pass of generation on a stage, call by call.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/step/stage_shape.hpp"
+#include "analysis/work/operator_call.hpp"
+
+namespace plumbline {
+
+/// Forward of `shape.stream.seq` new tokens of every sequence, in front of which the KV cache holds `past`
+/// tokens: a prefill with 0, decoding with one new token. The new keys and values are copied into the cache.
+/// The last stage makes logits of each sequence's last token, and its greedy choice with the log-probability.
+std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t past);
+
+}  // namespace plumbline

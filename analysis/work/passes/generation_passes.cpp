@@ -1,0 +1,90 @@
+// Passes of generation: the forward of a training step without its loss, over a KV cache.
+#include "analysis/work/generation_list.hpp"
+#include "analysis/work/passes/end_passes.hpp"
+#include "analysis/work/passes/layer_part.hpp"
+#include "analysis/work/passes/layer_passes.hpp"
+
+namespace plumbline {
+namespace passes {
+namespace {
+
+/// New keys and values go into the cache before attention, which reads them there. Both work sequence by
+/// sequence.
+void attend_cache(const StageShape& s, CallList& list, std::int64_t past) {
+  std::vector<OperatorCall> calls;
+  for (OperatorCall& call : list.calls) {
+    if (call.as<AttentionCall>() != nullptr) {
+      for (const std::int64_t width : {s.attention.k, s.attention.values()}) {
+        calls.push_back(CallList::memory_call("copy", s.stream.seq * width, 2 * e(s), s.numerics.type));
+        calls.back().label = "copy into KV cache";
+        calls.back().count = s.stream.batch;
+      }
+      auto& attention = call.get<AttentionCall>();
+      attention.heads /= s.stream.batch;
+      attention.past = past;
+      attention.cached = past > 0;
+      call.count *= s.stream.batch;
+    }
+    calls.push_back(call);
+  }
+  list.calls = std::move(calls);
+}
+
+/// Rows of the rotary tables, by the position of every token.
+void rotary_rows(const StageShape& s, WorkBuilder& builder) {
+  if (!s.attention.rotary) return;
+  builder.once({}, 0, [&](CallList& list) {
+    for (int table = 0; table < 2; ++table)
+      list.memory("embedding_forward", s.stream.tokens * s.attention.rotated / 2, 8, DType::fp32);
+  });
+}
+
+/// The stage's shape for one token of every sequence.
+StageShape last_tokens(StageShape s) {
+  s.stream.seq = 1;
+  s.stream.tokens = s.stream.rows = s.stream.batch;
+  return s;
+}
+
+void next_token(const StageShape& s, WorkBuilder& builder) {
+  const StageShape one = last_tokens(s);
+  builder.once({}, 0, [&](CallList& unused) {
+    CallList list(one);
+    list.memory("embedding_forward", one.stream.tokens * one.stream.hidden,
+                2 * e(one));  // rows of last tokens
+    norm_forward(one, list);
+    multiply_logits(one, list);
+    output_product(one, list);
+    const std::int64_t logits = one.stream.tokens * one.ends.vocab;
+    const int shards = one.sharding.tensor;
+    list.collective(CallKind::all_gather, "logits all-gather", Group::tensor, shards, shards * logits,
+                    DType::fp32);
+    list.memory("cross_entropy_max", shards * logits, 4, DType::fp32);
+    list.memory("cross_entropy_sums", shards * logits, 4, DType::fp32);
+    list.allocations(3 + one.block.norm_rows);
+    unused.calls = std::move(list.calls);
+  });
+}
+
+}  // namespace
+}  // namespace passes
+
+std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t past) {
+  WorkBuilder builder(shape);
+  passes::rotary_rows(shape, builder);
+  if (shape.place.first) {
+    passes::embedding_forward(shape, builder);
+    passes::embedded_forward(shape, builder);
+  }
+  const LayerParts layers(shape, [&](const StageShape& like, std::int64_t window) {
+    return passes::layer_part(builder, like, {true, false}, [&](CallList& list) {
+      passes::layer_forward(like, list, window, passes::Forward::first);
+      passes::attend_cache(like, list, past);
+    });
+  });
+  layers.run(builder, 0, shape.layers);
+  if (shape.place.last) passes::next_token(shape, builder);
+  return calls_of(builder.work);
+}
+
+}  // namespace plumbline
