@@ -69,7 +69,7 @@ std::vector<SequenceOutcome> evaluate(const RunConfig& config, const std::string
   const auto operators = make_cpu_operators();
   SoloCommunicator communicator;
   training::ForwardModel model(config, *operators, communicator, arena);
-  training::load_weights(model, training::checkpoint_weights(folder, config.model));
+  training::load_weights(model.resources(), training::checkpoint_weights(folder, config.model));
   std::vector<SequenceOutcome> outcomes;
   outcomes.reserve(tokens.size());
   for (const std::vector<std::int32_t>& sequence : tokens) {

@@ -76,7 +76,9 @@ void InputEnd::add_positions(const Matrix& x) const {
   const Matrix table = view_of(*positions_, rank_.values.begin());
   // Before a sum over the ranks they count once.
   const bool counts = !context.sequence_parallel || tensor_rank_ == 0;
-  if (counts && position_rows_) {
+  if (const Matrix& ids = rank_.shared.positions; counts && ids.data != nullptr) {
+    context.operators.embedding_add(ids, from_first_position(table), x);
+  } else if (counts && position_rows_) {
     for (const std::int64_t row : {0, 1})
       context.operators.embedding_add(position_rows_.matrix().row_range(row, 1), table, x);
   } else if (counts) {

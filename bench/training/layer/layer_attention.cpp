@@ -106,6 +106,8 @@ void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dro
 void attention_forward(const TrainingContext& context, const SharedBuffers& shared,
                        const MicrobatchDropout& dropout, const Layer& layer, const LayerActivations& saved) {
   const QueryKeyValue in(context.shape, saved);
+  if (shared.attention != nullptr)
+    return shared.attention->forward(dropout.attention(layer.index), layer.index, in, saved);
   if (context.config.parallel.context > 1) {
     return with_shared(context, shared, dropout, layer,
                        [&](const auto& attention) { attention.forward(in, saved); });

@@ -24,6 +24,15 @@ inline bool exchanges_heads(const ParallelConfig& parallel) {
 void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
                     const LayerActivations& saved);
 
+/// Attention of another extent than the pass's own tokens (SharedBuffers::attention).
+class CoreAttention {
+ public:
+  virtual ~CoreAttention() = default;
+  /// As attention_forward; `shape` is the layer's for all rows of the pass as one sequence.
+  virtual void forward(const AttentionShape& shape, std::int64_t layer, const QueryKeyValue& in,
+                       const LayerActivations& saved) const = 0;
+};
+
 /// Overwrites saved.attention and saved.log_sum_exp.
 void attention_forward(const TrainingContext& context, const SharedBuffers& shared,
                        const MicrobatchDropout& dropout, const Layer& layer, const LayerActivations& saved);

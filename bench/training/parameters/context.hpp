@@ -29,7 +29,7 @@ struct AllRows {
 /// References only; the creator keeps them alive.
 struct TrainingContext {
   const RunConfig& config;
-  const LayerWidths shape;
+  LayerWidths shape;  // of a micro-batch; in generation of the pass in progress
   Operators& operators;
   Communicator& communicator;
   Arena& arena;
@@ -37,6 +37,7 @@ struct TrainingContext {
   const Category kept = Category::activations;  // of a forward's kept tensors: a teacher's is its own
   Turns* const turns = nullptr;  // if exchanges of experts are hidden behind another action's computation
   RunningLoads* const running_loads = nullptr;  // of the step's forwards, with global_aux_loss
+  const bool inference = false;                 // forwards only: there are no gradients
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
 
@@ -106,11 +107,17 @@ struct TrainingContext {
   void layer_gemm_over_tensor_ranks(const Gemm& gemm) const;
 };
 
+class CoreAttention;
+
 /// Rotary tables, attention scratch: shared by the layers of a model on a rank.
 struct SharedBuffers {
   Tensor rope_cos;  // (seq/CP, half of the rotated elements) fp32; empty without rotary embeddings
   Tensor rope_sin;
   Matrix attention_scratch;
+  /// Generation: positions (1, T) int32 of a pass's tokens, which rotary tables then have a row each for; and
+  /// the attention over all tokens of their sequences. Empty: sequences are whole.
+  Matrix positions{};
+  const CoreAttention* attention = nullptr;
 };
 /// The rotary tables; the scratch is for its owner to put in, since a teacher uses the student's.
 SharedBuffers make_shared_buffers(const TrainingContext& context);

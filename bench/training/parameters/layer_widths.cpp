@@ -5,11 +5,14 @@
 
 namespace plumbline::training {
 
-LayerWidths::LayerWidths(const RunConfig& config) {
+LayerWidths::LayerWidths(const RunConfig& config)
+    : LayerWidths(config, config.batch.micro_batch_size, config.batch.seq_length / config.parallel.context) {}
+
+LayerWidths::LayerWidths(const RunConfig& config, std::int64_t sequences, std::int64_t seq) {
   const ModelConfig& model = config.model;
   const std::int64_t t = config.parallel.tensor;
   const std::int64_t kv_heads = std::max<std::int64_t>(1, model.kv_heads / t);
-  tokens = config.batch.micro_batch_size * config.batch.seq_length / config.parallel.context;
+  tokens = sequences * seq;
   rows = config.parallel.effective_sequence_parallel() ? tokens / t : tokens;
   hidden = model.hidden;
   query = model.heads / t * model.head_dim;
@@ -37,8 +40,7 @@ LayerWidths::LayerWidths(const RunConfig& config) {
   shared = model.mixture.shared / t;
   vocab = config.padded_vocab() / config.parallel.vocab_shards();
   norm_stats = model.norm == Norm::rms ? 1 : 2;
-  attention = {config.batch.micro_batch_size, config.batch.seq_length / config.parallel.context,
-               model.heads / t, kv_heads, model.head_dim};
+  attention = {sequences, seq, model.heads / t, kv_heads, model.head_dim};
   attention.value_dim = model.latent.value_dim;
   attention.prefix = config.batch.prefix_length;
   if (model.positions == Positions::alibi) {

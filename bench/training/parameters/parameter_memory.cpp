@@ -29,11 +29,12 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
                        .copy) {
   const RunConfig& config = context.config;
   const int zero = config.parallel.effective_zero_stage();
-  if (context.kept == Category::teacher) {
-    values = allocate(context, parameters, Category::teacher, "teacher parameters", config.numerics.precision,
-                      false);
+  if (const bool teacher = context.kept == Category::teacher; teacher || context.inference) {
+    const Category category = teacher ? Category::teacher : Category::parameters;
+    values = allocate(context, parameters, category, teacher ? "teacher parameters" : "parameters",
+                      config.numerics.precision, false);
     if (parameters.untrained > 0)
-      untrained = context.make_fp32(Category::teacher, "expert biases", 1, parameters.untrained);
+      untrained = context.make_fp32(category, "expert biases", 1, parameters.untrained);
     return;
   }
   values =

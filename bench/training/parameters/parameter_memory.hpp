@@ -18,7 +18,8 @@ struct ParameterSet {
 
 class ParameterMemory {
  public:
-  /// Contents of the values are undefined until loaded. A teacher has values only, of its own category.
+  /// Contents of the values are undefined until loaded. A teacher, whose category is its own, and a model that
+  /// only generates have values only.
   ParameterMemory(const TrainingContext& context, const RankParameters& parameters);
 
   ParameterSet values;

@@ -52,15 +52,12 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
     embedding_norm_->forward(stream, unused);
   }
   for (const Layer& layer : layers_) {
-    LayerActivations saved;
-    saved.input = std::move(stream);
-    const LayerWeights weights = begin_use(rank_, layer);
-    layer_forward(context, rank_.shared, dropout, layer, weights, saved);
-    rank_.note_expert_load(microbatch, layer.index, saved.mixture.routing);
-    const bool sends = &layer == &layers_.back() && send_;
-    stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
-    layer_output(context, dropout, layer, weights, saved, sends ? send_ : stream);
-    end_use(rank_, layer);
+    forward_only(rank_, dropout, layer, std::move(stream), [&](const LayerActivations& saved) {
+      rank_.note_expert_load(microbatch, layer.index, saved.mixture.routing);
+      const bool sends = &layer == &layers_.back() && send_;
+      stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
+      return sends ? send_.matrix() : stream.matrix();
+    });
   }
   if (part_.last()) {
     outputs_[microbatch] = output_of(std::move(stream));

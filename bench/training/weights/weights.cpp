@@ -88,9 +88,8 @@ void load_teacher_weights(RankStages& stages, const SliceReader& reader) {
   load(teacher.context, teacher.parameters, teacher.memory, reader);
 }
 
-void load_weights(const ForwardModel& model, const SliceReader& reader) {
-  const RankResources& rank = model.resources();
-  load(rank.context, rank.parameters, rank.memory, reader);
+void load_weights(const RankResources& model, const SliceReader& reader) {
+  load(model.context, model.parameters, model.memory, reader);
 }
 
 }  // namespace plumbline::training

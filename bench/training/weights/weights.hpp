@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/training/stage/forward_model.hpp"
 #include "bench/training/stage/rank_stages.hpp"
 
 namespace plumbline::training {
@@ -30,8 +29,8 @@ SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model
 void load_weights(RankStages& stages, const SliceReader& reader);
 /// The same for the teacher, which must be there.
 void load_teacher_weights(RankStages& stages, const SliceReader& reader);
-/// The same for a model that is only evaluated.
-void load_weights(const ForwardModel& model, const SliceReader& reader);
+/// The same for a model that is only evaluated, or generates.
+void load_weights(const RankResources& model, const SliceReader& reader);
 
 /// A whole tensor under its Hugging Face name, row-major in the checkpoint's own orientation.
 struct NamedTensor {

@@ -1,0 +1,156 @@
+#include "bench/generate/generator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "bench/training/trainer/host_values.hpp"
+#include "bench/training/weights/weights.hpp"
+#include "core/config/common_vocabulary.hpp"
+
+namespace plumbline::generation {
+namespace {
+
+/// One batch of sequences, a slot of the cache each.
+class Batch {
+ public:
+  Batch(GenerationModel& model, const GenerationRequest& request, std::int64_t first, std::int64_t count,
+        GenerationResult& result)
+      : model_(model),
+        context_(model.resources().context),
+        request_(request),
+        first_(first),
+        result_(result),
+        live_(static_cast<std::size_t>(count)) {
+    for (std::int64_t slot = 0; slot < count; ++slot) live_[static_cast<std::size_t>(slot)] = slot;
+  }
+
+  void run() {
+    context_.communicator.barrier(Group::world);
+    Seconds start = context_.communicator.now();
+    pass();
+    result_.prefill += time_since(start);
+    start = context_.communicator.now();
+    for (; !live_.empty(); ++result_.decode_passes) pass();
+    result_.decode += time_since(start);
+  }
+
+ private:
+  std::size_t sequence(std::int64_t slot) const { return static_cast<std::size_t>(first_ + slot); }
+
+  Seconds time_since(Seconds start) const {
+    context_.operators.synchronize();
+    return context_.communicator.now() - start;
+  }
+
+  /// All live sequences by their next tokens: the whole prompt, later one.
+  void pass() {
+    std::vector<SequenceRows> rows;
+    std::vector<std::int32_t> tokens;
+    for (const std::int64_t slot : live_) {
+      const std::vector<std::int32_t>& prompt = request_.prompts[sequence(slot)];
+      const std::vector<std::int32_t>& made = result_.sequences[sequence(slot)].ids;
+      const std::int64_t row = std::ssize(tokens);
+      if (made.empty()) {
+        tokens.insert(tokens.end(), prompt.begin(), prompt.end());
+        rows.push_back({slot, row, std::ssize(prompt), 0});
+      } else {
+        tokens.push_back(made.back());
+        rows.push_back({slot, row, 1, std::ssize(prompt) + std::ssize(made) - 1});
+      }
+    }
+    const Tensor logits = model_.forward(rows, tokens);
+    std::vector<Choice> chosen(rows.size());
+    if (logits) choose_all(logits, rows, chosen);
+    pass_on(chosen);
+    keep(chosen);
+  }
+
+  /// On the ranks of the last stage.
+  void choose_all(const Matrix& logits, const std::vector<SequenceRows>& rows, std::vector<Choice>& chosen) {
+    const std::int64_t shards = context_.tensor_size();
+    Tensor gathered;
+    if (shards > 1) {
+      gathered = context_.make_fp32(Category::logits, "gathered logits", shards * logits.rows, logits.cols);
+      context_.communicator.all_gather(Group::tensor, logits, gathered);
+    }
+    if (context_.config.machine.backend == Backend::emulated) return;  // there are no numbers
+    std::vector<float> parts(static_cast<std::size_t>(shards * logits.elements()));
+    context_.operators.download(gathered ? gathered.matrix() : logits, parts.data());
+    const std::int64_t vocab = common_vocab(context_.config);
+    std::vector<float> whole(static_cast<std::size_t>(vocab));
+    for (std::int64_t row = 0; row < logits.rows; ++row) {
+      for (std::int64_t shard = 0; shard < shards; ++shard) {  // the last ones may be padding alone
+        const std::int64_t to = std::min(shard * logits.cols, vocab);
+        const std::int64_t count = std::min(logits.cols, vocab - to);
+        std::copy_n(parts.begin() + (shard * logits.rows + row) * logits.cols, count, whole.begin() + to);
+      }
+      const SequenceRows& of = rows[static_cast<std::size_t>(row)];
+      chosen[static_cast<std::size_t>(row)] =
+          choose(whole, request_.sampling, {first_ + of.slot, of.past + of.count});
+    }
+  }
+
+  /// From the last stage to all ranks.
+  void pass_on(std::vector<Choice>& chosen) const {
+    if (context_.communicator.layout().world() == 1) return;
+    std::vector<std::int32_t> ids(chosen.size());
+    std::transform(chosen.begin(), chosen.end(), ids.begin(), [](const Choice& each) { return each.id; });
+    const Tensor sent =
+        context_.arena.allocate(Category::workspace, "chosen tokens", 1, std::ssize(ids), DType::int32);
+    context_.operators.upload(ids.data(), sent);
+    context_.communicator.broadcast(Group::world, model_.last_rank(), sent);
+    context_.operators.download(sent, ids.data());
+    for (std::size_t i = 0; i < ids.size(); ++i) chosen[i].id = ids[i];
+  }
+
+  void keep(const std::vector<Choice>& chosen) {
+    std::vector<std::int64_t> live;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      GeneratedSequence& made = result_.sequences[sequence(live_[i])];
+      made.ids.push_back(chosen[i].id);
+      made.log_probabilities.push_back(chosen[i].log_probability);
+      const std::vector<std::int32_t>& ends = request_.end_ids;
+      const bool ended = std::find(ends.begin(), ends.end(), chosen[i].id) != ends.end();
+      if (!ended && std::ssize(made.ids) < request_.max_new_tokens) live.push_back(live_[i]);
+    }
+    live_ = std::move(live);
+  }
+
+  GenerationModel& model_;
+  const training::TrainingContext& context_;
+  const GenerationRequest& request_;
+  const std::int64_t first_;  // prompt
+  GenerationResult& result_;
+  std::vector<std::int64_t> live_;  // slots of the sequences that go on
+};
+
+/// Those of the last stage, on every rank.
+void share_log_probabilities(const GenerationModel& model, GenerationResult& result, Communicator& control) {
+  for (GeneratedSequence& sequence : result.sequences)
+    training::broadcast_values(control, model.last_rank(), sequence.log_probabilities);
+}
+
+}  // namespace
+
+GenerationResult generate(const RunConfig& config, const GenerationRequest& request, Operators& operators,
+                          Communicator& communicator, Communicator& control,
+                          std::unique_ptr<MemorySource> memory) {
+  Arena arena(config.machine.memory_budget, std::move(memory));
+  GenerationModel model(config, operators, communicator, arena);
+  if (config.machine.backend != Backend::emulated) {
+    load_weights(model.resources(), config.files.weights.empty()
+                                        ? training::random_weights(config.measure.seed, config.model.init_std)
+                                        : training::checkpoint_weights(config.files.weights, config.model));
+  }
+  GenerationResult result;
+  result.sequences.resize(request.prompts.size());
+  const std::int64_t all = std::ssize(request.prompts);
+  const std::int64_t together = config.batch.micro_batch_size;
+  for (std::int64_t first = 0; first < all; first += together)
+    Batch(model, request, first, std::min(together, all - first), result).run();
+  share_log_probabilities(model, result, control);
+  result.cache = training::from_every_rank(control, model.cache_bytes());
+  return result;
+}
+
+}  // namespace plumbline::generation
