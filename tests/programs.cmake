@@ -23,8 +23,8 @@ function(plumbline_test_options target)
   endif()
 endfunction()
 
-# plumbline_define(files ... DEFINITIONS name=value ...): each definition for the files that name it, or else the
-# checkout's path in it would keep ccache from using the other objects in another clone.
+# plumbline_define(files ... DEFINITIONS name=value ...): each definition for the files that name it. With the
+# checkout's path in it ccache could not use the others' objects in another clone.
 function(plumbline_define)
   cmake_parse_arguments(ARG "" "" "DEFINITIONS" ${ARGN})
   foreach(definition IN LISTS ARG_DEFINITIONS)

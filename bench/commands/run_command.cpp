@@ -49,23 +49,6 @@
 namespace plumbline {
 namespace {
 
-ExitCode exit_code_of(Status status) {
-  switch (status) {
-    case Status::ok:
-      return ExitCode::done;
-    case Status::oom:
-      return ExitCode::does_not_fit;
-    case Status::invalid:
-    case Status::unsupported:
-      return ExitCode::bad_input;
-    case Status::failed:
-      return ExitCode::rank_failed;
-    case Status::timeout:
-      return ExitCode::timed_out;
-  }
-  return ExitCode::rank_failed;
-}
-
 constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
 
 struct RunCommand {

@@ -50,6 +50,13 @@ CudaRun train_on_cuda(const RunConfig& /*config*/, const Schedule& /*schedule*/,
   throw Error("backend cuda runs in plumbline-cuda");
 }
 
+generation::GenerationResult generate_on_cuda(const RunConfig& /*config*/,
+                                              const generation::GenerationRequest& /*request*/,
+                                              MpiCommunicator& /*control*/,
+                                              const generation::GenerationProgress& /*progress*/) {
+  throw Error("backend cuda runs in plumbline-cuda");
+}
+
 void measure_device_operators(HardwareProfile& /*profile*/,
                               const std::function<void(const char*, double)>& /*progress*/) {
   throw Error("backend cuda runs in plumbline-cuda");

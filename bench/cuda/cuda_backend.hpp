@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/generate/generator.hpp"
 #include "bench/record/device_memory_report.hpp"
 #include "bench/record/gpu_report.hpp"
 #include "bench/training/trainer/trainer.hpp"
@@ -28,6 +29,12 @@ struct CudaRun {
 /// been initialised and before any CUDA call. Throws InputError when there is no device. Collective.
 CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const RunFiles& files,
                       MpiCommunicator& control, const training::StepProgress& progress);
+
+/// The same for `plumbline generate`.
+generation::GenerationResult generate_on_cuda(const RunConfig& config,
+                                              const generation::GenerationRequest& request,
+                                              MpiCommunicator& control,
+                                              const generation::GenerationProgress& progress);
 
 /// Puts the measured times of this rank's device into the profile; peaks, the basis of utilisation, stay
 /// those of the accelerator. Throws InputError without a device.

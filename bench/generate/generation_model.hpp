@@ -22,9 +22,9 @@ class GenerationModel {
   GenerationModel(const GenerationModel&) = delete;
   GenerationModel& operator=(const GenerationModel&) = delete;
 
-  /// Runs a pass: `tokens`, the ids of all its rows, `rows` the sequences that they belong to, in order. Logits
-  /// (sequences, v) fp32 of every sequence's last token, on a last stage; empty on the others. v: the rank's
-  /// columns of the vocabulary. Collective over the model's ranks.
+  /// Runs a pass: `tokens`, the ids of all its rows, `rows` the sequences that they belong to, in order.
+  /// Logits (sequences, v) fp32 of every sequence's last token, on a last stage; empty on the others. v: the
+  /// rank's columns of the vocabulary. Collective over the model's ranks.
   Tensor forward(std::span<const SequenceRows> rows, std::span<const std::int32_t> tokens);
 
   bool last() const { return output_.has_value(); }

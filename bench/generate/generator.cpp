@@ -14,12 +14,13 @@ namespace {
 class Batch {
  public:
   Batch(GenerationModel& model, const GenerationRequest& request, std::int64_t first, std::int64_t count,
-        GenerationResult& result)
+        GenerationResult& result, const std::function<void(std::int64_t)>& passed)
       : model_(model),
         context_(model.resources().context),
         request_(request),
         first_(first),
         result_(result),
+        passed_(passed),
         live_(static_cast<std::size_t>(count)) {
     for (std::int64_t slot = 0; slot < count; ++slot) live_[static_cast<std::size_t>(slot)] = slot;
   }
@@ -63,6 +64,7 @@ class Batch {
     if (logits) choose_all(logits, rows, chosen);
     pass_on(chosen);
     keep(chosen);
+    passed_(++passes_);
   }
 
   /// On the ranks of the last stage.
@@ -121,6 +123,8 @@ class Batch {
   const GenerationRequest& request_;
   const std::int64_t first_;  // prompt
   GenerationResult& result_;
+  const std::function<void(std::int64_t)>& passed_;  // called with the batch's passes so far
+  std::int64_t passes_ = 0;
   std::vector<std::int64_t> live_;  // slots of the sequences that go on
 };
 
@@ -134,7 +138,7 @@ void share_log_probabilities(const GenerationModel& model, GenerationResult& res
 
 GenerationResult generate(const RunConfig& config, const GenerationRequest& request, Operators& operators,
                           Communicator& communicator, Communicator& control,
-                          std::unique_ptr<MemorySource> memory) {
+                          std::unique_ptr<MemorySource> memory, const GenerationProgress& progress) {
   Arena arena(config.machine.memory_budget, std::move(memory));
   GenerationModel model(config, operators, communicator, arena);
   if (config.machine.backend != Backend::emulated) {
@@ -146,8 +150,14 @@ GenerationResult generate(const RunConfig& config, const GenerationRequest& requ
   result.sequences.resize(request.prompts.size());
   const std::int64_t all = std::ssize(request.prompts);
   const std::int64_t together = config.batch.micro_batch_size;
-  for (std::int64_t first = 0; first < all; first += together)
-    Batch(model, request, first, std::min(together, all - first), result).run();
+  const std::int64_t passes = (all + together - 1) / together * request.max_new_tokens;
+  for (std::int64_t first = 0; first < all; first += together) {
+    const std::int64_t before = first / together * request.max_new_tokens;
+    const std::function<void(std::int64_t)> passed = [&](std::int64_t done) {
+      if (progress && communicator.rank() == 0) progress(before + done, passes);
+    };
+    Batch(model, request, first, std::min(together, all - first), result, passed).run();
+  }
   share_log_probabilities(model, result, control);
   result.cache = training::from_every_rank(control, model.cache_bytes());
   return result;

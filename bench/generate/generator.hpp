@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,18 +34,21 @@ struct GenerationResult {
   std::vector<Bytes> cache;  // by world rank
 };
 
+/// Called on world rank 0 after every pass: passes done, and at most how many there are.
+using GenerationProgress = std::function<void(std::int64_t done, std::int64_t all)>;
+
 /// Why plumbline cannot generate with this configuration, or empty. One line that names the key.
 std::string why_not_generated(const RunConfig& config);
 /// Throws InputError with one line for an empty prompt, an id outside the vocabulary, or a sequence that
 /// outgrows seq_length.
 void check_request(const RunConfig& config, const GenerationRequest& request);
 
-/// Continues the prompts in batches of micro_batch_size, with the configuration's weights. Collective over the
-/// world; all ranks get the same result. `control`, which may be `communicator`, carries results between hosts'
-/// memories. The emulated backend gets no weights, and its memory is never touched. Checked arguments only.
-/// Throws OutOfMemory, InputError (weights), Error (logits that are not finite).
+/// Continues the prompts in batches of micro_batch_size, with the configuration's weights. Collective over
+/// the world; all ranks get the same result. `control`, which may be `communicator`, carries results between
+/// hosts' memories. The emulated backend gets no weights, and its memory is never touched. Checked arguments
+/// only. Throws OutOfMemory, InputError (weights), Error (logits that are not finite).
 GenerationResult generate(const RunConfig& config, const GenerationRequest& request, Operators& operators,
                           Communicator& communicator, Communicator& control,
-                          std::unique_ptr<MemorySource> memory);
+                          std::unique_ptr<MemorySource> memory, const GenerationProgress& progress = {});
 
 }  // namespace plumbline::generation

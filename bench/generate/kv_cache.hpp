@@ -22,9 +22,9 @@ struct SequenceRows {
 };
 
 /// Cache of the rank's layers, allocated once for micro_batch_size sequences of seq_length tokens. It holds
-/// what attention reads: keys after their norms and rotation, values of the rank's key/value heads; with latent
-/// attention the heads' own, not the compressed form. A layer with a window W keeps the last W tokens, the one
-/// at position p in row p mod W.
+/// what attention reads: keys after their norms and rotation, values of the rank's key/value heads; with
+/// latent attention the heads' own, not the compressed form. A layer with a window W keeps the last W
+/// tokens, the one at position p in row p mod W.
 class KeyValueCache {
  public:
   /// For `layers` layers from `first_layer` on. Throws OutOfMemory.

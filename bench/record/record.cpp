@@ -18,6 +18,23 @@ std::string_view name_of(Status status) {
   return kNames[static_cast<std::size_t>(status)];
 }
 
+ExitCode exit_code_of(Status status) {
+  switch (status) {
+    case Status::ok:
+      return ExitCode::done;
+    case Status::oom:
+      return ExitCode::does_not_fit;
+    case Status::invalid:
+    case Status::unsupported:
+      return ExitCode::bad_input;
+    case Status::failed:
+      return ExitCode::rank_failed;
+    case Status::timeout:
+      return ExitCode::timed_out;
+  }
+  return ExitCode::rank_failed;
+}
+
 MemoryReport MemoryReport::of(std::vector<RankMemoryReport> ranks) {
   MemoryReport report;
   report.ranks = std::move(ranks);

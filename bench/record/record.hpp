@@ -18,6 +18,7 @@
 #include "bench/record/probed_report.hpp"
 #include "bench/record/recovery_report.hpp"
 #include "bench/record/step_report.hpp"
+#include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/units.hpp"
 #include "core/run/traffic.hpp"
@@ -33,6 +34,8 @@ constexpr int kMostRankRows = 4096;
 
 enum class Status { ok, oom, invalid, failed, timeout, unsupported };
 std::string_view name_of(Status status);
+/// How a command ends whose run has this status.
+ExitCode exit_code_of(Status status);
 
 /// Total of all live tensors of one name and category.
 struct HolderReport {

@@ -1,5 +1,5 @@
-// The requirements of every operator on its arguments, whatever the backend: a function of the operator's name
-// for each, which throws Error before anything is written. A backend adds what only it cannot do.
+// Requirements of every operator on its arguments, whatever the backend: a function of its name, which throws
+// Error before anything is written. A backend adds what only it cannot do.
 #pragma once
 
 #include <cstdint>

@@ -490,6 +490,40 @@ LANES = [  # tensor, data, more settings, the lane
 ]
 
 
+GENERATION_SPLITS = [(1, 1), (2, 1), (1, 2)]  # tensor, pipeline
+
+
+def generated(plumbline, config, settings):
+    """Sequences that `generate` makes of random prompts, and what went wrong."""
+    line = command(plumbline, config, settings)
+    line[1] = "generate"
+    code, output, errors = finished(line, os.environ)
+    return (json.loads(output)["sequences"], "") if code == 0 else (None, f"exit code {code}: {errors.strip()[-300:]}")
+
+
+def check_generation(plumbline, config, out):
+    """Greedy ids in fp32 are a CPU's, and their log-probabilities to 1e-3."""
+    batch = {"micro_batch_size": 3, "global_batch_size": 3, "prompt_length": 33, "max_new_tokens": 12}
+    wanted, problem = generated(plumbline, config, {**settings_of(1, 1, 1, batch, "fp32"), "backend": "cpu"})
+    if wanted is None:
+        return [f"generation on the CPU: {problem}"]
+    failures = []
+    for tensor, pipeline in GENERATION_SPLITS:
+        name = f"generation tp{tensor} pp{pipeline}"
+        found, problem = generated(plumbline, config, settings_of(tensor, pipeline, 1, batch, "fp32"))
+        if found is None:
+            failures.append(f"{name}: {problem}")
+            continue
+        pairs = list(zip(found, wanted, strict=True))
+        same = all(mine["ids"] == other["ids"] for mine, other in pairs)
+        worst = max(abs(a - b) for mine, other in pairs
+                    for a, b in zip(mine["log_probabilities"], other["log_probabilities"], strict=True))
+        out.write(json.dumps({"check": name, "same_ids": same, "worst_log_probability": worst}) + "\n")
+        if not same or not worst <= 1e-3:
+            failures.append(f"{name}: same ids as a CPU {same}, log-probabilities within {worst:.2g}, expected 1e-3")
+    return failures
+
+
 def check_lanes(plumbline, config, out):
     """With a trace every lane is measured: something runs there, and no more is waited for than runs."""
     failures = []
@@ -509,8 +543,8 @@ def check_short_memory(plumbline, config, out):
 
 
 FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_device_memory,
-        check_lanes, check_watchdog, check_budget)
-SHORT = (check_short_splits, check_any_order, check_watchdog, check_short_memory, check_budget)
+        check_lanes, check_generation, check_watchdog, check_budget)
+SHORT = (check_short_splits, check_any_order, check_generation, check_watchdog, check_short_memory, check_budget)
 
 
 def main():

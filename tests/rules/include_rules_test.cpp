@@ -83,6 +83,9 @@ constexpr Room kRooms[] = {
      "bench/training/checkpoints bench/views bench/views/cluster core/base core/config core/config_text "
      "core/launch_files core/run schedules <onednn>"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
+    {"bench/commands/generate",
+     "bench/commands bench/evaluate bench/generate bench/hosts bench/launch bench/rank bench/text "
+     "bench/training/trainer core/base core/config core/config_text"},
     {"bench/commands/launch_files",
      "bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
@@ -100,7 +103,7 @@ constexpr Room kRooms[] = {
      "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
      "core/tensor kernels/cpu"},
     {"bench/cuda",
-     "bench/calibrate bench/cuda/times bench/evaluate bench/launch bench/machine bench/record "
+     "bench/calibrate bench/cuda/times bench/evaluate bench/generate bench/launch bench/machine bench/record "
      "bench/training/trainer "
      "core/backends/mpi core/backends/nccl core/base core/config core/profile core/run core/tensor kernels "
      "kernels/cuda "
@@ -114,6 +117,9 @@ constexpr Room kRooms[] = {
      "bench/machine bench/predict bench/record bench/training/checkpoints bench/training/trainer "
      "core/backends/mpi core/base core/config "
      "core/config_text core/run core/schedule core/schedule_text core/validate kernels/emulated schedules"},
+    {"bench/generate",
+     "bench/training/ends bench/training/layer bench/training/stage bench/training/trainer "
+     "bench/training/weights core/base core/config core/schedule"},
     {"bench/help", "bench/text core/base"},
     {"bench/hosts", "core/base"},
     {"bench/launch", "bench/hosts core/base core/run"},
@@ -137,8 +143,9 @@ constexpr Room kRooms[] = {
      "bench/launch bench/record core/config core/run"},
     {"bench/rank",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/calibrate bench/cuda "
-     "bench/evaluate bench/hosts bench/launch bench/machine bench/report bench/training/checkpoints "
-     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/run core/schedule "
+     "bench/evaluate bench/generate bench/hosts bench/launch bench/machine bench/report "
+     "bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
+     "core/config_text core/run core/schedule "
      "kernels/cpu kernels/emulated"},
     {"bench/recovery",
      "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/record "

@@ -163,8 +163,7 @@ const ObjectTable<PredictionReport>& table_of<PredictionReport>() {
              {Presence::left_out, 0, OrderedJsonKeys::kInfinite, std::size_t{1} << 16}),
        field("lanes", &Report::lanes, "", kLeftOut),
        field("times_guessed", &Report::times_guessed, "true without calibration and accelerator", kLeftOut),
-       field("times_estimated", &Report::times_estimated,
-             "true if times come from an accelerator's constants and not from a calibration", kLeftOut)},
+       field("times_estimated", &Report::times_estimated, "true with an accelerator's constants", kLeftOut)},
       true};
   return kTable;
 }

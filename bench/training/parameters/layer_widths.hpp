@@ -10,9 +10,9 @@ namespace plumbline::training {
 
 /// Widths of the rank's slices (see bench/training/README.md for the letters).
 struct LayerWidths {
-  /// Of a micro-batch.
+  /// Widths of a micro-batch.
   explicit LayerWidths(const RunConfig& config);
-  /// Of a pass over so many sequences of `seq` tokens on this rank.
+  /// Widths of a pass over so many sequences of `seq` tokens on this rank.
   LayerWidths(const RunConfig& config, std::int64_t sequences, std::int64_t seq);
 
   std::int64_t tokens;    // T: token rows of one micro-batch

@@ -18,8 +18,8 @@ struct ParameterSet {
 
 class ParameterMemory {
  public:
-  /// Contents of the values are undefined until loaded. A teacher, whose category is its own, and a model that
-  /// only generates have values only.
+  /// Contents of the values are undefined until loaded. A teacher, whose category is its own, and a model
+  /// that only generates have values only.
   ParameterMemory(const TrainingContext& context, const RankParameters& parameters);
 
   ParameterSet values;

@@ -60,9 +60,11 @@ GenerationRequest request_of(std::int64_t vocab, std::int64_t seed) {
 RunConfig config_of(const std::string& name, const Layout& layout) {
   RunConfig config = load_run_config(golden_folder(name) + "/run.yaml", {});
   training::set_layout(config, layout);
+  config.generation.task = RunTask::generate;
   config.batch.seq_length = kLongest;
   config.batch.micro_batch_size = 3;
   config.batch.global_batch_size = 3;
+  config.generation.max_new_tokens = kNewTokens;
   return config;
 }
 
@@ -141,7 +143,7 @@ void each_split(const std::string& name, const Use& use) {
   for (const Layout& layout : splits_of(config_of(name, {1, 1, 1}).model, world_size())) {
     const RunConfig config = config_of(name, layout);
     const std::string what = fmt::format("{} tp{} pp{}", name, layout.tensor, layout.pipeline);
-    ASSERT_EQ(why_invalid(config), std::nullopt) << what;
+    ASSERT_EQ(why_generation_invalid(config), std::nullopt) << what;
     ASSERT_EQ(why_not_generated(config), "") << what;
     use(config, what);
   }
