@@ -2,7 +2,10 @@
 // (bench/training/recompute.md).
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "analysis/memory/action_memory.hpp"
+#include "analysis/memory/framework_memory.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
 #include "tests/analysis/sample_configs.hpp"
@@ -88,6 +91,63 @@ TEST(RecomputedModules, OfLatentAttentionAndExperts) {
   const Case of_dense[] = {{{.mlp = true}, T * 3 * 18432 * 2, 2 * T * 2 * 18432 * 7168},
                            {{.moe_act = true, .moe = true, .shared_experts = true}, 0, 0}};
   for (const Case& c : of_dense) expect(config, false, c);
+}
+
+/// Bytes of a layer that its forward does not keep once `modules` are recomputed, in bf16.
+std::int64_t freed(const char* model, const char* software, const RecomputeModules& modules, bool experts) {
+  const auto kept = [&](const RecomputeModules& recomputed) {
+    RunConfig config;
+    config.model = *find_preset(model);
+    config.batch.seq_length = 128;
+    config.machine.software = software;
+    config.recompute.granularity = Recompute::selective;
+    config.recompute.modules = recomputed;
+    StageShape shape = stage_shapes(config, 2)[0];
+    shape.place.first = false;
+    shape.layers = 1;
+    shape.kinds = {{1, {.dense = config.model.mixture && !experts}}};
+    const bool own = std::string_view(software) == "plumbline";
+    if (!own) return framework_layer_bytes(shape.like(shape.kinds[0].kind));
+    return action_profile(shape, ActionType::forward).net[Category::activations].value;
+  };
+  return kept({}) - kept(modules);
+}
+
+// A module is the same part of a layer in our step, executed to the byte by recompute_step_test, and in the
+// prediction of Megatron-Core. 128 tokens, 1024 rows of experts.
+TEST(RecomputedModules, AreMegatronCores) {
+  // Statistics of norms are not counted there.
+  constexpr std::int64_t norms = -2 * 128 * 4;
+  // Megatron keeps the experts' rows, which our step makes again, and a routing map in place of our choices.
+  const auto moe = [](std::int64_t hidden, std::int64_t experts) {
+    return 1024 * hidden * 2 + 8 * 128 * experts - (128 * experts * 4 + 4 * 1024 * 4);
+  };
+  struct Same {
+    const char* model;
+    bool experts;
+    RecomputeModules modules;
+    std::int64_t more;  // bytes that Megatron-Core frees besides
+  };
+  const Same cases[] = {
+      {"llama-3-8b", false, {.layernorm = true}, norms},
+      {"llama-3-8b", false, {.mlp = true}, 0},
+      {"gpt3-175b", false, {.mlp = true}, 0},
+      {"deepseek-v3", false, {.mlp = true}, 0},
+      {"deepseek-v3", false, {.moe = true}, 0},
+      {"deepseek-v3", true, {.mlp = true}, 0},
+      {"deepseek-v3", true, {.layernorm = true}, norms},
+      {"deepseek-v3", true, {.mla_up_proj = true}, 0},
+      {"deepseek-v3", true, {.moe_act = true}, 0},
+      {"deepseek-v3", true, {.shared_experts = true}, 0},
+      {"deepseek-v3", true, {.moe = true}, moe(7168, 256)},
+      {"qwen3-30b-a3b", true, {.moe_act = true}, 0},
+      {"qwen3-30b-a3b", true, {.moe = true}, moe(2048, 128)},
+  };
+  for (const Same& c : cases) {
+    EXPECT_EQ(freed(c.model, "megatron-core", c.modules, c.experts),
+              freed(c.model, "plumbline", c.modules, c.experts) + c.more)
+        << c.model << ' ' << to_string(c.modules);
+  }
 }
 
 }  // namespace
