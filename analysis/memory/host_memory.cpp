@@ -26,18 +26,35 @@ std::vector<Bytes> offloaded_bytes(const StageShape& shape) {
   return bytes;
 }
 
-Bytes host_peak(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, int rank) {
-  std::vector<Bytes> of_stage(shapes.size());
-  for (std::size_t stage = 0; stage < shapes.size(); ++stage)
-    for (const Bytes layer : offloaded_bytes(shapes[stage])) of_stage[stage] += layer;
+namespace {
+
+Bytes all_offloaded(const StageShape& shape) {
+  Bytes sum;
+  for (const Bytes layer : offloaded_bytes(shape)) sum += layer;
+  return sum;
+}
+
+}  // namespace
+
+Bytes host_peak(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, int rank,
+                const RoutedRows* rows) {
+  std::vector<Bytes> of_stage;
+  for (const StageShape& shape : shapes) of_stage.push_back(all_offloaded(shape));
+  const auto of = [&](const Action& action) {
+    if (rows == nullptr || of_stage[action.stage].value == 0) return of_stage[action.stage];
+    return all_offloaded(rows->in_microbatch(shapes[action.stage], action.microbatch));
+  };
   Bytes now, most;
   // A forward's copies all come before anything goes, and a backward's go one by one.
   const auto walk = [&](std::span<const Action> actions) {
     for (const Action& action : actions) {
-      const Bytes bytes = of_stage[action.stage];
-      if (action.type == ActionType::forward) now += bytes;
+      const bool forward = action.type == ActionType::forward;
+      const bool backward = action.type == ActionType::backward || action.type == ActionType::backward_input;
+      if (!forward && !backward) continue;
+      const Bytes bytes = of(action);
+      if (forward) now += bytes;
       most = std::max(most, now);
-      if (action.type == ActionType::backward || action.type == ActionType::backward_input) now -= bytes;
+      if (backward) now -= bytes;
     }
   };
   const auto at = static_cast<std::size_t>(rank);

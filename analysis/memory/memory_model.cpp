@@ -54,7 +54,7 @@ MemoryPrediction walk_all(const StepModel& model, const RepeatedSchedule& step, 
       }
       memory.held = held_bytes(kinds.on_rank(rank), model.config, taught);
     }
-    memory.host = host_peak(kinds.shapes, step, rank);
+    memory.host = host_peak(kinds.shapes, step, rank, rows.student);
     walk_rank(model, step, plan.ranks[at], profiles, detail, rows, memory);
     if (memory.peak.total() <= prediction.peak) continue;
     prediction.peak = memory.peak.total();

@@ -32,8 +32,9 @@ HeldQuantized held_quantized(std::span<const StageShape> stages) {
   HeldQuantized held;
   for (const StageShape& s : stages) {
     if (!s.numerics.fp8) continue;
-    const std::int64_t slots = 3 * s.over_layers(linear_layer_count);
-    if (s.sharding.zero < 3) held.weights += 2 * s.over_layers(linear_matrices);
+    const std::int64_t slots = 3 * (s.over_layers(linear_layer_count) + s.over_modules(linear_layer_count));
+    if (s.sharding.zero < 3)
+      held.weights += 2 * (s.over_layers(linear_matrices) + s.over_modules(linear_matrices));
     held.scales += (2 + 1 + s.numerics.fp8_history) * slots * 4;  // scale, 1/scale, largest value
   }
   return held;
@@ -118,6 +119,17 @@ std::int64_t held_by_ends(const StageShape& s) {
   return elements;
 }
 
+/// Elements of a rank's secondary shards: of all units but experts that are spread over ranks and shards of
+/// the vocabulary.
+std::int64_t secondary_elements(const StageShape& s) {
+  std::int64_t elements = 0;
+  for (const ParameterUnit& unit : units_of(s)) {
+    if (unit.group != Group::expert_data && !unit.of_passes(s))
+      elements += unit.padded / s.sharding.secondary_shards;
+  }
+  return elements;
+}
+
 /// Bytes of the numbers that routers add to their scores.
 std::int64_t expert_biases(const StageShape& s) {
   const auto biases = [](const StageShape& like) { return like.moe.expert_bias ? like.moe.experts : 0; };
@@ -155,7 +167,7 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
     const StageElements elements = elements_of(s);
     whole += elements.whole();
     owned += elements.owned();
-    if (s.sharding.keeps_secondary_shards()) secondary += elements.matrices / s.sharding.secondary_shards;
+    if (s.sharding.keeps_secondary_shards()) secondary += secondary_elements(s);
     const bool sends_forward = !s.place.last && !s.place.next_here;
     const bool sends_backward = !s.place.first && !s.place.previous_here;
     const std::int64_t here = (sends_forward ? 1 : 0) + (sends_backward ? 1 : 0);

@@ -77,7 +77,7 @@ class Finals {
       next = 0;
     }
     const std::int64_t dense = s.exchanges_rows() ? s.dense_layers() : 0;
-    const bool both = last.weights->type == ActionType::backward;
+    const bool both = last.weights->type == ActionType::backward || s.ends.defers_output_gradient;
     const auto looked_up = [&](double final) {  // by a module
       if (s.ends.embedding_copy) at[copy] = final;
       if (s.ends.tied && !s.ends.shared_output) at[output] = std::max(at[output], final);

@@ -10,7 +10,16 @@
 namespace plumbline {
 namespace {
 
-enum class StepKind : std::uint8_t { compute, awaited, exchange, scatter };
+enum class StepKind : std::uint8_t { use, compute, awaited, exchange, scatter };
+
+/// Gather of the values that a part uses; 0 seconds: none.
+struct TimedGather {
+  double seconds = 0;
+  Group group = Group::data;
+};
+/// Of the layer, then of its experts where these are spread over ranks.
+constexpr std::size_t kGathers = 2;
+using TimedGathers = std::array<TimedGather, kGathers>;
 
 /// Part of an action between two points at which the other action of a pair can continue.
 struct TimedStep {
@@ -22,10 +31,20 @@ struct TimedStep {
   const char* label = "";         // awaited, exchange
   std::vector<LaneSpan> lanes{};  // compute: of its collectives
 };
-using TimedPart = std::vector<TimedStep>;
+struct TimedPart {
+  TimedGathers gathers;
+  std::vector<TimedStep> steps;
+};
 
 TimedPart steps_of(const UnitWork& unit, const HardwareProfile& hardware, const Load& load) {
-  TimedPart steps;
+  TimedPart part;
+  std::vector<TimedStep>& steps = part.steps;
+  const OperatorCall* const gathers[kGathers] = {&unit.gather, &unit.expert_gather};
+  for (std::size_t i = 0; i < kGathers; ++i) {
+    if (gathers[i]->elements() == 0) continue;
+    part.gathers[i] = {time_of(*gathers[i], hardware, load).value, gathers[i]->collective()->group};
+    if (steps.empty()) steps.push_back({.kind = StepKind::use});
+  }
   std::vector<OperatorCall> computed;
   const auto flush = [&] {
     if (computed.empty()) return;
@@ -49,7 +68,7 @@ TimedPart steps_of(const UnitWork& unit, const HardwareProfile& hardware, const 
                      unit.accumulate.elements() > 0 ? time_of(unit.accumulate, hardware, load).value : 0,
                      ""});
   }
-  return steps;
+  return part;
 }
 
 /// The steps of one action, in order.
@@ -63,10 +82,23 @@ class Member {
 
   bool ended() const { return run_ == work_.runs.size(); }
   const TimedStep& take() {
-    const TimedStep& step = parts_[work_.runs[run_].part][step_++];
+    current_ = work_.runs[run_].part;
+    const TimedStep& step = parts_[current_].steps[step_++];
     skip();
     return step;
   }
+  /// Of the part of the step that was taken last.
+  const TimedGathers& gathers() const { return parts_[current_].gathers; }
+  /// That of the next use from here on, by index in TimedGathers.
+  TimedGather next_gather(std::size_t kind) const {
+    std::int64_t repeat = repeat_ + (step_ > 0 ? 1 : 0);
+    for (std::size_t run = run_; run < work_.runs.size(); ++run, repeat = 0) {
+      const TimedGather& gather = parts_[work_.runs[run].part].gathers[kind];
+      if (repeat < work_.runs[run].repeat && gather.seconds > 0) return gather;
+    }
+    return {};
+  }
+  bool gathers_ahead() const { return work_.gathers_ahead; }
   bool scatters() const {
     return std::any_of(work_.parts.begin(), work_.parts.end(),
                        [](const UnitWork& unit) { return unit.scatter.elements() > 0; });
@@ -76,7 +108,7 @@ class Member {
  private:
   /// To the next part that has a step left.
   void skip() {
-    while (!ended() && step_ == parts_[work_.runs[run_].part].size()) {
+    while (!ended() && step_ == parts_[work_.runs[run_].part].steps.size()) {
       step_ = 0;
       if (++repeat_ < work_.runs[run_].repeat) continue;
       repeat_ = 0;
@@ -89,6 +121,7 @@ class Member {
   std::size_t run_ = 0;
   std::int64_t repeat_ = 0;
   std::size_t step_ = 0;
+  std::size_t current_ = 0;
 };
 
 class PairTimeline {
@@ -103,6 +136,7 @@ class PairTimeline {
       Member& mine = members_[turn];
       const Member& other = members_[1 - turn];
       bool goes_on = !mine.ended();
+      begin(turn);
       while (goes_on) {
         const TimedStep& step = mine.take();
         // An exchange that the other action still waits for ends its turn later.
@@ -111,7 +145,7 @@ class PairTimeline {
           exchanges[turn] = start(step);
           goes_on = false;
         } else {
-          pass(step, mine.scatters_go_on());
+          pass(step, turn);
           goes_on = !mine.ended();
         }
         if (mine.ended() && !exchanges[turn].started && mine.scatters()) finish_scatter();
@@ -135,8 +169,45 @@ class PairTimeline {
     return members_[0].ended() && members_[1].ended() && !exchanges[0].started && !exchanges[1].started;
   }
 
-  void pass(const TimedStep& step, bool scatters_go_on) {
+  /// An action's first turn starts its first gathers.
+  void begin(std::size_t turn) {
+    if (std::exchange(begun_[turn], true) || !members_[turn].gathers_ahead()) return;
+    for (std::size_t kind = 0; kind < kGathers; ++kind)
+      start_gather(turn, kind, members_[turn].next_gather(kind));
+  }
+
+  double& lane_of(Group group) {
+    if (group == Group::zero_param) return near_lane_;
+    return group == Group::expert_data ? expert_data_lane_ : data_lane_;
+  }
+
+  void start_gather(std::size_t turn, std::size_t kind, const TimedGather& gather) {
+    if (gather.seconds == 0) return;
+    double& lane = lane_of(gather.group);
+    lane = std::max(now_, lane) + gather.seconds;
+    if (shared_) now_ = lane;
+    gathered_at_[turn][kind] = lane;
+    gather_span_[turn][kind] = lanes_.size();
+    lanes_.push_back({gather.group, {lane - gather.seconds}, {lane}, {shared_ ? gather.seconds : 0}});
+  }
+
+  void use(std::size_t turn) {
+    const Member& mine = members_[turn];
+    const TimedGathers gathers = mine.gathers();
+    for (std::size_t kind = 0; kind < kGathers; ++kind) {
+      if (gathers[kind].seconds == 0) continue;
+      if (!mine.gathers_ahead()) start_gather(turn, kind, gathers[kind]);
+      lanes_[gather_span_[turn][kind]].waited.value += std::max(0.0, gathered_at_[turn][kind] - now_);
+      now_ = std::max(now_, gathered_at_[turn][kind]);
+      if (mine.gathers_ahead()) start_gather(turn, kind, mine.next_gather(kind));
+    }
+  }
+
+  void pass(const TimedStep& step, std::size_t turn) {
     switch (step.kind) {
+      case StepKind::use:
+        use(turn);
+        break;
       case StepKind::compute:
         for (const LaneSpan& span : step.lanes)
           lanes_.push_back({span.group, Seconds{now_} + span.start, Seconds{now_} + span.end, span.waited});
@@ -160,7 +231,7 @@ class PairTimeline {
         scatter_span_ = lanes_.size();
         lanes_.push_back({Group::data, {data_lane_ - step.seconds}, {data_lane_}, {}});
         accumulate_ = step.accumulate;
-        if (shared_ || !scatters_go_on) finish_scatter();
+        if (shared_ || !members_[turn].scatters_go_on()) finish_scatter();
         break;
     }
   }
@@ -206,6 +277,11 @@ class PairTimeline {
   std::vector<LaneSpan> lanes_;
   std::size_t scatter_span_ = 0;
   double data_lane_ = 0;
+  double near_lane_ = 0;         // of ranks that gather secondary shards
+  double expert_data_lane_ = 0;  // of ranks with the same experts
+  std::array<bool, 2> begun_{};  // by action: its first turn has come
+  std::array<std::array<double, kGathers>, 2> gathered_at_{};
+  std::array<std::array<std::size_t, kGathers>, 2> gather_span_{};
   double scattered_at_ = -1;
   double accumulate_ = 0;
 };

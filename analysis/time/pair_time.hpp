@@ -26,7 +26,8 @@ struct PairWork {
 /// (hands_over) or ends; then the other continues, unless it has ended. When it resumes, it waits for the
 /// rest of the exchange. Collectives of the expert group, awaited ones too, follow one another on a lane of
 /// their own. An exchange holds processors like any started collective (slowdown_alongside). Gradients are
-/// scattered as in time_action(); nothing is gathered. On shared processors (`hardware.processors()` > 0)
+/// scattered and values gathered as in time_action(), one unit ahead in each action, on lanes that both
+/// share. On shared processors (`hardware.processors()` > 0)
 /// exchanges take their time in place.
 PairTime time_pair(const PairWork& first, const PairWork& second, const HardwareProfile& hardware);
 

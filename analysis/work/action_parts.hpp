@@ -49,6 +49,7 @@ class WorkBuilder : public PartList {
     bool values = false;
     bool gradient = false;
     bool again = false;
+    bool shard = false;  // of the vocabulary: always gathered from all ranks
   };
   bool gathers(Kind kind) const { return kind.values && (s_.sharding.zero >= 3 || (first_ && !kind.again)); }
   template <class Write>
@@ -62,8 +63,9 @@ class WorkBuilder : public PartList {
     if (kind.gradient && s_.sharding.zero >= 2)
       list.memory("fill", unit, static_cast<double>(s_.numerics.g()), s_.numerics.grad_type);
     const bool gathered = gathers(kind) && s_.pieces() > 1;
-    const bool from_all = !s_.sharding.keeps_secondary_shards() || (first_ && !kind.again);
-    if (gathered && from_all && s_.sharding.keeps_secondary_shards())
+    const bool secondary = s_.sharding.keeps_secondary_shards() && !kind.shard;
+    const bool from_all = !secondary || (first_ && !kind.again);
+    if (gathered && from_all && secondary)
       list.memory("copy", unit / s_.sharding.secondary_shards, 2 * static_cast<double>(s_.numerics.e()));
     write(list);
     UnitWork part;

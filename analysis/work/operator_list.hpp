@@ -123,7 +123,8 @@ std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank);
 /// empty.
 std::vector<OperatorCall> fp8_scale_calls(const HeldStages& rank);
 /// ZeRO 1 and 2: gathers of a stage by OPT or the first forward of a step, unit by unit.
-std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape);
+/// `in_forward`: gathers of the first forward of a step, else those of OPT.
+std::vector<OperatorCall> parameter_gather_calls(const StageShape& shape, bool in_forward);
 /// OPT on data-parallel rank `data_rank` (which decides whose piece holds key and value rows).
 std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfig& config, int data_rank);
 

@@ -213,9 +213,11 @@ std::vector<OperatorCall> update_calls(const StageShape& s, Optimizer optimizer)
   return std::move(list.calls);
 }
 
-std::vector<OperatorCall> parameter_gather_calls(const StageShape& s) {
+std::vector<OperatorCall> parameter_gather_calls(const StageShape& s, bool in_forward) {
   CallList list(s);
   for (const ParameterUnit& unit : units_of(s)) {
+    const bool forward = s.sharding.zero >= 3 || s.gathers_in_first_forward();
+    if ((forward && !unit.of_passes(s)) != in_forward) continue;
     list.collective(CallKind::all_gather, "parameter all-gather", unit.group, unit.pieces, unit.padded,
                     s.numerics.type);
   }
@@ -275,7 +277,7 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
   for (const StageShape& s : rank.held) append(update_calls(s, config.optimizer.kind));
   for (const StageShape& s : rank.held) {
     if (s.sharding.zero != 1 && s.sharding.zero != 2) continue;
-    if (!s.gathers_in_first_forward()) append(parameter_gather_calls(s));
+    append(parameter_gather_calls(s, false));
   }
   if (config.mixture.bias_update_rate > 0) {
     std::int64_t loads = 0;

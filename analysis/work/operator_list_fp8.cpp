@@ -9,7 +9,8 @@ namespace {
 constexpr std::int64_t kForwardSlots =
     2;  // of a linear layer: input and weight; and one of the gradient of its output
 
-/// One kind of linear layers of a stage: their number, and the elements of their matrices.
+/// One kind of linear layers of a stage, MTP modules included: their number, and the elements of their
+/// matrices.
 struct LinearLayers {
   std::int64_t count;
   std::int64_t matrix;
@@ -17,15 +18,16 @@ struct LinearLayers {
 };
 
 std::vector<LinearLayers> linear_layers(const StageShape& s) {
-  const std::int64_t dense = s.dense_layers();
-  const std::int64_t mixtures = s.layers - dense;
+  const std::int64_t every = s.layers + s.own_modules();
+  const std::int64_t dense = s.dense_layers() + (s.mixture() ? 0 : s.own_modules());
+  const std::int64_t mixtures = every - dense;
   const StageShape plain = s.like({.dense = s.mixture()});
   std::vector<LinearLayers> all = {
-      {s.layers, (s.attention.latent() ? s.attention.compressed() : s.attention.qkv()) * s.stream.hidden},
-      {s.attention.latent() ? s.layers : 0, s.attention.q * s.query_width()},
-      {s.attention.latent() ? s.layers : 0,
+      {every, (s.attention.latent() ? s.attention.compressed() : s.attention.qkv()) * s.stream.hidden},
+      {s.attention.latent() ? every : 0, s.attention.q * s.query_width()},
+      {s.attention.latent() ? every : 0,
        (s.attention.own_keys() + s.attention.attended()) * s.attention.kv_rank},
-      {s.layers, s.stream.hidden * s.attention.attended()},
+      {every, s.stream.hidden * s.attention.attended()},
       {dense, plain.mlp.fc1 * s.stream.hidden},
       {dense, s.stream.hidden * plain.mlp.ffn}};
   if (mixtures == 0) return all;

@@ -49,16 +49,17 @@ ActionWork vocabulary_work(const StageShape& s, ActionType type) {
   const auto e = static_cast<double>(s.numerics.e());
   switch (type) {
     case ActionType::input_forward:
-      builder.once({true, false}, unit, [&](CallList& list) {
+      builder.once({.values = true, .shard = true}, unit, [&](CallList& list) {
         list.memory("embedding_forward", stream, 2 * e);
         list.allocations(s.vocabulary.first_rank ? 1 : 0);
       });
       break;
     case ActionType::vocab_forward:
-      builder.once({true, false}, unit, [&](CallList& list) { scores(s, list); });
+      builder.once({.values = true, .shard = true}, unit, [&](CallList& list) { scores(s, list); });
       break;
     case ActionType::vocab_backward:
-      builder.once({s.vocabulary.two_barriers, true}, unit, [&](CallList& list) { gradient(s, list); });
+      builder.once({.values = s.vocabulary.two_barriers, .gradient = true, .shard = true}, unit,
+                   [&](CallList& list) { gradient(s, list); });
       break;
     default:
       builder.once({false, true}, unit, [&](CallList& list) {

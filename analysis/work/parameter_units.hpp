@@ -24,6 +24,10 @@ struct ParameterUnit {
       1;  // with ZeRO: D, of instances of the optimizer their ranks, or the ranks that have the same experts
   Group group = Group::data;  // of these
 
+  /// A shard of a split vocabulary: used before the first F of a step.
+  bool of_passes(const StageShape& shape) const {
+    return shape.vocabulary.split && (kind == UnitKind::embedding || kind == UnitKind::output);
+  }
   /// Elements that one rank owns.
   std::int64_t owned(int zero) const { return zero >= 1 ? padded / pieces : padded; }
 };

@@ -156,7 +156,7 @@ std::vector<std::vector<Traffic>> pipeline_traffic(const StepModel& model, const
     if (counter.has(pipeline, ActionType::reduce_embedding)) count(reduce_embedding_calls(on_rank), common);
     for (const StageShape& s : on_rank.held) {
       if (!s.gathers_in_first_forward()) continue;
-      count(parameter_gather_calls(s), common);
+      count(parameter_gather_calls(s, true), common);
       count(fp8_weight_calls(s, true), common);
     }
     const bool updates = counter.has(pipeline, ActionType::optimizer);

@@ -56,14 +56,9 @@ constexpr Feature kAnyExperts{"", "a mixture of experts", MODEL_WHEN(m.mixture.e
 constexpr Feature kSharedExpert{"", "a shared expert", WHEN(c.model.mixture.shared > 0), model_name};
 constexpr Feature kBiasedExperts{"", "experts with a bias", WHEN(c.model.mixture.expert_bias), model_name};
 constexpr Feature kSpread{"", "experts spread over ranks", WHEN(c.spreads_experts())};
-constexpr Feature kRoutedRows{
-    "", "experts whose rows depend on the routing (spread over ranks, or of a capacity)",
-    WHEN(kExperts.on(c) && (c.spreads_experts() || c.mixture.capacity_factor > 0))};
 constexpr Feature kTeacher{"", "a teacher", WHEN(c.distillation.teacher.has_value())};
 constexpr Feature kPrefix{"", "a prefix_length", WHEN(c.batch.prefix_length > 0)};
 constexpr Feature kPacked{"", "packed sequences", WHEN(c.batch.packed.on())};
-constexpr Feature kDropout{"", "dropout",
-                           WHEN(c.numerics.hidden_dropout > 0 || c.numerics.attention_dropout > 0)};
 constexpr Feature kManyStages{"pipeline_model_parallel_size", "above 1", WHEN(c.parallel.pipeline > 1),
                               VALUE(c.parallel.pipeline)};
 constexpr Feature kOneStage{"", "one pipeline rank", WHEN(c.parallel.pipeline == 1)};
@@ -196,8 +191,6 @@ constexpr Feature kVocabulary{"vocab_parallel", "vocab-1, vocab-2, interlaced",
 constexpr Feature kSharded{"zero_stage", "1, 2 or 3", WHEN(c.parallel.zero_stage > 0),
                            VALUE(c.parallel.zero_stage)};
 constexpr Feature kZero3{"zero_stage", "3", WHEN(c.parallel.zero_stage == 3), VALUE(c.parallel.zero_stage)};
-constexpr Feature kZero3OnRanks{"zero_stage", "3", WHEN(c.parallel.effective_zero_stage() == 3),
-                                kZero3.found};
 constexpr Feature kInstances{"num_distributed_optimizer_instances", "above 1",
                              WHEN(c.parallel.num_distributed_optimizer_instances > 1),
                              VALUE(c.parallel.num_distributed_optimizer_instances)};
@@ -206,9 +199,6 @@ constexpr Feature kSecondary{"zero_hpz_partition_size", "above 1",
                              VALUE(c.parallel.zero_hpz_partition_size)};
 constexpr Feature kGather{"overlap_param_gather", "true",
                           WHEN(c.parallel.overlap_param_gather.value_or(false)), TEXT("true")};
-constexpr Feature kVocabularyBelow3{"vocab_parallel", "with zero_stage below 3",
-                                    WHEN(kVocabulary.on(c) && !kZero3.on(c)),
-                                    TEXT(kVocabulary.found(c) + " and zero_stage " + kZero3.found(c))};
 constexpr Feature kUnpaired{"pipeline_schedule", "one without pairs",
                             WHEN(!schedule_has(c, &ScheduleTraits::pairs, true)),
                             TEXT(printable(c.parallel.schedule))};

@@ -191,12 +191,12 @@ std::optional<std::string> expert_instances_limit(const C& c) {
 
 std::optional<std::string> secondary_limit(const C& c) {
   const int ranks = c.parallel.zero_hpz_partition_size;
-  if (ranks == 1 || (c.parallel.copies() % ranks == 0 && c.parallel.copies() != ranks)) return std::nullopt;
+  const int shards = c.parallel.state_shards();
+  if (ranks == 1 || (shards % ranks == 0 && shards != ranks)) return std::nullopt;
   return fmt::format(
-      "zero_hpz_partition_size: found {} with {} ranks that hold the same parameters, expected a divisor "
-      "that is "
-      "less: ranks that gather among fewer",
-      ranks, c.parallel.copies());
+      "zero_hpz_partition_size: found {} with {} ranks that hold the same parameters{}, expected a divisor "
+      "that is less: ranks that gather among fewer",
+      ranks, shards, kInstances.on(c) ? " in an instance" : "");
 }
 
 std::optional<std::string> prefix_limit(const C& c) {

@@ -57,7 +57,8 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 2, 1, {"cpu_offloading_num_layers": "1", "pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"defer_embedding_wgrad_compute": "true"}),
     (1, 2, 1, {"pipeline_schedule": "gpipe"}), (1, 1, 2, {"zero_stage": "1", "nccl_ub": "true"}),
-    (2, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
+    (2, 2, 1, {"vocab_parallel": "vocab-2"}), (2, 2, 1, {"vocab_parallel": "vocab-1", "sequence_parallel": "true"}),
+    (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
 ]
 
 # Two ranks each: NCCL's documented limit for one GPU.
@@ -74,7 +75,7 @@ DROPOUT = {"hidden_dropout": "0.1", "attention_dropout": "0.1"}
 DROPOUT_SPLITS = [
     (1, 1, 1, {}), (1, 1, 1, {"recompute_granularity": "full", "recompute_num_layers": "1"}),
     (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
-    (1, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 1, 2, {"context_parallel_size": "2"}),
+    (1, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 1, 2, {"context_parallel_size": "2"}), (1, 2, 1, {"mtp_num_layers": "1"}),
 ]
 
 
@@ -98,6 +99,7 @@ MIXTURE_SPLITS = [
     (1, 1, 4, {"expert_model_parallel_size": "2", "zero_stage": "2", "num_distributed_optimizer_instances": "2"}),
     (1, 1, 2, {"context_parallel_size": "2", "moe_aux_loss_coeff": "1", "mtp_num_layers": "1"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
+    (1, 1, 2, {"expert_model_parallel_size": "2", "cpu_offloading_num_layers": "2"}),
     (2, 1, 1, {"sequence_parallel": "true", "tp_comm_overlap": "true"}),
 ]
 # Names of qwen3_moe, whose queries and keys are normed.
@@ -110,6 +112,9 @@ FP8_MIXTURE_SPLITS = [
     (1, 1, 2, {"fp8_recipe": "tensorwise", "expert_model_parallel_size": "2", "zero_stage": "3"}),
     (1, 1, 2, {"fp8_recipe": "delayed", "expert_model_parallel_size": "2", "zero_stage": "1", "overlap_param_gather": "true",
                "recompute_granularity": "selective", "recompute_modules": "layernorm,moe_act"}),
+    (1, 1, 2, {"fp8_recipe": "delayed", "expert_model_parallel_size": "2", "zero_stage": "1", "overlap_param_gather": "true",
+               "overlap_moe_expert_parallel_comm": "true", "mtp_num_layers": "1"}),
+    (1, 1, 2, {"fp8_recipe": "tensorwise", "expert_model_parallel_size": "2", "cpu_offloading_num_layers": "2"}),
 ]
 
 
@@ -119,7 +124,7 @@ FP8_SPLITS = [
     (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}), (1, 1, 2, {}),
     (1, 1, 2, {"zero_stage": "1"}), (1, 1, 2, {"zero_stage": "3"}), (2, 1, 2, {"sequence_parallel": "true"}),
-    (1, 1, 1, {"fp8_format": "e4m3"}),
+    (1, 1, 1, {"fp8_format": "e4m3"}), (1, 1, 1, {"cpu_offloading_num_layers": "3"}),
 ]
 
 

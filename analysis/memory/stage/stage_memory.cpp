@@ -81,6 +81,7 @@ void StageReplay::forward(bool loss) {
       values_.end_use();
     }
     if (s_.embeds()) release_gathered();
+    if (s_.vocabulary.split) take_own_rows();
     embedding_norm_forward();
     take(kActivations, bytes_.mask);
   }
@@ -108,6 +109,7 @@ void StageReplay::forward(bool loss) {
   if (s_.place.last) {
     take(kActivations, bytes_.stream);  // final norm
     take(kActivations, bytes_.statistics);
+    if (s_.vocabulary.split) gather_hidden();
   }
   if (s_.scores()) {
     modules_forward();
@@ -237,8 +239,8 @@ void StageReplay::backward() {
     if (!s_.ends.defers_output_gradient) {
       output_weight_gradients();
       gradient_done(vocabulary_unit_, final_.output);
-      modules_backward(true);
     }
+    modules_backward(true);
     take_stage_gradient(kWorkspace);
     give(kWorkspace, bytes_.stream);
     give(kActivations, bytes_.stream + bytes_.statistics);                   // final input, statistics
@@ -255,7 +257,7 @@ void StageReplay::backward() {
     embedding_norm_backward(stage_gradient());
   }
   if (s_.place.first && s_.vocabulary.split) {
-    position_backward();  // G is kept for IB
+    gather_input_gradient(embedded_gradient());
   } else {
     if (s_.place.first) embedding_backward();
     if (s_.layers > 0) give(s_.place.first ? embedded_gradient() : stage_gradient(), bytes_.stream);

@@ -165,6 +165,10 @@ class StageReplay {
   void embedding_backward();
   void position_backward();
   void take_output_gradient();
+  std::int64_t whole_stream() const;
+  void take_own_rows();
+  void gather_hidden();
+  void gather_input_gradient(Category category);
 
   void take_stage_gradient(Category category);
   Category stage_gradient() const;

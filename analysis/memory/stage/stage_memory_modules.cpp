@@ -13,6 +13,7 @@ void StageReplay::modules_forward() {
     gather_stream();  // the whole lookup
     if (i + 1 == modules) values_.end_use();
     release_gathered();
+    take(kActivations, bytes_.mask);
   }
   for (std::int64_t i = 0; i < modules; ++i) {
     at_layer(s_.layers + i);
@@ -53,6 +54,7 @@ void StageReplay::module_inputs_backward(bool last) {
   give(kActivations, bytes_.stream);  // embedded
   give(kActivations, pair_statistics());
   give(kWorkspace, 2 * bytes_.stream);
+  give(kActivations, bytes_.mask);
   gather_stream();
   if (lookup_under_way_) under_way_.finish(replay_);  // of the same unit
   first_gradient_of(vocabulary_unit_);
@@ -68,11 +70,15 @@ void StageReplay::modules_backward(bool weights) {
   constexpr std::int64_t kBehindAnother = 1;
   for (std::int64_t i = s_.own_modules(); i-- > 0;) {
     at_layer(s_.layers + i);
-    take(weights ? kWorkspace : kActivations, bytes_.stream);  // G
-    give(kWorkspace, bytes_.stream);                           // dnorm
-    give(kActivations, (weights ? 2 : 1) * bytes_.stream + bytes_.statistics);
+    take(weights ? kWorkspace : kActivations, bytes_.stream);        // G
+    give(kWorkspace, bytes_.stream);                                 // dnorm
+    const bool output = weights && !s_.ends.defers_output_gradient;  // H, which the output layer's W reads
+    give(kActivations, (output ? 2 : 1) * bytes_.stream + bytes_.statistics);
     begin_layer_use();
-    if (s_.recomputation.granularity == Recompute::full) layer_forward(true);
+    if (s_.recomputation.granularity == Recompute::full) {
+      layer_forward(true);
+      take(kActivations, bytes_.mask);  // of the MLP, whose result is not wanted
+    }
     if (weights) layer_backward(kBehindAnother);
     if (!weights) layer_backward_input(kBehindAnother);
     join_gradient(weights);

@@ -90,7 +90,7 @@ void StageReplay::backward_input() {
     embedding_backward();
     give(kWorkspace, bytes_.stream);  // dx
   } else if (s_.place.first) {
-    position_backward();  // dx is kept for IB
+    gather_input_gradient(kWorkspace);  // of dx
   }
   end_of_action();
 }
@@ -149,7 +149,7 @@ void StageReplay::backward_weight() {
     output_weight_gradients();
     give(kActivations, (1 + s_.own_modules()) * bytes_.stream);  // norm outputs
     gradient_done(vocabulary_unit_, final_.output);
-    modules_backward_weight();
+    if (!s_.ends.defers_output_gradient) modules_backward_weight();
   }
   const std::int64_t layers = s_.ends.defers_output_gradient ? 0 : s_.layers;
   each(layers, cuts_before(s_.layers), [&](std::int64_t i) {

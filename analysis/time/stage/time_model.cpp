@@ -209,7 +209,8 @@ class StageCoster {
         timed(first_forward_work(shape), load, ActionType::forward, shape.place.stage, true, copies);
     costs.first_forward.value = std::max(0.0, (time.all - plain.all).value);
     CostLines lines(prediction_.lines, shape.place.stage, "step");
-    for (const OperatorCall& call : parameter_gather_calls(shape)) lines.add(call.label, call.count, {});
+    for (const OperatorCall& call : parameter_gather_calls(shape, true))
+      lines.add(call.label, call.count, {});
     const Seconds hidden = time.gathered - time.gathers - (plain.gathered - plain.gathers);
     lines.add("parameter all-gather", 0, costs.first_forward, {}, {std::max(0.0, hidden.value)});
   }

@@ -10,7 +10,7 @@ void position_forward(const StageShape& s, WorkBuilder& builder) {
   builder.once({true, false}, padded_unit(s, s.ends.positions * s.stream.hidden), [&](CallList& list) {
     for (int table = 0; table < (s.ends.block_positions ? 2 : 1); ++table)
       list.memory("position_forward", s.stream.tokens * s.stream.hidden, 3 * e(s));
-    if (s.sharding.sequence_parallel) scatter_embedded(s, list);
+    if (s.sharding.sequence_parallel && s.embeds()) scatter_embedded(s, list);
   });
 }
 
@@ -59,10 +59,14 @@ void embedding_forward(const StageShape& s, WorkBuilder& builder) {
 
 void embedded_forward(const StageShape& s, WorkBuilder& builder) {
   if (!s.embeds()) {
-    builder.once({}, 0, [&](CallList& list) { scale_embedded(s, list, s.stream.rows * s.stream.hidden); });
+    builder.once({}, 0, [&](CallList& list) { scale_embedded(s, list, s.stream.tokens * s.stream.hidden); });
     position_forward(s, builder);
   }
   builder.once({}, 0, [&](CallList& list) {
+    if (!s.embeds() && s.sharding.sequence_parallel) {  // the rank's rows of all
+      copy_stream(s, list, s.stream.hidden);
+      list.allocations(1);
+    }
     if (s.ends.embedding_norm) {
       norm_forward(s, list);
       list.allocations(1 + s.block.norm_rows);
@@ -97,6 +101,7 @@ void final_norm_forward(const StageShape& s, WorkBuilder& builder) {
     norm_forward(s, list);
     multiply_logits(s, list);
     list.allocations(1 + s.block.norm_rows);
+    if (s.vocabulary.split) list.gathered("sequence all-gather forward");
   });
 }
 
@@ -171,10 +176,12 @@ void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes) 
 
 void final_norm_backward(const StageShape& s, WorkBuilder& builder) {
   builder.once({}, 0, [&](CallList& list) {
-    if (s.numerics.e() < 4) list.memory("copy", s.stream.tokens * s.stream.hidden, 4 + e(s));  // dX, rounded
+    // dX, rounded; with sequence parallelism the rank's rows of it
+    const bool copies = s.numerics.e() < 4 || s.sharding.sequence_parallel;
+    if (copies) list.memory("copy", s.stream.rows * s.stream.hidden, 4 + e(s));
     multiply_logits(s, list);
     norm_backward(s, list);
-    list.allocations(s.numerics.e() < 4 ? 2 : 1);
+    list.allocations(copies ? 2 : 1);
   });
 }
 

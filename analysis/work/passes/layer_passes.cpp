@@ -186,6 +186,14 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
   list.allocations(1);
 }
 
+void quantize_gathered(const StageShape& like, CallList& list) {
+  StageShape one = like;
+  one.layers = 1;
+  one.ends.prediction_modules = 0;
+  const std::vector<OperatorCall> calls = fp8_weight_calls(one, true);
+  list.calls.insert(list.calls.end(), calls.begin(), calls.end());
+}
+
 void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Passes passes) {
   const char* gather = "sequence all-gather backward";
   const char* scatter = "sequence reduce-scatter backward";

@@ -18,6 +18,9 @@ void bias_backward(const StageShape& s, CallList& list, bool has, std::int64_t e
 enum class Forward { first, again, again_to_activation };
 void layer_forward(const StageShape& s, CallList& list, std::int64_t window, Forward forward);
 
+/// FP8 weights of one layer, once they are gathered. `like`: the stage as if all its layers were like it.
+void quantize_gathered(const StageShape& like, CallList& list);
+
 /// Gradients that an action computes.
 struct Passes {
   bool input = true;

@@ -16,6 +16,7 @@ void modules_embedding(const StageShape& s, WorkBuilder& builder) {
       if (s.sharding.sequence_parallel) scatter_embedded(s, list);
       if (!s.sharding.sequence_parallel)
         list.tensor_all_reduce("embedding all-reduce", full, s.numerics.type);
+      list.drop_embedded();
       list.allocations(s.sharding.sequence_parallel ? 2 : 1);
     }
   });
@@ -53,7 +54,7 @@ void join_backward(const StageShape& s, CallList& list, Passes passes) {
 
 }  // namespace
 
-void modules_forward(const StageShape& s, WorkBuilder& builder) {
+void modules_forward(const StageShape& s, WorkBuilder& builder, bool first) {
   if (s.own_modules() == 0) return;
   final_norm_forward(s, builder);
   modules_embedding(s, builder);
@@ -61,6 +62,7 @@ void modules_forward(const StageShape& s, WorkBuilder& builder) {
     const StageShape like = s.like(s.kind_of(s.layers + module));
     builder.run(layer_part(builder, like, {true, false}, padded_module_unit(like),
                            [&](CallList& list) {
+                             if (first) quantize_gathered(like, list);
                              join_forward(like, list);
                              layer_forward(like, list, 0, Forward::first);
                              norm_forward(like, list);
@@ -86,6 +88,7 @@ void modules_backward(const StageShape& s, WorkBuilder& builder, Passes passes) 
     builder.once({}, 0, [&](CallList& list) {
       norm_backward(s, list);
       norm_backward(s, list);
+      list.dropout_backward(true);
       list.allocations(2);
     });
     embedding_backward(s, builder);

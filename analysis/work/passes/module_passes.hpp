@@ -6,7 +6,8 @@
 
 namespace plumbline::passes {
 
-void modules_forward(const StageShape& s, WorkBuilder& builder);
+/// `first`: the first forward of a step.
+void modules_forward(const StageShape& s, WorkBuilder& builder, bool first);
 /// Last to first.
 void modules_backward(const StageShape& s, WorkBuilder& builder, Passes passes);
 

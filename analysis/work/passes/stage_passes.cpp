@@ -15,20 +15,12 @@ namespace {
 
 void output_backward(const StageShape& s, WorkBuilder& builder, Passes passes) {
   output_gradients(s, builder, passes);
-  modules_backward(s, builder, passes);
+  modules_backward(s, builder, {passes.input, passes.weight || s.ends.defers_output_gradient});
   if (!passes.input) return;
   builder.once({}, 0, [&](CallList& list) {
     multiply_logits(s, list);
     norm_backward(s, list);
   });
-}
-
-/// FP8 weights of one layer, once they are gathered. `like`: the stage as if all its layers were like it.
-void quantize_gathered(const StageShape& like, CallList& list) {
-  for (OperatorCall call : fp8_weight_calls(like, true)) {
-    call.count /= like.layers;
-    list.calls.push_back(call);
-  }
 }
 
 ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
@@ -45,7 +37,7 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
     });
   });
   layers.run(builder, 0, s.layers);
-  if (!teacher) modules_forward(s, builder);
+  if (!teacher) modules_forward(s, builder, first);
   if (s.place.last) (teacher ? teacher_output : s.scores() ? output_forward : final_norm_forward)(s, builder);
   if (!teacher) copy_joint_output(s, builder);
   return std::move(builder.work);
@@ -118,6 +110,7 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
         list.allocations(1);
       }
       scale_embedded(s, list, s.stream.rows * s.stream.hidden);
+      if (!s.embeds()) list.gathered("embedding all-gather");
     });
     (s.embeds() ? embedding_backward : position_backward)(s, builder);
   }

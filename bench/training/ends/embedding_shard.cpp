@@ -18,8 +18,8 @@ EmbeddingShard::EmbeddingShard(RankResources& rank, ExposedWaits& waits)
       microbatches_(static_cast<std::size_t>(rank.placement.microbatches)) {
   rank.gradients.expect(unit_, rank.placement.microbatches);
   if (first_) return;
-  held_embedded_ = rank.context.make_stream(Category::communication, "embedded tokens");
-  held_gradient_ = rank.context.make_stream(Category::communication, "gradient of embedded tokens");
+  held_embedded_ = rank.context.make_all_rows(Category::communication, "embedded tokens");
+  held_gradient_ = rank.context.make_all_rows(Category::communication, "gradient of embedded tokens");
 }
 
 void EmbeddingShard::forward(std::uint32_t microbatch, const Matrix& x) {

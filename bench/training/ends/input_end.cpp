@@ -74,8 +74,8 @@ void InputEnd::add_positions(const Matrix& x) const {
   if (model.embedding_scale != 1) context.operators.scale(x, model.embedding_scale);
   if (positions_ == nullptr) return;
   const Matrix table = view_of(*positions_, rank_.values.begin());
-  // Before a sum over the ranks they count once.
-  const bool counts = !context.sequence_parallel || tensor_rank_ == 0;
+  // Before a sum over the ranks they count once; a split vocabulary's sum is done.
+  const bool counts = !context.sequence_parallel || shard_ != nullptr || tensor_rank_ == 0;
   if (const Matrix& ids = rank_.shared.positions; counts && ids.data != nullptr) {
     context.operators.embedding_add(ids, from_first_position(table), x);
   } else if (counts && position_rows_) {
@@ -108,9 +108,14 @@ void InputEnd::each_chunk(const Matrix& x, const Matrix& table, Use&& use) const
   }
 }
 
-void InputEnd::finish_forward(std::uint32_t microbatch, const Matrix& x) const {
+void InputEnd::finish_forward(std::uint32_t microbatch, Tensor& x) const {
+  const TrainingContext& context = rank_.context;
   shard_->finish_forward(microbatch);
   add_positions(x);
+  if (!context.sequence_parallel) return;
+  Tensor own = context.make_stream(Category::activations, "layer input");
+  context.operators.copy(context.own_rows(x), own);
+  x = std::move(own);
 }
 
 void InputEnd::backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& gradient) const {
@@ -119,7 +124,7 @@ void InputEnd::backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& 
     // No family has learned positions as well, whose gradient would not be scaled.
     const double scale = context.model().embedding_scale;
     if (scale != 1) context.operators.scale(gradient, scale);
-    const AllRows all = context.gather_rows(gradient);
+    AllRows all = context.gather_rows(gradient);
     if (shard_ == nullptr) {
       context.operators.embedding_backward(tokens, all, first_token_,
                                            view_of(*embedding_, rank_.gradients.open(embedding_unit_)));
@@ -138,6 +143,7 @@ void InputEnd::backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& 
       }
       rank_.gradients.done(positions_unit_);
     }
+    if (shard_ != nullptr && all.held) gradient = std::move(all.held);
   }
   if (shard_ != nullptr) return shard_->start_backward(microbatch, std::move(gradient));
   gradient.reset();

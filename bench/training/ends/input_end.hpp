@@ -20,8 +20,9 @@ class InputEnd {
   const std::vector<int>& units() const { return units_; }
   /// tokens (1, T). Overwrites x (R, h).
   void forward(const Matrix& tokens, const Matrix& x) const;
-  /// Split vocabulary: waits for the embedded tokens in x and adds positions.
-  void finish_forward(std::uint32_t microbatch, const Matrix& x) const;
+  /// Split vocabulary: waits for the embedded tokens in x, (T, h), and adds positions. With sequence
+  /// parallelism x becomes the tensor rank's rows.
+  void finish_forward(std::uint32_t microbatch, Tensor& x) const;
   /// Backward of the tokens that forward embedded. Frees the gradient, or with a split vocabulary passes it
   /// to the shards.
   void backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& gradient) const;

@@ -64,7 +64,12 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularySha
 
 void OutputEnd::forward(std::uint32_t microbatch, OutputActivations& saved) const {
   normalise(saved);
-  if (shard_ != nullptr) return shard_->start_hidden(microbatch, std::move(saved.norm));
+  if (shard_ != nullptr) {
+    AllRows all = rank_.context.gather_rows(saved.norm, rank_.context.kept);
+    if (!all.held) all.held = std::move(saved.norm);
+    saved.norm.reset();
+    return shard_->start_hidden(microbatch, std::move(all.held));
+  }
   saved.logits = project(saved.norm, Category::logits, rank_.context.config.numerics.precision);
 }
 

@@ -54,7 +54,7 @@ void VocabularyShard::start_hidden(std::uint32_t microbatch, Tensor norm) {
 
 void VocabularyShard::join_hidden(std::uint32_t microbatch) {
   if (last_) return;
-  start_hidden(microbatch, rank_.context.make_stream(Category::activations, "hidden states"));
+  start_hidden(microbatch, rank_.context.make_all_rows(Category::activations, "hidden states"));
 }
 
 Matrix VocabularyShard::own_statistics(const Matrix& statistics, std::int64_t row, std::int64_t rows) const {
@@ -203,9 +203,10 @@ Tensor VocabularyShard::hidden_gradient(std::uint32_t microbatch) {
   const TrainingContext& context = rank_.context;
   Microbatch& here = at(microbatch);
   waits_.wait(VocabularyCall::hidden_gradient, microbatch, here.gradient_ready);
-  if (context.config.numerics.precision == DType::fp32) return std::move(here.hidden_gradient);
+  if (context.config.numerics.precision == DType::fp32 && !context.sequence_parallel)
+    return std::move(here.hidden_gradient);
   Tensor rounded = context.make_stream(Category::workspace, "gradient of final norm");
-  context.operators.copy(here.hidden_gradient, rounded);
+  context.operators.copy(context.own_rows(here.hidden_gradient), rounded);
   here.hidden_gradient.reset();
   return rounded;
 }

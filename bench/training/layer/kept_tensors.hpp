@@ -6,8 +6,8 @@
 namespace plumbline::training {
 
 /// visit(Tensor&) for each, always in the same order; those that the layer lacks are empty. Left out are an
-/// MoE layer's counts over the micro-batches, and tensors made by a backward. The layer works in the storage
-/// type. Afterwards the tensors may be others: references to them follow.
+/// MoE layer's counts over the micro-batches, and tensors made by a backward. Afterwards the tensors may be
+/// others: references to them follow.
 template <class Visit>
 void for_each_kept_tensor(LayerActivations& saved, const Visit& visit) {
   for (Tensor* tensor : {&saved.input,       &saved.norm1_stats,        &saved.compressed,
@@ -22,7 +22,9 @@ void for_each_kept_tensor(LayerActivations& saved, const Visit& visit) {
   MixtureState& mixture = saved.mixture;
   for (Tensor* tensor :
        {&mixture.routing.logits, &mixture.routing.chosen, &mixture.routing.places, &mixture.routing.tokens,
-        &mixture.routing.weights, &mixture.shared.weights, &mixture.shared.fc1, &mixture.fc1}) {
+        &mixture.routing.weights, &mixture.dispatch.order, &mixture.dispatch.places, &mixture.dispatch.picks,
+        &mixture.dispatch.returns, &mixture.dispatch.weights, &mixture.shared.weights, &mixture.shared.fc1,
+        &mixture.fc1}) {
     visit(*tensor);
   }
   for (LinearOperand* operand : {&saved.norm1, &saved.norm2, &saved.activation, &mixture.rows,

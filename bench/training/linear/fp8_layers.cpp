@@ -54,12 +54,13 @@ std::vector<Weight> weights_of(const TrainingContext& context, std::int64_t laye
   return all;
 }
 
-/// visit(layer of the stage, layer of the rank, its stage, its weights).
+/// visit(layer of the stage, layer of the rank, its stage, its weights); layers of MTP modules are behind the
+/// stage's.
 template <class Visit>
 void for_each_layer(const TrainingContext& context, const RankParameters& parameters, const Visit& visit) {
   std::int64_t on_rank = 0;
   for (const StageEntry& stage : parameters.stages) {
-    for (std::int64_t i = 0; i < stage.part.layers; ++i, ++on_rank)
+    for (std::int64_t i = 0; i < stage.part.all_layers(); ++i, ++on_rank)
       visit(i, on_rank, stage, weights_of(context, stage.part.first_layer + i));
   }
 }
@@ -97,7 +98,7 @@ Fp8Layers::Fp8Layers(const TrainingContext& context, const RankParameters& param
 
 std::int64_t Fp8Layers::on_rank(const StageEntry& stage, std::int64_t layer) const {
   for (const StageEntry& other : parameters_.stages) {
-    if (other.part.stage < stage.part.stage) layer += other.part.layers;
+    if (other.part.stage < stage.part.stage) layer += other.part.all_layers();
   }
   return layer;
 }

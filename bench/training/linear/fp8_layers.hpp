@@ -96,7 +96,7 @@ class Fp8Layers {
  public:
   Fp8Layers(const TrainingContext& context, const RankParameters& parameters, const ParameterMemory& memory);
 
-  /// Layer `layer` of a stage of this rank, from 0.
+  /// Layer `layer` of a stage of this rank, from 0; then those of its MTP modules.
   Fp8Layer layer(const StageEntry& stage, std::int64_t layer);
   /// From the values, which are whole: before the first step and after each update. Nothing with ZeRO 3,
   /// where weights are quantized at their use, and of units that the next forward gathers.

@@ -18,7 +18,7 @@ Fp8Slots::Fp8Slots(const TrainingContext& context, const RankParameters& paramet
   if (!context.config.numerics.fp8.on()) return;
   const Mixture& mixture = context.model().mixture;
   for (const StageEntry& stage : parameters.stages) {
-    for (std::int64_t i = 0; i < stage.part.layers; ++i) {
+    for (std::int64_t i = 0; i < stage.part.all_layers(); ++i) {
       const bool experts = mixture && stage.part.first_layer + i >= mixture.first_dense;
       layers_.push_back({linears_, experts});
       linears_ += linear_layers_of(experts);
@@ -209,7 +209,7 @@ void Fp8Slots::reduce_between_copies() const {
   std::size_t layer = 0;
   for (const StageEntry& stage : parameters_.stages) {
     const std::int64_t first = layers_[layer].first;
-    layer += static_cast<std::size_t>(stage.part.layers);
+    layer += static_cast<std::size_t>(stage.part.all_layers());
     parts.push_back({stage.part.index, first, layers_[layer].first - first});
   }
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.index < b.index; });

@@ -31,13 +31,15 @@ class LinearOperand {
     values_ = {};
     return std::move(held_);
   }
-  /// move(Tensor&) of that memory, also if there is none (yet): it may take it away, or give one of the same
-  /// shape. Not for views and quantized operands.
+  /// move(Tensor&) of the memory that it holds, its own scale included, also if there is none (yet): it may
+  /// take it away, or give one of the same shape and contents. Not for views.
   template <class Move>
   void move_memory(const Move& move) {
-    if (quantized() || (!held_ && values_.data != nullptr)) return;
+    if (!held_ && values_.data != nullptr) return;
     move(held_);
+    move(scale_);
     values_ = held_;
+    if (scale_) inverse_scale_ = scale_.matrix().row_range(1, 1);
   }
   void reset() {
     held_.reset();

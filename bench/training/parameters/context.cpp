@@ -17,11 +17,11 @@ void TrainingContext::scatter_over_tensor_ranks(const Matrix& all, const Matrix&
   tensor_communication += communicator.now() - start;
 }
 
-AllRows TrainingContext::gather_rows(const Matrix& rows) const {
+AllRows TrainingContext::gather_rows(const Matrix& rows, Category category) const {
   AllRows all;
   all.rows = rows;
   if (!sequence_parallel) return all;
-  all.held = arena.allocate(Category::workspace, "gathered sequence", shape.tokens, rows.cols, rows.dtype);
+  all.held = arena.allocate(category, "gathered sequence", shape.tokens, rows.cols, rows.dtype);
   all.rows = all.held;
   const Seconds start = communicator.now();
   communicator.all_gather(Group::tensor, rows, all.rows);

@@ -86,11 +86,19 @@ struct TrainingContext {
   Tensor make_stream(Category category, const char* holder) const {
     return make(category, holder, shape.rows, shape.hidden);
   }
+  /// The same with all rows: (T, h).
+  Tensor make_all_rows(Category category, const char* holder) const {
+    return make(category, holder, shape.tokens, shape.hidden);
+  }
+  /// This tensor rank's rows of (T, columns).
+  Matrix own_rows(const Matrix& all) const {
+    return sequence_parallel ? all.row_range(tensor_rank() * shape.rows, shape.rows) : all;
+  }
   /// Sum or maximum over the tensor-parallel group, in place.
   void reduce_over_tensor_ranks(const Matrix& x, ReduceOp op) const;
   /// With sequence parallelism: the sum over the group of its rows of `all` (T, h).
   void scatter_over_tensor_ranks(const Matrix& all, const Matrix& rows) const;
-  AllRows gather_rows(const Matrix& rows) const;
+  AllRows gather_rows(const Matrix& rows, Category category = Category::workspace) const;
   /// Waits for a started call; returns the wait.
   Seconds time_waited(Ticket& ticket) const;
   /// For a collective over the tensor group that was started.

@@ -39,9 +39,14 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
   }
   values =
       allocate(context, parameters, Category::parameters, "parameters", config.numerics.precision, zero >= 3);
-  if (secondary_ranks_ > 1)
-    secondary =
-        context.make(Category::parameters, "secondary shards", 1, parameters.matrices / secondary_ranks_);
+  if (secondary_ranks_ > 1) {
+    std::int64_t elements = 0;
+    for (const Unit& unit : parameters.units) {
+      secondary_offsets_.push_back(elements);
+      if (has_secondary_shard(unit)) elements += unit.padded / secondary_ranks_;
+    }
+    secondary = context.make(Category::parameters, "secondary shards", 1, elements);
+  }
   if (parameters.untrained > 0)
     untrained = context.make_fp32(Category::parameters, "expert biases", 1, parameters.untrained);
   gradients =
@@ -72,8 +77,8 @@ Matrix ParameterMemory::owned(const ParameterSet& set, int unit) const {
 }
 
 Matrix ParameterMemory::secondary_shard(int unit) const {
-  const Unit& place = this->unit(unit);
-  return secondary.matrix().columns(place.offset / secondary_ranks_, place.padded / secondary_ranks_);
+  return secondary.matrix().columns(secondary_offsets_[static_cast<std::size_t>(unit)],
+                                    this->unit(unit).padded / secondary_ranks_);
 }
 
 Matrix ParameterMemory::secondary_part(const Matrix& gathered) const {

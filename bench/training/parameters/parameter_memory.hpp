@@ -2,6 +2,8 @@
 // by ZeRO stage (Rajbhandari et al. 2020, arXiv:1910.02054 §5).
 #pragma once
 
+#include <vector>
+
 #include "bench/training/parameters/context.hpp"
 #include "bench/training/parameters/rank_parameters.hpp"
 
@@ -34,6 +36,10 @@ class ParameterMemory {
   Matrix whole(const ParameterSet& set, int unit) const;
   /// Part of a unit that this data rank owns, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;
+  /// Units other than spread experts and shards of the vocabulary have one.
+  bool has_secondary_shard(int unit) const {
+    return static_cast<bool>(secondary) && has_secondary_shard(this->unit(unit));
+  }
   /// Shard of a unit that this rank keeps for the ranks that gather secondary shards, as one row, and the
   /// same part of the unit's values, `gathered`.
   Matrix secondary_shard(int unit) const;
@@ -45,6 +51,8 @@ class ParameterMemory {
   int units() const { return static_cast<int>(parameters_.units.size()); }
 
  private:
+  static bool has_secondary_shard(const Unit& unit) { return !unit.spread && !unit.shard; }
+
   const RankParameters& parameters_;
   /// Index of this rank's piece of a unit.
   std::int64_t piece_of(const Unit& unit) const {
@@ -54,6 +62,7 @@ class ParameterMemory {
 
   const std::int64_t data_rank_;
   const std::int64_t secondary_ranks_;
+  std::vector<std::int64_t> secondary_offsets_;  // by unit; empty without
   const std::int64_t expert_copy_;
 };
 

@@ -1,5 +1,6 @@
 #include "bench/training/parameters/rank_parameters.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace plumbline::training {
@@ -9,6 +10,17 @@ int pieces_of(const RunConfig& config, bool spread) {
   if (!spread) return config.parallel.state_shards();
   return config.parallel.expert_copies() / config.parallel.num_distributed_optimizer_instances;
 }
+
+namespace {
+
+bool holds_vocabulary(const ParameterLayout& parameters, int unit) {
+  return std::any_of(parameters.list.begin(), parameters.list.end(), [&](const Parameter& parameter) {
+    return parameter.unit == unit &&
+           (parameter.role == "embedding.weight" || parameter.role == "output.weight");
+  });
+}
+
+}  // namespace
 
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at) {
   const bool has_instances = config.parallel.num_distributed_optimizer_instances > 1;
@@ -30,6 +42,7 @@ RankParameters rank_parameters(const RunConfig& config, const StageMap& placemen
       unit.owned_offset = rank.owned;
       unit.elements = entry.parameters.unit_elements[static_cast<std::size_t>(i)];
       unit.spread = i >= units - entry.parameters.spread_units;
+      unit.shard = config.parallel.splits_vocabulary() && holds_vocabulary(entry.parameters, i);
       unit.group = unit.spread ? Group::expert_data : has_instances ? Group::optimizer_instance : Group::data;
       unit.pieces = pieces_of(config, unit.spread);
       const std::int64_t multiple = sharded ? std::int64_t{64} * unit.pieces : 1;

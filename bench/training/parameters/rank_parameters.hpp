@@ -15,6 +15,7 @@ struct Unit {
   std::int64_t padded = 0;        // with ZeRO a multiple of 64 per piece
   int pieces = 1;                 // with ZeRO: one per rank of `group`
   bool spread = false;            // of experts that are spread over ranks
+  bool shard = false;             // of a vocabulary that all ranks share: used before the first F
   std::int64_t owned_offset = 0;  // in a memory of one piece of every unit
   Group group = Group::data;      // that holds the same values, of several instances of the optimizer one
 

@@ -50,6 +50,8 @@ struct StagePart {
 
   bool first() const { return index == 0; }
   bool last() const { return index == parts - 1; }
+  /// Its own, and one of every module.
+  std::int64_t all_layers() const { return layers + modules; }
 };
 /// On the rank at `at`.
 StagePart part_of(const RunConfig& config, const StageMap& placement, int stage, Coordinates at);

@@ -11,11 +11,11 @@ UnitValues::UnitValues(const TrainingContext& context, const ParameterMemory& me
       overlaps_(context.config.parallel.effective_overlap_param_gather()),
       in_place_(!memory.values.sharded && overlaps_ && copies > 1 &&
                 context.config.parallel.effective_zero_stage() > 0),
-      secondary_(memory.secondary),
-      gathered_(in_place_ || secondary_ ? static_cast<std::size_t>(memory.units()) : 0) {}
+      gathered_(in_place_ || memory.secondary ? static_cast<std::size_t>(memory.units()) : 0) {}
 
 void UnitValues::start_step() {
-  gathered_.assign(gathered_.size(), false);
+  for (std::size_t unit = 0; unit < gathered_.size(); ++unit)
+    gathered_[unit] = in_place_ && memory_.unit(static_cast<int>(unit)).shard;  // by OPT
 }
 
 void UnitValues::begin_action(std::span<const int> uses) {
@@ -38,7 +38,7 @@ Matrix UnitValues::begin() {
   waited_ += context_.time_waited(mine.current.ticket);
   const std::size_t next = mine.following();
   if (overlaps_ && next < mine.uses.size()) mine.next = start(mine.uses[next]);
-  if (secondary_) keep_secondary_shard(unit, mine.current.values);
+  if (memory_.has_secondary_shard(unit)) keep_secondary_shard(unit, mine.current.values);
   return mine.current.values;
 }
 
@@ -59,7 +59,7 @@ std::size_t UnitValues::Action::following() const {
 UnitValues::Gather UnitValues::start(int unit) {
   Gather gather;
   gather.values = context_.make(Category::parameters, "gathered parameters", 1, memory_.unit(unit).padded);
-  const bool again = secondary_ && gathered_[static_cast<std::size_t>(unit)];
+  const bool again = memory_.has_secondary_shard(unit) && gathered_[static_cast<std::size_t>(unit)];
   gather.ticket = context_.communicator.start_all_gather(
       again ? Group::zero_param : memory_.unit(unit).group,
       again ? memory_.secondary_shard(unit) : memory_.owned(memory_.values, unit), gather.values);

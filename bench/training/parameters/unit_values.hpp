@@ -66,7 +66,6 @@ class UnitValues {
   const bool sharded_;  // so that values have to be gathered
   const bool overlaps_;
   const bool in_place_;
-  const bool secondary_;
   std::array<Action, 2> actions_;  // one, or those of an overlapped pair
   std::function<void(int)> use_gathered_;
   std::vector<bool> gathered_;  // by unit, in this step; in place, and with secondary shards

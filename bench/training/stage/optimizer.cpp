@@ -154,9 +154,9 @@ void StepEnd::update(const Matrix& values, const Matrix& gradients, const Matrix
 void StepEnd::gather_values() const {
   const int zero = rank_.context.config.parallel.effective_zero_stage();
   if (zero != 1 && zero != 2) return;
-  if (rank_.context.config.parallel.effective_overlap_param_gather())
-    return;  // the next forward gathers them
+  const bool ahead = rank_.context.config.parallel.effective_overlap_param_gather();
   for (int unit = 0; unit < rank_.memory.units(); ++unit) {
+    if (ahead && !rank_.memory.unit(unit).shard) continue;  // the next forward gathers it
     rank_.context.communicator.all_gather(rank_.memory.unit(unit).group,
                                           rank_.memory.owned(rank_.memory.values, unit),
                                           rank_.memory.whole(rank_.memory.values, unit));

@@ -30,7 +30,7 @@ PredictionModules::PredictionModules(RankResources& rank, const StageEntry& entr
   const int microbatches = rank.placement.microbatches / rank.placement.routes;
   for (std::int64_t module = 0; module < entry.part.modules; ++module) {
     const std::int64_t layer = rank.context.model().layers + module;
-    layers_.emplace_back(rank.memory, entry, layer);
+    layers_.emplace_back(rank.memory, entry, layer, rank.fp8.layer(entry, entry.part.layers + module));
     rank.gradients.expect(layers_.back().unit, microbatches);
     if (layers_.back().expert_unit >= 0) rank.gradients.expect(layers_.back().expert_unit, microbatches);
     rank.gradients.expect(embedding_unit(), microbatches);
@@ -47,6 +47,13 @@ PredictionModules::PredictionModules(RankResources& rank, const StageEntry& entr
     both("hidden_side_norm.weight", ends.hidden_norm, ends.hidden_norm_gradient);
     both("module_norm.weight", ends.norm, ends.norm_gradient);
   }
+}
+
+/// Behind those of all layers.
+std::int64_t PredictionModules::embedding_site(std::size_t module) const {
+  const ModelConfig& model = rank_.context.model();
+  return dropout_site::after_attention(model.layers + model.prediction_modules) +
+         static_cast<std::int64_t>(module);
 }
 
 Matrix PredictionModules::own_columns(const Matrix& all) const {
@@ -83,6 +90,7 @@ void PredictionModules::forward(std::uint32_t microbatch, OutputActivations& mai
   for (std::size_t k = 0; k < layers_.size(); ++k) {
     saved[k].embedded = context.make_stream(context.kept, "module embedding");
     embedding_.forward(rank_.module_tokens(rank_.module_inputs, k, microbatch), saved[k].embedded);
+    saved[k].embedded_mask = dropout.drop(embedding_site(k), saved[k].embedded);
   }
   for (std::size_t k = 0; k < layers_.size(); ++k) {
     ModuleActivations& here = saved[k];
@@ -128,13 +136,21 @@ void PredictionModules::output_weight_gradient(OutputActivations& main, States& 
   rank_.gradients.done(output_.units().front());
 }
 
+void PredictionModules::output_backward_weight(OutputActivations& main, States& saved) const {
+  output_weight_gradient(main, saved);
+  main.norm.reset();
+  for (ModuleActivations& here : saved) here.output.norm.reset();
+}
+
 /// Full recomputation: the layer's forward once more.
 LayerWeights PredictionModules::layer_again(std::uint32_t microbatch, std::size_t module,
                                             ModuleActivations& saved) const {
   const Layer& layer = layers_[module];
   if (recomputes_all(rank_)) {
     const LayerWeights weights = begin_use(rank_, layer);
-    layer_forward(rank_.context, rank_.shared, rank_.dropout(microbatch), layer, weights, saved.layer);
+    const MicrobatchDropout dropout = rank_.dropout(microbatch);
+    layer_forward(rank_.context, rank_.shared, dropout, layer, weights, saved.layer);
+    saved.layer.output_mask = dropout.mask(dropout_site::after_mlp(layer.index));
     end_use(rank_, layer);
   }
   return begin_use(rank_, layer);
@@ -180,14 +196,15 @@ void PredictionModules::inputs_backward(std::uint32_t microbatch, std::size_t mo
                 hidden_gradient, ends.hidden_norm_gradient, {});
   saved.joined_stats.reset();
   pair.reset();
+  rank_.dropout(microbatch).backward_in_place(stream, saved.embedded_mask);
   embedding_.backward(microbatch, rank_.module_tokens(rank_.module_inputs, module, microbatch), stream);
 }
 
 void PredictionModules::backward(std::uint32_t microbatch, OutputActivations& main, States& saved,
-                                 const OutputEnd::Place& gradient) {
+                                 const OutputEnd::Place& gradient, bool defers_output) {
   const TrainingContext& context = rank_.context;
   std::vector<Tensor> norms = norm_gradients(microbatch, main, saved);
-  output_weight_gradient(main, saved);
+  if (!defers_output) output_weight_gradient(main, saved);
   for (std::size_t k = layers_.size(); k-- > 0;) {
     ModuleActivations& here = saved[k];
     const Layer& layer = layers_[k];
@@ -195,7 +212,9 @@ void PredictionModules::backward(std::uint32_t microbatch, OutputActivations& ma
     norm_backward(context, norms[k + 1], here.output.input, ends_[k].norm, here.output.stats, {}, stream,
                   ends_[k].norm_gradient, {});
     norms[k + 1].reset();
-    here.output = OutputActivations();
+    if (!defers_output) here.output.norm.reset();
+    here.output.input.reset();
+    here.output.stats.reset();
     const LayerWeights weights = layer_again(microbatch, k, here);
     Tensor dnorm = layer_backward(context, rank_.shared, rank_.dropout(microbatch), layer, weights,
                                   rank_.gradients, here.layer, stream);
@@ -212,7 +231,9 @@ void PredictionModules::backward(std::uint32_t microbatch, OutputActivations& ma
                     here, std::move(stream));
   }
   output_.stream_gradient(main, norms.front(), gradient());
-  main = OutputActivations();
+  if (!defers_output) main.norm.reset();
+  main.stats.reset();
+  main.input.reset();
 }
 
 void PredictionModules::backward_input(std::uint32_t microbatch, OutputActivations& main, States& saved,
@@ -246,9 +267,7 @@ void PredictionModules::backward_input(std::uint32_t microbatch, OutputActivatio
 
 void PredictionModules::backward_weight(OutputActivations& main, States& saved) {
   const TrainingContext& context = rank_.context;
-  output_weight_gradient(main, saved);
-  main.norm.reset();
-  for (ModuleActivations& here : saved) here.output.norm.reset();
+  output_backward_weight(main, saved);
   for (std::size_t k = layers_.size(); k-- > 0;) {
     ModuleActivations& here = saved[k];
     layer_backward_weight(context, layers_[k], rank_.gradients, here.layer);

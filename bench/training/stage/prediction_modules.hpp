@@ -13,9 +13,10 @@ namespace plumbline::training {
 
 /// State of a module that the forward of one micro-batch leaves for its backward.
 struct ModuleActivations {
-  Tensor embedded;      // (R, h): the tokens ahead
-  Tensor joined;        // (R, 2h): these and the hidden states, each through a norm
-  Tensor joined_stats;  // (2, R)
+  Tensor embedded;       // (R, h): the tokens ahead
+  Tensor embedded_mask;  // of their dropout
+  Tensor joined;         // (R, 2h): these and the hidden states, each through a norm
+  Tensor joined_stats;   // (2, R)
   LayerActivations layer;
   OutputActivations output;
   Tensor input_gradient;  // split backward: of the layer's input, for the weight gradient
@@ -38,12 +39,14 @@ class PredictionModules {
   void forward(std::uint32_t microbatch, OutputActivations& main, States& saved, const NoteRouting& note);
   /// Losses of the modules, summed over the tokens, are added to `sums`; leaves the gradients of the logits.
   void loss(std::uint32_t microbatch, States& saved, std::vector<NumberSum>& sums) const;
-  /// As OutputEnd's.
+  /// As OutputEnd's. `defers_output`: all but the output layer's weight gradient, which
+  /// output_backward_weight computes.
   void backward(std::uint32_t microbatch, OutputActivations& main, States& saved,
-                const OutputEnd::Place& gradient);
+                const OutputEnd::Place& gradient, bool defers_output);
   void backward_input(std::uint32_t microbatch, OutputActivations& main, States& saved,
                       const OutputEnd::Place& gradient);
   void backward_weight(OutputActivations& main, States& saved);
+  void output_backward_weight(OutputActivations& main, States& saved) const;
 
  private:
   /// A module's parameters besides its layer's.
@@ -62,6 +65,8 @@ class PredictionModules {
   void join_weight_gradient(std::size_t module, const Matrix& all_rows, ModuleActivations& saved) const;
   void inputs_backward(std::uint32_t microbatch, std::size_t module, Tensor pair, const Matrix& hidden,
                        const Matrix& hidden_gradient, ModuleActivations& saved, Tensor stream) const;
+  /// Place of the dropout of its looked-up tokens.
+  std::int64_t embedding_site(std::size_t module) const;
   /// Columns of the stream that this tensor rank makes.
   Matrix own_columns(const Matrix& all) const;
 

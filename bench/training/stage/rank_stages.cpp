@@ -178,7 +178,7 @@ void RankStages::run_vocabulary(const Action& action) {
   if (action.type == ActionType::input_forward) {
     if (microbatch == 0) vocabulary_->output.join_hidden(microbatch);
     const bool first = stages_.front() != nullptr;
-    vocabulary_->input.forward(microbatch, first ? stages_.front()->receive_forward(microbatch) : Matrix());
+    vocabulary_->input.forward(microbatch, first ? stages_.front()->receive_embedded(microbatch) : Matrix());
   } else if (action.type == ActionType::input_backward) {
     vocabulary_->input.backward(microbatch);
   } else if (action.type == ActionType::vocab_forward) {

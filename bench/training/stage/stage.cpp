@@ -112,6 +112,12 @@ Matrix ModelStage::receive_forward(std::uint32_t microbatch) {
   return input;
 }
 
+Matrix ModelStage::receive_embedded(std::uint32_t microbatch) {
+  Tensor& input = in_flight_.at(microbatch).layers.front().input;
+  input = rank_.context.make_all_rows(Category::activations, "layer input");
+  return input;
+}
+
 Matrix ModelStage::receive_backward(std::uint32_t microbatch) {
   Tensor& gradient = in_flight_.at(microbatch).output_gradient;
   gradient = rank_.context.make_stream(Category::communication, "gradient of the stage's output");
@@ -239,7 +245,7 @@ void ModelStage::backward(std::uint32_t microbatch) {
   begin_action(backward_uses_);
   const auto place = [&] { return output_gradient_place(microbatch, state, Category::workspace); };
   if (modules_) {
-    modules_->backward(microbatch, state.output, state.modules, place);
+    modules_->backward(microbatch, state.output, state.modules, place, defers_output_gradient());
   } else if (defers_output_gradient()) {
     output_->backward_input(microbatch, state.output, place);
   } else if (output_) {
@@ -327,7 +333,9 @@ void ModelStage::layer_input_step(std::size_t i, const MicrobatchDropout& dropou
 
 void ModelStage::backward_weight(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "W");
-  if (modules_) {
+  if (modules_ && defers_output_gradient()) {
+    modules_->output_backward_weight(state.output, state.modules);
+  } else if (modules_) {
     modules_->backward_weight(state.output, state.modules);
   } else if (output_) {
     output_->backward_weight(state.output);

@@ -43,6 +43,8 @@ class ModelStage {
   const Matrix& send_backward_buffer() const { return send_backward_; }
   /// Allocates the receive buffer of the previous stage's output (the next stage's gradient).
   Matrix receive_forward(std::uint32_t microbatch);
+  /// The buffer of a first stage's looked-up tokens, all rows of them, with a split vocabulary.
+  Matrix receive_embedded(std::uint32_t microbatch);
   Matrix receive_backward(std::uint32_t microbatch);
 
   /// With joint messages: the result of the last F (of a stage that is not last), and of the last B or I (of

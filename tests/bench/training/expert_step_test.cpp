@@ -71,6 +71,7 @@ struct Case {
   Capacity capacity{};
   RecomputeModules recomputed = kCoreAttention;  // of selective recomputation
   bool tensor_overlap = false;
+  int secondary_shards = 1;
 };
 /// Recomputed by module.
 constexpr Case recomputing(const RecomputeModules& modules, Case c) {
@@ -103,6 +104,16 @@ constexpr Case kCases[] = {
     {2, {1, 1, 4}, "1f1b", Model::deepseek, 3, Recompute::full},
     {2, {1, 1, 4}, "zb-h1", Model::shared, 3, Recompute::none, DType::bf16, 2, false},
     {2, {2, 1, 2}, "1f1b", Model::shared, 3},
+    // Only values besides the experts' have secondary shards.
+    {.expert = 2, .layout = {1, 1, 4}, .model = Model::deepseek, .zero = 3, .secondary_shards = 2},
+    {.expert = 4,
+     .layout = {1, 1, 4},
+     .schedule = "zb-h1",
+     .model = Model::shared,
+     .zero = 3,
+     .recompute = Recompute::full,
+     .overlap = false,
+     .secondary_shards = 2},
     limited(0.8, TokenDropPolicy::probs, false, {2, {1, 1, 2}, "zb-h1", Model::shared, 1}),
     limited(1.2, TokenDropPolicy::position, true, {2, {1, 1, 2}, "1f1b", Model::mixtral, 2, Recompute::full}),
     limited(0.5, TokenDropPolicy::position, false,
@@ -222,6 +233,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.schedule = c.schedule;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.parallel.tp_comm_overlap = c.tensor_overlap;
+  config.parallel.zero_hpz_partition_size = c.secondary_shards;
   config.parallel.zero_stage = c.zero;
   config.parallel.overlap_grad_reduce = c.overlap;
   config.parallel.overlap_param_gather =
@@ -253,6 +265,7 @@ StepResult alone(const Case& c) {
   config.parallel.schedule = "1f1b";
   config.parallel.sequence_parallel = false;
   config.parallel.zero_stage = 0;
+  config.parallel.zero_hpz_partition_size = 1;
   config.parallel.vocab_parallel = VocabPasses::none;
   config.recompute.granularity = Recompute::none;
   SoloCommunicator solo;

@@ -273,6 +273,28 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.recompute.modules = {.moe = true};
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });
+  add("further tokens", [](RunConfig& config) {
+    config.model.prediction_modules = 2;
+    config.parallel.schedule = "zb-h1";
+    config.parallel.sequence_parallel = true;
+    config.parallel.zero_stage = 3;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+    set_dropout(config, kDropouts[1]);
+  });
+  add("further tokens, experts over ranks", [](RunConfig& config) {
+    config.model = mixture(Mixed::latent);
+    config.model.prediction_modules = 1;
+    config.parallel.expert = 2;
+    config.parallel.zero_stage = 1;
+    config.parallel.overlap_param_gather = true;
+    config.recompute.granularity = Recompute::full;
+    set_dropout(config, kDropouts[1]);
+  });
+  add("vocab-1, sequence parallel", [](RunConfig& config) {
+    config.parallel.vocab_parallel = VocabPasses::two_barriers;
+    config.parallel.sequence_parallel = true;
+    config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
+  });
   add("loss in fp32", [](RunConfig& config) { config.numerics.cross_entropy_loss_fusion = false; });
   add("a teacher in the storage type", [](RunConfig& config) {
     config.distillation.teacher = small_gpt2();

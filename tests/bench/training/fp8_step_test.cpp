@@ -27,12 +27,12 @@ int ranks_started() {
   return ranks;
 }
 
-enum class Model { qwen2, gpt2, mixture, shared, dense_first, latent };
+enum class Model { qwen2, gpt2, mixture, shared, dense_first, latent, biased };
 
 ModelConfig model_of(Model kind) {
   if (kind == Model::gpt2) return small_gpt2();
   if (kind == Model::qwen2) return small_qwen2();
-  const bool latent = kind == Model::latent;
+  const bool latent = kind == Model::latent || kind == Model::biased;
   const bool dense_first = latent || kind == Model::dense_first;
   ModelConfig model = dense_first ? small_deepseek(latent) : small_mixture(kind == Model::shared);
   if (latent) {
@@ -42,7 +42,7 @@ ModelConfig model_of(Model kind) {
   }
   model.ffn = 32;
   model.mixture.experts = 8;
-  model.mixture.expert_bias = false;  // which would send tokens elsewhere in every step
+  model.mixture.expert_bias = kind == Model::biased;
   if (kind == Model::shared) model.architecture = "qwen2_moe";
   if (kind != Model::mixture) model.mixture.shared = 32;
   model.mixture.first_dense = dense_first ? 1 : 0;
@@ -77,19 +77,23 @@ struct Way {
   int expert = 1;
   RecomputeModules modules = kCoreAttention;  // of selective recomputation
   bool gathers = false;                       // values, in the first forward
+  int predicts = 0;                           // MTP modules
+  bool pairs = false;                         // whose exchanges of experts overlap
 
   std::string name(const char* recipe) const {
-    return fmt::format("{} tp{} pp{} dp{}/cp{} {} sp{:d} recompute{} zero{} dropout{:d} model {} {} {} ep{}",
-                       recipe, layout.tensor, layout.pipeline, layout.data, layout.context, schedule,
-                       sequence_parallel, static_cast<int>(recompute), zero, dropout, static_cast<int>(model),
-                       vocab, format == Fp8Format::hybrid ? "hybrid" : "e4m3", expert);
+    return fmt::format(
+        "{} tp{} pp{} dp{}/cp{} {} sp{:d} recompute{} zero{} dropout{:d} model {} {} {} ep{} mtp{}", recipe,
+        layout.tensor, layout.pipeline, layout.data, layout.context, schedule, sequence_parallel,
+        static_cast<int>(recompute), zero, dropout, static_cast<int>(model), vocab,
+        format == Fp8Format::hybrid ? "hybrid" : "e4m3", expert, predicts);
   }
   /// As few as the schedule takes: ranks that share a processor wait for each other.
   int layers() const { return layout.pipeline > 2 || schedule == std::string("zb-v") ? 4 : 2; }
   /// The same numbers on one rank.
   RunConfig alone() const {
-    RunConfig config = config_of(model, layers(), layout.pipeline > 2 ? 8 : 4);
+    RunConfig config = config_of(model, layers(), pairs ? 16 : layout.pipeline > 2 ? 8 : 4);
     if (layout.context > 1) config.batch.seq_length = std::int64_t{16} * layout.context;
+    config.model.prediction_modules = predicts;
     config.numerics.fp8.format = format;
     set_dropout(config, kDropouts[dropout ? 1 : 0]);
     return config;
@@ -110,6 +114,7 @@ struct Way {
     config.recompute.modules = modules;
     config.parallel.zero_stage = zero;
     if (gathers) config.parallel.overlap_param_gather = true;
+    config.parallel.overlap_moe_expert_parallel_comm = pairs;
     config.parallel.vocab_parallel = parse_vocab_parallel(vocab);
     return config;
   }
@@ -173,6 +178,18 @@ const std::vector<Way> kWays = {
     {.layout = {1, 2, 1}, .schedule = "zb-v", .model = Model::latent},
     {.layout = {1, 1, 2}, .schedule = "zb-h1", .zero = 3, .model = Model::latent},
     {.layout = {2, 1, 2}, .sequence_parallel = true, .zero = 3, .model = Model::latent, .expert = 2},
+    {.layout = {1, 1, 1}, .schedule = "zb-h1", .model = Model::latent, .predicts = 2},
+    {.layout = {2, 1, 1}, .sequence_parallel = true, .recompute = Recompute::full, .predicts = 1},
+    {.layout = {1, 2, 1}, .model = Model::shared, .predicts = 1},
+    {.layout = {1, 1, 2}, .zero = 2, .model = Model::latent, .expert = 2, .gathers = true, .predicts = 1},
+    // MLPerf's DeepSeek-V3
+    {.layout = {1, 2, 4},
+     .zero = 1,
+     .model = Model::biased,
+     .expert = 4,
+     .gathers = true,
+     .predicts = 1,
+     .pairs = true},
 };
 
 /// Error over all gradients together: the root mean square of the differences, over that of the reference.
@@ -234,8 +251,9 @@ TEST(Fp8Step, DelayedScalesSettleToTheSingleRanks) {
     compare(way, "delayed", 1e-2, [&](RunConfig config, Communicator& communicator) {
       config.numerics.fp8.amax_history_len = 1;
       config.optimizer.learning_rate = 0;
-      const int slots = way.model == Model::latent ? 10 : 8;
-      return last_step(config, 2 + slots * way.layers(), communicator);
+      config.mixture.bias_update_rate = 0;  // which would send tokens elsewhere in every step
+      const int slots = config.model.latent ? 10 : 8;
+      return last_step(config, 2 + slots * (way.layers() + way.predicts), communicator);
     });
   }
 }

@@ -149,16 +149,20 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   cell.config.parallel.schedule = method.schedule;
   cell.config.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
   cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  cell.config.parallel.sequence_parallel = (row[kModel] + row[kZero] + row[kDropout]) % 2 == 0;
+  cell.config.parallel.tp_comm_overlap = cell.config.parallel.sequence_parallel && row[kRecompute] % 2 == 0;
+  if (row[kModel] % 2 == 0 && row[kZero] > 0) cell.config.parallel.overlap_param_gather = true;
+  if (row[kZero] == 3 && layout.data > 2) cell.config.parallel.zero_hpz_partition_size = 2;
   set_recomputation(cell.config, recomputation);
   RunConfig unmasked = cell.config;  // a mask is configured with a teacher only
   unmasked.files.loss_mask.clear();
   if (why_invalid(unmasked)) return {};
   cell.tolerance = numbers.precision == 0 ? 1e-5 : 4e-2;  // few ids: small gradients
-  cell.name =
-      fmt::format("{} {} tp{} pp{} dp{} {} {} {} ids{} recompute {} zero{} {}", method.schedule,
-                  method.vocabulary, layout.tensor, layout.pipeline, layout.data, kModels[row[kModel]],
-                  numbers.name, cell.config.model.vocab, cell.config.files.loss_mask.empty() ? "" : " masked",
-                  recomputation.name, row[kZero], kDropouts[row[kDropout]].name);
+  cell.name = fmt::format("{} {} tp{} pp{} dp{} sp{:d} {} {} {} ids{} recompute {} zero{} {}",
+                          method.schedule, method.vocabulary, layout.tensor, layout.pipeline, layout.data,
+                          cell.config.parallel.sequence_parallel, kModels[row[kModel]], numbers.name,
+                          cell.config.model.vocab, cell.config.files.loss_mask.empty() ? "" : " masked",
+                          recomputation.name, row[kZero], kDropouts[row[kDropout]].name);
   return cell;
 }
 
@@ -285,6 +289,7 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
       cell.config.parallel.schedule = method.schedule;
       cell.config.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
       cell.config.parallel.layer_distribution = none_on_the_last(stages);
+      cell.config.parallel.sequence_parallel = variant % 2 == 0;
       cell.config.recompute.granularity = kRecomputations[variant % 3].granularity;
       cell.config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(variant % 4) : 0;
       cell.name =

@@ -37,8 +37,7 @@ TEST(DeferralChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
       {"a split vocabulary", [](RunConfig& c) { c.parallel.vocab_parallel = VocabPasses::one_barrier; },
        "found true with vocab_parallel"},
       {"a teacher", [](RunConfig& c) { c.distillation.teacher = c.model; }, "found true with a teacher"},
-      {"further tokens", [](RunConfig& c) { c.model.prediction_modules = 1; },
-       "found true with mtp_num_layers"},
+      {"further tokens", [](RunConfig& c) { c.model.prediction_modules = 1; }, nullptr},
       {"other software", [](RunConfig& c) { c.machine.software = "megatron-core"; },
        "found true with software megatron-core"},
   };

@@ -25,7 +25,9 @@ std::vector<ModelConfig> models() {
   untied.tied_embeddings = false;
   ModelConfig biased = small_gpt2();
   biased.output_bias = true;
-  return {untied, biased, small_mixture(false), small_deepseek(true)};
+  ModelConfig modules = untied;
+  modules.prediction_modules = 2;
+  return {untied, biased, small_mixture(false), small_deepseek(true), modules};
 }
 
 /// Every other setting, one at a time.

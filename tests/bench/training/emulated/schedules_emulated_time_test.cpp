@@ -96,5 +96,48 @@ TEST(SchedulesOnEmulatedDevices, TakeAsLongAsPredicted) {
   }
 }
 
+TEST(SchedulesOnEmulatedDevices, SplitVocabulariesTakeAsLongAsPredicted) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks != 4) GTEST_SKIP() << "four ranks show it";
+  struct Method {
+    const char* schedule;
+    VocabPasses passes;
+    Layout layout;
+    int zero = 0;
+    int secondary_shards = 1;
+  };
+  for (const auto& [name, passes, layout, zero, secondary_shards] :
+       {Method{"1f1b", VocabPasses::two_barriers, {2, 2, 1}},
+        Method{"1f1b", VocabPasses::one_barrier, {2, 2, 1}},
+        Method{"v-half", VocabPasses::one_barrier, {2, 2, 1}},
+        Method{"1f1b", VocabPasses::one_barrier, {1, 2, 2}, 1},
+        Method{"1f1b", VocabPasses::two_barriers, {1, 1, 4}, 3, 2}}) {
+    RunConfig config = config_of(name, 4, 1);
+    set_layout(config, layout);
+    config.parallel.vocab_parallel = passes;
+    config.parallel.sequence_parallel = layout.tensor > 1;
+    config.parallel.zero_stage = zero;
+    config.parallel.zero_hpz_partition_size = secondary_shards;
+    if (zero > 0) config.parallel.overlap_param_gather = true;
+    config.measure.warmup_steps = 1;
+    const HardwareProfile hardware = load_hardware(config.machine.hardware);
+    const Schedule schedule = schedule_for(config);
+    const Prediction predicted = predict(config, schedule, hardware);
+    MpiCommunicator control(config.layout());
+    EmulatedClock clock = EmulatedClock::of_virtual_time();
+    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+    const TrainingResult emulated =
+        train(config, schedule, *operators, communicator, control, untouched_memory(), {});
+    EXPECT_NEAR(emulated.step_times.front() / predicted.time.step, 1, 0.02) << name;
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(emulated.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+    }
+    EXPECT_TRUE(same(predict_traffic(config, schedule)[static_cast<std::size_t>(control.rank())],
+                     emulated.step_traffic));
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::training

@@ -32,7 +32,8 @@ struct Case {
   Recompute recompute = Recompute::none;
   const char* vocabulary = "none";
   int expert = 1;
-  int slices = 0;  // of an expert; 0: as tensor ranks
+  int slices = 0;            // of an expert; 0: as tensor ranks
+  int secondary_shards = 1;  // with ZeRO 3
 };
 
 Layout layout_of(int tensor, int pipeline, int data, int context = 1) {
@@ -73,7 +74,8 @@ std::vector<Case> cases() {
           spread(2, {layout_of(1, 1, 4, 2), 2, "1f1b", Model::spread, Recompute::full}),
           spread(2, {layout_of(1, 1, 8), 2}),
           spread(2, {.layout = layout_of(2, 1, 4), .instances = 2, .slices = 1}),
-          {layout_of(1, 1, 8), 2}};
+          spread(4, {.layout = layout_of(1, 1, 8), .instances = 2, .secondary_shards = 2}),
+          {.layout = layout_of(1, 1, 8), .instances = 2, .secondary_shards = 2}};
 }
 
 ModelConfig model_of(Model kind) {
@@ -116,6 +118,7 @@ RunConfig config_of(const Case& c, int zero) {
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.parallel.num_distributed_optimizer_instances = c.instances;
   config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  if (zero == 3) config.parallel.zero_hpz_partition_size = c.secondary_shards;
   return config;
 }
 
@@ -128,6 +131,7 @@ RunConfig alone(const RunConfig& config) {
   one.parallel.virtual_chunks = 1;
   one.parallel.sequence_parallel = false;
   one.parallel.zero_stage = 0;
+  one.parallel.zero_hpz_partition_size = 1;
   one.parallel.num_distributed_optimizer_instances = 1;
   one.parallel.vocab_parallel = VocabPasses::none;
   one.parallel.overlap_param_gather.reset();

@@ -25,6 +25,7 @@ struct PairCase {
   bool gathers = false;  // parameters, in the first forward
   int modules = 0;
   bool fp8 = false;
+  bool full = false;  // recomputation
 };
 constexpr PairCase kPairCases[] = {
     {.layout = {1, 1, 2}, .schedule = "1f1b"},
@@ -46,6 +47,11 @@ constexpr PairCase kPairCases[] = {
     {.layout = {1, 1, 2}, .schedule = "dualpipev", .fp8 = true},
     {.layout = {1, 2, 2}, .schedule = "1f1b", .latent = true, .zero = 1, .gathers = true, .modules = 1},
     {.layout = {2, 1, 2}, .schedule = "dualpipev", .slices = 1, .expert = 4},
+    {.layout = {1, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 3, .gathers = true},
+    {.layout = {1, 2, 2}, .schedule = "dualpipe", .latent = true, .zero = 3},
+    {.layout = {1, 1, 2}, .schedule = "1f1b", .latent = true, .zero = 3, .modules = 1, .full = true},
+    {.layout = {1, 1, 2}, .schedule = "dualpipev", .zero = 1, .full = true},
+    {.layout = {1, 1, 4}, .schedule = "dualpipev", .zero = 3, .gathers = true, .fp8 = true},
 };
 
 RunConfig config_of(const PairCase& c) {
@@ -79,6 +85,7 @@ RunConfig config_of(const PairCase& c) {
     config.recompute.granularity = Recompute::selective;
     config.recompute.modules = c.recomputed;
   }
+  if (c.full) config.recompute = {.granularity = Recompute::full, .num_layers = 2};
   config.numerics.precision = c.precision;
   config.mixture.aux_loss_coeff = 0.02;
   config.batch.seq_length = c.fp8 ? 16 : 12;

@@ -25,6 +25,8 @@ struct Case {
   int zero = 0;
   Recompute recompute = Recompute::none;
   const char* hardware = "h100-sxm-80gb";
+  int expert = 1;  // above 1: a mixture, spread over ranks
+  bool fp8 = false;
 };
 // The wider layers are, the more of their copies they hide: over PCIe even wide ones not all.
 constexpr Case kCases[] = {
@@ -38,6 +40,21 @@ constexpr Case kCases[] = {
     {"tensor ranks", "1f1b", 4096, 4, {2, 1, 1}},
     {"sharded", "1f1b", 4096, 4, {1, 1, 2}, 3},
     {"gathered by the first forward", "zb-h1", 4096, 4, {1, 1, 2}, 1},
+    {.name = "FP8", .schedule = "1f1b", .hidden = 4096, .layers = 4, .layout = {1, 1, 1}, .fp8 = true},
+    {.name = "experts over ranks",
+     .schedule = "1f1b",
+     .hidden = 4096,
+     .layers = 3,
+     .layout = {1, 1, 2},
+     .zero = 1,
+     .expert = 2},
+    {.name = "experts over ranks, FP8, split backward",
+     .schedule = "zb-h1",
+     .hidden = 4096,
+     .layers = 3,
+     .layout = {1, 1, 2},
+     .expert = 2,
+     .fp8 = true},
 };
 
 RunConfig config_of(const Case& c) {
@@ -49,6 +66,14 @@ RunConfig config_of(const Case& c) {
   config.model.heads = c.hidden / 128;
   config.model.kv_heads = config.model.heads / 2;
   config.model.ffn = 3 * c.hidden;
+  if (c.expert > 1) {
+    config.model.architecture = "mixtral";
+    config.model.qkv_bias = config.model.tied_embeddings = false;
+    config.model.ffn = 2048;
+    config.model.mixture = {8, 2, true};
+    config.parallel.expert = c.expert;
+  }
+  if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;
   config.batch.seq_length = config.model.max_positions = 4096;
   config.batch.global_batch_size = 4;
   config.numerics.precision = DType::bf16;

@@ -49,7 +49,7 @@ RunConfig launch_config(const LaunchCase& c) {
   if (c.split == LaunchSplit::expert) config.parallel.expert = 2;
   config.parallel.schedule = c.schedule;
   if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.sequence_parallel = c.layout.tensor > 1 && c.vocabulary == std::string("none");
+  config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.parallel.zero_stage = c.zero;
   config.parallel.overlap_p2p_comm = c.overlap;
   if (c.instances > 1) config.parallel.overlap_param_gather = true;
@@ -87,6 +87,7 @@ std::vector<LaunchCase> launch_cases() {
         cases.push_back({schedule, layout, LaunchSplit::plain, 0, false, vocabulary});
     }
   }
+  cases.push_back({"1f1b", {1, 2, 4}, LaunchSplit::plain, 1, false, "vocab-2", 2});
   cases.push_back({"1f1b", {1, 4, 1}, LaunchSplit::plain, 0, false, "interlaced"});
   return cases;
 }

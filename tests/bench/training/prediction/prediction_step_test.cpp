@@ -56,6 +56,7 @@ struct Case {
   RecomputeModules recomputed = kCoreAttention;  // of selective recomputation
   bool tensor_overlap = false;
   int context = 1;
+  bool dropout = false;
 };
 
 constexpr Case kCases[] = {
@@ -74,6 +75,15 @@ constexpr Case kCases[] = {
      .modules = 2,
      .recompute = Recompute::selective,
      .recomputed = {.moe_act = true, .layernorm = true, .mla_up_proj = true, .shared_experts = true}},
+    {.layout = {1, 1, 1}, .modules = 2, .recompute = Recompute::full, .dropout = true},
+    {.layout = {2, 1, 1}, .schedule = "zb-h1", .modules = 2, .sequence_parallel = true, .dropout = true},
+    {.layout = {1, 2, 1}, .model = Model::deepseek, .modules = 2, .dropout = true},
+    {.layout = {1, 1, 2},
+     .schedule = "zb-h1",
+     .model = Model::tied,
+     .zero = 3,
+     .context = 2,
+     .dropout = true},
     {{2, 1, 1}, "1f1b", Model::untied, 2},
     {.layout = {2, 1, 1},
      .schedule = "zb-h1",
@@ -158,13 +168,14 @@ RunConfig config_of(const Case& c) {
   config.recompute.modules = c.recomputed;
   config.numerics.precision = c.precision;
   config.numerics.cross_entropy_loss_fusion = c.fused_loss;
+  set_dropout(config, kDropouts[c.dropout ? 1 : 0]);
   config.batch.seq_length = 12;
   config.batch.global_batch_size = 8;
   return config;
 }
 
 StepResult alone(const Case& c) {
-  Case plain{.layout = {1, 1, 1}, .model = c.model, .modules = c.modules};
+  Case plain{.layout = {1, 1, 1}, .model = c.model, .modules = c.modules, .dropout = c.dropout};
   SoloCommunicator solo;
   return one_step(config_of(plain), solo);
 }
@@ -328,6 +339,8 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     RecomputeModules recomputed = kCoreAttention;
     bool tensor_overlap = false;
     int context = 1;
+    bool dropout = false;
+    bool fp8 = false;
   };
   const std::vector<Emulated> runs =
       ranks == 2 ? std::vector<Emulated>{{{1, 2, 1}, "1f1b", 0},
@@ -341,9 +354,14 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
                                          {{1, 1, 2}, "zb-h1", 2},
                                          {{1, 1, 2}, "1f1b", 3, Recompute::full},
                                          {{1, 1, 2}, "1f1b", 1},
-                                         {.layout = {1, 1, 2}, .schedule = "1f1b", .context = 2}}
+                                         {.layout = {1, 1, 2}, .schedule = "1f1b", .context = 2},
+                                         {.layout = {2, 1, 1}, .schedule = "1f1b", .dropout = true},
+                                         {.layout = {1, 2, 1}, .schedule = "zb-h1", .dropout = true},
+                                         {.layout = {1, 1, 2}, .schedule = "1f1b", .zero = 1, .fp8 = true},
+                                         {.layout = {1, 1, 2}, .schedule = "zb-h1", .zero = 3, .fp8 = true}}
                  : std::vector<Emulated>{{{2, 2, 1}, "zb-h1", 0}, {{1, 2, 2}, "1f1b", 1}};
-  for (const auto& [layout, schedule, zero, recompute, recomputed, tensor_overlap, context] : runs) {
+  for (const auto& [layout, schedule, zero, recompute, recomputed, tensor_overlap, context, dropout, fp8] :
+       runs) {
     RunConfig config = config_of({.layout = layout,
                                   .schedule = schedule,
                                   .modules = 2,
@@ -351,7 +369,9 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
                                   .recompute = recompute,
                                   .recomputed = recomputed,
                                   .tensor_overlap = tensor_overlap,
-                                  .context = context});
+                                  .context = context,
+                                  .dropout = dropout});
+    if (fp8) config.numerics.fp8.format = Fp8Format::hybrid;
     config.parallel.sequence_parallel = layout.tensor > 1;
     config.model.layers = 4;
     config.model.hidden = 2048;
