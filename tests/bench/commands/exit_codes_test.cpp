@@ -32,6 +32,7 @@ std::vector<Case> all_cases() {
   const std::string eight = "llama-3.1-8b --gpus 8 --tp 8 --gbs 8" + kModel;
   const std::string seventy = "llama-3.1-70b --gpus 8 --tp 8 --gbs 8" + kModel;
   const std::string pipeline = "1f1b --pp 2 --microbatches 4";
+  const std::string generation = "run.yaml --max-new-tokens 4";
   return {
       {"ask", done, "--schema"},
       {"ask", bad_input, "abacus"},
@@ -57,6 +58,11 @@ std::vector<Case> all_cases() {
       {"export", done, eight + " --to megatron-lm"},
       {"export", bad_input, eight + " --to abacus"},
       {"export", rank_failed, eight + " --to megatron-lm" + kFull},
+      {"generate", done, generation},
+      {"generate", bad_input, generation + " --tp 3"},
+      {"generate", does_not_fit, generation + " --memory-budget 1KiB"},
+      {"generate", rank_failed, generation + kFull},
+      {"generate", timed_out, generation + " --timeout-s 0.001"},
       {"goodput", done, eight},
       {"goodput", bad_input, "nowhere"},
       {"goodput", does_not_fit, seventy},
