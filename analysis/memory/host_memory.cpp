@@ -39,6 +39,7 @@ Bytes all_offloaded(const StageShape& shape) {
 Bytes host_peak(const std::vector<StageShape>& shapes, const RepeatedSchedule& step, int rank,
                 const RoutedRows* rows) {
   std::vector<Bytes> of_stage;
+  of_stage.reserve(shapes.size());
   for (const StageShape& shape : shapes) of_stage.push_back(all_offloaded(shape));
   const auto of = [&](const Action& action) {
     if (rows == nullptr || of_stage[action.stage].value == 0) return of_stage[action.stage];

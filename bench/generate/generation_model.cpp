@@ -126,10 +126,12 @@ Tensor GenerationModel::forward(std::span<const SequenceRows> rows, std::span<co
   rank_.values.begin_action(uses_);
   Tensor stream = first_stream(tokens);
   for (const training::Layer& layer : layers_) {
+    Tensor output;
     forward_only(rank_, rank_.dropout(0), layer, std::move(stream), [&](const auto& /*saved*/) {
-      stream = context.make_stream(context.kept, "layer input");
-      return stream.matrix();
+      output = context.make_stream(context.kept, "layer input");
+      return output.matrix();
     });
+    stream = std::move(output);
   }
   if (output_) return logits_of_last(rows, std::move(stream));
   Ticket sent = context.communicator.send(stream, rank_.rank_of_stage(stage_.part.stage + 1), kStreamTag);

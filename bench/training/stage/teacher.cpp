@@ -52,12 +52,14 @@ void TeacherStage::forward(std::uint32_t microbatch, const Matrix& tokens) {
     embedding_norm_->forward(stream, unused);
   }
   for (const Layer& layer : layers_) {
+    Tensor output;
     forward_only(rank_, dropout, layer, std::move(stream), [&](const LayerActivations& saved) {
       rank_.note_expert_load(microbatch, layer.index, saved.mixture.routing);
       const bool sends = &layer == &layers_.back() && send_;
-      stream = sends ? Tensor() : context.make_stream(context.kept, "layer input");
-      return sends ? send_.matrix() : stream.matrix();
+      if (!sends) output = context.make_stream(context.kept, "layer input");
+      return sends ? send_.matrix() : output.matrix();
     });
+    stream = std::move(output);
   }
   if (part_.last()) {
     outputs_[microbatch] = output_of(std::move(stream));
