@@ -121,7 +121,7 @@ class Pricing {
     return sum;
   }
 
-  /// Of a decoding step.
+  /// Least time of a decoding step: reading parameters and cache.
   Seconds bound(const std::vector<StageShape>& shapes, std::int64_t length) const {
     if (hardware_.memory_bandwidth.value <= 0) return {};
     Seconds sum;

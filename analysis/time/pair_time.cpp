@@ -17,7 +17,7 @@ struct TimedGather {
   double seconds = 0;
   Group group = Group::data;
 };
-/// Of the layer, then of its experts where these are spread over ranks.
+/// Gathers of the layer, then of its experts where these are spread over ranks.
 constexpr std::size_t kGathers = 2;
 using TimedGathers = std::array<TimedGather, kGathers>;
 
@@ -87,9 +87,9 @@ class Member {
     skip();
     return step;
   }
-  /// Of the part of the step that was taken last.
+  /// Gathers of the part whose step was taken last.
   const TimedGathers& gathers() const { return parts_[current_].gathers; }
-  /// That of the next use from here on, by index in TimedGathers.
+  /// The gather of the next use from here on, by index in TimedGathers.
   TimedGather next_gather(std::size_t kind) const {
     std::int64_t repeat = repeat_ + (step_ > 0 ? 1 : 0);
     for (std::size_t run = run_; run < work_.runs.size(); ++run, repeat = 0) {

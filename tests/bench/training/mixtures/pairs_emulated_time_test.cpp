@@ -97,7 +97,7 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
       if (!overlap) continue;  // data_overlap_emulated_time_test, expert_step_test
       expect_whole_exchanges(prediction.lines);
       EXPECT_NEAR(step / predicted.step, 1, 0.01) << figures;
-      // Gradients of experts with copies: predicted with the exchanges, measured with the data communication.
+      // With copies of experts it differs by 3.4 % of the step, without pairs as well: not explained.
       if (c.expert == 0) {
         EXPECT_NEAR((emulated.tensor_communication - predicted.exposed_tensor) / step, 0, 0.015) << figures;
       }
