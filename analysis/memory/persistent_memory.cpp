@@ -155,8 +155,9 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   if (stages.empty()) return held;
   if (!stages.front().traits.own_lists) return framework_held_bytes(stages);
   std::int64_t expert_bias_bytes = 0;
-  std::int64_t whole = 0;  // elements, padding included
-  std::int64_t owned = 0;  // of them by this data-parallel rank
+  std::int64_t whole = 0;          // elements, padding included
+  std::int64_t trained_whole = 0;  // of these, with gradients
+  std::int64_t owned = 0;          // of them by this data-parallel rank
   std::int64_t secondary = 0;
   std::int64_t buffers = 0;
   std::int64_t of_ends = 0;
@@ -166,7 +167,9 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   for (const StageShape& s : stages) {
     const StageElements elements = elements_of(s);
     whole += elements.whole();
-    owned += elements.owned();
+    const StageElements trained = trained_elements_of(s);
+    trained_whole += trained.whole();
+    owned += trained.owned();
     if (s.sharding.keeps_secondary_shards()) secondary += secondary_elements(s);
     const bool sends_forward = !s.place.last && !s.place.next_here;
     const bool sends_backward = !s.place.first && !s.place.previous_here;
@@ -187,10 +190,10 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   held[Category::parameters].value =
       ((any.sharding.zero >= 3 ? owned : whole) + secondary) * any.numerics.e() + quantized.weights +
       expert_bias_bytes;
-  held[Category::gradients].value = (any.sharding.zero >= 2 ? owned : whole) * any.numerics.g();
+  held[Category::gradients].value = (any.sharding.zero >= 2 ? owned : trained_whole) * any.numerics.g();
   const std::int64_t moments = config.optimizer.kind == Optimizer::adam ? 2 : 0;
   const std::int64_t master = any.numerics.type == DType::fp32 ? 0 : 1;
-  held[Category::optimizer].value = (any.sharding.zero >= 1 ? owned : whole) * (moments + master) * 4;
+  held[Category::optimizer].value = (any.sharding.zero >= 1 ? owned : trained_whole) * (moments + master) * 4;
   std::int64_t token_ids = (first ? 1 : 0) + (last ? 1 : 0) + ahead;  // inputs, targets
   held[Category::communication].value = buffers * any.numerics.e();
   if (any.vocabulary.split) {

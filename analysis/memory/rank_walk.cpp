@@ -87,7 +87,7 @@ class RankWalk {
         continue;
       for (const ParameterUnit& unit : units_of(shape))
         if (unit.pieces > 1 || shape.has_instances())
-          largest = std::max(largest, unit.padded / unit.pieces * shape.numerics.g());
+          largest = std::max(largest, trainable_unit(shape, unit) / unit.pieces * shape.numerics.g());
     }
     return largest;
   }

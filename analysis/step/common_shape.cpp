@@ -313,7 +313,10 @@ StageShape common_shape(const RunConfig& config, const Software& software) {
   shape.sharding = sharding_of(config.parallel);
   shape.overlap.tensor = config.parallel.effective_tp_comm_overlap();
   shape.recomputation = recomputation_of(config);
-  if (config.finetune.lora()) shape.adapters = {config.finetune.lora_rank, config.finetune.lora_targets};
+  if (config.finetune.lora()) {
+    shape.adapters = {config.finetune.lora_rank, config.finetune.lora_targets, shape.traits.own_lists,
+                      config.finetune.scale() != 1};
+  }
   if (shape.traits.own_lists) {
     set_own_step(config, shape);
   } else {

@@ -136,6 +136,8 @@ struct RecomputationShape {
 struct AdapterShape {
   std::int64_t rank = 0;  // r of the adapters, which alone train; 0: everything trains
   LoraTargets targets = LoraTargets::attention;
+  bool own = false;     // of plumbline's own step (bench/training/lora.md)
+  bool scaled = false;  // there, alpha is not r
   bool frozen() const { return rank > 0; }
   friend bool operator==(const AdapterShape&, const AdapterShape&) = default;
 };

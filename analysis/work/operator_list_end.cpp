@@ -18,7 +18,7 @@ struct Owned {
 };
 
 Owned owned_of(const StageShape& s) {
-  const StageElements elements = elements_of(s);
+  const StageElements elements = trained_elements_of(s);
   return {elements.vectors, s.sharding.zero >= 1 ? elements.pieces : elements.matrices};
 }
 
@@ -30,6 +30,23 @@ std::int64_t owned_key_value_rows(const StageShape& s, int data_rank) {
   const std::int64_t piece = padded_layer_unit(s) / s.pieces();  // not of layers that differ
   const int mine = data_rank % s.pieces();
   return std::max<std::int64_t>(0, std::min(to, (mine + 1) * piece) - std::max(from, mine * piece));
+}
+
+/// Sums of the adapters' replicated matrices over the tensor ranks, of the data rank's piece.
+void reduce_adapters(const StageShape& s, int data_rank, CallList& list) {
+  if (!s.adapters.own || s.sharding.tensor == 1) return;
+  const std::int64_t piece = trainable_layer(s) / (s.sharding.zero >= 1 ? s.pieces() : 1);
+  const std::int64_t mine = s.sharding.zero >= 1 ? data_rank % s.pieces() * piece : 0;
+  for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+    std::int64_t offset = 0;
+    for (const AdaptedProduct& product : adapted_products(s)) {
+      const std::int64_t from = offset + product.replicated_from();
+      const std::int64_t first = std::max(from, mine);
+      const std::int64_t end = std::min(from + product.replicated(), mine + piece);
+      if (first < end) list.tensor_all_reduce("adapter all-reduce", end - first, s.numerics.grad_type);
+      offset += product.elements();
+    }
+  }
 }
 
 /// Gradient buckets of experts that another framework spreads over ranks, layer by layer.
@@ -124,6 +141,7 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
   };
   for (std::size_t i = units.size(); i-- > 0;) {
     if (units[i].pieces == 1 && !s.has_instances()) continue;
+    if (s.adapters.own && trainable_unit(s, units[i]) == 0) continue;
     open.units.push_back(i);
     elements += trainable_unit(s, units[i]) - units[i].experts;
     const bool last = i == 0 || units[i - 1].group != units[i].group;
@@ -133,6 +151,7 @@ std::vector<GradientBucket> gradient_buckets(const StageShape& s, std::int64_t b
       close(units[i], true);
     }
   }
+  if (elements > 0) close(units.front(), true);  // in front of it only frozen ones
   buckets = joined(std::move(buckets), least_reduced(s));
   experts.insert(experts.end(), std::make_move_iterator(buckets.begin()),
                  std::make_move_iterator(buckets.end()));
@@ -144,7 +163,7 @@ std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
   CallList list(any);
   std::int64_t vectors = 0;
-  for (const StageShape& s : rank.held) vectors += vectors_of(s).total();
+  for (const StageShape& s : rank.held) vectors += s.adapters.own ? 0 : vectors_of(s).total();
   list.collective(CallKind::all_reduce, "vector all-reduce", Group::data, any.sharding.data, vectors,
                   any.numerics.grad_type);
   for (const StageShape& s : rank.held) {
@@ -184,7 +203,7 @@ std::vector<OperatorCall> reduce_embedding_calls(const HeldStages& rank) {
 
 std::vector<OperatorCall> clear_calls(const StageShape& s) {
   CallList list(s);
-  const StageElements elements = elements_of(s);
+  const StageElements elements = trained_elements_of(s);
   const std::int64_t held = s.sharding.zero >= 2 ? elements.owned() : elements.whole();
   list.memory("fill", held, static_cast<double>(s.numerics.g()), s.numerics.grad_type);
   return std::move(list.calls);
@@ -218,8 +237,8 @@ std::vector<OperatorCall> parameter_gather_calls(const StageShape& s, bool in_fo
   for (const ParameterUnit& unit : units_of(s)) {
     const bool forward = s.sharding.zero >= 3 || s.gathers_in_first_forward();
     if ((forward && !unit.of_passes(s)) != in_forward) continue;
-    list.collective(CallKind::all_gather, "parameter all-gather", unit.group, unit.pieces, unit.padded,
-                    s.numerics.type);
+    list.collective(CallKind::all_gather, "parameter all-gather", unit.group, unit.pieces,
+                    trainable_unit(s, unit), s.numerics.type);
   }
   return std::move(list.calls);
 }
@@ -263,10 +282,11 @@ std::vector<OperatorCall> optimizer_calls(const HeldStages& rank, const RunConfi
     list.calls.back().count = s.layers + s.own_modules();
   }
   for (const StageShape& s : rank.held) {
-    if (!s.sharding.sequence_parallel) continue;
+    if (!s.sharding.sequence_parallel || s.adapters.own) continue;
     list.collective(CallKind::all_reduce, "replicated vector all-reduce", Group::tensor, s.sharding.tensor,
                     vectors_of(s).replicated, s.numerics.grad_type);
   }
+  for (const StageShape& s : rank.held) reduce_adapters(s, data_rank, list);
   append(fp8_scale_calls(rank));
   const bool world = any.sharding.zero >= 1 || any.exchanges_rows();
   const int model = rank.layout.tensor * rank.layout.pipeline;

@@ -48,6 +48,15 @@ std::int64_t layer_matrices(const StageShape& s) {
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
   if (!s.adapters.frozen()) return {};
   const std::int64_t r = s.adapters.rank;
+  if (s.adapters.own) {
+    std::vector<AdaptedProduct> own = {{s.attention.qkv(), s.stream.hidden, r, r},
+                                       {s.stream.hidden, s.attention.attended(), r, r, true},
+                                       {s.mlp.fc1, s.stream.hidden, r, r},
+                                       {s.stream.hidden, s.mlp.ffn, r, r, true}};
+    const LoraTargets targets = s.adapters.targets;
+    own.resize(targets == LoraTargets::qkv ? 1 : targets == LoraTargets::attention ? 2 : 4);
+    return own;
+  }
   const std::int64_t part = std::max<std::int64_t>(1, r / s.sharding.tensor);
   // Columns of W are cut: A by its rows. Rows of W are cut: A with them, B by its own.
   std::vector<AdaptedProduct> products = {{s.attention.q + 2 * s.attention.k, s.stream.hidden, part, r}};
@@ -64,7 +73,7 @@ std::int64_t trainable_layer(const StageShape& s) {
   if (!s.adapters.frozen()) return layer_matrices(s);
   std::int64_t elements = 0;
   for (const AdaptedProduct& product : adapted_products(s)) elements += product.elements();
-  return elements;
+  return s.adapters.own ? padded_unit(s, elements) : elements;
 }
 
 std::int64_t trainable_unit(const StageShape& s, const ParameterUnit& unit) {
@@ -125,7 +134,8 @@ std::vector<ParameterUnit> units_of(const StageShape& s) {
           const bool spread = kind == UnitKind::experts;
           const std::int64_t index = spread ? of_experts++ : kind == UnitKind::layer ? layer++ : 0;
           const int pieces = spread ? s.expert.copies : s.pieces();
-          units.push_back({kind, index, elements, padded_for(s, pieces, elements), experts, pieces,
+          const std::int64_t padded = s.adapters.own ? elements : padded_for(s, pieces, elements);
+          units.push_back({kind, index, elements, padded, experts, pieces,
                            spread ? Group::expert_data : s.piece_group()});
         }
       });
@@ -149,7 +159,7 @@ StageElements elements_of(const StageShape& s) {
   StageElements elements;
   elements.vectors = vectors_of(s).total();
   const auto add = [&](std::int64_t count, std::int64_t each, int pieces) {
-    const std::int64_t padded = padded_for(s, pieces, each);
+    const std::int64_t padded = s.adapters.own ? each : padded_for(s, pieces, each);
     elements.matrices += count * padded;
     elements.pieces += count * padded / pieces;
   };
@@ -157,6 +167,15 @@ StageElements elements_of(const StageShape& s) {
     add(count, each, kind == UnitKind::experts ? s.expert.copies : s.pieces());
   });
   add(s.ends.prediction_modules - s.own_modules(), prediction_module_matrices(s), s.pieces());
+  if (s.adapters.own) elements.matrices += s.layers * trainable_layer(s);
+  return elements;
+}
+
+StageElements trained_elements_of(const StageShape& s) {
+  if (!s.adapters.own) return elements_of(s);
+  StageElements elements;
+  elements.matrices = s.layers * trainable_layer(s);
+  elements.pieces = elements.matrices / s.pieces();
   return elements;
 }
 

@@ -52,17 +52,22 @@ std::int64_t padded_vocabulary_unit(const StageShape& shape);
 std::int64_t layer_matrices(const StageShape& shape);
 
 /// A frozen linear layer of this tensor rank with an adapter of LoRA: A of `narrow` x `in`, B of `out` x
-/// `wide`.
+/// `wide`. In plumbline's own step A of a column-parallel layer and B of a row-parallel one are replicated
+/// (bench/training/lora.md).
 struct AdaptedProduct {
   std::int64_t out = 0;
   std::int64_t in = 0;
   std::int64_t narrow = 0;  // rows of A on this tensor rank, at least one
   std::int64_t wide = 0;    // r
+  bool row_parallel = false;
   std::int64_t elements() const { return narrow * in + out * wide; }
+  /// Own step: elements of the replicated matrix, and where it begins.
+  std::int64_t replicated() const { return row_parallel ? out * wide : narrow * in; }
+  std::int64_t replicated_from() const { return row_parallel ? narrow * in : 0; }
 };
-/// Adapted products of one layer; none if everything trains.
+/// Adapted products of one layer, in the order qkv, projection, fc1, fc2; none if everything trains.
 std::vector<AdaptedProduct> adapted_products(const StageShape& shape);
-/// Elements of a layer that train: all of its matrices, or its adapters.
+/// Elements of a layer that train: all of its matrices, or its adapters (own step: padded).
 std::int64_t trainable_layer(const StageShape& shape);
 /// Elements of one unit that train, padding included.
 std::int64_t trainable_unit(const StageShape& shape, const ParameterUnit& unit);
@@ -92,5 +97,7 @@ struct StageElements {
   std::int64_t whole() const { return vectors + matrices; }
 };
 StageElements elements_of(const StageShape& shape);
+/// Those that gradients and optimizer states are held of: all, or with adapters theirs.
+StageElements trained_elements_of(const StageShape& shape);
 
 }  // namespace plumbline

@@ -283,6 +283,16 @@ constexpr Feature kModuleLoss{
     WHEN(c.prediction.loss_scaling_factor != PredictionConfig().loss_scaling_factor),
     VALUE(c.prediction.loss_scaling_factor)};
 constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()), TEXT("lora")};
+constexpr Feature kLatent{"", "latent attention", WHEN(static_cast<bool>(c.model.latent)), model_name};
+constexpr Feature kQkNorm{"", "norms of queries and keys", WHEN(c.model.qk_norm), model_name};
+constexpr Feature kTwoCopies{"pipeline_schedule", "bidirectional", WHEN([&] {
+                               const ScheduleTraits* const traits = find_schedule_traits(c.parallel.schedule);
+                               return traits != nullptr && traits->bidirectional();
+                             }()),
+                             kUnpaired.found};
+constexpr Feature kShardedGradients{"zero_stage", "2 or 3", WHEN(c.parallel.zero_stage > 1), kSharded.found};
+constexpr Feature kSharedHeads{"tensor_model_parallel_size", "above the key/value heads",
+                               WHEN(c.parallel.tensor > c.model.kv_heads), kTensor.found};
 constexpr Feature kAnyTeacher{"teacher", "any", kTeacher.on, TEXT(c.distillation.teacher->name)};
 constexpr Feature kGenerate{"task", "generate", WHEN(c.generation.on()), TEXT("generate")};
 constexpr Feature kUnfusedLoss{"distillation_loss", "unfused",

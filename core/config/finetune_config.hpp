@@ -15,7 +15,10 @@ enum class LoraTargets { qkv, attention, all };
 struct FinetuneConfig {
   Frozen frozen = Frozen::none;
   std::int64_t lora_rank = 16;
+  double lora_alpha = 32;  // Megatron-Bridge's default; an adapter's result is multiplied by alpha / rank
   LoraTargets lora_targets = LoraTargets::attention;
+  /// Factor of an adapter's result.
+  double scale() const { return lora_alpha / static_cast<double>(lora_rank); }
   bool lora() const { return frozen == Frozen::lora; }
 };
 

@@ -95,6 +95,7 @@ struct FilesConfig {
   std::string data;       // token ids, .npy or raw int32; empty: seeded synthetic
   std::string loss_mask;  // one byte 0 or 1 per token of `data`; empty: every token counts
   std::string save_gradients;
+  std::string lora_weights;
   std::string save_weights;
   std::string save_routing;  // of an MoE model
 };

@@ -271,6 +271,7 @@ std::vector<ConfigKey> make_keys() {
       number_key("clip_grad", at(&C::optimizer, &OptimizerConfig::clip_grad), 0, 1e30),
       choice_key("frozen", at(&C::finetune, &FinetuneConfig::frozen), kFrozen),
       integer_key("lora_rank", "", at(&C::finetune, &FinetuneConfig::lora_rank), 1, kMaxSize),
+      number_key("lora_alpha", at(&C::finetune, &FinetuneConfig::lora_alpha), 0, 1e6),
       choice_key("lora_targets", at(&C::finetune, &FinetuneConfig::lora_targets), kLoraTargets),
       integer_key("make_vocab_size_divisible_by", "",
                   at(&C::parallel, &ParallelConfig::make_vocab_size_divisible_by), 1, kMaxSize),
@@ -293,6 +294,8 @@ std::vector<ConfigKey> make_keys() {
                "the path of a file to write"),
       text_key("save_routing", at(&C::files, &FilesConfig::save_routing), PathOr::path,
                "the path of a .csv file to write"),
+      text_key("lora_weights", at(&C::files, &FilesConfig::lora_weights), PathOr::path,
+               "the folder of PEFT adapters"),
       text_key("save_weights", at(&C::files, &FilesConfig::save_weights), PathOr::path,
                "the path of a folder to write"),
   };

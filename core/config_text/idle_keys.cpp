@@ -92,6 +92,10 @@ constexpr NeedyKey kNeedyKeys[] = {
     {"grad_dtype", has_16_bits, "a precision of 16 bits"},
     {"weight_decay", [](const C& c) { return c.optimizer.kind == Optimizer::adam; }, "optimizer adam"},
     {"lora_rank", [](const C& c) { return c.finetune.lora(); }, "frozen lora"},
+    {"lora_alpha", [](const C& c) { return c.finetune.lora() && is_own(c); },
+     "frozen lora and software plumbline"},
+    {"lora_weights", [](const C& c) { return c.finetune.lora() && is_own(c); },
+     "frozen lora and software plumbline"},
     {"lora_targets", [](const C& c) { return c.finetune.lora(); }, "frozen lora"},
     // With ZeRO plumbline reduces every unit by itself.
     {"ddp_bucket_size",
@@ -142,7 +146,8 @@ constexpr std::string_view kTrainingKeys[] = {"mtp_loss_scaling_factor",
                                               "loss_mask",
                                               "save_gradients",
                                               "save_routing",
-                                              "save_weights"};
+                                              "save_weights",
+                                              "lora_weights"};
 
 /// Value that a key has without being given.
 std::string idle_value(const ConfigKey& key, const C& c) {

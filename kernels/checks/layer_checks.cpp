@@ -78,7 +78,7 @@ void rmsnorm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double /*epsilon
 
 void rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, Matrix residual, Matrix dx, Matrix dw) {
   require(is_storage(x) && alike(dy, x) && is_parameter(w, x) && is_row(rstd, x, DType::fp32) &&
-              absent_or_alike(residual, x) && alike(dx, x) && is_gradient(dw, x.cols),
+              absent_or_alike(residual, x) && alike(dx, x) && (dw.empty() || is_gradient(dw, x.cols)),
           "rmsnorm_backward", kNormBackward,
           {{"dy", dy}, {"x", x}, {"w", w}, {"rstd", rstd}, {"residual", residual}, {"dx", dx}, {"dw", dw}});
 }
@@ -94,7 +94,7 @@ void layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean, Matrix rstd,
                         Matrix dw, Matrix db) {
   require(is_storage(x) && alike(dy, x) && is_parameter(w, x) && is_row(mean, x, DType::fp32) &&
               is_row(rstd, x, DType::fp32) && absent_or_alike(residual, x) && alike(dx, x) &&
-              is_gradient(dw, x.cols) && alike(db, dw),
+              (dw.empty() ? db.empty() : is_gradient(dw, x.cols) && alike(db, dw)),
           "layernorm_backward", kNormBackward,
           {{"dy", dy},
            {"x", x},

@@ -177,7 +177,7 @@ void CpuOperators::rmsnorm_backward(Matrix dy, Matrix x, Matrix w, Matrix rstd, 
   with_type("rmsnorm_backward", x.dtype, [&](auto type) {
     rms_backward<decltype(type)>(dy, x, w, rstd.as<float>(), residual, dx, weight_sums);
   });
-  add_column_sums(weight_sums, dw);
+  if (!dw.empty()) add_column_sums(weight_sums, dw);
 }
 
 void CpuOperators::head_norm_forward(Matrix x, Matrix w, Matrix y, Matrix rstd, double epsilon) {
@@ -219,6 +219,7 @@ void CpuOperators::layernorm_backward(Matrix dy, Matrix x, Matrix w, Matrix mean
     layer_backward<decltype(type)>(dy, x, w, mean.as<float>(), rstd.as<float>(), residual, dx, weight_sums,
                                    bias_sums);
   });
+  if (dw.empty()) return;
   add_column_sums(weight_sums, dw);
   add_column_sums(bias_sums, db);
 }

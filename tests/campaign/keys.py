@@ -33,7 +33,7 @@ PREDICTED = {
     "mbs": "2", "gbs": "32", "precision": "fp32", "fp8_format": "e4m3", "fp8_recipe": "tensorwise",
     "fp8_amax_history_len": "7", "fp8_param_gather": "true", "disable_parameter_transpose_cache": "true",
     "activation_func_fp8_input_store": "true", "fp4_format": "e2m1", "grad_dtype": "same", "optimizer": "sgd",
-    "frozen": "lora", "lora_rank": "3", "lora_targets": "all", "make_vocab_size_divisible_by": "1024",
+    "frozen": "lora", "lora_rank": "3", "lora_alpha": "5", "lora_targets": "all", "make_vocab_size_divisible_by": "1024",
     "ddp_bucket_size": "1000000000", "memory_budget": "1MiB", "nccl_ub": "true", "emulated_time_factor": "0.5",
     "emulated_clock": "virtual", "mtp_num_layers": "1", "mtp_loss_scaling_factor": "0.5",
     "distillation_temperature": "2"}

@@ -128,6 +128,13 @@ FP8_SPLITS = [
 ]
 
 
+LORA = {"frozen": "lora", "lora_rank": "8", "lora_targets": "all"}
+LORA_SPLITS = [
+    (1, 1, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {}), (1, 1, 2, {"zero_stage": "1"}),
+    (1, 1, 1, {"lora_targets": "qkv", "recompute_granularity": "full", "recompute_num_layers": "1"}),
+]
+
+
 def command(plumbline, config, settings):
     line = [plumbline, "run", config, "--json"]
     for key, value in settings.items():
@@ -332,6 +339,22 @@ def check_dropout(plumbline, config, out):
             out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": reference}) + "\n")
             if abs(loss - reference) > tolerance * abs(reference):
                 failures.append(f"{name}: loss {loss}, a CPU has {reference}")
+    return failures
+
+
+def check_lora(plumbline, config, out):
+    """Adapters alone train: the loss and the adapters' gradients of a CPU."""
+    failures = []
+    for tensor, pipeline, data, more in LORA_SPLITS:
+        name = f"lora tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+        alone = {**LORA, **{key: value for key, value in more.items() if key == "lora_targets"}, "backend": "cpu"}
+        record, wanted, problem = run_with_gradients(plumbline, config, settings_of(1, 1, 1, alone, "fp32"))
+        if record is None:
+            failures.append(f"{name} on the CPU: {problem}")
+            continue
+        reference = record["measurement"]["loss"], wanted
+        settings = settings_of(tensor, pipeline, data, {**LORA, **more}, "fp32")
+        failures += check_fp32_split(plumbline, config, name, settings, reference, out)[1]
     return failures
 
 
@@ -547,7 +570,7 @@ def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
-FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_device_memory,
+FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_lora, check_device_memory,
         check_lanes, check_generation, check_watchdog, check_budget)
 SHORT = (check_short_splits, check_any_order, check_generation, check_watchdog, check_short_memory, check_budget)
 

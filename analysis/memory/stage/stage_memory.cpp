@@ -17,9 +17,10 @@ StageReplay::StageReplay(const StageShape& shape, ActionType type, const FinalUn
       kept_(type == ActionType::teacher_forward ? Category::teacher : kActivations),
       module_unit_(padded_module_unit(shape)),
       layer_unit_(kinds_.front().unit),
+      adapted_(adapted_products(shape).size()),
       spread_unit_(shape.exchanges_rows() ? padded_expert_unit(shape) : 0),
-      vocabulary_unit_(padded_vocabulary_unit(shape)),
-      position_unit_(padded_unit(shape, shape.ends.positions * shape.stream.hidden)),
+      vocabulary_unit_(shape.adapters.own ? 0 : padded_vocabulary_unit(shape)),
+      position_unit_(shape.adapters.own ? 0 : padded_unit(shape, shape.ends.positions * shape.stream.hidden)),
       under_way_(under_way),
       replay_(replay),
       values_(replay, units_in_order_of_use(type), shape.overlap.param_gather),
@@ -175,8 +176,10 @@ void StageReplay::output_norm_gradients() {
 }
 
 void StageReplay::output_layer_weight() {
-  gather_stream();
-  release_gathered();
+  if (!s_.adapters.own) {
+    gather_stream();
+    release_gathered();
+  }
   give(Category::logits, bytes_.logits);
 }
 
@@ -206,6 +209,7 @@ Category StageReplay::embedded_gradient() const {
 }
 
 void StageReplay::embedding_backward() {
+  if (s_.adapters.own) return;
   gather_stream();
   if (lookup_under_way_ && s_.ends.shared_lookup) under_way_.finish(replay_);  // of the same unit
   first_gradient_of(vocabulary_unit_);

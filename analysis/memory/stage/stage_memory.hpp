@@ -55,12 +55,20 @@ class StageReplay {
   void release_operand() { give(Category::workspace, bytes_.operand); }
   void take_stream_gradient();
   void give_stream_gradient();
+  /// Linear layers in the order of adapted_products.
+  enum Adapted : std::size_t { kQkv, kProjection, kFc1, kFc2 };
+  bool adapted(Adapted which) const { return s_.adapters.own && which < adapted_; }
+  /// Features of an adapter, or their gradient, freed at once; nothing without.
+  void adapter(Adapted which) {
+    if (adapted(which)) passing(bytes_.features);
+  }
+  void frozen_gradients(Adapted which);
   void use_weight(const ProductBytes& product);
-  void sum_over_tensor_ranks(const ProductBytes& product);
+  void sum_over_tensor_ranks(const ProductBytes& product, Adapted which);
   void input_gradient(const ProductBytes& product);
   void summed_input_gradient(const ProductBytes& product);
   void weight_gradient(const ProductBytes& product);
-  void both_gradients(const ProductBytes& product);
+  void both_gradients(const ProductBytes& product, Adapted which);
 
   /// `part(i)` for i from 0 to count - 1. All but the first and the last must do the same.
   template <class Part>
@@ -218,6 +226,7 @@ class StageReplay {
   const Category kept_;             // category of a forward's kept tensors
   const std::int64_t module_unit_;  // elements, padded
   std::int64_t layer_unit_;         // of the current layer
+  const std::size_t adapted_;       // linear layers of a layer
   const std::int64_t spread_unit_;  // of experts that are spread over ranks, padded
   const std::int64_t vocabulary_unit_;
   const std::int64_t position_unit_;

@@ -8,13 +8,17 @@
 namespace plumbline {
 
 std::vector<StageReplay::KindMemory> StageReplay::kinds_of(const StageShape& shape) {
-  std::vector<KindMemory> kinds = {{{}, TensorBytes(shape), padded_layer_unit(shape)}};
+  // The unit that gradients are in.
+  const auto unit = [](const StageShape& s) {
+    return s.adapters.own ? trainable_layer(s) : padded_layer_unit(s);
+  };
+  std::vector<KindMemory> kinds = {{{}, TensorBytes(shape), unit(shape)}};
   if (shape.kinds.empty()) return kinds;
   for (const AlikeLayers& alike : shape.alike_layers()) {
     const auto known = [&](const KindMemory& kind) { return kind.kind == alike.kind; };
     if (std::any_of(kinds.begin(), kinds.end(), known)) continue;
     const StageShape like = shape.like(alike.kind);
-    kinds.push_back({alike.kind, TensorBytes(like), padded_layer_unit(like)});
+    kinds.push_back({alike.kind, TensorBytes(like), unit(like)});
   }
   return kinds;
 }

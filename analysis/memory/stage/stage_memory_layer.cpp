@@ -27,9 +27,9 @@ void StageReplay::use_weight(const ProductBytes& product) {
 }
 
 /// A forward product whose tensor ranks hold partial sums.
-void StageReplay::sum_over_tensor_ranks(const ProductBytes& product) {
+void StageReplay::sum_over_tensor_ranks(const ProductBytes& product, Adapted which) {
   take(kWorkspace, product.weight);
-  sum_over_tensor_ranks();
+  sum_over_tensor_ranks(adapted(which) ? bytes_.features : 0);
   give(kWorkspace, product.weight);
 }
 
@@ -49,8 +49,20 @@ void StageReplay::weight_gradient(const ProductBytes& product) {
   give(kWorkspace, product.transposed);
 }
 
+/// The input gradient of a frozen product that reads the stream, and its adapter's gradients.
+void StageReplay::frozen_gradients(Adapted which) {
+  if (!adapted(which)) return sum_over_tensor_ranks();
+  take(kWorkspace, bytes_.features);
+  sum_over_tensor_ranks();
+  gather_operand();
+  give(kWorkspace, bytes_.features);
+  adapter(which);
+  release_operand();
+}
+
 /// Both gradients of a product that reads the stream.
-void StageReplay::both_gradients(const ProductBytes& product) {
+void StageReplay::both_gradients(const ProductBytes& product, Adapted which) {
+  if (s_.adapters.own) return frozen_gradients(which);
   if (!s_.overlap.tensor) {
     summed_input_gradient(product);
     gather_operand();
@@ -93,6 +105,7 @@ void StageReplay::layer_forward(bool again) {
     gather_operand();
     take(kept_, bytes_.qkv);
     use_weight(bytes_.qkv_product);
+    adapter(kQkv);
     release_operand();
     take(kept_, bytes_.normed);
   }
@@ -103,7 +116,7 @@ void StageReplay::layer_forward(bool again) {
   take(kept_, bytes_.stream);  // x2
   take(kWorkspace, bytes_.quantized_attention);
   take(kept_, bytes_.result);
-  sum_over_tensor_ranks(bytes_.projection_product);
+  sum_over_tensor_ranks(bytes_.projection_product, kProjection);
   give(kWorkspace, bytes_.quantized_attention);
   take(kept_, bytes_.mask + bytes_.result_statistics);
   drop_attention_block();
@@ -117,6 +130,7 @@ void StageReplay::mlp_forward() {
   gather_operand();
   take(kept_, bytes_.fc1);
   use_weight(bytes_.fc1_product);
+  adapter(kFc1);
   release_operand();
   take(kWorkspace, bytes_.wide_activation_output);
   take(kept_, bytes_.activation_output);
@@ -130,7 +144,7 @@ void StageReplay::layer_output(bool into_send_buffer) {
   if (experts_) {
     mixture_output();
   } else {
-    sum_over_tensor_ranks(bytes_.fc2_product);
+    sum_over_tensor_ranks(bytes_.fc2_product, kFc2);
   }
   take(kept_, bytes_.mask + bytes_.result_statistics);
   if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
@@ -155,6 +169,7 @@ void StageReplay::mlp_backward() {
   input_gradient(bytes_.fc2_product);
   first_gradient_of(layer_unit_);
   weight_gradient(bytes_.fc2_product);
+  adapter(kFc2);
   give_stream_gradient();
   give(kWorkspace, bytes_.dropped);
   give(kActivations, bytes_.activation_output);
@@ -165,7 +180,7 @@ void StageReplay::mlp_backward() {
   give(kActivations, bytes_.fc1);
   take(kWorkspace, bytes_.quantized_fc1);
   take(kWorkspace, bytes_.stream);  // dn
-  both_gradients(bytes_.fc1_product);
+  both_gradients(bytes_.fc1_product, kFc1);
   give(kWorkspace, bytes_.quantized_fc1 + bytes_.fc1);
   if (s_.block.norms() > 1) give(kActivations, bytes_.norm_output);  // of the second norm
 }
@@ -189,6 +204,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   input_gradient(bytes_.projection_product);
   take(kWorkspace, bytes_.quantized_attention);
   weight_gradient(bytes_.projection_product);
+  adapter(kProjection);
   give(kWorkspace, bytes_.quantized_attention);
   give_stream_gradient();
   give(kWorkspace, bytes_.dropped);
@@ -203,7 +219,7 @@ void StageReplay::layer_backward(std::int64_t layer) {
   } else {
     take(kWorkspace, bytes_.quantized_qkv);
     take(kWorkspace, bytes_.stream);  // dn
-    both_gradients(bytes_.qkv_product);
+    both_gradients(bytes_.qkv_product, kQkv);
     give(kWorkspace, bytes_.quantized_qkv + bytes_.qkv);
   }
   give(kActivations, bytes_.norm_output);                                         // of the first norm

@@ -98,6 +98,7 @@ void StageReplay::gradient_done(std::int64_t unit, bool is_final) {
 
 void StageReplay::gradient_done(std::int64_t unit, int copies, bool is_final) {
   lookup_under_way_ = false;
+  if (unit == 0) return;  // frozen
   const std::int64_t piece = unit / copies * s_.numerics.g();
   if (s_.sharding.zero >= 2) {
     under_way_.start(replay_, unit * s_.numerics.g(), piece);

@@ -141,6 +141,7 @@ TensorBytes::TensorBytes(const StageShape& s)
                                  (s.attention.own_keys() + (s.numerics.fp8 ? s.attention.attended() : 0)) *
                                  s.numerics.e()
                            : 0),
+      features(s.stream.tokens * s.adapters.rank * s.numerics.e()),
       logits(s.stream.tokens * s.ends.vocab * s.numerics.e()),
       fp32_logits(s.ends.loss_in_fp32 ? s.stream.tokens * s.ends.vocab * 4 : 0),
       loss(3 * s.stream.tokens * 4),

@@ -72,6 +72,7 @@ struct TensorBytes {
   std::int64_t compressed_statistics;  // of both norms
   std::int64_t compressed_gathered;    // T·C; 0 without sequence parallelism
   std::int64_t own_part_of_keys;       // T·u, or its gradient; in FP8 with the values' T·a
+  std::int64_t features;               // T·r of an adapter
   std::int64_t logits;
   std::int64_t fp32_logits;         // the copy that the loss works on; 0 if it works on the logits
   std::int64_t loss;                // statistics of the loss

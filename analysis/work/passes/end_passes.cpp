@@ -139,6 +139,7 @@ void output_forward(const StageShape& s, WorkBuilder& builder) {
 void position_backward(const StageShape& s, WorkBuilder& builder) {
   if (s.ends.positions == 0) return;
   builder.once({false, true}, padded_unit(s, s.ends.positions * s.stream.hidden), [&](CallList& list) {
+    if (s.adapters.own) return;  // frozen
     const double traffic = e(s) + 2 * static_cast<double>(s.numerics.g());
     if (!s.ends.block_positions)
       return list.memory("position_backward", s.stream.tokens * s.stream.hidden, traffic);
@@ -151,6 +152,7 @@ void embedding_backward(const StageShape& s, WorkBuilder& builder) {
   const std::int64_t full = s.stream.tokens * s.stream.hidden;
   const double traffic = e(s) + 2 * static_cast<double>(s.numerics.g());
   builder.once({false, true}, padded_vocabulary_unit(s), [&](CallList& list) {
+    if (s.adapters.own) return;  // frozen
     list.gathered("embedding all-gather");
     list.memory("embedding_backward", full, traffic);
   });
@@ -166,7 +168,7 @@ void output_gradients(const StageShape& s, WorkBuilder& builder, Passes passes) 
       list.sum_over_tensor_ranks("output layer all-reduce", "output layer reduce-scatter");
       list.allocations(2);
     }
-    for (std::int64_t i = 0; passes.weight && i <= s.own_modules(); ++i) {
+    for (std::int64_t i = 0; passes.weight && !s.adapters.own && i <= s.own_modules(); ++i) {
       list.gathered("sequence all-gather backward");
       list.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
       bias_backward(s, list, s.ends.output_bias, s.stream.tokens * s.ends.vocab);

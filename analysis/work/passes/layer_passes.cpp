@@ -1,6 +1,9 @@
 #include "analysis/work/passes/layer_passes.hpp"
 
 #include <algorithm>
+#include <cstddef>
+
+#include "analysis/work/parameter_units.hpp"
 
 namespace plumbline::passes {
 namespace {
@@ -60,24 +63,68 @@ void multiply_queries(const StageShape& s, CallList& list) {
   multiply_elements(s, list, s.block.scaled_residual, s.attention.values());
 }
 
+/// Linear layers in the order of adapted_products.
+enum Adapted : std::size_t { kQkv, kProjection, kFc1, kFc2 };
+
+bool is_adapted(const StageShape& s, Adapted which) {
+  return s.adapters.own && which < adapted_products(s).size();
+}
+
+/// Rows of r features, from x or from dy, and their factor.
+void adapter_features(const StageShape& s, CallList& list, GemmPass pass, std::int64_t out, std::int64_t in) {
+  list.gemm("adapter", pass, out, in);
+  if (s.adapters.scaled) list.memory("scale", s.stream.tokens * s.adapters.rank, 2 * e(s));
+  list.allocations(1);
+}
+
+void adapter_forward(const StageShape& s, CallList& list, Adapted which) {
+  if (!is_adapted(s, which)) return;
+  const AdaptedProduct p = adapted_products(s)[which];
+  adapter_features(s, list, GemmPass::forward, p.narrow, p.in);
+  list.gemm("adapter", GemmPass::forward, p.out, p.wide);
+}
+
+void adapter_input_gradient(const StageShape& s, CallList& list, Adapted which) {
+  if (!is_adapted(s, which)) return;
+  const AdaptedProduct p = adapted_products(s)[which];
+  adapter_features(s, list, GemmPass::input_gradient, p.out, p.wide);
+}
+
+void adapter_gradient_of_input(const StageShape& s, CallList& list, Adapted which) {
+  if (!is_adapted(s, which)) return;
+  const AdaptedProduct p = adapted_products(s)[which];
+  list.gemm("adapter", GemmPass::input_gradient, p.narrow, p.in);
+}
+
+void adapter_weight_gradients(const StageShape& s, CallList& list, Adapted which) {
+  if (!is_adapted(s, which)) return;
+  const AdaptedProduct p = adapted_products(s)[which];
+  list.gemm("adapter", GemmPass::weight_gradient, p.narrow, p.in);
+  adapter_features(s, list, GemmPass::forward, p.narrow, p.in);
+  list.gemm("adapter", GemmPass::weight_gradient, p.out, p.wide);
+}
+
 /// Products of a layer's forward that read the stream, and that make its residual contributions.
-void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out) {
+void gathered_linear(const StageShape& s, CallList& list, const char* label, std::int64_t out,
+                     Adapted which) {
   constexpr const char* kGather = "sequence all-gather forward";
   if (s.overlap.tensor)
     return list.linear_of_gathered(kGather, label, GemmPass::forward, out, s.stream.hidden, false);
   list.gathered_operand(kGather);
   list.linear(label, GemmPass::forward, out, s.stream.hidden);
+  adapter_forward(s, list, which);
 }
-void summed_linear(const StageShape& s, CallList& list, const char* label, std::int64_t in) {
+void summed_linear(const StageShape& s, CallList& list, const char* label, std::int64_t in, Adapted which) {
   constexpr const char* kScatter = "sequence reduce-scatter forward";
   if (s.overlap.tensor) return list.linear_summed(kScatter, label, GemmPass::forward, s.stream.hidden, in);
   list.linear(label, GemmPass::forward, s.stream.hidden, in);
+  adapter_forward(s, list, which);
   list.sum_over_tensor_ranks("tensor all-reduce forward", kScatter);
 }
 
 /// fc1 and activation of a layer without experts.
 void mlp_forward(const StageShape& s, CallList& list) {
-  gathered_linear(s, list, "fc1", s.mlp.fc1);
+  gathered_linear(s, list, "fc1", s.mlp.fc1, kFc1);
   if (s.mlp.swiglu) list.memory("swiglu_forward", s.stream.tokens * s.mlp.fc1, 1.5 * e(s));
   if (!s.mlp.swiglu) list.memory("gelu_forward", s.stream.tokens * s.mlp.fc1, 2 * e(s));
   multiply_elements(s, list, s.block.scaled_residual, s.mlp.ffn);
@@ -160,7 +207,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
   if (s.attention.latent()) {
     list.latent_forward();
   } else {
-    gathered_linear(s, list, "qkv", s.attention.qkv());
+    gathered_linear(s, list, "qkv", s.attention.qkv(), kQkv);
     head_norm_forward(s, list);
     rotate(s, list);
     multiply_queries(s, list);
@@ -168,7 +215,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
   list.exchange_heads();
   list.attention(false, window);
   list.quantize(s.stream.tokens * s.attention.attended());
-  summed_linear(s, list, "projection", s.attention.attended());
+  summed_linear(s, list, "projection", s.attention.attended(), kProjection);
   middle_norm_forward(s, list);
   if (s.block.norms() > 1 && !s.mixture()) list.quantize_stream();
   if (s.mixture()) {
@@ -180,7 +227,7 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
   list.allocations(6 + norms * (1 + s.block.norm_rows));
   if (forward == Forward::again_to_activation && !s.block.norms_results) return list.dropout_mask();
   if (s.mixture()) list.mixture_output();
-  if (!s.mixture()) summed_linear(s, list, "fc2", s.mlp.ffn);
+  if (!s.mixture()) summed_linear(s, list, "fc2", s.mlp.ffn, kFc2);
   result_norm_forward(s, list);
   list.residual_sum();
   list.allocations(1);
@@ -206,12 +253,26 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     }
     list.gathered_operand(gather);
   };
-  const auto both = [&](const char* label, std::int64_t in) {
+  const auto both = [&](const char* label, std::int64_t in, Adapted which) {
+    if (s.adapters.own) {
+      list.linear(label, GemmPass::input_gradient, s.stream.hidden, in);
+      adapter_input_gradient(s, list, which);
+      adapter_gradient_of_input(s, list, which);
+      return adapter_weight_gradients(s, list, which);
+    }
     if (passes.input && !overlaps) list.linear(label, GemmPass::input_gradient, s.stream.hidden, in);
     if (passes.weight) list.linear(label, GemmPass::weight_gradient, s.stream.hidden, in);
   };
   // Product that reads the stream, whose gradient is summed.
-  const auto summed = [&](const char* label, std::int64_t out, bool bias) {
+  const auto summed = [&](const char* label, std::int64_t out, bool bias, Adapted which) {
+    if (s.adapters.own) {
+      adapter_input_gradient(s, list, which);
+      list.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
+      adapter_gradient_of_input(s, list, which);
+      list.sum_over_tensor_ranks("tensor all-reduce backward", scatter);
+      if (is_adapted(s, which)) list.gathered_operand(gather);
+      return adapter_weight_gradients(s, list, which);
+    }
     const auto add_bias = [&] { bias_backward_with_weight(s, list, bias, s.stream.tokens * out, true); };
     if (overlaps && passes.weight) {
       return list.linear_backward_bulk(gather, scatter, label, out, s.stream.hidden, add_bias);
@@ -228,8 +289,8 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   };
   // Bias of a product whose result is added to the stream, possibly only the rank's rows.
   const auto stream_bias = [&](bool has) {
-    bias_backward_with_weight(s, list, passes.weight && has, s.stream.rows * s.stream.hidden,
-                              !s.sharding.sequence_parallel);
+    bias_backward_with_weight(s, list, passes.weight && has && !s.adapters.own,
+                              s.stream.rows * s.stream.hidden, !s.sharding.sequence_parallel);
   };
   if (passes.input) {
     feed_forward_again(s, list);
@@ -241,7 +302,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   } else {
     list.quantize_stream();
     gathered("fc2", s.mlp.ffn);
-    both("fc2", s.mlp.ffn);
+    both("fc2", s.mlp.ffn, kFc2);
     stream_bias(s.predicted.feed_forward_bias);
     if (passes.input) {
       multiply_elements(s, list, s.block.scaled_residual, s.mlp.ffn);
@@ -249,7 +310,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
       if (!s.mlp.swiglu) list.memory("gelu_backward", s.stream.tokens * s.mlp.fc1, 3 * e(s));
     }
     list.quantize(s.stream.tokens * s.mlp.fc1);
-    summed("fc1", s.mlp.fc1, s.predicted.feed_forward_bias);
+    summed("fc1", s.mlp.fc1, s.predicted.feed_forward_bias, kFc1);
   }
   if (passes.input) {
     if (s.block.norms() > 1) block_norm_backward(s, list);
@@ -260,7 +321,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   list.quantize_stream();
   gathered("projection", s.attention.attended());
   if (passes.weight) list.quantize(s.stream.tokens * s.attention.attended());
-  both("projection", s.attention.attended());
+  both("projection", s.attention.attended(), kProjection);
   stream_bias(s.predicted.projection_bias);
   if (passes.input) list.attention(true, window);
   if (s.attention.latent()) {
@@ -272,7 +333,7 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
       head_norm_backward(s, list);
     }
     list.quantize(s.stream.tokens * s.attention.qkv());
-    summed("qkv", s.attention.qkv(), s.attention.qkv_bias);
+    summed("qkv", s.attention.qkv(), s.attention.qkv_bias, kQkv);
   }
   if (passes.input) {
     if (s.block.norms() == 1) add_streams(s, list);  // both gradients of the norm's output

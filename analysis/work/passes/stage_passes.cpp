@@ -109,7 +109,7 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
         norm_backward(s, list);
         list.allocations(1);
       }
-      scale_embedded(s, list, s.stream.rows * s.stream.hidden);
+      if (!s.adapters.own) scale_embedded(s, list, s.stream.rows * s.stream.hidden);
       if (!s.embeds()) list.gathered("embedding all-gather");
     });
     (s.embeds() ? embedding_backward : position_backward)(s, builder);

@@ -158,6 +158,7 @@ Tensor OutputEnd::norm_gradient(std::uint32_t microbatch, OutputActivations& sav
 
 void OutputEnd::weight_gradient(OutputActivations& saved) const {
   const TrainingContext& context = rank_.context;
+  if (context.frozen) return saved.logits.reset();
   {
     const Matrix dweight = view_of(*weight_, rank_.gradients.open(units_.front()));
     const AllRows norm = context.gather_rows(saved.norm);

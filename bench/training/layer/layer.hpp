@@ -34,10 +34,15 @@ struct LatentMatrices {
   Matrix down, queries;
   Matrix keys_values;  // the keys' rows, then those of values
 };
+/// Adapters of the linear layers, empty without.
+struct LayerAdapters {
+  Adapter qkv, proj, fc1, fc2;
+};
 struct LayerMatrices {
   Matrix qkv, proj, fc1, fc2;
   MixtureMatrices mixture;  // in place of fc1 and fc2
   LatentMatrices latent;
+  LayerAdapters adapters{};  // of gradients, in place of all others
 };
 struct LatentWeights {
   LinearWeight down, queries, keys_values;
@@ -59,9 +64,10 @@ class Layer {
   LayerVectors gradients;
   std::int64_t index;  // in the model
   int unit;
-  int expert_unit = -1;  // of its experts, if they are spread over ranks
-  Fp8Layer fp8;          // quantized tensors and weights
-  Matrix expert_bias;    // of an MoE router, (1, E) fp32; empty without
+  int adapter_unit = -1;  // of its adapters, if these alone train
+  int expert_unit = -1;   // of its experts, if they are spread over ranks
+  Fp8Layer fp8;           // quantized tensors and weights
+  Matrix expert_bias;     // of an MoE router, (1, E) fp32; empty without
   /// True if it has a router and experts.
   bool mixture() const { return places_[kRouter].rows > 0; }
   /// The unit's values in products of this layer, which outlives them; `expert_row`: those of expert_unit, if
@@ -73,12 +79,19 @@ class Layer {
   }
   /// The same for all its matrices, opened for gradients; and the end of this action's contributions to them.
   LayerMatrices open(UnitGradients& of_units) const {
+    if (adapter_unit >= 0) {
+      LayerMatrices trained;
+      trained.adapters = adapters(of_units.open(adapter_unit));
+      return trained;
+    }
     const Matrix row = of_units.open(unit);
     return matrices(row, expert_unit < 0 ? row : of_units.open(expert_unit));
   }
+  /// The unit that its gradients are in.
+  int trained_unit() const { return adapter_unit >= 0 ? adapter_unit : unit; }
   void done(UnitGradients& of_units) const {
     if (expert_unit >= 0) of_units.done(expert_unit);
-    of_units.done(unit);
+    of_units.done(trained_unit());
   }
 
  private:
@@ -90,9 +103,13 @@ class Layer {
     std::int64_t cols = 0;
   };
   LayerMatrices matrices(const Matrix& unit_row, const Matrix& expert_row) const;
+  /// Views into the values or gradients of the adapters' unit.
+  LayerAdapters adapters(const Matrix& unit_row) const;
 
   static constexpr std::size_t kRouter = 4;
   std::array<Place, 11> places_;
+  std::array<Place, 8> adapter_places_;  // A and B of qkv, proj, fc1, fc2
+  LayerAdapters adapter_values_;
 };
 
 /// A block's result and the statistics of the norm behind it, for that norm's backward. Empty without one.

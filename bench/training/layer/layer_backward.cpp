@@ -24,8 +24,9 @@ Tensor mlp_backward(const TrainingContext& context, const Layer& layer, const La
   StreamRows dy(context, own_dy, true);
   Tensor dact = context.make(kPassing, "gradient of activation", shape.tokens, shape.ffn);
   dy.multiply_for_input_gradient(weights.fc2, dact);
-  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
-  linear_weight_gradient(context, dy.all(), saved.activation, dweights.fc2, added, layer.gradients.fc2_bias);
+  const LayerMatrices dweights = layer.open(gradients);
+  linear_output_gradients(context, dy.all(), saved.activation, weights.fc2, dact,
+                          {dweights.fc2, dweights.adapters.fc2}, added, layer.gradients.fc2_bias);
   dy.reset();
   own_dy.reset();
   dropped.reset();
@@ -35,8 +36,8 @@ Tensor mlp_backward(const TrainingContext& context, const Layer& layer, const La
   saved.fc1.reset();
   LinearOperand linear_dfc1 = layer.fp8.fc1.gradient.read(dfc1, "quantized gradient of fc1");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm2");
-  linear_backward(context, mlp_input(saved), linear_dfc1, weights.fc1, dnorm, dweights.fc1, dfc1,
-                  layer.gradients.fc1_bias);
+  linear_backward(context, mlp_input(saved), linear_dfc1, weights.fc1, dnorm,
+                  {dweights.fc1, dweights.adapters.fc1}, dfc1, layer.gradients.fc1_bias);
   linear_dfc1.reset();
   dfc1.reset();
   saved.norm2.reset();
@@ -73,7 +74,7 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
                                 const LayerWeights& weights, UnitGradients& gradients,
                                 LayerActivations& saved, const Matrix& stream) {
   const LayerWidths& shape = context.shape;
-  const LayerMatrices dweights = layer.matrices(gradients.open(layer.unit));
+  const LayerMatrices dweights = layer.open(gradients);
   Tensor dropped =
       result_gradient(context, dropout, layer.values.attention_result, layer.gradients.attention_result,
                       saved.attention_result, saved.middle_mask, stream, kPassing);
@@ -84,7 +85,8 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
   dy.multiply_for_input_gradient(weights.proj, dattention);
   {
     const LinearOperand attention = layer.fp8.proj.input.read(saved.attention, "quantized attention");
-    linear_weight_gradient(context, dy.all(), attention, dweights.proj, added, layer.gradients.proj_bias);
+    linear_output_gradients(context, dy.all(), attention, weights.proj, dattention,
+                            {dweights.proj, dweights.adapters.proj}, added, layer.gradients.proj_bias);
   }
   dy.reset();
   own_dy.reset();
@@ -105,8 +107,8 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
   saved.drop_attention_input();
   LinearOperand linear_dqkv = layer.fp8.qkv.gradient.read(dqkv, "quantized gradient of qkv");
   Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
-  linear_backward(context, saved.norm1, linear_dqkv, weights.qkv, dnorm, dweights.qkv, dqkv,
-                  layer.gradients.qkv_bias);
+  linear_backward(context, saved.norm1, linear_dqkv, weights.qkv, dnorm,
+                  {dweights.qkv, dweights.adapters.qkv}, dqkv, layer.gradients.qkv_bias);
   linear_dqkv.reset();
   dqkv.reset();
   saved.norm1.reset();

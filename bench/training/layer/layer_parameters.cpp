@@ -39,7 +39,8 @@ LayerVectors vectors_of(const StageEntry& stage, std::int64_t layer, const Matri
 
 Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_t layer, const Fp8Layer& fp8_)
     : values(vectors_of(stage, layer, memory.values.vectors)),
-      gradients(vectors_of(stage, layer, memory.gradients.vectors)),
+      gradients(
+          vectors_of(stage, layer, stage.parameters.frozen ? Matrix() : memory.gradients.vectors.matrix())),
       index(layer),
       unit(stage.unit_of(stage.parameters.find("proj.weight", layer))),
       fp8(fp8_) {
@@ -48,6 +49,9 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
       "qkv.weight",    "proj.weight",        "fc1.weight",        "fc2.weight",
       "router.weight", "shared_gate.weight", "shared_fc1.weight", "shared_fc2.weight",
       "down.weight",   "queries.weight",     "keys_values.weight"};
+  constexpr std::array<std::string_view, 8> kAdapterRoles = {"qkv.lora_A",  "qkv.lora_B", "proj.lora_A",
+                                                             "proj.lora_B", "fc1.lora_A", "fc1.lora_B",
+                                                             "fc2.lora_A",  "fc2.lora_B"};
   for (const Parameter& p : stage.parameters.list) {
     if (p.layer != layer) continue;
     if (p.spread) expert_unit = stage.unit_of(p);
@@ -55,10 +59,29 @@ Layer::Layer(const ParameterMemory& memory, const StageEntry& stage, std::int64_
       const Matrix& all = memory.untrained;
       expert_bias = Matrix(all.at(0, stage.untrained_offset + p.offset), 1, p.cols, all.dtype);
     }
+    const auto* const adapter = std::find(kAdapterRoles.begin(), kAdapterRoles.end(), p.role);
+    if (adapter != kAdapterRoles.end()) {
+      adapter_places_[static_cast<std::size_t>(adapter - kAdapterRoles.begin())] = {p.offset, p.rows, p.cols};
+      adapter_unit = stage.unit_of(p);
+    }
     const auto* found = std::find(kRoles.begin(), kRoles.end(), p.role);
     if (found != kRoles.end())
       places_[static_cast<std::size_t>(found - kRoles.begin())] = {p.offset, p.rows, p.cols};
   }
+  if (adapter_unit < 0) return;
+  adapter_values_ = adapters(memory.whole(memory.values, adapter_unit));
+  for (Adapter* each :
+       {&adapter_values_.qkv, &adapter_values_.proj, &adapter_values_.fc1, &adapter_values_.fc2})
+    each->scale = stage.parameters.adapter_scale;
+}
+
+LayerAdapters Layer::adapters(const Matrix& unit_row) const {
+  const auto view = [&](std::size_t i) {
+    const Place& place = adapter_places_[i];
+    return Matrix(unit_row.at(0, place.offset), place.rows, place.cols, unit_row.dtype);
+  };
+  const auto adapter = [&](std::size_t i) { return Adapter{view(2 * i), view(2 * i + 1)}; };
+  return {adapter(0), adapter(1), adapter(2), adapter(3)};
 }
 
 LayerMatrices Layer::matrices(const Matrix& unit_row, const Matrix& expert_row) const {
@@ -80,10 +103,11 @@ LayerMatrices Layer::matrices(const Matrix& unit_row, const Matrix& expert_row) 
 
 LayerWeights Layer::weights(const Matrix& unit_row, const Matrix& expert_row) const {
   const LayerMatrices all = matrices(unit_row, expert_unit < 0 ? unit_row : expert_row);
-  return {{all.qkv, fp8.qkv},
-          {all.proj, fp8.proj},
-          {all.fc1, fp8.fc1},
-          {all.fc2, fp8.fc2},
+  const LayerAdapters& adapters = adapter_values_;
+  return {{all.qkv, fp8.qkv, adapters.qkv},
+          {all.proj, fp8.proj, adapters.proj},
+          {all.fc1, fp8.fc1, adapters.fc1},
+          {all.fc2, fp8.fc2, adapters.fc2},
           {all.mixture, fp8.mixture, index},
           {{all.latent.down, fp8.qkv},
            {all.latent.queries, fp8.queries},

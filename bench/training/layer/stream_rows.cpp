@@ -1,5 +1,7 @@
 #include "bench/training/layer/stream_rows.hpp"
 
+#include <utility>
+
 namespace plumbline::training {
 
 StreamRows::StreamRows(const TrainingContext& context, const LinearOperand& x, bool whole)
@@ -49,13 +51,41 @@ void StreamRows::multiply_for_input_gradient(const LinearWeight& weight, const M
   by_blocks(input_gradient_product(own_, weight, dx).gemm, dx);
 }
 
+namespace {
+
+void frozen_linear_backward(const TrainingContext& context, const LinearOperand& x, const LinearOperand& dy,
+                            const LinearWeight& weight, const Matrix& dx, const Adapter& gradient) {
+  const Adapter& adapter = weight.adapter;
+  if (adapter.empty()) return linear_input_gradient_over_tensor_ranks(context, dy, weight, dx);
+  Tensor features = feature_gradient(context, dy.values(), adapter);
+  context.sum_over_tensor_ranks(dx, [&](const Matrix& partial) {
+    linear_input_gradient(context, dy, weight, partial);
+    adapt_input_gradient(context, features, adapter, partial);
+  });
+  const LinearOperand rows = gather_rows(context, x);
+  adapter_gradients(context, dy.values(), rows.values(), adapter, std::move(features), gradient);
+}
+
+}  // namespace
+
+void linear_output_gradients(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
+                             const LinearWeight& weight, const Matrix& dx, const LinearGradient& gradient,
+                             const Matrix& wide_dy, const Matrix& dbias) {
+  if (!context.frozen) return linear_weight_gradient(context, dy, x, gradient.weight, wide_dy, dbias);
+  if (weight.adapter.empty()) return;
+  Tensor features = feature_gradient(context, dy.values(), weight.adapter);
+  adapt_input_gradient(context, features, weight.adapter, dx);
+  adapter_gradients(context, dy.values(), x.values(), weight.adapter, std::move(features), gradient.adapter);
+}
+
 void linear_backward(const TrainingContext& context, const LinearOperand& x, const LinearOperand& dy,
-                     const LinearWeight& weight, const Matrix& dx, const Matrix& dweight,
+                     const LinearWeight& weight, const Matrix& dx, const LinearGradient& dweight,
                      const Matrix& wide_dy, const Matrix& dbias) {
+  if (context.frozen) return frozen_linear_backward(context, x, dy, weight, dx, dweight.adapter);
   if (!context.tensor_overlap) {
     linear_input_gradient_over_tensor_ranks(context, dy, weight, dx);
     const LinearOperand rows = gather_rows(context, x);
-    return linear_weight_gradient(context, dy, rows, dweight, wide_dy, dbias);
+    return linear_weight_gradient(context, dy, rows, dweight.weight, wide_dy, dbias);
   }
   const Tensor held = context.arena.allocate(Category::workspace, "gathered sequence", context.shape.tokens,
                                              context.shape.hidden, x.values().dtype);
@@ -69,8 +99,8 @@ void linear_backward(const TrainingContext& context, const LinearOperand& x, con
   if (rounds) piece = context.make_fp32(Category::workspace, "tensor-parallel sums", dx.rows, dx.cols);
   Ticket scattered =
       context.communicator.start_reduce_scatter(Group::tensor, partial, rounds ? piece.matrix() : dx);
-  linear_weight_gradient(context, dy, LinearOperand(held.matrix(), x.inverse_scale()), dweight, wide_dy,
-                         dbias);
+  linear_weight_gradient(context, dy, LinearOperand(held.matrix(), x.inverse_scale()), dweight.weight,
+                         wide_dy, dbias);
   context.wait_for_tensor_ranks(scattered);
   if (rounds) context.operators.copy(piece, dx);
 }

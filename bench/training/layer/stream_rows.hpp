@@ -33,12 +33,18 @@ class StreamRows {
   std::vector<Ticket> travelling_;  // of every tensor rank; empty: all rows are there
 };
 
+/// Gradients of a row-parallel layer besides dx = dy·W, which is there: its weight's, and its bias's, or its
+/// adapter's, whose part of dx (T, in) is added. All rows of dy (T, h) and x (T, in).
+void linear_output_gradients(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
+                             const LinearWeight& weight, const Matrix& dx, const LinearGradient& gradient,
+                             const Matrix& wide_dy, const Matrix& dbias);
+
 /// Both gradients of a layer's product y = x·Wᵀ + b that reads the stream: dx (R, h) from dy (T, out),
 /// summed over the tensor ranks; dW += dyᵀ·x; dbias += column sums of `wide_dy`. dy may be `wide_dy`
 /// quantized. With tensor_overlap x is gathered during the first product and the sum scattered during the
-/// second.
+/// second. Of a frozen weight only the adapter's gradients.
 void linear_backward(const TrainingContext& context, const LinearOperand& x, const LinearOperand& dy,
-                     const LinearWeight& weight, const Matrix& dx, const Matrix& dweight,
+                     const LinearWeight& weight, const Matrix& dx, const LinearGradient& dweight,
                      const Matrix& wide_dy, const Matrix& dbias);
 
 }  // namespace plumbline::training

@@ -63,11 +63,18 @@ void linear(const TrainingContext& context, const LinearOperand& x, const Linear
   LinearProduct product = forward_product(x, weight, y);
   product.gemm.bias = bias;
   context.operators.gemm(product.gemm);
+  adapt(context, x.values(), weight.adapter, y);
 }
 
 void linear_over_tensor_ranks(const TrainingContext& context, const LinearOperand& x,
                               const LinearWeight& weight, const Matrix& y) {
-  context.layer_gemm_over_tensor_ranks(forward_product(x, weight, y).gemm);
+  LinearProduct product = forward_product(x, weight, y);
+  if (weight.adapter.empty()) return context.layer_gemm_over_tensor_ranks(product.gemm);
+  context.sum_over_tensor_ranks(y, [&](const Matrix& partial) {
+    product.gemm.c = partial;
+    context.operators.gemm(product.gemm);
+    adapt(context, x.values(), weight.adapter, partial);
+  });
 }
 
 void linear_input_gradient(const TrainingContext& context, const LinearOperand& dy,
@@ -87,6 +94,7 @@ void linear_weight_gradient(const TrainingContext& context, const LinearOperand&
 
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
                             const Matrix& dweight, const Matrix& wide_dy, const Matrix& dbias) {
+  if (context.frozen) return;
   if (!dy.quantized()) {
     Gemm gemm = product(dy, x, dweight);
     gemm.a_transposed = gemm.accumulate = true;

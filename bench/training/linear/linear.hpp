@@ -1,6 +1,7 @@
 // The three products of a linear layer y = x·Wᵀ + b, in the storage type or FP8 (bench/training/fp8.md).
 #pragma once
 
+#include "bench/training/linear/adapter.hpp"
 #include "bench/training/linear/fp8_layers.hpp"
 #include "bench/training/parameters/context.hpp"
 
@@ -10,6 +11,7 @@ namespace plumbline::training {
 struct LinearWeight {
   Matrix values;  // of the storage type
   const Fp8Linear& fp8;
+  Adapter adapter{};
 };
 
 /// All T rows of x, as TrainingContext::gather_rows; x must outlive them.
@@ -25,21 +27,21 @@ LinearProduct forward_product(const LinearOperand& x, const LinearWeight& weight
 /// dx = dy·W.
 LinearProduct input_gradient_product(const LinearOperand& dy, const LinearWeight& weight, const Matrix& dx);
 
-/// y = x·Wᵀ [+ bias].
+/// y = x·Wᵀ [+ bias], and its adapter's part.
 void linear(const TrainingContext& context, const LinearOperand& x, const LinearWeight& weight,
             const Matrix& bias, const Matrix& y);
 /// y = x·Wᵀ if tensor ranks hold partial sums (TrainingContext::gemm_over_tensor_ranks).
 void linear_over_tensor_ranks(const TrainingContext& context, const LinearOperand& x,
                               const LinearWeight& weight, const Matrix& y);
 
-/// dx = dy·W.
+/// dx = dy·W, without an adapter's part.
 void linear_input_gradient(const TrainingContext& context, const LinearOperand& dy,
                            const LinearWeight& weight, const Matrix& dx);
 /// The same if tensor ranks hold partial sums.
 void linear_input_gradient_over_tensor_ranks(const TrainingContext& context, const LinearOperand& dy,
                                              const LinearWeight& weight, const Matrix& dx);
 
-/// dW += dyᵀ·x.
+/// dW += dyᵀ·x; nothing of a frozen weight, nor of its bias.
 void linear_weight_gradient(const TrainingContext& context, const LinearOperand& dy, const LinearOperand& x,
                             const Matrix& dweight);
 

@@ -39,6 +39,7 @@ struct TrainingContext {
   RunningLoads* const running_loads = nullptr;  // of the step's forwards, with global_aux_loss
   const bool inference = false;                 // forwards only: there are no gradients
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
+  const bool frozen = config.finetune.lora();  // adapters alone have gradients
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
 
   const ModelConfig& model() const { return config.model; }

@@ -4,17 +4,18 @@ namespace plumbline::training {
 namespace {
 
 ParameterSet allocate(const TrainingContext& context, const RankParameters& parameters, Category category,
-                      const char* holder, DType type, bool sharded) {
+                      const char* holder, DType type, bool sharded, bool of_adapters = false) {
   ParameterSet set;
-  set.vectors = context.arena.allocate(category, holder, 1, parameters.vectors, type);
-  set.matrices =
-      context.arena.allocate(category, holder, 1, sharded ? parameters.owned : parameters.matrices, type);
+  set.of_adapters = of_adapters;
+  if (!of_adapters) set.vectors = context.arena.allocate(category, holder, 1, parameters.vectors, type);
+  const std::int64_t whole = of_adapters ? parameters.trained : parameters.matrices;
+  set.matrices = context.arena.allocate(category, holder, 1, sharded ? parameters.owned : whole, type);
   set.sharded = sharded;
   return set;
 }
 
 void clear(Operators& operators, const ParameterSet& set) {
-  operators.fill(set.vectors, 0);
+  if (set.vectors) operators.fill(set.vectors, 0);
   operators.fill(set.matrices, 0);
 }
 
@@ -49,10 +50,10 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
   }
   if (parameters.untrained > 0)
     untrained = context.make_fp32(Category::parameters, "expert biases", 1, parameters.untrained);
-  gradients =
-      allocate(context, parameters, Category::gradients, "gradients", config.numerics.grad_type(), zero >= 2);
+  gradients = allocate(context, parameters, Category::gradients, "gradients", config.numerics.grad_type(),
+                       zero >= 2, context.frozen);
   const auto state = [&](const char* holder) {
-    return allocate(context, parameters, Category::optimizer, holder, DType::fp32, zero >= 1);
+    return allocate(context, parameters, Category::optimizer, holder, DType::fp32, zero >= 1, context.frozen);
   };
   if (config.numerics.precision != DType::fp32) master = state("master weights");
   if (config.optimizer.kind == Optimizer::adam) {
@@ -65,13 +66,16 @@ ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParam
 
 Matrix ParameterMemory::whole(const ParameterSet& set, int unit) const {
   const Unit& place = this->unit(unit);
+  if (set.of_adapters && place.frozen) return {};
   const Matrix& all = set.matrices;
-  return {all.at(0, place.offset), 1, place.padded, all.dtype};
+  return {all.at(0, set.of_adapters ? place.trained_offset : place.offset), 1, place.padded, all.dtype};
 }
 
 Matrix ParameterMemory::owned(const ParameterSet& set, int unit) const {
-  const std::int64_t first =
-      set.sharded ? this->unit(unit).owned_offset : this->unit(unit).offset + owned_from(unit);
+  const Unit& place = this->unit(unit);
+  if (set.of_adapters && place.frozen) return {};
+  const std::int64_t start = set.of_adapters ? place.trained_offset : place.offset;
+  const std::int64_t first = set.sharded ? place.owned_offset : start + owned_from(unit);
   const Matrix& all = set.matrices;
   return {all.at(0, first), 1, owned_elements(unit), all.dtype};
 }

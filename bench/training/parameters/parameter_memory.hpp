@@ -15,7 +15,8 @@ struct ParameterSet {
   Tensor vectors;
   Tensor matrices;
   bool sharded = false;
-  explicit operator bool() const { return static_cast<bool>(vectors); }
+  bool of_adapters = false;  // no vectors, and units that train alone
+  explicit operator bool() const { return static_cast<bool>(matrices); }
 };
 
 class ParameterMemory {
@@ -32,7 +33,8 @@ class ParameterMemory {
   Tensor untrained;               // fp32: parameters without gradient, equal on every data rank; empty
                                   // without
 
-  /// All of a unit, padding included, as one row; the set must not be sharded.
+  /// All of a unit, padding included, as one row; the set must not be sharded. This and the next: empty for a
+  /// frozen unit in a set of adapters.
   Matrix whole(const ParameterSet& set, int unit) const;
   /// Part of a unit that this data rank owns, as one row: all of it without ZeRO.
   Matrix owned(const ParameterSet& set, int unit) const;

@@ -14,9 +14,15 @@ namespace {
 class Builder {
  public:
   Builder(const RunConfig& config, const StagePart& part)
-      : model_(config.model), part_(part), shape_(config), names_(tensor_names(config.model)) {}
+      : finetune_(config.finetune),
+        model_(config.model),
+        part_(part),
+        shape_(config),
+        names_(tensor_names(config.model)) {}
 
   ParameterLayout build() {
+    stage_.frozen = finetune_.lora();
+    stage_.adapter_scale = finetune_.scale();
     if (part_.has_embedding) add_vocabulary("embedding.weight", weight_of(names_.embedding), false);
     if (part_.first() && model_.position_rows() > 0) {
       Parameter& p = add_matrix("positions.weight", -1, model_.position_rows(), shape_.hidden, new_unit());
@@ -447,6 +453,73 @@ class Builder {
     if (model_.has_experts(layer)) return add_experts(layer, unit);
     add_matrix("fc1.weight", layer, shape_.fc1, h, unit).slices = fc1;
     add_matrix("fc2.weight", layer, h, shape_.ffn, unit).slices = {fc2};
+    if (finetune_.lora()) add_adapters(layer, qkv, proj, fc1, fc2);
+  }
+
+  /// Adapters of the layer's linear layers, under PEFT's names. Tensor parallelism shards them as PEFT does
+  /// for Megatron's layers (peft/tuners/lora/tp_layer.py): A of a column-parallel layer and B of a
+  /// row-parallel one are replicated.
+  void add_adapters(std::int64_t layer, const std::vector<Slice>& qkv, const Slice& proj,
+                    const std::vector<Slice>& fc1, const Slice& fc2) {
+    const int unit = new_unit();
+    stage_.adapter_units.push_back(unit);
+    add_column_adapter("qkv", layer, unit, shape_.qkv, qkv);
+    if (finetune_.lora_targets == LoraTargets::qkv) return;
+    add_row_adapter("proj", layer, unit, shape_.attended, proj);
+    if (finetune_.lora_targets == LoraTargets::attention) return;
+    add_column_adapter("fc1", layer, unit, shape_.fc1, fc1);
+    add_row_adapter("fc2", layer, unit, shape_.ffn, fc2);
+  }
+
+  static std::string adapter_name(const std::string& weight, const char* factor) {
+    return fmt::format("base_model.model.{}.lora_{}.weight", weight.substr(0, weight.rfind('.')), factor);
+  }
+
+  /// A slice of A or B with the place of one of W; PEFT never stores them transposed.
+  static Slice adapter_slice(const Slice& weight, const char* factor) {
+    Slice s = weight;
+    s.tensor = adapter_name(weight.tensor, factor);
+    s.transposed = false;
+    return s;
+  }
+
+  Parameter& add_factor(const char* of, const char* factor, std::int64_t layer, int unit, std::int64_t rows,
+                        std::int64_t cols) {
+    Parameter& p = add_matrix(fmt::format("{}.lora_{}", of, factor), layer, rows, cols, unit);
+    p.fill = factor[0] == 'A' ? Fill::uniform : Fill::zeros;
+    return p;
+  }
+
+  /// One A for all tensors that make up the layer; each file tensor has it.
+  void add_column_adapter(const char* of, std::int64_t layer, int unit, std::int64_t width,
+                          const std::vector<Slice>& weights) {
+    const std::int64_t r = finetune_.lora_rank;
+    Parameter& a = add_factor(of, "A", layer, unit, r, shape_.hidden);
+    a.replicated = true;
+    for (const Slice& weight : weights) {
+      Slice s = whole(adapter_name(weight.tensor, "A"), a);
+      s.vector = false;
+      const auto same = [&](const Slice& other) { return other.tensor == s.tensor; };
+      if (std::none_of(a.slices.begin(), a.slices.end(), same)) a.slices.push_back(std::move(s));
+    }
+    Parameter& b = add_factor(of, "B", layer, unit, width, r);
+    for (const Slice& weight : weights) {
+      Slice s = adapter_slice(weight, "B");
+      s.tensor_cols = s.cols = r;
+      b.slices.push_back(std::move(s));
+    }
+  }
+
+  void add_row_adapter(const char* of, std::int64_t layer, int unit, std::int64_t inputs,
+                       const Slice& weight) {
+    const std::int64_t r = finetune_.lora_rank;
+    Slice s = adapter_slice(weight, "A");
+    s.tensor_rows = s.rows = r;
+    add_factor(of, "A", layer, unit, r, inputs).slices = {s};
+    Parameter& b = add_factor(of, "B", layer, unit, shape_.hidden, r);
+    b.replicated = true;
+    b.slices = {whole(adapter_name(weight.tensor, "B"), b)};
+    b.slices.front().vector = false;
   }
 
   /// A layer after the last, with the matrix that joins its two inputs, in its unit, and a norm after it.
@@ -476,6 +549,7 @@ class Builder {
     p.slices = {whole(tensor, p)};
   }
 
+  const FinetuneConfig& finetune_;
   const ModelConfig& model_;
   const StagePart& part_;
   LayerWidths shape_;
@@ -490,6 +564,11 @@ const Parameter& ParameterLayout::find(std::string_view role, std::int64_t layer
     if (parameter.layer == layer && parameter.role == role) return parameter;
   }
   throw Error(fmt::format("no parameter {} of layer {} in this stage", role, layer));
+}
+
+bool ParameterLayout::trains(int unit) const {
+  if (!frozen) return unit != kUntrained;
+  return std::find(adapter_units.begin(), adapter_units.end(), unit) != adapter_units.end();
 }
 
 ParameterLayout stage_parameters(const RunConfig& config, const StagePart& part) {

@@ -29,8 +29,9 @@ struct Slice {
   std::int64_t local_col = 0;
 };
 
-/// Initial values of a parameter.
-enum class Fill { normal, ones, zeros };
+/// Initial values of a parameter. uniform: within 1/sqrt(inputs), as PEFT initialises A (torch's Kaiming
+/// uniform with a = sqrt(5)).
+enum class Fill { normal, ones, zeros, uniform };
 
 /// In place of a unit: a vector; a vector that no gradient trains, of fp32.
 inline constexpr int kVector = -1;
@@ -63,11 +64,16 @@ struct Parameter {
 struct ParameterLayout {
   std::vector<Parameter> list;              // in model order
   std::vector<std::int64_t> unit_elements;  // of each unit
+  bool frozen = false;                      // adapters alone train, whose units are:
+  std::vector<int> adapter_units;           // ascending
+  double adapter_scale = 1;                 // of their results
   int spread_units = 0;                 // of these, the last: a layer's experts each, where they are spread
   std::int64_t vectors = 0;             // elements
   std::int64_t replicated_vectors = 0;  // of these
   std::int64_t untrained = 0;           // elements
 
+  /// Has gradients: `unit` as a parameter has it.
+  bool trains(int unit) const;
   /// Throws Error when there is none.
   const Parameter& find(std::string_view role, std::int64_t layer = -1) const;
 };

@@ -44,11 +44,16 @@ RankParameters rank_parameters(const RunConfig& config, const StageMap& placemen
       unit.spread = i >= units - entry.parameters.spread_units;
       unit.shard = config.parallel.splits_vocabulary() && holds_vocabulary(entry.parameters, i);
       unit.group = unit.spread ? Group::expert_data : has_instances ? Group::optimizer_instance : Group::data;
-      unit.pieces = pieces_of(config, unit.spread);
-      const std::int64_t multiple = sharded ? std::int64_t{64} * unit.pieces : 1;
+      unit.frozen = !entry.parameters.trains(i);
+      unit.pieces = unit.frozen ? 1 : pieces_of(config, unit.spread);
+      const std::int64_t multiple = sharded && !unit.frozen ? std::int64_t{64} * unit.pieces : 1;
       unit.padded = (unit.elements + multiple - 1) / multiple * multiple;
       rank.matrices += unit.padded;
-      rank.owned += unit.owned();
+      unit.trained_offset = rank.trained;
+      if (!unit.frozen) {
+        rank.trained += unit.padded;
+        rank.owned += unit.owned();
+      }
       rank.units.push_back(unit);
     }
     rank.stages.push_back(std::move(entry));

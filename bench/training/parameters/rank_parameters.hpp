@@ -12,12 +12,14 @@ namespace plumbline::training {
 struct Unit {
   std::int64_t offset = 0;
   std::int64_t elements = 0;
-  std::int64_t padded = 0;        // with ZeRO a multiple of 64 per piece
-  int pieces = 1;                 // with ZeRO: one per rank of `group`
-  bool spread = false;            // of experts that are spread over ranks
-  bool shard = false;             // of a vocabulary that all ranks share: used before the first F
-  std::int64_t owned_offset = 0;  // in a memory of one piece of every unit
-  Group group = Group::data;      // that holds the same values, of several instances of the optimizer one
+  bool frozen = false;              // it has values only, on one copy of the data ranks as on the others
+  std::int64_t trained_offset = 0;  // in a memory of those that train
+  std::int64_t padded = 0;          // with ZeRO a multiple of 64 per piece
+  int pieces = 1;                   // with ZeRO: one per rank of `group`
+  bool spread = false;              // of experts that are spread over ranks
+  bool shard = false;               // of a vocabulary that all ranks share: used before the first F
+  std::int64_t owned_offset = 0;    // in a memory of one piece of every unit
+  Group group = Group::data;        // that holds the same values, of several instances of the optimizer one
 
   std::int64_t owned() const { return padded / pieces; }
 };
@@ -39,6 +41,7 @@ struct RankParameters {
   std::vector<Unit> units;
   std::int64_t vectors = 0;   // elements
   std::int64_t matrices = 0;  // elements, padding included
+  std::int64_t trained = 0;   // of these, in units that train
   std::int64_t owned = 0;     // of these, one piece of every unit
   std::int64_t untrained = 0;
 };

@@ -38,7 +38,7 @@ void UnitGradients::make_buckets(const RankParameters& parameters) {
         buckets_.back().waits_for_end = true;  // until it is full
       }
       Bucket& bucket = buckets_.back();
-      bucket.first = next.offset;
+      bucket.first = next.trained_offset;
       bucket.elements += next.padded;
       ++bucket.units;
       bucket_of_unit_[unit] = buckets_.size() - 1;
@@ -100,6 +100,7 @@ void UnitGradients::finish_step() {
     if (!bucket.started) start(bucket);
   }
   for (Bucket& bucket : buckets_) context_.communicator.wait(bucket.ticket);
+  if (context_.frozen) return;
   context_.communicator.all_reduce(Group::data, memory_.gradients.vectors, ReduceOp::sum);
 }
 

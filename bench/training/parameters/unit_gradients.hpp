@@ -37,7 +37,7 @@ class UnitGradients {
  private:
   struct Bucket {
     Group group = Group::data;
-    std::int64_t first = 0;  // element in the matrix memory
+    std::int64_t first = 0;  // element in the matrix memory of gradients
     std::int64_t elements = 0;
     int units = 0;
     int open_units = 0;  // not final yet
@@ -54,7 +54,10 @@ class UnitGradients {
   /// The ZeRO stage in effect for a unit: units with one copy are not sharded, and nothing of them is
   /// reduced.
   int zero_of(int unit) const { return alone(unit) ? 0 : zero_stage_; }
-  bool alone(int unit) const { return memory_.unit(unit).spread ? spread_alone_ : alone_; }
+  bool alone(int unit) const {
+    const Unit& place = memory_.unit(unit);
+    return place.frozen || (place.spread ? spread_alone_ : alone_);
+  }
   void make_buckets(const RankParameters& parameters);
   void start(Bucket& bucket);
   void start_scatter(int unit);

@@ -47,11 +47,13 @@ std::vector<NumberSum> StepEnd::squared_sums() const {
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (stage.part.route != 0) continue;
     for (std::size_t i = 0; i < stage.parameters.unit_elements.size(); ++i) {
-      const bool spread = rank_.memory.unit(stage.first_unit + static_cast<int>(i)).spread;
+      const Unit& unit = rank_.memory.unit(stage.first_unit + static_cast<int>(i));
+      if (unit.frozen) continue;
+      const bool spread = unit.spread;
       if (whole ? (spread ? counts_experts : counts_data) : counts_pieces)
         sums.push_back(squared_sum_of_unit(stage, static_cast<int>(i)));
     }
-    if (counts_data) sums.push_back(squared_sum_of_vectors(stage));
+    if (counts_data && !context.frozen) sums.push_back(squared_sum_of_vectors(stage));
   }
   return sums;
 }
@@ -113,6 +115,7 @@ void StepEnd::update() {
   reduce_shared_kv_heads();
   reduce_head_norms();
   reduce_replicated_vectors();
+  reduce_adapters();
   rank_.fp8.end_step(rank_.placement.routes);
   gradient_norm_ = global_gradient_norm();
   // The same on all ranks. The weights stay unchanged, so that the step can be examined.
@@ -123,9 +126,12 @@ void StepEnd::update() {
 
   const ParameterMemory& memory = rank_.memory;
   const auto vectors = [](const ParameterSet& set) { return set ? set.vectors.matrix() : Matrix(); };
-  update(memory.values.vectors, memory.gradients.vectors, vectors(memory.master), vectors(memory.moment1),
-         vectors(memory.moment2), 0, scale);
+  if (!rank_.context.frozen) {
+    update(memory.values.vectors, memory.gradients.vectors, vectors(memory.master), vectors(memory.moment1),
+           vectors(memory.moment2), 0, scale);
+  }
   for (int unit = 0; unit < memory.units(); ++unit) {
+    if (memory.unit(unit).frozen) continue;
     const auto owned = [&](const ParameterSet& set) { return set ? memory.owned(set, unit) : Matrix(); };
     update(owned(memory.values), owned(memory.gradients), owned(memory.master), owned(memory.moment1),
            owned(memory.moment2), config.optimizer.weight_decay, scale);
@@ -156,6 +162,7 @@ void StepEnd::gather_values() const {
   if (zero != 1 && zero != 2) return;
   const bool ahead = rank_.context.config.parallel.effective_overlap_param_gather();
   for (int unit = 0; unit < rank_.memory.units(); ++unit) {
+    if (rank_.memory.unit(unit).frozen) continue;
     if (ahead && !rank_.memory.unit(unit).shard) continue;  // the next forward gathers it
     rank_.context.communicator.all_gather(rank_.memory.unit(unit).group,
                                           rank_.memory.owned(rank_.memory.values, unit),

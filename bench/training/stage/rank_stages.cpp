@@ -117,7 +117,7 @@ ModelStage& RankStages::stage(const Action& action) {
 }
 
 void RankStages::clear_gradients() {
-  rank_.context.operators.fill(rank_.memory.gradients.vectors, 0);
+  if (!rank_.context.frozen) rank_.context.operators.fill(rank_.memory.gradients.vectors, 0);
   rank_.context.operators.fill(rank_.memory.gradients.matrices, 0);
 }
 

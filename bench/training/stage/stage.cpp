@@ -21,7 +21,7 @@ ModelStage::ModelStage(RankResources& rank, const StageEntry& entry, bool joint,
   const int microbatches = rank.placement.microbatches / rank.placement.routes;
   for (std::int64_t i = 0; i < part_.layers; ++i) {
     layers_.emplace_back(rank.memory, entry, part_.first_layer + i, rank.fp8.layer(entry, i));
-    rank.gradients.expect(layers_.back().unit, microbatches);
+    rank.gradients.expect(layers_.back().trained_unit(), microbatches);
     if (layers_.back().expert_unit >= 0) rank.gradients.expect(layers_.back().expert_unit, microbatches);
   }
   if (part_.first()) {

@@ -28,6 +28,7 @@ class StepEnd {
   void reduce_shared_kv_heads();
   void reduce_head_norms();
   void reduce_replicated_vectors();
+  void reduce_adapters();
   /// Squared sums of gradients, unit by unit.
   std::vector<NumberSum> squared_sums() const;
   NumberSum squared_sum_of_unit(const StageEntry& stage, int unit) const;

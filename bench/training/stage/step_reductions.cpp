@@ -28,6 +28,7 @@ void StepEnd::reduce_between_copies() {
 }
 
 void StepEnd::reduce_embedding() {
+  if (rank_.context.frozen) return;
   for (const StageEntry& stage : rank_.parameters.stages) {
     if (!stage.part.first() && !stage.part.last()) continue;
     const bool own = stage.part.copies_embedding;
@@ -71,7 +72,8 @@ void StepEnd::reduce_shared_kv_heads() {
 // vectors.
 void StepEnd::reduce_head_norms() {
   const TrainingContext& context = rank_.context;
-  if (!context.model().qk_norm || context.tensor_size() == 1 || context.sequence_parallel) return;
+  if (context.frozen || !context.model().qk_norm || context.tensor_size() == 1 || context.sequence_parallel)
+    return;
   for (const StageEntry& stage : rank_.parameters.stages) {
     for (const Parameter& parameter : stage.parameters.list) {
       if (parameter.role != "query_norm.weight") continue;  // that of the keys follows it
@@ -84,10 +86,31 @@ void StepEnd::reduce_head_norms() {
 
 // With sequence parallelism each tensor rank has seen its own rows only.
 void StepEnd::reduce_replicated_vectors() {
-  if (!rank_.context.sequence_parallel) return;
+  if (rank_.context.frozen || !rank_.context.sequence_parallel) return;
   for (const StageEntry& stage : rank_.parameters.stages) {
     rank_.context.communicator.all_reduce(
         Group::tensor, stage_vectors(stage, stage.parameters.replicated_vectors), ReduceOp::sum);
+  }
+}
+
+// A replicated factor of an adapter has seen its rank's part of the products only: the rows of B that go with
+// A, or the columns of A that go with B.
+void StepEnd::reduce_adapters() {
+  const TrainingContext& context = rank_.context;
+  if (!context.frozen || context.tensor_size() == 1) return;
+  for (const StageEntry& stage : rank_.parameters.stages) {
+    for (const Parameter& parameter : stage.parameters.list) {
+      if (parameter.unit < 0 || !parameter.replicated || rank_.memory.unit(stage.unit_of(parameter)).frozen)
+        continue;
+      const int unit = stage.unit_of(parameter);
+      const std::int64_t owned_from = rank_.memory.owned_from(unit);
+      const std::int64_t first = std::max(parameter.offset, owned_from);
+      const std::int64_t end = std::min(parameter.end(), owned_from + rank_.memory.owned_elements(unit));
+      if (first >= end) continue;
+      const Matrix owned = rank_.memory.owned(rank_.memory.gradients, unit);
+      context.communicator.all_reduce(Group::tensor, owned.columns(first - owned_from, end - first),
+                                      ReduceOp::sum);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include "bench/training/trainer/loss_mask.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weight_files.hpp"
+#include "bench/training/weights/weights.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/files/token_data.hpp"
@@ -42,6 +43,7 @@ std::vector<std::string> check_valueless(const RunConfig& config) {
   std::vector<std::string> remarks;
   const std::pair<const char*, const std::string*> inputs[] = {
       {"weights", &config.files.weights},
+      {"lora_weights", &config.files.lora_weights},
       {"data", &config.files.data},
       {"loss_mask", &config.files.loss_mask},
       {"teacher_weights", &config.distillation.teacher_weights}};
@@ -65,6 +67,7 @@ std::vector<std::string> check_files(const RunConfig& config) {
     if (!remark.empty()) remarks.push_back(std::move(remark));
   };
   check("weights", config.files.weights, config.model);
+  if (!config.files.lora_weights.empty()) adapter_weights(config.files.lora_weights);
   if (config.distillation.teacher) {
     check("teacher_weights", config.distillation.teacher_weights, *config.distillation.teacher);
   }

@@ -72,9 +72,7 @@ class Run {
     if (checkpoint) {
       restore(stages_, *checkpoint);
     } else {
-      load_weights(stages_, config.files.weights.empty()
-                                ? random_weights(config.measure.seed, config.model.init_std)
-                                : checkpoint_weights(config.files.weights, config.model));
+      load_weights(stages_, initial_weights(config));
     }
     // Other numbers than the student's: models of one shape would have nothing to learn from each other.
     if (config.distillation.teacher) {

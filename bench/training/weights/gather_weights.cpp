@@ -69,7 +69,8 @@ class Collector {
       return fetch(at, stage.parameters.untrained, [&] { return stage_untrained(stages_.memory(), stage); });
     }
     if (unit_of_stage == kVector) {
-      return fetch(at, stage.parameters.vectors, [&] { return stage_vectors(set_, stage); });
+      const ParameterSet& vectors = set_.of_adapters ? stages_.memory().values : set_;
+      return fetch(at, stage.parameters.vectors, [&] { return stage_vectors(vectors, stage); });
     }
     const int unit = stage.first_unit + unit_of_stage;
     const Unit& wanted = layout.units[static_cast<std::size_t>(unit)];
@@ -80,8 +81,9 @@ class Collector {
       experts.copy = place;
       Coordinates from = wanted.spread ? ranks.holder_of(experts) : Coordinates{at.tensor, place, 0};
       from.pipeline = at.pipeline;
-      const std::vector<float> piece =
-          fetch(from, wanted.owned(), [&] { return stages_.memory().owned(set_, unit); });
+      const std::vector<float> piece = fetch(from, wanted.owned(), [&] {
+        return stages_.memory().owned(wanted.frozen ? stages_.memory().values : set_, unit);
+      });
       row.insert(row.end(), piece.begin(), piece.end());
     }
     return row;
@@ -199,6 +201,7 @@ void gather_weights(RankStages& stages, Gathered what, const std::function<void(
                       [&](const std::string& role) { return shard_unit(parameters, role) == unit; })) {
         continue;
       }
+      if (what != Gathered::values && !parameters.trains(unit)) continue;
       std::vector<Holder> holders;
       const auto add = [&](Coordinates at) {
         at.pipeline = pipeline;

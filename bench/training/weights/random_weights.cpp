@@ -1,10 +1,14 @@
 // Fresh parameters from a counter-based generator.
 #include <Random123/philox.h>
 #include <Random123/boxmuller.hpp>
+#include <Random123/uniform.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/training/weights/weights.hpp"
@@ -14,14 +18,18 @@
 namespace plumbline::training {
 namespace {
 
-/// The four normal numbers of one counter.
-void normal4(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block, float (&out)[4]) {
+r123::Philox4x32::ctr_type bits_of(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block) {
   const r123::Philox4x32::ctr_type counter = {
       {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
        static_cast<std::uint32_t>(tensor), static_cast<std::uint32_t>(tensor >> 32)}};
   const r123::Philox4x32::key_type key = {
       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  const auto bits = r123::Philox4x32()(counter, key);
+  return r123::Philox4x32()(counter, key);
+}
+
+/// The four normal numbers of one counter.
+void normal4(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block, float (&out)[4]) {
+  const r123::Philox4x32::ctr_type bits = bits_of(seed, tensor, block);
   const auto first = r123::boxmuller(bits[0], bits[1]);
   const auto second = r123::boxmuller(bits[2], bits[3]);
   out[0] = first.x;
@@ -30,13 +38,21 @@ void normal4(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block, floa
   out[3] = second.y;
 }
 
+/// The four numbers of one counter, uniform in (-1, 1).
+void uniform4(std::uint64_t seed, std::uint64_t tensor, std::uint64_t block, float (&out)[4]) {
+  const r123::Philox4x32::ctr_type bits = bits_of(seed, tensor, block);
+  for (std::size_t i = 0; i < 4; ++i) out[i] = r123::uneg11<float>(bits[i]);
+}
+
 /// Rows `begin` to `end` of the slice.
 void fill_rows(std::uint64_t seed, float scale, const Parameter& parameter, const Slice& slice, float* out,
                std::int64_t stride, std::int64_t begin, std::int64_t end) {
   const std::uint64_t tensor = fnv1a(slice.tensor);
+  const bool uniform = parameter.fill == Fill::uniform;
+  if (uniform) scale = 1 / std::sqrt(static_cast<float>(slice.tensor_cols));
   for (std::int64_t row = begin; row < end; ++row) {
     float* to = out + row * stride;
-    if (parameter.fill != Fill::normal) {
+    if (parameter.fill == Fill::ones || parameter.fill == Fill::zeros) {
       std::fill_n(to, slice.cols, parameter.fill == Fill::ones && !slice.less_one ? 1.0F : 0.0F);
       continue;
     }
@@ -44,7 +60,7 @@ void fill_rows(std::uint64_t seed, float scale, const Parameter& parameter, cons
     float block[4];
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(slice.cols); ++i) {
       const std::uint64_t index = first + i;
-      if (i == 0 || index % 4 == 0) normal4(seed, tensor, index / 4, block);
+      if (i == 0 || index % 4 == 0) (uniform ? uniform4 : normal4)(seed, tensor, index / 4, block);
       to[i] = scale * block[index % 4];
     }
   }
@@ -73,6 +89,14 @@ SliceReader random_weights(std::uint64_t seed, double std_dev, int threads) {
         for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(fill, part);
         fill(0);
       };
+}
+
+SliceReader with_adapters(SliceReader base, SliceReader adapters) {
+  return [base = std::move(base), adapters = std::move(adapters)](
+             const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
+    const bool of_adapter = parameter.role.find(".lora_") != std::string::npos;
+    (of_adapter ? adapters : base)(parameter, slice, out, stride);
+  };
 }
 
 }  // namespace plumbline::training

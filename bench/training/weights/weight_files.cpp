@@ -6,12 +6,18 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "bench/convert/companions.hpp"
 #include "bench/convert/whole_tensors.hpp"
+#include "bench/training/parameters/tensor_names.hpp"
+#include "bench/training/weights/adapter_merge.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/base/atomic_file.hpp"
@@ -48,7 +54,6 @@ void read_slice(const StoredTensor& tensor, const std::string& path, const Slice
   }
 }
 
-/// Biases of routers have no gradient.
 std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config, const StageMap& placement,
                                                         Gathered what) {
   std::vector<TensorFileWriter::Entry> entries;
@@ -57,8 +62,9 @@ std::vector<TensorFileWriter::Entry> checkpoint_entries(const RunConfig& config,
     const Layout layout = config.layout();
     for (int expert = 0; expert < layout.expert; ++expert) {
       const StagePart part = part_of(config, placement, stage, layout.holder_of({0, expert, 0}));
-      for (const Parameter& parameter : stage_parameters(config, part).list) {
-        if (parameter.tied_copy || (what == Gathered::gradients && parameter.unit == kUntrained)) continue;
+      const ParameterLayout parameters = stage_parameters(config, part);
+      for (const Parameter& parameter : parameters.list) {
+        if (parameter.tied_copy || (what != Gathered::values && !parameters.trains(parameter.unit))) continue;
         for (const Slice& slice : parameter.slices) {
           if (known.insert(slice.tensor).second)
             entries.push_back({slice.tensor, StoredType::fp32, checkpoint_shape(slice)});
@@ -79,6 +85,24 @@ void save(RankStages& stages, Gathered what, const std::string& file) {
   if (writer) writer->finish();
 }
 
+/// The model with its adapters added.
+void save_merged(RankStages& stages, const std::string& file) {
+  const RunConfig& config = stages.context().config;
+  std::optional<TensorFileWriter> writer;
+  if (stages.context().communicator.rank() == 0) {
+    std::vector<TensorFileWriter::Entry> entries =
+        checkpoint_entries(config, stages.placement(), Gathered::values);
+    std::erase_if(entries, [](const auto& entry) { return entry.name.find(".lora_") != std::string::npos; });
+    writer.emplace(file, std::move(entries));
+  }
+  AdapterMerge merge(
+      config.finetune.scale(), tensor_names(config.model).transposed,
+      [&](NamedTensor&& whole) { writer->write(whole.name, std::as_bytes(std::span(whole.values))); });
+  gather_weights(stages, Gathered::values, [&](NamedTensor&& whole) { merge.take(std::move(whole)); });
+  merge.finish();
+  if (writer) writer->finish();
+}
+
 /// The config.json of the model's source: its own, or that of the run's initial weights, if it says the same.
 /// Empty: none.
 std::filesystem::path source_of(const RunConfig& config) {
@@ -96,6 +120,37 @@ std::filesystem::path source_of(const RunConfig& config) {
     }
   }
   return {};
+}
+
+/// As PEFT's LoraConfig writes it.
+std::string adapter_config(const RunConfig& config) {
+  const TensorNames& names = tensor_names(config.model);
+  std::set<std::string> modules;
+  const auto add = [&](std::string_view path) {
+    if (!path.empty()) modules.insert(std::string(path.substr(path.rfind('.') + 1)));
+  };
+  add(names.query);
+  if (names.fused == FusedQkv::none) {
+    add(names.key);
+    add(names.value);
+  }
+  // PEFT compares the ends of paths: attention and MLP of GPT-2 both have a c_proj.
+  if (config.finetune.lora_targets != LoraTargets::qkv) modules.insert(std::string(names.projection));
+  if (config.finetune.lora_targets == LoraTargets::all) {
+    add(names.fc1);
+    if (is_gated(config.model.activation)) add(names.up);
+    modules.insert(std::string(names.fc2));
+  }
+  const nlohmann::json json = {{"peft_type", "LORA"},
+                               {"task_type", "CAUSAL_LM"},
+                               {"base_model_name_or_path", config.files.weights},
+                               {"r", config.finetune.lora_rank},
+                               {"lora_alpha", config.finetune.lora_alpha},
+                               {"lora_dropout", 0.0},
+                               {"bias", "none"},
+                               {"fan_in_fan_out", names.transposed},
+                               {"target_modules", modules}};
+  return json.dump(2) + "\n";
 }
 
 }  // namespace
@@ -123,6 +178,31 @@ SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model
   };
 }
 
+SliceReader adapter_weights(const std::string& folder) {
+  const std::string path = (std::filesystem::path(folder) / "adapter_model.safetensors").string();
+  const auto file = std::make_shared<TensorFile>(path);
+  return [file](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
+    const StoredTensor& tensor = checkpoint_tensor(*file, slice.tensor, checkpoint_shape(slice));
+    read_slice(tensor, file->path(), slice, out, stride);
+    const Slice& first = parameter.slices.front();
+    if (parameter.fill != Fill::uniform || first.tensor == slice.tensor) return;
+    const StoredTensor& other = checkpoint_tensor(*file, first.tensor, checkpoint_shape(first));
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+      if (tensor.at(i) == other.at(i)) continue;
+      throw InputError(
+          fmt::format("{}: tensor {}: found another A than in {}, expected one A for a linear layer of both",
+                      file->path(), slice.tensor, first.tensor));
+    }
+  };
+}
+
+SliceReader initial_weights(const RunConfig& config) {
+  const SliceReader fresh = random_weights(config.measure.seed, config.model.init_std);
+  const FilesConfig& files = config.files;
+  return with_adapters(files.weights.empty() ? fresh : checkpoint_weights(files.weights, config.model),
+                       files.lora_weights.empty() ? fresh : adapter_weights(files.lora_weights));
+}
+
 void check_outputs(const RunConfig& config) {
   if (!config.files.save_gradients.empty()) check_can_write(config.files.save_gradients, "save_gradients");
   if (!config.files.save_routing.empty()) {
@@ -138,23 +218,31 @@ void save_gradients(RankStages& stages, const std::string& file) {
 }
 
 void save_weights(RankStages& stages, const std::string& folder) {
-  if (stages.context().communicator.rank() == 0) {
+  const RunConfig& config = stages.context().config;
+  const bool first = stages.context().communicator.rank() == 0;
+  const std::filesystem::path place(folder);
+  const std::filesystem::path model = config.finetune.lora() ? place / "merged" : place;
+  if (first) {
     std::error_code failure;
-    std::filesystem::create_directories(folder, failure);
+    std::filesystem::create_directories(model, failure);
     if (failure) {
       throw InputError(fmt::format("save_weights: found {}, expected a folder that can be made: {}", folder,
                                    failure.message()));
     }
   }
-  const std::filesystem::path place(folder);
-  save(stages, Gathered::values, (place / "model.safetensors").string());
-  if (stages.context().communicator.rank() == 0) {
-    const SavedModel saved = saved_model(stages.context().config);
-    const OutputFolder target = OutputFolder::named(folder);
-    target.write("config.json", saved.config);
-    for (const convert::PlannedText& companion : saved.companions)
-      target.write(companion.path, companion.text);
+  const std::string file = (model / "model.safetensors").string();
+  if (config.finetune.lora()) {
+    save(stages, Gathered::trained, (place / "adapter_model.safetensors").string());
+    if (first) OutputFolder::named(folder).write("adapter_config.json", adapter_config(config));
+    save_merged(stages, file);
+  } else {
+    save(stages, Gathered::values, file);
   }
+  if (!first) return;
+  const SavedModel saved = saved_model(config);
+  const OutputFolder target = OutputFolder::named(model.string());
+  target.write("config.json", saved.config);
+  for (const convert::PlannedText& companion : saved.companions) target.write(companion.path, companion.text);
 }
 
 }  // namespace plumbline::training

@@ -24,7 +24,8 @@ struct SavedModel {
 /// from beside it.
 SavedModel saved_model(const RunConfig& config);
 /// A folder with model.safetensors (fp32 master weights) and saved_model, as transformers' from_pretrained
-/// opens it. Collective.
+/// opens it. With LoRA PEFT's adapter_model.safetensors and adapter_config.json, and in the folder merged the
+/// model with the adapters added. Collective.
 void save_weights(RankStages& stages, const std::string& folder);
 
 }  // namespace plumbline::training

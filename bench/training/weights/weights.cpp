@@ -42,7 +42,7 @@ void upload_rounded(Operators& operators, const float* from, const Matrix& to) {
 void load_unit(const TrainingContext& context, const ParameterMemory& memory, int unit,
                const std::vector<float>& row) {
   const float* owned = row.data() + memory.owned_from(unit);
-  if (!memory.master) {
+  if (!memory.master || memory.unit(unit).frozen) {
     const bool sharded = memory.values.sharded;
     upload_rounded(context.operators, sharded ? owned : row.data(),
                    sharded ? memory.owned(memory.values, unit) : memory.whole(memory.values, unit));
@@ -62,14 +62,14 @@ void load(const TrainingContext& context, const RankParameters& parameters, cons
   Operators& operators = context.operators;
   for (const StageEntry& stage : parameters.stages) {
     const std::vector<float> vectors = read_row(stage, kVector, stage.parameters.vectors, reader);
-    const ParameterSet& exact = memory.master ? memory.master : memory.values;
+    const bool has_master = memory.master && !memory.master.of_adapters;
+    const ParameterSet& exact = has_master ? memory.master : memory.values;
     upload_rounded(operators, vectors.data(), stage_vectors(exact, stage));
     if (stage.parameters.untrained > 0) {
       const std::vector<float> biases = read_row(stage, kUntrained, stage.parameters.untrained, reader);
       operators.upload(biases.data(), stage_untrained(memory, stage));
     }
-    if (memory.master)
-      operators.copy(stage_vectors(memory.master, stage), stage_vectors(memory.values, stage));
+    if (has_master) operators.copy(stage_vectors(memory.master, stage), stage_vectors(memory.values, stage));
     for (int i = 0; i < std::ssize(stage.parameters.unit_elements); ++i) {
       const int unit = stage.first_unit + i;
       load_unit(context, memory, unit, read_row(stage, i, memory.unit(unit).padded, reader));

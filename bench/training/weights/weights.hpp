@@ -21,6 +21,14 @@ using SliceReader =
 /// (Salmon et al. 2011, doi:10.1145/2063384.2063405) through Random123.
 SliceReader random_weights(std::uint64_t seed, double std_dev, int threads = 0);
 
+/// Parameters of LoRA's adapters by `adapters`, others by `base`.
+SliceReader with_adapters(SliceReader base, SliceReader adapters);
+/// PEFT's adapter_model.safetensors in `folder`. Linear layers that are one here (queries, keys and values)
+/// must have the same A. Throws InputError as checkpoint_weights.
+SliceReader adapter_weights(const std::string& folder);
+/// The parameters that a run starts from: of its files, or random ones.
+SliceReader initial_weights(const RunConfig& config);
+
 /// A checkpoint folder of Hugging Face or Megatron, of any split, or a safetensors file. Throws InputError
 /// when a tensor is missing or has another shape.
 SliceReader checkpoint_weights(const std::string& path, const ModelConfig& model);
@@ -42,7 +50,8 @@ struct NamedTensor {
 /// Shape of the slice's whole tensor as the checkpoint stores it.
 std::vector<std::int64_t> checkpoint_shape(const Slice& slice);
 
-enum class Gathered { values, gradients };
+/// trained: values of parameters that have gradients.
+enum class Gathered { values, gradients, trained };
 
 /// Assembles the slices and pieces of one replica, tensor by tensor in model order, and passes each to `sink`
 /// on world rank 0. The parts of a vocabulary that is split over all ranks come first. Collective over the

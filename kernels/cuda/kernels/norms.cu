@@ -252,6 +252,7 @@ void norm_backward(const Queue& queue, Matrix dy, Matrix x, Matrix w, Matrix mea
              View<T>(dx), x.rows, x.cols, all_aligned(dy, x, w, residual, dx), partials);
     });
   });
+  if (dw.empty()) return;  // of a frozen norm
   add_partials(queue, partials, count, width, dw);
   if (is_centered) add_partials(queue, partials + x.cols, count, width, db);
 }

@@ -162,8 +162,10 @@ std::vector<RoutedTokens> gather_routing(const std::vector<ExpertLoad>& loads, c
 namespace {
 
 SliceReader weights_of(const RunConfig& config) {
-  return config.files.weights.empty() ? lively_weights(config.measure.seed)
-                                      : checkpoint_weights(config.files.weights, config.model);
+  const SliceReader lively = lively_weights(config.measure.seed);
+  const FilesConfig& files = config.files;
+  return with_adapters(files.weights.empty() ? lively : checkpoint_weights(files.weights, config.model),
+                       files.lora_weights.empty() ? lively : adapter_weights(files.lora_weights));
 }
 
 StepResult last_step_with(Operators& operators, const RunConfig& config, const Schedule& schedule, int steps,

@@ -63,6 +63,8 @@ const NeedCase kCases[] = {
     {"weight_decay", "0.5", {}},
     {"lora_rank", "4", {{"frozen", "lora"}}},
     {"lora_targets", "all", {{"frozen", "lora"}}},
+    {"lora_alpha", "8", {{"frozen", "lora"}}},
+    {"lora_weights", "/adapters", {{"frozen", "lora"}}},
     {"ddp_bucket_size", "1000", {{"data_parallel_size", "2"}}},
     {"nccl_ub", "true", {{"backend", "cuda"}}},
     {"emulated_time_factor", "0.5", {{"backend", "emulated"}}},

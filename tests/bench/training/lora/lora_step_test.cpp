@@ -1,0 +1,196 @@
+// LoRA: losses and gradients against PyTorch (tests/golden/make_lora.py) in every split; merged weights;
+// frozen values; memory and traffic as predicted.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/work/routing/routed_traffic.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/training/trainer/step_data.hpp"
+#include "bench/training/weights/weight_files.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/files/safetensors.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+Tensors load_tensors(const std::string& path) {
+  const TensorFile file(path);
+  Tensors tensors;
+  for (const std::string& name : file.names()) {
+    const StoredTensor& tensor = file.get(name);
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensors[name].push_back(tensor.at(i));
+  }
+  return tensors;
+}
+
+int world_size() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+std::string name_of(const RunConfig& config) {
+  return fmt::format("{} tp{} pp{} dp{} sp{} zero{} {} {} recompute {} targets {}", config.model.architecture,
+                     config.parallel.tensor, config.parallel.pipeline, config.parallel.data(),
+                     config.parallel.sequence_parallel, config.parallel.zero_stage, config.parallel.schedule,
+                     plumbline::name_of(config.numerics.precision), to_string(config.recompute.selected()),
+                     static_cast<int>(config.finetune.lora_targets));
+}
+
+TEST(LoraGolden, TenLossesAndFirstGradientsEqualPyTorchs) {
+  for (const char* model : {"llama", "llama_all", "gpt2"}) {
+    const std::string folder = fmt::format("{}/tests/golden/lora/{}", PLUMBLINE_SOURCE_DIR, model);
+    std::ifstream expected_file(folder + "/expected.json");
+    const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
+    const Tensors gradients = load_tensors(folder + "/gradients.safetensors");
+    RunConfig config = load_run_config(folder + "/run.yaml", {});
+    for (const Layout& layout : layouts_of(world_size())) {
+      set_layout(config, layout);
+      if (why_invalid(config)) continue;
+      for (const int zero : {0, 1}) {
+        if (zero > 0 && layout.data == 1) continue;
+        config.parallel.zero_stage = zero;
+        config.parallel.sequence_parallel = layout.tensor > 1 && zero == 0;
+        SCOPED_TRACE(name_of(config));
+        MpiCommunicator communicator(config.layout());
+        const auto operators = make_cpu_operators();
+        const TrainingResult result =
+            train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+        ASSERT_EQ(result.losses.size(), expected.size());
+        for (std::size_t step = 0; step < expected.size(); ++step)
+          EXPECT_NEAR(result.losses[step] / expected[step].get<double>(), 1, 1e-5) << "step " << step;
+        const StepResult first = one_step(config, communicator);
+        if (communicator.rank() != 0) continue;
+        std::string worst;
+        const double error = largest_error(gradients, first.gradients, worst);
+        EXPECT_LE(error, 1e-4) << worst;
+        fmt::print("{}: {:.1e}\n", name_of(config), error);
+      }
+    }
+  }
+}
+
+/// Saves a run's adapters and the merged model in a folder of this test.
+std::string save_model(const RunConfig& config, Communicator& communicator) {
+  const auto operators = make_cpu_operators();
+  Arena arena(Bytes{}, host_memory());
+  RankStages stages(config, schedule_for(config), *operators, communicator, arena);
+  load_weights(stages, initial_weights(config));
+  const std::string folder = fmt::format("{}/lora_{}_{}", testing::TempDir(), config.model.architecture,
+                                         communicator.layout().world());
+  save_weights(stages, folder);
+  communicator.barrier(Group::world);
+  return folder;
+}
+
+TEST(LoraFiles, AdaptersAreReadBackAndMergedWeightsHaveTheirLoss) {
+  if (world_size() > 2) GTEST_SKIP();
+  for (const char* model : {"llama_all", "gpt2"}) {
+    const std::string source = fmt::format("{}/tests/golden/lora/{}", PLUMBLINE_SOURCE_DIR, model);
+    RunConfig config = load_run_config(source + "/run.yaml", {});
+    set_layout(config, {world_size(), 1, 1});
+    MpiCommunicator communicator(config.layout());
+    const double adapted = one_step(config, communicator).loss;
+    const std::string folder = save_model(config, communicator);
+    EXPECT_EQ(load_tensors(folder + "/adapter_model.safetensors"),
+              load_tensors(source + "/adapter_model.safetensors"));
+    config.finetune = {};
+    config.files.lora_weights = "";
+    const double without = one_step(config, communicator).loss;
+    config.files.weights = folder + "/merged";
+    EXPECT_NEAR(one_step(config, communicator).loss / adapted, 1, 1e-5) << model;
+    EXPECT_GT(std::abs(without / adapted - 1), 1e-3) << model;
+  }
+}
+
+/// Values of all parameters before and after `steps` steps; empty except on world rank 0.
+std::pair<Tensors, Tensors> before_and_after(const RunConfig& config, Communicator& communicator) {
+  const auto operators = make_cpu_operators();
+  const Schedule schedule = schedule_for(config);
+  Arena arena(Bytes{}, host_memory());
+  RankStages stages(config, schedule, *operators, communicator, arena);
+  load_weights(stages, with_adapters(lively_weights(3), random_weights(7, 1)));
+  const auto values = [&] {
+    Tensors all;
+    gather_weights(stages, Gathered::values,
+                   [&](NamedTensor&& whole) { all[whole.name] = std::move(whole.values); });
+    return all;
+  };
+  const Tensors before = values();
+  const StepData data(config, communicator.layout().coordinates(communicator.rank()).data);
+  for (int step = 0; step < 2; ++step) {
+    const StepTokens tokens = data.step(step);
+    stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.ahead);
+    execute(schedule, stages, communicator, communicator.now(), Receives::in_their_turn);
+  }
+  return {before, values()};
+}
+
+RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t turn) {
+  constexpr const char* kSchedules[] = {"1f1b", "gpipe", "interleaved"};
+  constexpr LoraTargets kTargets[] = {LoraTargets::attention, LoraTargets::all, LoraTargets::qkv};
+  RunConfig config;
+  config.model = model;
+  config.model.layers = 4;
+  set_layout(config, layout);
+  config.finetune = {Frozen::lora, 4, turn % 2 == 0 ? 4.0 : 10.0, kTargets[turn % 3]};
+  config.batch.seq_length = 16;
+  config.batch.global_batch_size = 8;
+  config.parallel.make_vocab_size_divisible_by = 8;
+  config.parallel.schedule = kSchedules[turn / 3 % 3];
+  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.sequence_parallel = turn / 2 % 2 == 1;
+  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn / 3 % 2) : 0;
+  config.parallel.overlap_grad_reduce = turn % 4 != 3;
+  config.numerics.precision = turn / 4 % 2 == 0 ? DType::fp32 : DType::bf16;
+  set_recomputation(config, kRecomputations[turn % 5 == 4 ? 1 + turn / 5 % 4 : 0]);
+  config.measure.steps = 1;
+  config.measure.warmup_steps = 0;
+  return config;
+}
+
+TEST(LoraStep, MemoryAndTrafficAreAsPredictedAndFrozenValuesStay) {
+  const std::vector<Layout> layouts = layouts_of(world_size());
+  int compared = 0;
+  std::size_t turn = 0;
+  for (const ModelConfig& model : {small_qwen2(), small_gpt2()}) {
+    for (std::size_t i = 0; i < 15; ++i, ++turn) {
+      const RunConfig config = config_of(model, layouts[turn % layouts.size()], turn);
+      if (why_invalid(config)) continue;
+      SCOPED_TRACE(name_of(config));
+      MpiCommunicator communicator(config.layout());
+      const StepResult found = one_step(config, communicator);
+      expect_routed_memory(config, found);
+      const RoutedRows rows(config, schedule_for(config), found.routing, 0);
+      EXPECT_TRUE(
+          same(predict_traffic(config, schedule_for(config), communicator.rank(), rows), found.traffic));
+      ++compared;
+      if (turn % 4 != 0) continue;
+      const auto [before, after] = before_and_after(config, communicator);
+      for (const auto& [name, values] : before)
+        EXPECT_EQ(values == after.at(name), name.find(".lora_") == std::string::npos) << name;
+    }
+  }
+  fmt::print("{} steps compared\n", compared);
+  EXPECT_GT(compared, 12);
+}
+
+}  // namespace
+}  // namespace plumbline::training
