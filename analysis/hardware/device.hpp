@@ -58,13 +58,23 @@ inline double stream_seconds(const Device& d, double bytes) {
   return d.kernel_s + bytes / (d.bandwidth * d.stream_share);
 }
 
+/// Mean number of tiles of `tile` rows that `m` rows take, with a standard deviation of `spread` rows.
+inline double tiles_of(double m, double tile, double spread) {
+  if (spread <= 0) return std::ceil(m / tile);
+  const double below = std::max(std::floor(m / tile) - 2, 0.0);
+  double tiles = below;  // as many are always full; every further one is begun with some probability
+  for (int next = 0; next < 5; ++next)
+    tiles += 0.5 * std::erfc(((below + next) * tile - m) / (spread * std::sqrt(2.0)));
+  return tiles;
+}
+
 /// `batch` products m×n×k: the best of four tile shapes. A wave of tiles takes a main loop over k and an
 /// epilogue that writes the tile. A partly filled last wave takes as long as a full one (NVIDIA, "Matrix
 /// Multiplication Background User's Guide"). Never faster than the memory. `flops_per_s`: of the large tile's
 /// main loop on all processors. `operand_bytes`: per element of both operands. `output_bytes`: per element,
 /// twice its size if the result is accumulated.
 inline double product_seconds(const Device& d, double flops_per_s, double operand_bytes, double m, double n,
-                              double k, double batch, double output_bytes) {
+                              double k, double batch, double output_bytes, double spread = 0) {
   struct Tile {
     double m, n, share;
   };
@@ -74,7 +84,7 @@ inline double product_seconds(const Device& d, double flops_per_s, double operan
   const double cache_per_processor = d.cache_bandwidth / d.processors;
   double best = 1e30;
   for (const Tile& tile : kTiles) {
-    const double tiles = std::ceil(m / tile.m) * std::ceil(n / tile.n) * batch;
+    const double tiles = tiles_of(m, tile.m, spread) * std::ceil(n / tile.n) * batch;
     const double full = tiles / d.processors;
     const double waves = full <= 1 ? 1 : full + d.wave_share * (std::ceil(full) - full);
     const double loop = 2 * tile.m * tile.n * k / (per_processor * tile.share);

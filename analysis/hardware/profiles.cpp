@@ -131,6 +131,7 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"overlapped_gather", &Software::overlapped_gather},
     {"alltoall_dispatch", &Software::alltoall_dispatch},
     {"flex_dispatch", &Software::flex_dispatch},
+    {"plain_permutation", &Software::plain_permutation},
     {"weighted_results", &Software::weighted_results},
     {"saves_by_name", &Software::saves_by_name},
     {"recomputes_attention", &Software::recomputes_attention},

@@ -78,6 +78,7 @@ struct Software {
   bool weighted_results =
       false;  // experts' results are multiplied with the token's weights, else their activations
   bool flex_dispatch = false;      // by kernels such as DeepEP's, which also sort them
+  bool plain_permutation = false;  // of rows to experts: by PyTorch's operators, not a fused kernel
   double message_s = 0;            // of a pipeline message: both sides synchronise with the host
   double collective_slowdown = 1;  // of compute while collectives of other passes wait on the device
   double interlaced_slowdown = 1;  // of compute between passes that all pipeline ranks do in step

@@ -68,8 +68,10 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
   if (const auto measured = measured_product(call, type, device)) return *measured;
   if (const auto measured = tabled_product(call, type, device)) return *measured;
   const auto product = [&](double m, double n, double k, double output_bytes) {
-    return product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
-                           call.result_bytes > 0 ? call.result_bytes : output_bytes);
+    const double spread = call.pass == GemmPass::weight_gradient ? 0 : call.spread;
+    const double others = call.apart ? static_cast<double>(call.batch - 1) * device.kernel_s : 0;
+    return others + product_seconds(device, flops_per_s, operand, m, n, k, static_cast<double>(call.batch),
+                                    call.result_bytes > 0 ? call.result_bytes : output_bytes, spread);
   };
   switch (call.pass) {
     case GemmPass::forward:

@@ -34,6 +34,8 @@ struct GemmCall {
   // Only in lists of other frameworks (framework_list.hpp).
   std::int64_t batch = 1;   // equal products in one call
   bool grouped = false;     // they are of the experts of a layer
+  bool apart = false;       // a kernel each
+  double spread = 0;        // standard deviation of their rows
   double result_bytes = 0;  // per element of the result, twice its size if added to; 0: as plumbline
 };
 

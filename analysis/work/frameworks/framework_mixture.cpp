@@ -5,6 +5,11 @@ namespace {
 
 // Bytes per element of a copy that puts rows in another order, read and written once.
 constexpr double kReordered = 4;
+// Without fusion scatter_add_ and the gradient of index_select add row by row, atomically (Megatron-Core,
+// moe_utils.py, permute and unpermute): streaming so many bytes takes as long on an H100
+// (results/recorded/nvidia-h100-80gb-hbm3, experts.txt).
+constexpr double kScattered = 11;
+constexpr double kAddedByIndex = 22;
 // Bytes per expert score of Megatron's router, in fp32: softmax, top-k, map of the chosen, weights, load and
 // load-balancing loss, each read or written once (moe_utils.py, topk_softmax_with_capacity and
 // switch_load_balancing_loss).
@@ -20,10 +25,13 @@ constexpr double kDispatchLaunch = 5;
 constexpr double kActivationLaunch = 1;
 // Bytes per element of the expert output biases, expert by expert: bias times token weights in fp32, sum with
 // the output, all experts' results concatenated and rounded; backward the same and the sums over rows
-// (Megatron-Core, moe/experts.py, _apply_bias of TEGroupedMLP). Its packed form, in graphs of a whole step,
-// is not modelled.
+// (Megatron-Core, moe/experts.py, _apply_bias of TEGroupedMLP, which no graph of a whole step captures).
 constexpr double kBiased = 4 + 10 + 8 + 6;
 constexpr double kBiasedBack = 6 + (8 + 4) + (8 + 4) + 6 + 4;
+// PyTorch's kernels for it take as long as streaming so many: 0.638 and 1.02 ms for 16,384 rows of 2880 on an
+// H100 (same file).
+constexpr double kBiasedEagerly = 35;
+constexpr double kBiasedEagerlyBack = 56;
 // Bytes per element of the activation's result that are read for the gradient of a token's weight: both
 // halves of fc1's and the gradient. A sum over a row is no part of the activation's pointwise kernel
 // (Megatron-Core, fusions/fused_bias_swiglu.py, weighted_swiglu_back).
@@ -129,7 +137,7 @@ void MixtureCalls::dispatch(const char* label, bool first) {
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
 }
 
-void MixtureCalls::combine(const char* label) {
+void MixtureCalls::combine(const char* label, bool backward) {
   const ExpertShape& e = s_.expert;
   const std::int64_t rows = e.rows * s_.stream.hidden;
   if (e.dispatcher == TokenDispatcher::allgather) {
@@ -142,7 +150,9 @@ void MixtureCalls::combine(const char* label) {
   calls_.expert_collective(CallKind::reduce_scatter, "expert tensor reduce-scatter", e.tensor, 1, rows);
   if (travels) exchange(label);
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
-    calls_.stream("unpermute", e.sent * e.chosen * s_.stream.hidden, kReordered);
+    const double plain = backward ? kAddedByIndex : kScattered;
+    calls_.stream("unpermute", e.sent * e.chosen * s_.stream.hidden,
+                  s_.software->plain_permutation ? plain : kReordered);
   }
 }
 
@@ -191,11 +201,12 @@ void MixtureCalls::forward() {
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
   if (reads()) calls_.launched(kGroupedModule + static_cast<double>(casts()));
-  if (s_.predicted.feed_forward_bias) calls_.stream("expert biases", e.rows * s_.stream.hidden, kBiased);
+  if (s_.predicted.feed_forward_bias)
+    calls_.stream("expert biases", e.rows * s_.stream.hidden, s_.graphs.step ? kBiased : kBiasedEagerly);
   cast_rows(e.rows * (s_.stream.hidden + e.ffn));
   if (s_.software->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
   pad("unpad experts");
-  combine("expert combine forward");
+  combine("expert combine forward", false);
 }
 
 void MixtureCalls::backward_input() {
@@ -204,7 +215,8 @@ void MixtureCalls::backward_input() {
   dispatch("expert combine backward", false);
   pad("pad experts");
   if (s_.predicted.feed_forward_bias)
-    calls_.stream("expert biases backward", e.rows * s_.stream.hidden, kBiasedBack);
+    calls_.stream("expert biases backward", e.rows * s_.stream.hidden,
+                  s_.graphs.step ? kBiasedBack : kBiasedEagerlyBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, e.ffn);
   calls_.stream("swiglu backward", e.rows * e.ffn, s_.software->compiled ? 10 : 16);
   if (weighs_in_activation()) calls_.stream("token weights backward", e.rows * e.ffn, kWeightGradient);
@@ -215,7 +227,7 @@ void MixtureCalls::backward_input() {
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.stream.hidden);
   cast_rows(e.rows * (s_.stream.hidden + e.fc1));
   pad("unpad experts");
-  combine("expert dispatch backward");
+  combine("expert dispatch backward", true);
   shared(GemmPass::input_gradient);
   calls_.stream("route backward", e.sent * s_.moe.experts, kRoutedBack);
   calls_.router(GemmPass::input_gradient);

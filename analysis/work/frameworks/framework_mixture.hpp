@@ -38,7 +38,7 @@ class MixtureCalls {
   void cast_rows(std::int64_t elements);
   /// The token's weight is a factor of the activation, whose backward sums its gradient.
   bool weighs_in_activation() const;
-  void combine(const char* label);
+  void combine(const char* label, bool backward);
   void exchange(const char* label);
   void exchange_weights();
   void tell_routing();

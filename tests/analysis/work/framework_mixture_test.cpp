@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"
+#include "analysis/time/accelerator_time.hpp"
 #include "analysis/work/flops.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -158,6 +160,47 @@ TEST(FrameworkMixture, DispatchTakesWhatWasMeasured) {
         << c.hardware;
     EXPECT_NEAR(all_to_all_seconds(network, group, bytes * 8) * 1e6 / c.all_to_all_us, 1, 0.12) << c.hardware;
   }
+}
+
+// Transformer Engine multiplies expert by expert, one graph of the step with one kernel; dropless experts
+// have rows in tiles that are not full.
+TEST(FrameworkMixture, ProductsOfExpertsAreKernelsOfTheirOwn) {
+  RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+  const auto product = [&] { return calls_named(shape_of(config), ActionType::forward, "fc1")[0]; };
+  const Device& device = find_hardware_preset("h100-sxm-80gb")->accelerator()->constants.device;
+  OperatorCall eager = product();
+  EXPECT_TRUE(eager.as<GemmCall>()->apart);
+  EXPECT_DOUBLE_EQ(eager.as<GemmCall>()->spread, std::sqrt(2048.0));
+  config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
+  const OperatorCall graph = product();
+  EXPECT_FALSE(graph.as<GemmCall>()->apart);
+  const double apart = (accelerator_time(eager, device) - accelerator_time(graph, device)).value;
+  EXPECT_NEAR(apart, 15 * device.kernel_s, 1e-12);
+  const double ragged = accelerator_time(eager, device).value;
+  eager.get<GemmCall>().spread = 0;
+  EXPECT_GT(ragged, 1.01 * accelerator_time(eager, device).value);
+  EXPECT_LT(ragged, 1.06 * accelerator_time(eager, device).value);
+}
+
+TEST(FrameworkMixture, TilesThatRowsOfSomeDeviationBegin) {
+  EXPECT_EQ(tiles_of(1024, 128, 0), 8);
+  EXPECT_EQ(tiles_of(1025, 128, 0), 9);
+  EXPECT_NEAR(tiles_of(1024, 128, 32), 8.5, 1e-3) << "half of them have more rows";
+  EXPECT_NEAR(tiles_of(1088, 128, 1), 9, 1e-3);
+  EXPECT_NEAR(tiles_of(65536, 128, 256), 512.5, 0.2);
+  EXPECT_NEAR(tiles_of(1, 256, 1), 1, 0.2);
+}
+
+// NeMo's recipes permute by PyTorch's operators, which add atomically.
+TEST(FrameworkMixture, PermutationWithoutFusionTakesLonger) {
+  const auto bytes = [](const char* software, ActionType type) {
+    RunConfig config = mixture("mixtral-8x7b", 1, 8, 0, 8);
+    config.machine.software = software;
+    return calls_named(shape_of(config), type, "unpermute")[0].as<StreamCall>()->bytes_per_element;
+  };
+  EXPECT_EQ(bytes("megatron-bridge", ActionType::backward), 4);
+  EXPECT_EQ(bytes("nemo-2025", ActionType::forward), 11);
+  EXPECT_EQ(bytes("nemo-2025", ActionType::backward), 22);
 }
 
 TEST(FrameworkMixture, AnExchangeWithinANodeIsFaster) {
