@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <map>
 #include <numeric>
 
 #include "analysis/step/software_of.hpp"
 #include "core/base/error.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/common_vocabulary.hpp"
+#include "core/files/chat_packs.hpp"
 
 namespace plumbline {
 namespace {
@@ -71,6 +75,27 @@ class PairCounter {
   std::int64_t chunk_ = 1;
 };
 
+/// Calls per sequence. Lengths between two powers of the root of two are one, with as many pairs of tokens.
+std::vector<PackedLength> calls_by_length(const PackedSequences& packed) {
+  struct Sums {
+    double tokens = 0, squares = 0;
+  };
+  std::map<int, Sums> groups;
+  for (const std::int64_t length : packed.lengths) {
+    const auto tokens = static_cast<double>(length);
+    Sums& group = groups[static_cast<int>(std::floor(2 * std::log2(tokens)))];
+    group.tokens += tokens;
+    group.squares += tokens * tokens;
+  }
+  std::vector<PackedLength> calls;
+  for (const auto& [ignored, group] : groups) {
+    const double length = std::round(group.squares / group.tokens);
+    const double count = group.squares / (length * length);
+    calls.push_back({static_cast<std::int64_t>(length), count / static_cast<double>(packed.first_of.size())});
+  }
+  return calls;
+}
+
 double all_pairs(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -122,6 +147,23 @@ PackedSequences read_sequence_lengths(const std::string& path, std::int64_t seq_
   return pack_sequences(read_text_file(path, kMostLengthBytes), path, seq_length);
 }
 
+PackedSequences read_packed_chats(const RunConfig& config) {
+  const ChatData chats(config.files.data, common_vocab(config), config.batch.seq_length);
+  const ChatOrder order = order_of(chats, config);
+  PackedSequences packed;
+  packed.seq_length = config.batch.seq_length;
+  for (std::int64_t sample = 0; sample < std::ssize(order.samples); ++sample) {
+    packed.first_of.push_back(packed.lengths.size());
+    for (const std::int64_t conversation : order.sample(sample)) {
+      const std::int64_t length = chats.length(conversation);
+      packed.lengths.push_back(length);
+      packed.tokens += length;
+      packed.longest = std::max(packed.longest, length);
+    }
+  }
+  return packed;
+}
+
 PackedWork packed_work(const PackedSequences& packed, const RunConfig& config) {
   refuse_other_masks(config);
   const ParallelConfig& parallel = config.parallel;
@@ -169,6 +211,8 @@ PackedWork packed_work(const PackedSequences& packed, const RunConfig& config) {
   PackedWork work;
   work.attention.mean = all_pairs(all) / (in_steps * whole);
   work.attention.slowest = slowest * static_cast<double>(replicas) / (in_steps * whole * last);
+  if (config.batch.packed_sequence && config.machine.software == "plumbline")
+    work.attention.lengths = calls_by_length(packed);
   work.by_context_rank = all;
   const double mean = all_pairs(all) / parts;
   for (double& pairs : work.by_context_rank) pairs /= mean;

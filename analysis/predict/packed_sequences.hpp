@@ -40,6 +40,10 @@ struct PackedWork {
 /// the lengths alone, and for more sequences than can be counted.
 PackedWork packed_work(const PackedSequences& packed, const RunConfig& config);
 
+/// Chats of a run with packed_sequence: an epoch's packs in the order of its samples (ChatOrder). Throws
+/// InputError as ChatData does.
+PackedSequences read_packed_chats(const RunConfig& config);
+
 /// For people, two lines.
 std::string describe(const PackedSequences& packed, const PackedWork& work);
 

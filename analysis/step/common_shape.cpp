@@ -42,7 +42,10 @@ AttentionWidths attention_of(const RunConfig& config) {
   attention.shared_kv = model.kv_heads < t;
   attention.unfused = config.numerics.attention_backend == AttentionBackend::unfused;
   attention.dropout = config.numerics.attention_dropout > 0;
-  attention.share = config.batch.packed.slowest;
+  const PackedAttention& packed = config.batch.packed;
+  attention.share = packed.slowest;
+  attention.packed = packed.lengths;
+  for (PackedLength& length : attention.packed) length.count *= packed.slowest / packed.mean;
   return attention;
 }
 

@@ -37,9 +37,10 @@ struct AttentionWidths {
   std::int64_t prefix = 0;  // first tokens of a sequence that see each other
   bool shared_kv = false;   // fewer key/value heads than tensor ranks
   bool unfused = false;
-  bool dropout = false;     // p_a > 0
-  bool wide_norms = false;  // qk_norm over all heads together
-  double share = 1;         // of packed documents' pairs of tokens in whole sequences'
+  bool dropout = false;              // p_a > 0
+  bool wide_norms = false;           // qk_norm over all heads together
+  double share = 1;                  // of packed documents' pairs of tokens in whole sequences'
+  std::vector<PackedLength> packed;  // calls of a sequence on the slowest ranks; empty: one
 
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by

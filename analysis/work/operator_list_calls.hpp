@@ -134,6 +134,8 @@ class CallList {
     memory(name, elements, traffic);
     last<StreamCall>().width = width;
   }
+  /// The same for all tokens, one call per packed conversation; `width` elements of a token, `head` of a row.
+  void by_conversation(const char* name, std::int64_t width, double traffic, std::int64_t head);
   void memory(const char* name, std::int64_t elements, double traffic, DType type) {
     if (elements > 0) calls.push_back(memory_call(name, elements, traffic, type));
   }

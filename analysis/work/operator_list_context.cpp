@@ -15,6 +15,7 @@ std::int64_t both_widths(const AttentionWidths& a) {
 
 void CallList::whole_attention(bool is_backward, std::int64_t window) {
   const AttentionWidths& a = s_.attention;
+  const std::size_t first = calls.size();
   add(is_backward ? "attention backward" : "attention forward",
       AttentionCall{.backward = is_backward,
                     .dropout = a.dropout,
@@ -25,6 +26,23 @@ void CallList::whole_attention(bool is_backward, std::int64_t window) {
                     .window = window,
                     .prefix = a.prefix});
   calls.back().share = a.share;
+  if (a.packed.empty()) return;
+  const OperatorCall whole = calls.back();
+  calls.resize(first);
+  for (const PackedLength& length : a.packed) {
+    calls.push_back(whole);
+    calls.back().share = length.count;
+    last<AttentionCall>().queries = length.tokens;
+  }
+}
+
+void CallList::by_conversation(const char* name, std::int64_t width, double traffic, std::int64_t head) {
+  if (s_.attention.packed.empty()) return rows(name, s_.stream.tokens * width, traffic, head);
+  for (const PackedLength& length : s_.attention.packed) {
+    if (width == 0) continue;
+    rows(name, length.tokens * width, traffic, head);
+    calls.back().share = length.count;
+  }
 }
 
 /// Converts between the order of `ranks` ranks and that of positions: every chunk of every sequence.

@@ -75,19 +75,19 @@ void CallList::latent_up_projection(bool again) {
   const auto e = static_cast<double>(s_.numerics.e());
   gather_compressed("sequence all-gather forward");
   if (!again || s_.sharding.sequence_parallel)
-    rows("rope", s_.stream.tokens * s_.attention.rotated, 2 * e, s_.attention.rotated);
+    by_conversation("rope", s_.attention.rotated, 2 * e, s_.attention.rotated);
   if (s_.attention.query_rank == 0) gathered_operand("sequence all-gather forward");
   queries(GemmPass::forward);
-  rows("rope", s_.stream.tokens * s_.attention.q, 2 * e, s_.attention.head_dim);
+  by_conversation("rope", s_.attention.q, 2 * e, s_.attention.head_dim);
   keys_values(GemmPass::forward);
 }
 
 void CallList::latent_backward(bool input, bool weight) {
   const auto e = static_cast<double>(s_.numerics.e());
   if (input) {
-    rows("rope", s_.stream.tokens * s_.attention.q, 2 * e, s_.attention.head_dim);
+    by_conversation("rope", s_.attention.q, 2 * e, s_.attention.head_dim);
     memory("split_heads", s_.stream.tokens * s_.attention.k, bytes_of_keys(s_));
-    rows("rope", s_.stream.tokens * s_.attention.rotated, 2 * e, s_.attention.rotated);
+    by_conversation("rope", s_.attention.rotated, 2 * e, s_.attention.rotated);
     quantize_up_gradients();
     queries(GemmPass::input_gradient);
     if (s_.attention.query_rank == 0)

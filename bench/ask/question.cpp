@@ -10,6 +10,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/hardware_nicknames.hpp"
+#include "bench/predict/packed_data.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -96,6 +97,7 @@ RunConfig config_of(const AskedConfig& asked, std::vector<std::string>& notes) {
     RunConfig config = load_run_config(asked.source, asked.keys, &note);
     if (!note.empty()) notes.push_back(note);
     config.machine.hardware = full_name(config.machine.hardware, notes);
+    add_packed_work(config);
     return config;
   } catch (const InputError& error) {
     if (!asked.source.empty()) throw;

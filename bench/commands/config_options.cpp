@@ -6,6 +6,7 @@
 
 #include "bench/help/config_notes.hpp"
 #include "bench/machine/named_hardware.hpp"
+#include "bench/predict/packed_data.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"
@@ -69,6 +70,7 @@ Overrides ConfigOptions::overrides() const {
 RunConfig ConfigOptions::load() const {
   RunConfig config = load_run_config(source, overrides());
   name_hardware(config.machine.hardware);
+  add_packed_work(config);
   return config;
 }
 
@@ -77,6 +79,7 @@ RunConfig ConfigOptions::load_with_notes() const {
   RunConfig config = load_run_config(source, overrides(), &note);
   if (!note.empty()) say(fmt::format("note: {}\n", note));
   name_hardware(config.machine.hardware);
+  add_packed_work(config);
   return config;
 }
 

@@ -112,18 +112,29 @@ int predict_one_generation(const PredictOptions& options, const RunConfig& confi
   return static_cast<int>(prediction.fits ? ExitCode::done : ExitCode::does_not_fit);
 }
 
+/// Lengths of --sequence-lengths, or of the chats of packed_sequence, and their work; else nothing.
+void take_lengths(const PredictOptions& options, RunConfig& config, PackedSequences& packed,
+                  PackedWork& packed_into) {
+  const bool packs = config.batch.packed_sequence;
+  if (packs && !options.lengths.empty()) {
+    throw InputError(
+        "predict: found --sequence-lengths with packed_sequence, expected one of them; leave the option out");
+  }
+  if (!packs && options.lengths.empty()) return;
+  if (const auto reason = why_invalid(config)) throw InputError(*reason);
+  packed =
+      packs ? read_packed_chats(config) : read_sequence_lengths(options.lengths, config.batch.seq_length);
+  packed_into = packed_work(packed, config);
+  config.batch.packed = packed_into.attention;
+}
+
 int predict_one(const PredictOptions& options) {
   RunConfig config = options.config.load_with_notes();
   if (config.generation.on()) return predict_one_generation(options, config);
   check_places(options.files);
   PackedSequences packed;
   PackedWork packed_into;
-  if (!options.lengths.empty()) {
-    if (const auto reason = why_invalid(config)) throw InputError(*reason);
-    packed = read_sequence_lengths(options.lengths, config.batch.seq_length);
-    packed_into = packed_work(packed, config);
-    config.batch.packed = packed_into.attention;
-  }
+  take_lengths(options, config, packed, packed_into);
   Record record = start_record("predict", config, Asked::prediction);
   if (record.status != Status::ok) throw InputError(record.reason);
   std::string note;
@@ -155,7 +166,7 @@ int predict_one(const PredictOptions& options) {
     OrderedJson json = to_json(record);
     json["formulas"] = to_json(formulas);
     json["trust"] = trust_json(config, hardware, prediction);
-    if (!options.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
+    if (!packed.lengths.empty()) json["sequence_lengths"] = lengths_json(packed, packed_into);
     if (routings) json["routings"] = to_json(*routings);
     if (options.what_limits) working.now("computing sensitivities");
     if (options.what_limits) json["what_limits"] = OrderedJson::parse(what_limits_json(config));
@@ -163,7 +174,7 @@ int predict_one(const PredictOptions& options) {
   } else {
     fmt::print("{}{}{}", prediction_summary(config, record, prediction), side_by_side(record),
                trust_text(config, hardware, prediction));
-    if (!options.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
+    if (!packed.lengths.empty()) fmt::print("{}", describe(packed, packed_into));
     if (routings) fmt::print("{}", describe(*routings, config, prediction.fit.budget));
     fmt::print("{}", vocabulary_report(config, schedule, prediction, hardware, schedule_for));
     fmt::print("{}", context_report(config, step, prediction, hardware));

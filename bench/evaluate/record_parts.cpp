@@ -127,6 +127,7 @@ MeasurementReport report_of(const training::TrainingResult& result, const RunCon
   clip_shares(report.steps);
   report.computing = computing_report(result, layout);
   report.lanes = some_of(result.lane_sums);
+  if (result.attention) report.attention = {result.attention->mean, result.attention->slowest};
   for (const training::LayerLoad& layer : result.expert_load)
     report.expert_load.push_back({layer.layer, layer.tokens, layer.dropped});
   report.losses = result.losses;

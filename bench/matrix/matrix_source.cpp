@@ -10,6 +10,7 @@
 #include "bench/machine/machine_facts.hpp"
 #include "bench/machine/named_hardware.hpp"
 #include "bench/matrix/fit_choice.hpp"
+#include "bench/predict/packed_data.hpp"
 #include "bench/text/progress.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -44,7 +45,10 @@ std::vector<MatrixCell> MatrixSource::cells_of(const Settings& size, const Overr
   all.insert(all.end(), overrides_.begin(), overrides_.end());
   std::vector<MatrixCell> cells = load_matrix(source_, all, size);
   for (MatrixCell& cell : cells) {
-    if (cell.invalid.empty()) name_hardware(cell.config.machine.hardware);
+    if (cell.invalid.empty()) {
+      name_hardware(cell.config.machine.hardware);
+      add_packed_work(cell.config);
+    }
     set_budget(cell);
   }
   return cells;

@@ -111,6 +111,8 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
                                              teacher.empty() ? std::vector<RoutedTokens>() : teacher.back()));
   }
   report.expert_load = predicted_load(config);
+  const PackedAttention& packed = config.batch.packed;
+  if (config.batch.packed_sequence) report.attention = {packed.mean, packed.slowest};
   if (prediction.device) report.device_memory = report_of(*prediction.device);
   return report;
 }

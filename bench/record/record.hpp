@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/record/attention_report.hpp"
 #include "bench/record/checkpoint_report.hpp"
 #include "bench/record/computing_report.hpp"
 #include "bench/record/device_memory_report.hpp"
@@ -78,8 +79,9 @@ struct PredictionReport {
   std::vector<ExpertLoadReport>
       expert_load{};                // of MoE layers whose experts drop tokens or whose routing is given
   std::optional<LaneSums> lanes{};  // nothing: not predicted
-  bool times_guessed = false;       // the machine was not calibrated and no accelerator was named
-  bool times_estimated = false;     // from an accelerator's constants, not from a calibration
+  std::optional<AttentionReport> attention{};  // of packed sequences, over an epoch
+  bool times_guessed = false;                  // the machine was not calibrated and no accelerator was named
+  bool times_estimated = false;                // from an accelerator's constants, not from a calibration
 };
 
 /// One line on a prediction that does not fit: by device memory and allocator margin, or by the memory
@@ -108,6 +110,7 @@ struct MeasurementReport {
   int rounds = 1;     // times that the cell was measured, all in `steps`
   std::optional<CheckpointReport> checkpoints{};  // of a run that writes or has read some
   std::optional<LaneSums> lanes{};                // of the median step; nothing: not noted
+  std::optional<AttentionReport> attention{};     // of packed sequences, in all steps
 };
 
 /// Prediction against measurement: positive when too much was predicted.

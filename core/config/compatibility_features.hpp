@@ -295,6 +295,10 @@ constexpr Feature kSharedHeads{"tensor_model_parallel_size", "above the key/valu
                                WHEN(c.parallel.tensor > c.model.kv_heads), kTensor.found};
 constexpr Feature kAnyTeacher{"teacher", "any", kTeacher.on, TEXT(c.distillation.teacher->name)};
 constexpr Feature kGenerate{"task", "generate", WHEN(c.generation.on()), TEXT("generate")};
+constexpr Feature kFineTuning{"task", "sft", WHEN(c.fine_tunes()), TEXT("sft")};
+constexpr Feature kPackedSequence{"packed_sequence", "true", WHEN(c.batch.packed_sequence), TEXT("true")};
+constexpr Feature kManySequences{"micro_batch_size", "above 1", WHEN(c.batch.micro_batch_size > 1),
+                                 VALUE(c.batch.micro_batch_size)};
 constexpr Feature kUnfusedLoss{"distillation_loss", "unfused",
                                WHEN(kTeacher.on(c) && c.distillation.loss == DistillationLoss::unfused),
                                TEXT("unfused")};

@@ -207,9 +207,17 @@ std::optional<std::string> prefix_limit(const C& c) {
 
 std::optional<std::string> task_limit(const C& c) {
   if (!c.generation.on()) return std::nullopt;
-  return "task: found generate, expected train; `plumbline generate` executes it, `plumbline predict` "
+  return "task: found generate, expected train or sft; `plumbline generate` executes it, `plumbline predict` "
          "predicts "
          "it";
+}
+
+std::optional<std::string> chat_file_limit(const C& c) {
+  const bool chats = c.files.data.ends_with(".jsonl");
+  if (c.generation.on() || c.files.data.empty() || chats == c.fine_tunes()) return std::nullopt;
+  return fmt::format("data: found {} with task {}, expected {}; set task: {}", printable(c.files.data, 400),
+                     chats ? "train" : "sft", chats ? "token ids (.npy or raw)" : "chats (.jsonl)",
+                     chats ? "sft" : "train");
 }
 
 std::optional<std::string> generated_limit(const C& c) {

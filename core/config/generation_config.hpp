@@ -1,11 +1,12 @@
-// Generation of text, in place of a training step.
+// Task of a run: training from token ids, supervised fine-tuning from chats, or generation of text in place
+// of a training step.
 #pragma once
 
 #include <cstdint>
 
 namespace plumbline {
 
-enum class RunTask { train, generate };
+enum class RunTask { train, sft, generate };
 
 /// A replica generates for micro_batch_size sequences together. Its KV cache is allocated once, for
 /// seq_length tokens of each.

@@ -32,11 +32,20 @@ constexpr std::string_view cuda_graph_impl_name(CudaGraphImpl impl) {
   return kNames[static_cast<std::size_t>(impl)];
 }
 
+/// Calls for conversations of one length.
+struct PackedLength {
+  std::int64_t tokens = 0;
+  double count = 0;  // per sequence, on average
+  friend bool operator==(const PackedLength&, const PackedLength&) = default;
+};
+
 /// Attention work of packed documents, as a share of the token pairs of whole causal sequences
 /// (analysis/predict/packed_sequences.hpp). Predictions only.
 struct PackedAttention {
   double mean = 1;     // over all ranks
   double slowest = 1;  // of the ranks that the others wait for, relative to whole sequences
+  /// With packed_sequence, whose step attends conversation by conversation; empty: one call for all.
+  std::vector<PackedLength> lengths;
   bool on() const { return mean < 1; }
 };
 
@@ -46,7 +55,9 @@ struct BatchConfig {
   std::int64_t global_batch_size = 1;
   /// Number of tokens at the start of every sequence that see each other: a prefix language model. 0: causal.
   std::int64_t prefix_length = 0;
-  PackedAttention packed{};  // no key: `predict --sequence-lengths`
+  /// Several conversations make a sequence; attention and positions are those of each (task sft).
+  bool packed_sequence = false;
+  PackedAttention packed{};  // no key: of packed_sequence, or of `predict --sequence-lengths`
 };
 
 /// Machine of a run.
@@ -92,7 +103,7 @@ struct MeasureConfig {
 
 struct FilesConfig {
   std::string weights;    // folder of a Hugging Face checkpoint; empty: seeded random
-  std::string data;       // token ids, .npy or raw int32; empty: seeded synthetic
+  std::string data;       // token ids, .npy or raw int32, or chats with task sft; empty: seeded synthetic
   std::string loss_mask;  // one byte 0 or 1 per token of `data`; empty: every token counts
   std::string save_gradients;
   std::string lora_weights;
@@ -124,6 +135,8 @@ struct RunConfig {
   FilesConfig files;
 
   Layout layout() const;
+  /// The data are chats (core/files/chat_data.hpp).
+  bool fine_tunes() const { return generation.task == RunTask::sft; }
   /// Experts of a layer are on several ranks of plumbline's own training step, or cut otherwise than all else
   /// (bench/training/expert_parallel.md).
   bool spreads_experts() const { return spreads_experts_of(model); }

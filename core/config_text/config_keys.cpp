@@ -35,7 +35,7 @@ constexpr KeyNames<2> kDropPolicies = {"probs", "position"};
 constexpr KeyNames<2> kAttentionBackends = {"fused", "unfused"};
 constexpr KeyNames<2> kOptimizers = {"adam", "sgd"};
 constexpr KeyNames<2> kFrozen = {"none", "lora"};
-constexpr KeyNames<2> kTasks = {"train", "generate"};
+constexpr KeyNames<3> kTasks = {"train", "sft", "generate"};
 constexpr KeyNames<3> kLoraTargets = {"qkv", "attention", "all"};
 constexpr KeyNames<2> kGradDTypes = {"fp32", "same"};
 constexpr KeyNames<3> kPrecisions = {"fp32", "bf16", "fp16"};
@@ -249,6 +249,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("max_new_tokens", "", at(&C::generation, &GenerationConfig::max_new_tokens), 1, kMaxInt),
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
       integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
+      boolean_key("packed_sequence", at(&C::batch, &BatchConfig::packed_sequence)),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),
       integer_key("global_batch_size", "gbs", at(&C::batch, &BatchConfig::global_batch_size), 1, kMaxInt),
       precision_key(),

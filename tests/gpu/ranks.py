@@ -552,6 +552,38 @@ def check_generation(plumbline, config, out):
     return failures
 
 
+PACKED_SPLITS = [(1, 1, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {}), (1, 1, 2, {})]
+
+
+def write_chats(config):
+    """A file of conversations of many lengths, the longest that of a sequence."""
+    with open(config, encoding="utf-8") as file:
+        longest = json.load(file)["seq_length"]
+    path = os.path.join(os.path.dirname(config), "chats.jsonl")
+    with open(path, "w", encoding="utf-8") as file:
+        for number in range(24):
+            length = longest - number * longest // 25
+            ids = [(7 * number + 13 * j) % MODEL["vocab_size"] for j in range(length)]
+            file.write(json.dumps({"input_ids": ids, "assistant_masks": [int(j % 3 > 0) for j in range(length)]}) + "\n")
+    return path
+
+
+def check_packed_chats(plumbline, config, out, splits=PACKED_SPLITS):
+    """Chats packed into sequences, with attention and positions of each, against a CPU."""
+    packed = {"task": "sft", "data": write_chats(config), "packed_sequence": "true", "micro_batch_size": "1"}
+    settings = {**settings_of(1, 1, 1, packed, "fp32"), "backend": "cpu"}
+    record, found, problem = run_with_gradients(plumbline, config, settings)
+    if record is None:
+        return [f"packed chats on the CPU: {problem}"]
+    reference = record["measurement"]["loss"], found
+    failures = []
+    for tensor, pipeline, data, more in splits:
+        name = f"packed chats tp{tensor} pp{pipeline} dp{data}"
+        settings = settings_of(tensor, pipeline, data, {**packed, **more}, "fp32")
+        failures += check_fp32_split(plumbline, config, name, settings, reference, out)[1]
+    return failures
+
+
 def check_lanes(plumbline, config, out):
     """With a trace every lane is measured: something runs there, and no more is waited for than runs."""
     failures = []
@@ -571,7 +603,7 @@ def check_short_memory(plumbline, config, out):
 
 
 FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_lora, check_device_memory,
-        check_lanes, check_generation, check_watchdog, check_budget)
+        check_lanes, check_generation, check_packed_chats, check_watchdog, check_budget)
 SHORT = (check_short_splits, check_any_order, check_generation, check_watchdog, check_short_memory, check_budget)
 
 

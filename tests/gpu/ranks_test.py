@@ -48,6 +48,9 @@ class RanksTest(unittest.TestCase):
             self.assertGreater(row["gradient_norm"], 0)
             self.assertLess(row["gradient_difference"][0], 1e-4)
 
+    def test_packed_chats_pass(self):
+        self.assertEqual(ranks.check_packed_chats(PLUMBLINE, self.config, io.StringIO(), [(2, 1, 1, {}), (1, 1, 2, {})]), [])
+
     def test_wrong_gradients_fail(self):
         for fault in ("learning rate 0", "missing reduction", "swapped", "lost", "not finite"):
             with self.subTest(fault):

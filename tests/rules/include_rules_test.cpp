@@ -37,7 +37,7 @@ constexpr Room kRooms[] = {
     {"analysis/operators", "analysis/hardware analysis/silicon core/base"},
     {"analysis/predict",
      "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time analysis/time/stage "
-     "analysis/work analysis/work/routing core/base core/config core/schedule core/trace"},
+     "analysis/work analysis/work/routing core/base core/config core/files core/schedule core/trace"},
     {"analysis/published",
      "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
      "analysis/step analysis/time analysis/time/stage analysis/work core/base core/config core/schedule"},
@@ -126,8 +126,8 @@ constexpr Room kRooms[] = {
     {"bench/machine",
      "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/run <onednn>"},
     {"bench/matrix",
-     "analysis/predict bench/calibrate bench/evaluate bench/hosts bench/launch bench/machine bench/rank "
-     "bench/record "
+     "analysis/predict bench/calibrate bench/evaluate bench/hosts bench/launch bench/machine bench/predict "
+     "bench/rank bench/record "
      "bench/text core/base core/config core/config_text core/tensor"},
     {"bench/micro",
      "analysis/hardware analysis/predict analysis/search analysis/simulate bench/ask bench/calibrate "
@@ -191,7 +191,7 @@ constexpr Room kRooms[] = {
     {"core/config", "core/base core/parallel core/schedule core/tensor"},
     {"core/config/families", "core/base core/config"},
     {"core/config_text", "core/base core/config core/launch_files core/schedule"},
-    {"core/files", "core/base"},
+    {"core/files", "core/base core/config"},
     {"core/launch_files",
      "core/base core/config core/launch_files/arguments core/launch_files/megatron core/launch_files/torch"},
     {"core/launch_files/arguments", "core/base core/config"},

@@ -22,8 +22,8 @@ void block_norm_backward(const StageShape& s, CallList& list) {
 
 void rotate(const StageShape& s, CallList& list) {
   if (!s.attention.rotary) return;
-  list.rows("rope", s.stream.tokens * s.attention.q, 2 * e(s), s.attention.head_dim);
-  list.rows("rope", s.stream.tokens * s.attention.k, 2 * e(s), s.attention.head_dim);
+  list.by_conversation("rope", s.attention.q, 2 * e(s), s.attention.head_dim);
+  list.by_conversation("rope", s.attention.k, 2 * e(s), s.attention.head_dim);
 }
 
 /// Norms of attention's or the MLP's result. Their backward adds to nothing.

@@ -96,6 +96,16 @@ const ObjectTable<ExpertLoadReport>& table_of<ExpertLoadReport>() {
 }
 
 template <>
+const ObjectTable<AttentionReport>& table_of<AttentionReport>() {
+  static const ObjectTable<AttentionReport> kTable{
+      "attention",
+      "Token pairs of packed sequences ÷ those of whole ones.",
+      {field("mean", &AttentionReport::mean, "all ranks"),
+       field("slowest", &AttentionReport::slowest, "slowest data-parallel ranks")}};
+  return kTable;
+}
+
+template <>
 const ObjectTable<ComputedBy>& table_of<ComputedBy>() {
   static const ObjectTable<ComputedBy> kTable{
       "computed_by",
@@ -157,6 +167,7 @@ const ObjectTable<MeasurementReport>& table_of<MeasurementReport>() {
        field("checkpoints", &Report::checkpoints, "", kLeftOut),
        field("expert_load", &Report::expert_load, "", kSomeLayers),
        field("lanes", &Report::lanes, "", kLeftOut),
+       field("attention", &Report::attention, "", kLeftOut),
        field("steps", &Report::steps, "", kSomeSteps),
        interval_field(),
        field("disturbance", &Report::disturbance, "", kNewer).when(has_steps),

@@ -65,6 +65,8 @@ const ObjectTable<Throughput>& measured_throughput_table();
 template <>
 const ObjectTable<VocabularyOverlap>& table_of<VocabularyOverlap>();
 template <>
+const ObjectTable<AttentionReport>& table_of<AttentionReport>();
+template <>
 const ObjectTable<LaneSums>& table_of<LaneSums>();
 template <>
 const ObjectTable<MemoryReport>& table_of<MemoryReport>();

@@ -161,7 +161,7 @@ const ObjectTable<PredictionReport>& table_of<PredictionReport>() {
              "the step with every class at its fastest or slowest in calibration", kLeftOut),
        field("expert_load", &Report::expert_load, "",
              {Presence::left_out, 0, OrderedJsonKeys::kInfinite, std::size_t{1} << 16}),
-       field("lanes", &Report::lanes, "", kLeftOut),
+       field("lanes", &Report::lanes, "", kLeftOut), field("attention", &Report::attention, "", kLeftOut),
        field("times_guessed", &Report::times_guessed, "true without calibration and accelerator", kLeftOut),
        field("times_estimated", &Report::times_estimated, "true with an accelerator's constants", kLeftOut)},
       true};

@@ -10,6 +10,7 @@
 #include "core/base/json_keys.hpp"
 #include "core/config/common_vocabulary.hpp"
 #include "core/config_text/config_listing.hpp"
+#include "core/files/chat_data.hpp"
 #include "core/files/token_data.hpp"
 
 namespace plumbline::training {
@@ -28,6 +29,8 @@ constexpr std::array<std::string_view, 8> kSplit = {
     "vocab_parallel",     "pipeline_schedule"};
 /// Keys of optimizer instances; checkpoints of runs without do not have them.
 constexpr std::array<std::string_view, 1> kOfInstances = {"num_distributed_optimizer_instances"};
+/// Keys of fine-tuning; checkpoints of other runs do not have them.
+constexpr std::array<std::string_view, 2> kOfChats = {"task", "packed_sequence"};
 constexpr const char* kModelPrefix = "model.";
 
 template <std::size_t N>
@@ -61,6 +64,12 @@ NamedTexts identity_of(const RunConfig& config) {
     for (auto& each : chosen(config, kOfModules)) texts.push_back(std::move(each));
   }
   if (config.distillation.teacher) append_model(texts, "teacher.", *config.distillation.teacher);
+  if (config.fine_tunes()) {
+    for (auto& each : chosen(config, kOfChats)) texts.push_back(std::move(each));
+    const ChatData chats(config.files.data, common_vocab(config), config.batch.seq_length);
+    texts.emplace_back("conversations of data", fmt::format("{}", chats.size()));
+    return texts;
+  }
   const TokenSource data(config.files.data, common_vocab(config), config.batch.seq_length,
                          config.measure.seed);
   texts.emplace_back("tokens of data", fmt::format("{}", data.tokens()));

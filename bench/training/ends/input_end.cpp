@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bench/training/parameters/block_positions.hpp"
+#include "bench/training/parameters/conversations.hpp"
 #include "bench/training/parameters/views.hpp"
 
 namespace plumbline::training {
@@ -95,11 +96,17 @@ Matrix InputEnd::from_first_position(const Matrix& table) const {
   return table.row_range(offset, table.rows - offset);
 }
 
-/// Calls `use(rows of x, rows of the table, tokens of a sequence)`: at once for whole sequences, else chunk
-/// by chunk.
+/// Calls `use(rows of x, rows of the table, tokens of a sequence)`: at once for whole sequences, else by
+/// chunks or packed conversations.
 template <class Use>
 void InputEnd::each_chunk(const Matrix& x, const Matrix& table, Use&& use) const {
   const Matrix positions = from_first_position(table);
+  if (const auto* const conversations = rank_.shared.conversations) {
+    each_conversation(*conversations, [&](std::int64_t first, std::int64_t count) {
+      use(x.row_range(first, count), positions, count);
+    });
+    return;
+  }
   const SequenceChunks chunks = rank_.context.chunks();
   if (chunks.count == 1) return use(x, positions, chunks.length);
   for (std::int64_t row = 0; row < x.rows; row += chunks.length) {

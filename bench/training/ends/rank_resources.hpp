@@ -11,6 +11,7 @@
 #include "bench/training/layer/microbatch_dropout.hpp"
 #include "bench/training/linear/fp8_layers.hpp"
 #include "bench/training/parameters/context.hpp"
+#include "bench/training/parameters/conversations.hpp"
 #include "bench/training/parameters/parameter_memory.hpp"
 #include "bench/training/parameters/unit_gradients.hpp"
 #include "bench/training/parameters/unit_values.hpp"
@@ -43,6 +44,15 @@ struct RankResources {
   std::int64_t step = 0;                     // of training, the first is 1: decides dropped elements
   std::int64_t counted_tokens = 0;           // of the global batch, in this step: those with a target
 
+  /// By micro-batch of this step, with packed_sequence; else empty.
+  std::vector<Conversations> conversations;
+  double attended_pairs = 0;  // of this step's backwards, over all layers; with packed_sequence
+
+  /// At the begin of an action: those of its micro-batch.
+  void use_conversations(std::uint32_t microbatch) {
+    shared.conversations = conversations.empty() ? nullptr : &conversations[microbatch];
+    shared.attended_pairs = &attended_pairs;
+  }
   /// World rank of the one that holds the stage in this rank's own tensor and data coordinates.
   int rank_of_stage(int stage) const {
     const Layout& layout = context.communicator.layout();

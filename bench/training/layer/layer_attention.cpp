@@ -1,6 +1,7 @@
 #include "bench/training/layer/layer_attention.hpp"
 
 #include "bench/training/layer/shared_attention.hpp"
+#include "bench/training/parameters/conversations.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -96,6 +97,59 @@ void with_shared(const TrainingContext& context, const SharedBuffers& shared,
   }
 }
 
+/// Attention of every conversation by itself. Padding has result 0 and gradients 0.
+class PackedAttention {
+ public:
+  PackedAttention(const TrainingContext& context, const SharedBuffers& shared,
+                  const MicrobatchDropout& dropout, const Layer& layer)
+      : context_(context), shared_(shared), shape_(dropout.attention(layer.index)) {}
+
+  void forward(const QueryKeyValue& in, const LayerActivations& saved) const {
+    const std::int64_t end =
+        each_conversation(*shared_.conversations, [&](std::int64_t first, std::int64_t count) {
+          const auto rows = [&](const Matrix& x) { return x.row_range(first, count); };
+          context_.operators.attention_forward(shape_of(first, count), rows(in.q), rows(in.k), rows(in.v),
+                                               rows(saved.attention), statistics(saved, first, count),
+                                               shared_.attention_scratch);
+        });
+    pad(saved.attention, end);
+  }
+
+  void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
+                const QueryKeyValue& out) const {
+    const std::int64_t end = each_conversation(*shared_.conversations, [&](std::int64_t first,
+                                                                           std::int64_t count) {
+      const auto rows = [&](const Matrix& x) { return x.row_range(first, count); };
+      const AttentionShape shape = shape_of(first, count);
+      context_.operators.attention_backward(shape, rows(in.q), rows(in.k), rows(in.v), rows(saved.attention),
+                                            statistics(saved, first, count), rows(output_gradient),
+                                            rows(out.q), rows(out.k), rows(out.v), shared_.attention_scratch);
+      // A token counts half a pair with itself, as in predictions.
+      *shared_.attended_pairs += static_cast<double>(shape.seq) * static_cast<double>(shape.keys()) / 2;
+    });
+    for (const Matrix& gradient : {out.q, out.k, out.v}) pad(gradient, end);
+  }
+
+ private:
+  AttentionShape shape_of(std::int64_t first, std::int64_t count) const {
+    AttentionShape shape = shape_;
+    shape.seq = count;
+    shape.dropout.first_row += first;
+    return shape;
+  }
+  Matrix statistics(const LayerActivations& saved, std::int64_t first, std::int64_t count) const {
+    const Matrix& all = saved.log_sum_exp;
+    return Matrix{all.data, shape_.heads, shape_.seq, all.dtype}.columns(first, count);
+  }
+  void pad(const Matrix& x, std::int64_t end) const {
+    if (end < x.rows) context_.operators.fill(rows_from(x, end), 0);
+  }
+
+  const TrainingContext& context_;
+  const SharedBuffers& shared_;
+  const AttentionShape shape_;
+};
+
 }  // namespace
 
 void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dropout, const Layer& layer,
@@ -112,6 +166,8 @@ void attention_forward(const TrainingContext& context, const SharedBuffers& shar
     return with_shared(context, shared, dropout, layer,
                        [&](const auto& attention) { attention.forward(in, saved); });
   }
+  if (shared.conversations != nullptr)
+    return PackedAttention(context, shared, dropout, layer).forward(in, saved);
   context.operators.attention_forward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention,
                                       saved.log_sum_exp, shared.attention_scratch);
 }
@@ -125,6 +181,8 @@ void attention_backward(const TrainingContext& context, const SharedBuffers& sha
       attention.backward(in, saved, output_gradient, gradients);
     });
   }
+  if (shared.conversations != nullptr)
+    return PackedAttention(context, shared, dropout, layer).backward(in, saved, output_gradient, gradients);
   context.operators.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention,
                                        saved.log_sum_exp, output_gradient, gradients.q, gradients.k,
                                        gradients.v, shared.attention_scratch);

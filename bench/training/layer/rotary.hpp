@@ -2,17 +2,26 @@
 #pragma once
 
 #include "bench/training/layer/layer.hpp"
+#include "bench/training/parameters/conversations.hpp"
 
 namespace plumbline::training {
 
 /// Rotates the heads of x, of `head_dim` elements, in place, or back: their gradient.
 inline void rotate_heads(const TrainingContext& context, const SharedBuffers& shared, const Matrix& x,
                          std::int64_t head_dim, bool back) {
-  if (context.model().rotary_pairs == RotaryPairs::halves) {
-    context.operators.rope(x, shared.rope_cos, shared.rope_sin, head_dim, back);
-  } else {
-    context.operators.rope_neighbours(x, shared.rope_cos, shared.rope_sin, head_dim, back);
-  }
+  const auto rotate_rows = [&](const Matrix& rows, const Matrix& cos, const Matrix& sin) {
+    if (context.model().rotary_pairs == RotaryPairs::halves) {
+      context.operators.rope(rows, cos, sin, head_dim, back);
+    } else {
+      context.operators.rope_neighbours(rows, cos, sin, head_dim, back);
+    }
+  };
+  const Matrix& cos = shared.rope_cos;
+  const Matrix& sin = shared.rope_sin;
+  if (shared.conversations == nullptr) return rotate_rows(x, cos, sin);
+  each_conversation(*shared.conversations, [&](std::int64_t first, std::int64_t count) {
+    rotate_rows(x.row_range(first, count), cos.row_range(0, count), sin.row_range(0, count));
+  });
 }
 
 /// Rotates q and k in place, or back: their gradients. Nothing if the layer has no rotary embeddings.

@@ -1,7 +1,9 @@
 // Context of a training step on one rank, which every part of it works with.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "bench/training/parameters/layer_widths.hpp"
 #include "bench/training/parameters/running_load.hpp"
@@ -127,6 +129,10 @@ struct SharedBuffers {
   /// the attention over all tokens of their sequences. Empty: sequences are whole.
   Matrix positions{};
   const CoreAttention* attention = nullptr;
+  /// With packed_sequence, in an action: tokens of the micro-batch's conversations, each of which attends to
+  /// itself alone and begins at position 0. Null: one sequence.
+  const std::vector<std::int64_t>* conversations = nullptr;
+  double* attended_pairs = nullptr;  // backwards of packed sequences add their pairs of tokens
 };
 /// The rotary tables; the scratch is for its owner to put in, since a teacher uses the student's.
 SharedBuffers make_shared_buffers(const TrainingContext& context);

@@ -129,6 +129,7 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
     rank_.module_counted.push_back(config_.batch.global_batch_size * (config_.batch.seq_length - k));
   rank_.expert_load.clear();
+  rank_.attended_pairs = 0;
   if (distillation_) distillation_->start_step();
   running_loads_.clear();
   if (rank_.module_inputs && !ahead.inputs.empty()) {

@@ -34,6 +34,12 @@ class RankStages final : public StageProgram {
   /// `ahead`: of MTP modules; without counts all possible targets.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
                   const TokensAhead& ahead);
+  /// Before start_step, with packed_sequence: conversations of this replica's micro-batches.
+  void use_conversations(std::vector<Conversations> by_microbatch) {
+    rank_.conversations = std::move(by_microbatch);
+  }
+  /// Pairs of tokens in this step's backwards of packed sequences, summed over the rank's layers.
+  double attended_pairs() const { return rank_.attended_pairs; }
   /// The next start_step begins the step just made once more: the same elements are dropped.
   void repeat_step() { --rank_.step; }
   /// Weights, moments and the state of FP8 scaling have been filled with those after `steps` steps.

@@ -92,7 +92,8 @@ void ModelStage::make_uses() {
   }
 }
 
-void ModelStage::begin_action(const Uses& uses) {
+void ModelStage::begin_action(const Uses& uses, std::uint32_t microbatch) {
+  rank_.use_conversations(microbatch);
   rank_.values.begin_action(uses.units);
   rank_.expert_values.begin_action(uses.experts);
 }
@@ -141,7 +142,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
   const bool begins = part_.first() && vocabulary_ == nullptr;
   MicrobatchState& state = begins ? in_flight_.at(microbatch) : held(microbatch, "F");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
-  begin_action(forward_uses_);
+  begin_action(forward_uses_, microbatch);
   if (begins) {
     input_->forward(rank_.input_tokens(microbatch), receive_forward(microbatch));
   } else if (input_) {
@@ -242,7 +243,7 @@ bool ModelStage::defers_output_gradient() const {
 void ModelStage::backward(std::uint32_t microbatch) {
   MicrobatchState& state = held(microbatch, "B");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
-  begin_action(backward_uses_);
+  begin_action(backward_uses_, microbatch);
   const auto place = [&] { return output_gradient_place(microbatch, state, Category::workspace); };
   if (modules_) {
     modules_->backward(microbatch, state.output, state.modules, place, defers_output_gradient());
@@ -286,7 +287,7 @@ void ModelStage::backward_input(std::uint32_t microbatch) {
   if (defers_output_gradient()) return backward(microbatch);
   MicrobatchState& state = held(microbatch, "I");
   const MicrobatchDropout dropout = rank_.dropout(microbatch);
-  begin_action(backward_uses_);
+  begin_action(backward_uses_, microbatch);
   const auto place = [&] { return output_gradient_place(microbatch, state, Category::activations); };
   if (modules_) {
     modules_->backward_input(microbatch, state.output, state.modules, place);

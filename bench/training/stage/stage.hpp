@@ -79,7 +79,7 @@ class ModelStage {
   };
 
   void make_uses();
-  void begin_action(const Uses& uses);
+  void begin_action(const Uses& uses, std::uint32_t microbatch);
   MicrobatchState& held(std::uint32_t microbatch, const char* action);
   Matrix stage_output(std::uint32_t microbatch, MicrobatchState& state);
   /// Lets overlapped collectives progress, if there are any.

@@ -10,6 +10,8 @@
 #include "bench/training/weights/weights.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
+#include "core/config/common_vocabulary.hpp"
+#include "core/files/chat_data.hpp"
 #include "core/files/token_data.hpp"
 
 namespace plumbline::training {
@@ -48,7 +50,8 @@ std::vector<std::string> check_valueless(const RunConfig& config) {
       {"loss_mask", &config.files.loss_mask},
       {"teacher_weights", &config.distillation.teacher_weights}};
   for (const auto& [key, path] : inputs) {
-    if (!path->empty()) {
+    const bool lengths = path == &config.files.data && config.batch.packed_sequence;
+    if (!path->empty() && !lengths) {
       remarks.push_back(fmt::format("{}: not read, the emulated backend computes no values", key));
     }
   }
@@ -70,6 +73,10 @@ std::vector<std::string> check_files(const RunConfig& config) {
   if (!config.files.lora_weights.empty()) adapter_weights(config.files.lora_weights);
   if (config.distillation.teacher) {
     check("teacher_weights", config.distillation.teacher_weights, *config.distillation.teacher);
+  }
+  if (config.fine_tunes()) {
+    const ChatData chats(config.files.data, common_vocab(config), config.batch.seq_length);
+    return remarks;
   }
   const TokenSource data(config.files.data, config.model.vocab, config.batch.seq_length, config.measure.seed);
   const LossMask mask(config.files.loss_mask, data.tokens(), config.batch.seq_length);

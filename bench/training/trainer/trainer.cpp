@@ -11,6 +11,7 @@
 
 #include "bench/training/checkpoints/checkpoint_writer.hpp"
 #include "bench/training/checkpoints/restore.hpp"
+#include "bench/training/trainer/attended_pairs.hpp"
 #include "bench/training/trainer/busy_share.hpp"
 #include "bench/training/trainer/computing_program.hpp"
 #include "bench/training/trainer/host_values.hpp"
@@ -68,7 +69,12 @@ class Run {
         computing_(stages_, communicator, std::move(worked)) {
     observers_.add(&load_);
     observers_.add(observer);
-    if (config.machine.backend == Backend::emulated) return;
+    if (config.machine.backend == Backend::emulated) {
+      // Of data only the lengths of packed conversations matter.
+      if (config.batch.packed_sequence)
+        lengths_.emplace(config, communicator.layout().coordinates(communicator.rank()).data);
+      return;
+    }
     if (checkpoint) {
       restore(stages_, *checkpoint);
     } else {
@@ -146,8 +152,10 @@ class Run {
   void start(int index) {
     const StepTokens tokens = data_ ? data_->step(index) : StepTokens();
     if (data_) {
+      stages_.use_conversations(tokens.conversations);
       stages_.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.ahead);
     } else {
+      if (lengths_) stages_.use_conversations(lengths_->conversations(index));
       stages_.start_step(nullptr, nullptr);
     }
     operators_.synchronize();
@@ -161,7 +169,8 @@ class Run {
   ComputingProgram computing_;
   StepObservers observers_;
   LoadSamples load_;
-  std::optional<StepData> data_;
+  std::optional<StepData> data_;     // of a run that computes values
+  std::optional<StepData> lengths_;  // of an emulated one, with packed_sequence
   Traffic traffic_;
 };
 
@@ -285,12 +294,14 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     say(fmt::format("next is step {} of {}\n", done + 1, all_steps));
   RoutingFile routing(config.files.save_routing);
   std::vector<StepMeasurement> timed;
+  AttendedPairs attended(config, control);
   for (int step = done; step < all_steps; ++step) {
     const bool saves_gradients = step + 1 == all_steps && !config.files.save_gradients.empty();
     stages.keep_gradients(saves_gradients);
     if (step == config.measure.warmup_steps) run.computing().forget();
     StepMeasurement measured = run.step(step);
     result.losses.push_back(mean_loss(control, stages.loss()));
+    if (config.batch.packed_sequence) attended.add(stages.attended_pairs());
     run.check_finite(step, all_steps, result.losses.back());
     if (step >= config.measure.warmup_steps) {
       result.step_times.push_back(measured.time);
@@ -309,6 +320,7 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
     result.checkpoints->resumed_step = done;
     if (checkpoint) result.checkpoints->restore = restored;
   }
+  if (config.batch.packed_sequence) result.attention = attended.shares();
   if (config.model.mixture) result.expert_load = gather_layer_loads(stages, control);
   routing.write();
   if (!config.files.save_weights.empty()) save_weights(stages, config.files.save_weights);

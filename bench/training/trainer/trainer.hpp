@@ -61,6 +61,7 @@ struct TrainingResult {
   /// empty: unknown.
   std::vector<std::vector<double>> computing;
   std::vector<LayerLoad> expert_load;          // of MoE layers, in the last step
+  std::optional<PackedAttention> attention;    // executed in all steps, with packed_sequence
   Traffic traffic;                             // of this rank, everything
   Traffic step_traffic;                        // of this rank, the actions of the last step
   std::optional<CheckpointCosts> checkpoints;  // of a run that writes or has read some; whole on world rank 0

@@ -185,6 +185,7 @@ StepResult last_step_with(Operators& operators, const RunConfig& config, const S
   for (int step = 0; step < steps; ++step) {
     stages.keep_gradients(step + 1 == steps);
     const StepTokens tokens = data.step(step);
+    stages.use_conversations(tokens.conversations);
     stages.start_step(tokens.inputs.data(), tokens.targets.data(), tokens.counted, tokens.ahead);
     const Traffic before = communicator.traffic();
     execute(schedule, stages, communicator, communicator.now(),

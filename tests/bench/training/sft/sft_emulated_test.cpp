@@ -1,0 +1,111 @@
+// Packed chats on emulated H100s: an epoch of the real training code takes the time, the memory and the
+// attention work that are predicted for the same file.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "analysis/predict/packed_sequences.hpp"
+#include "analysis/predict/predict.hpp"
+#include "bench/evaluate/emulation.hpp"
+#include "bench/evaluate/plan.hpp"
+#include "bench/predict/packed_data.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+constexpr std::int64_t kSeq = 2048;
+
+/// Every rank has its own copy of the same chats.
+std::string write_chats(int count) {
+  const auto path = std::filesystem::path(testing::TempDir()) / (std::to_string(::getpid()) + "epoch.jsonl");
+  std::ofstream file(path);
+  std::mt19937 random(7);
+  for (int i = 0; i < count; ++i) {
+    std::string ids = "1";
+    for (auto more = 1 + static_cast<std::int64_t>(random() % (kSeq / (i % 4 == 0 ? 1 : 5))); more > 1;
+         --more)
+      ids += ",2";
+    file << "{\"input_ids\": [" << ids << ",3], \"labels\": [" << ids << ",3]}\n";
+  }
+  return path.string();
+}
+
+RunConfig config_of(const Layout& layout, const std::string& chats) {
+  RunConfig config;
+  config.model = small_qwen2();
+  config.model.layers = 2;
+  config.model.hidden = 2048;
+  config.model.head_dim = 128;
+  config.model.heads = config.model.kv_heads = 16;
+  config.model.ffn = 4096;
+  config.model.max_positions = kSeq;
+  config.batch = {.seq_length = kSeq, .micro_batch_size = 1, .global_batch_size = 4, .packed_sequence = true};
+  config.generation.task = RunTask::sft;
+  config.files.data = chats;
+  config.numerics.precision = DType::bf16;
+  config.machine.backend = Backend::emulated;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.measure.warmup_steps = 0;
+  set_layout(config, layout);
+  add_packed_work(config);
+  config.measure.steps =
+      static_cast<int>(std::ssize(read_packed_chats(config).first_of) / config.batch.global_batch_size);
+  return config;
+}
+
+TrainingResult emulated(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware) {
+  MpiCommunicator control(config.layout());
+  EmulatedClock clock = EmulatedClock::of_virtual_time();
+  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
+  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
+  return train(on_emulated_device(config, schedule, hardware, control.rank()), schedule, *operators,
+               communicator, control, untouched_memory(), {}, nullptr, {},
+               [&clock] { return clock.worked(); });
+}
+
+TEST(SftEmulated, TimeMemoryAndAttentionAreThePredictedOnes) {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const std::string chats = write_chats(100);
+  for (const Layout& layout : layouts_of(ranks)) {
+    const std::string name = fmt::format("tp{} pp{} dp{}", layout.tensor, layout.pipeline, layout.data);
+    const RunConfig config = config_of(layout, chats);
+    const Schedule schedule = schedule_for(config);
+    const HardwareProfile hardware = load_hardware(config.machine.hardware);
+    const Prediction prediction = predict(config, schedule, hardware);
+    const TrainingResult result = emulated(config, schedule, hardware);
+    ASSERT_TRUE(result.attention) << name;
+    EXPECT_LT(result.attention->mean, 0.6) << name;
+    EXPECT_NEAR(result.attention->mean / config.batch.packed.mean, 1, 1e-12) << name;
+    EXPECT_NEAR(result.attention->slowest / config.batch.packed.slowest, 1, 1e-12) << name;
+    double seconds = 0;
+    for (const Seconds step : result.step_times) seconds += step.value / config.measure.steps;
+    EXPECT_NEAR(prediction.time.step.value / seconds, 1, 0.015) << name;
+    for (std::size_t rank = 0; rank < result.memory.size(); ++rank) {
+      EXPECT_EQ(result.memory[rank].at_peak.total(),
+                prediction.memory.of_rank(static_cast<int>(rank)).peak.total())
+          << name << " rank " << rank;
+    }
+    RunConfig whole = config;
+    whole.batch.packed = {};
+    fmt::print("{}: attention {:.3f}, slowest {:.3f}; step {:.3f} ms, predicted {:.3f}, unpacked {:.3f}\n",
+               name, config.batch.packed.mean, config.batch.packed.slowest, 1e3 * seconds,
+               1e3 * prediction.time.step.value, 1e3 * predict(whole, schedule, hardware).time.step.value);
+  }
+  std::filesystem::remove(chats);
+}
+
+}  // namespace
+}  // namespace plumbline::training

@@ -1,0 +1,136 @@
+// Supervised fine-tuning against transformers (tests/golden/make_sft.py): losses and gradients of masked and
+// of packed batches are those of the same conversations one by one, in every split.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/evaluate/plan.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/config_text/load_config.hpp"
+#include "core/files/safetensors.hpp"
+#include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/training_support.hpp"
+
+namespace plumbline::training {
+namespace {
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+std::string golden(const std::string& path) {
+  return fmt::format("{}/tests/golden/{}", PLUMBLINE_SOURCE_DIR, path);
+}
+
+Tensors gradients_of(const std::string& path) {
+  const TensorFile file(path);
+  Tensors tensors;
+  for (const std::string& name : file.names()) {
+    const StoredTensor& tensor = file.get(name);
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensors[name].push_back(tensor.at(i));
+  }
+  return tensors;
+}
+
+/// All 16 conversations in every step, padded or in 8 packs.
+RunConfig chats(const std::string& model, bool packed) {
+  RunConfig config = load_run_config(golden(model) + "/run.yaml", {});
+  config.files.data = golden("sft/chats.jsonl");
+  config.generation.task = RunTask::sft;
+  config.batch = {.seq_length = 24,
+                  .micro_batch_size = packed ? 1 : 2,
+                  .global_batch_size = packed ? 8 : 16,
+                  .packed_sequence = packed};
+  config.optimizer.learning_rate = 1e-3;
+  config.optimizer.weight_decay = 0.01;
+  config.optimizer.clip_grad = 0;
+  config.measure.warmup_steps = 0;
+  config.measure.steps = 10;
+  return config;
+}
+
+int ranks_here() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+class SftStep : public testing::TestWithParam<const char*> {};
+
+TEST_P(SftStep, LossesAndGradientsAreThoseOfTransformersOneByOne) {
+  const std::string model = GetParam();
+  std::ifstream file(golden("sft/" + model + ".json"));
+  const auto losses = nlohmann::json::parse(file)["losses"].get<std::vector<double>>();
+  const Tensors gradients = gradients_of(golden("sft/" + model + ".safetensors"));
+  for (const Layout& layout : layouts_of(ranks_here())) {
+    for (const bool packed : {false, true}) {
+      RunConfig config = chats(model, packed);
+      set_layout(config, layout);
+      ASSERT_EQ(why_invalid(config).value_or(""), "");
+      const std::string name = fmt::format("{} tp{} pp{} dp{}{}", model, layout.tensor, layout.pipeline,
+                                           layout.data, packed ? " packed" : "");
+      MpiCommunicator communicator(config.layout());
+      const StepResult first = one_step(config, communicator);
+      const auto operators = make_cpu_operators();
+      const TrainingResult result =
+          train(config, schedule_for(config), *operators, communicator, communicator, host_memory(), {});
+      ASSERT_EQ(result.losses.size(), losses.size());
+      for (std::size_t step = 0; step < losses.size(); ++step)
+        EXPECT_NEAR(result.losses[step] / losses[step], 1, 1e-5) << name << " step " << step;
+      if (communicator.rank() != 0) continue;
+      std::string worst;
+      const double error = largest_error(gradients, first.gradients, worst);
+      EXPECT_LE(error, 1e-4) << name << ": " << worst;
+      fmt::print("{}: largest error {:.2e} ({})\n", name, error, worst);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SftStep, testing::Values("llama", "gpt2"));
+
+struct Change {
+  const char* name;
+  void (*make)(RunConfig&);
+};
+constexpr Change kChanges[] = {
+    {"plain", [](RunConfig&) {}},
+    {"full recomputation", [](RunConfig& c) { c.recompute.granularity = Recompute::full; }},
+    {"attention recomputed", [](RunConfig& c) { c.recompute.granularity = Recompute::selective; }},
+    {"split backward", [](RunConfig& c) { c.parallel.schedule = "zb-h1"; }},
+    {"sequence parallel", [](RunConfig& c) { c.parallel.sequence_parallel = c.parallel.tensor > 1; }},
+};
+
+/// Head norms, latent attention with a mixture of experts, ALiBi.
+TEST(PackedStep, EqualsTheUnpackedOne) {
+  for (const char* model : {"families/qwen3", "families/deepseek_v3", "families/bloom"}) {
+    for (const Change& change : kChanges) {
+      for (const Layout& layout : layouts_of(ranks_here())) {
+        std::vector<StepResult> results;
+        for (const bool packed : {false, true}) {
+          RunConfig config = chats(model, packed);
+          set_layout(config, layout);
+          change.make(config);
+          if (why_invalid(config)) break;
+          MpiCommunicator communicator(config.layout());
+          results.push_back(one_step(config, communicator));
+        }
+        if (results.size() < 2) continue;
+        const std::string name = fmt::format("{} {} tp{} pp{} dp{}", model, change.name, layout.tensor,
+                                             layout.pipeline, layout.data);
+        EXPECT_NEAR(results[1].loss / results[0].loss, 1, 1e-5) << name;
+        if (results[0].gradients.empty()) continue;
+        std::string worst;
+        EXPECT_LE(largest_error(results[0].gradients, results[1].gradients, worst), 1e-5) << name << worst;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::training

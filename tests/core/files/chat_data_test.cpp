@@ -1,0 +1,143 @@
+// Chats: files of both forms, refusals, and the order in which they are packed and given to replicas.
+#include "core/files/chat_data.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/base/error.hpp"
+#include "core/files/chat_packs.hpp"
+
+namespace plumbline {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Le;
+namespace fs = std::filesystem;
+
+std::string write(const std::string& text) {
+  const fs::path path = fs::path(testing::TempDir()) / (std::to_string(::getpid()) + "chats.jsonl");
+  std::ofstream(path) << text;
+  return path.string();
+}
+
+TEST(ChatData, BothFormsHaveTargets) {
+  const ChatData chats(write("{\"input_ids\": [3, 1, 4], \"labels\": [3, -100, 4], \"text\": null}\n\n"
+                             "{\"input_ids\": [9, 2, 6, 5], \"assistant_masks\": [0, 1, 0, 1]}"),
+                       10, 4);
+  ASSERT_EQ(chats.size(), 2);
+  EXPECT_THAT(chats.ids(0), ElementsAre(3, 1, 4));
+  EXPECT_THAT(chats.ids(1), ElementsAre(9, 2, 6, 5));
+  const auto answered = [&](std::int64_t conversation) {
+    std::vector<bool> all;
+    for (std::int64_t j = 0; j < chats.length(conversation); ++j)
+      all.push_back(chats.answered(conversation, j));
+    return all;
+  };
+  EXPECT_THAT(answered(0), ElementsAre(false, false, true));  // nothing is before the first token
+  EXPECT_THAT(answered(1), ElementsAre(false, true, false, true));
+}
+
+TEST(ChatData, OtherFilesAreOneClearLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "found no line, expected a JSON object with input_ids on every line"},
+      {"[1]", "chats.jsonl:2: "},
+      {"{\"input_ids\": [1, 2]", "chats.jsonl:2: "},
+      {"{\"labels\": [1, 2]}", "input_ids"},
+      {"{\"input_ids\": 7, \"labels\": [7]}", "input_ids: found 7, expected a list"},
+      {"{\"input_ids\": [1, 10], \"labels\": [1, 10]}",
+       "input_ids: found 10 at place 1, expected an id of the vocabulary from 0 to 9; change"},
+      {"{\"input_ids\": [1, -1], \"labels\": [1, 1]}", "found -1 at place 1"},
+      {"{\"input_ids\": [1, 1.5], \"labels\": [1, 1]}", "found 1.5 at place 1"},
+      {"{\"input_ids\": [1], \"labels\": [1]}", "found 1 tokens, expected 2 to seq_length 4"},
+      {"{\"input_ids\": [1,1,1,1,1], \"labels\": [1,1,1,1,1]}",
+       "found 5 tokens, expected 2 to seq_length 4; change seq_length, or shorten the conversation"},
+      {"{\"input_ids\": [1, 2]}", "found neither labels nor assistant_masks"},
+      {"{\"input_ids\": [1, 2], \"labels\": [1, 2], \"assistant_masks\": [1, 1]}",
+       "found labels and assistant_masks, expected one of them"},
+      {"{\"input_ids\": [1, 2], \"labels\": [2]}", "labels: found 1 numbers, expected 2, one per id"},
+      {"{\"input_ids\": [1, 2], \"labels\": [-100, 3]}", "found 3 at place 1, expected its id 2 or -100"},
+      {"{\"input_ids\": [1, 2], \"assistant_masks\": [1, 2]}", "expected a number from 0 to 1"},
+      {"{\"input_ids\": [1, 2], \"labels\": [1, -100]}", "labels: found no answered token"},
+  };
+  for (const auto& [text, fragment] : cases) {
+    try {
+      const ChatData chats(write("\n" + std::string(text)), 10, 4);
+      ADD_FAILURE() << text;
+    } catch (const InputError& error) {
+      const std::string line = error.what();
+      EXPECT_THAT(line, HasSubstr(fragment));
+      EXPECT_THAT(line, HasSubstr("data: "));
+      EXPECT_EQ(line.find('\n'), std::string::npos);
+    }
+  }
+}
+
+ChatData chats_of(const std::vector<int>& lengths) {
+  std::string text;
+  for (const int length : lengths) {
+    std::string ids = "1";
+    for (int j = 1; j < length; ++j) ids += ",1";
+    text += "{\"input_ids\":[" + ids + "],\"labels\":[" + ids + "]}\n";
+  }
+  return {write(text), 2, 64};
+}
+
+RunConfig packing(std::int64_t batch, int replicas, std::uint64_t seed = 1) {
+  RunConfig config;
+  config.generation.task = RunTask::sft;
+  config.batch = {.seq_length = 64, .global_batch_size = batch, .packed_sequence = true};
+  config.parallel.world_size = replicas;
+  config.measure.seed = seed;
+  return config;
+}
+
+TEST(ChatOrder, WithoutPackingItIsTheFilesOrder) {
+  RunConfig config = packing(2, 1);
+  config.batch.packed_sequence = false;
+  const ChatOrder order = order_of(chats_of({5, 3, 9}), config);
+  for (const std::int64_t sample : {0, 1, 2, 3, 4})
+    EXPECT_THAT(order.sample(sample), ElementsAre(sample % 3));
+}
+
+TEST(ChatOrder, PacksHoldEveryConversationOnceAndFollowTheSeed) {
+  std::vector<int> lengths;
+  for (int i = 0; i < 200; ++i) lengths.push_back(2 + i * 37 % 63);
+  const ChatData chats = chats_of(lengths);
+  const ChatOrder order = order_of(chats, packing(8, 2));
+  std::multiset<std::int64_t> seen;
+  std::int64_t tokens = 0;
+  for (const auto& pack : order.sequences) {
+    std::int64_t sum = 0;
+    for (const std::int64_t conversation : pack) sum += chats.length(conversation);
+    EXPECT_LE(sum, 64);
+    tokens += sum;
+    seen.insert(pack.begin(), pack.end());
+  }
+  EXPECT_EQ(seen.size(), 200U);
+  EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 200U);
+  // First-fit-decreasing needs at most 11/9 of the best number of packs, and one more (Dósa 2007).
+  const auto packs = std::ssize(order.sequences);
+  EXPECT_LE(packs, (tokens + 63) / 64 * 11 / 9 + 1);
+  EXPECT_EQ(std::ssize(order.samples), (packs + 7) / 8 * 8);
+  EXPECT_EQ(order.samples, order_of(chats, packing(8, 2)).samples);
+  EXPECT_NE(order.samples, order_of(chats, packing(8, 2, 2)).samples);
+}
+
+TEST(ChatOrder, ReplicasOfAStepGetEvenWork) {
+  // Packs of one conversation: two replicas with two packs each.
+  const ChatData chats = chats_of({64, 40, 50, 55});
+  const ChatOrder order = order_of(chats, packing(4, 2));
+  const auto length = [&](std::int64_t sample) { return chats.length(order.sample(sample).front()); };
+  EXPECT_EQ(std::set({length(0), length(2)}), (std::set<std::int64_t>{64, 40}));  // replica 0
+  EXPECT_EQ(std::set({length(1), length(3)}), (std::set<std::int64_t>{55, 50}));
+}
+
+}  // namespace
+}  // namespace plumbline

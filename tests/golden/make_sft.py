@@ -1,0 +1,89 @@
+"""Makes the golden files of supervised fine-tuning: losses of ten AdamW steps, and the first gradients.
+
+    python make_sft.py [FOLDER]        needs torch, transformers, safetensors
+
+FOLDER/sft gets chats.jsonl and, for the golden llama and gpt2, MODEL.json and MODEL.safetensors. Every step
+takes all conversations one by one, unpadded, with transformers' labels and num_items_in_batch: the loss is
+the mean over the answered tokens of all of them.
+"""
+
+import json
+import pathlib
+import random
+import sys
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+LR, DECAY, STEPS = 1e-3, 0.01, 10
+LENGTHS = (24, 3, 17, 8, 11, 2, 21, 5, 13, 9, 16, 4, 7, 19, 6, 10)
+
+
+def conversations(draws):
+    """Turns of a user and of an assistant, whose tokens are answered."""
+    for length in LENGTHS:
+        ids = [draws.randrange(61) for _ in range(length)]
+        first = draws.randrange(1, max(2, length - 1))
+        second = draws.randrange(first, length)
+        answered = [first <= j < second or j == length - 1 for j in range(length)]
+        yield ids, answered
+
+
+def write_chats(path, chats):
+    lines = []
+    for number, (ids, answered) in enumerate(chats):
+        line = {"input_ids": ids, "attention_mask": [1] * len(ids)}
+        if number % 3 == 0:
+            line["assistant_masks"] = [int(a) for a in answered]
+        else:
+            line["labels"] = [i if a else -100 for i, a in zip(ids, answered, strict=True)]
+        lines.append(json.dumps(line) + "\n")
+    path.write_text("".join(lines))
+
+
+def backward(model, chats):
+    """Gradients of one step; returns its loss."""
+    items = sum(sum(answered[1:]) for _, answered in chats)
+    total = 0.0
+    for ids, answered in chats:
+        ids = torch.tensor([ids])
+        labels = torch.where(torch.tensor([answered]), ids, -100)
+        loss = model(input_ids=ids, labels=labels, num_items_in_batch=items, use_cache=False).loss
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def make(name, folder, chats):
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder / name, dtype=torch.float32, attn_implementation="eager")
+    model.eval()
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    groups = [dict(params=matrices, weight_decay=DECAY), dict(params=vectors, weight_decay=0.0)]
+    optimizer = torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95), eps=1e-8)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        losses.append(backward(model, chats))
+        if step == 0:
+            gradients = {key: p.grad.clone().contiguous() for key, p in model.named_parameters()}
+            save_file(gradients, folder / "sft" / f"{name}.safetensors")
+        optimizer.step()
+    expected = {"losses": losses, "torch": torch.__version__, "transformers": transformers.__version__}
+    (folder / "sft" / f"{name}.json").write_text(json.dumps(expected, indent=2) + "\n")
+    print(name, losses)
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
+    (folder / "sft").mkdir(exist_ok=True)
+    torch.use_deterministic_algorithms(True)
+    chats = list(conversations(random.Random(63)))
+    write_chats(folder / "sft" / "chats.jsonl", chats)
+    for name in ("llama", "gpt2"):
+        make(name, folder, chats)
+
+
+main()
