@@ -40,7 +40,7 @@ struct OperatorTimes {
   /// remove_row_parts, route, arrange, route_backward, scale_rows, combine_rows, sigmoid_forward,
   /// sigmoid_backward, fp8_quantize, fp8_quantize_transpose, fp8_amax, fp8_transpose.fp8, fp8_scales: an
   /// `add` of as many bytes. Missing distillation_sums, distillation_divergence, distillation_gradient,
-  /// softmax, divergence_terms, log_softmax_backward: passes of a cross-entropy.
+  /// softmax, divergence_terms, log_softmax_backward, greedy_choice: passes of a cross-entropy.
   std::map<std::string, Curve> memory_bound;
   /// The same for operators that start anew with every row (norms) or head (rope); axes: elements, elements
   /// of a row or head, 1. Missing, as in older profiles: in memory_bound.

@@ -185,6 +185,8 @@ void add_vocabulary(Collector& to, Operators& op, const OperatorShape& s) {
   to.add("cross_entropy_max", {logits}, [=, &op] { op.cross_entropy_max(logits, s.vocab, row_max); });
   to.add("cross_entropy_sums", {logits},
          [=, &op] { op.cross_entropy_sums(logits, s.vocab, 0, ids, row_max, sums); });
+  const Matrix choice = to.matrix(3, tokens, DType::fp32);
+  to.add("greedy_choice", {logits}, [=, &op] { op.greedy_choice(logits, s.vocab, choice); });
   to.add("cross_entropy_gradient", {logits, logits},
          [=, &op] { op.cross_entropy_gradient(logits, s.vocab, 0, ids, row_max, sums, 1.0); });
   const Matrix product = to.matrix(tokens, s.hidden, DType::fp32);

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "bench/generate/token_choice.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/weights/weights.hpp"
-#include "core/config/common_vocabulary.hpp"
 
 namespace plumbline::generation {
 namespace {
@@ -61,35 +61,10 @@ class Batch {
     }
     const Tensor logits = model_.forward(rows, tokens);
     std::vector<Choice> chosen(rows.size());
-    if (logits) choose_all(logits, rows, chosen);
+    if (logits) chosen = choose_tokens(context_, logits, rows, first_, request_.sampling);
     pass_on(chosen);
     keep(chosen);
     passed_(++passes_);
-  }
-
-  /// On the ranks of the last stage.
-  void choose_all(const Matrix& logits, const std::vector<SequenceRows>& rows, std::vector<Choice>& chosen) {
-    const std::int64_t shards = context_.tensor_size();
-    Tensor gathered;
-    if (shards > 1) {
-      gathered = context_.make_fp32(Category::logits, "gathered logits", shards * logits.rows, logits.cols);
-      context_.communicator.all_gather(Group::tensor, logits, gathered);
-    }
-    if (context_.config.machine.backend == Backend::emulated) return;  // there are no numbers
-    std::vector<float> parts(static_cast<std::size_t>(shards * logits.elements()));
-    context_.operators.download(gathered ? gathered.matrix() : logits, parts.data());
-    const std::int64_t vocab = common_vocab(context_.config);
-    std::vector<float> whole(static_cast<std::size_t>(vocab));
-    for (std::int64_t row = 0; row < logits.rows; ++row) {
-      for (std::int64_t shard = 0; shard < shards; ++shard) {  // the last ones may be padding alone
-        const std::int64_t to = std::min(shard * logits.cols, vocab);
-        const std::int64_t count = std::min(logits.cols, vocab - to);
-        std::copy_n(parts.begin() + (shard * logits.rows + row) * logits.cols, count, whole.begin() + to);
-      }
-      const SequenceRows& of = rows[static_cast<std::size_t>(row)];
-      chosen[static_cast<std::size_t>(row)] =
-          choose(whole, request_.sampling, {first_ + of.slot, of.past + of.count});
-    }
   }
 
   /// From the last stage to all ranks.
@@ -128,6 +103,20 @@ class Batch {
   std::vector<std::int64_t> live_;  // slots of the sequences that go on
 };
 
+/// Passes that are not timed, of the first batch: products and attention are planned and chosen at their first
+/// use, and kernels loaded.
+void warm_up(GenerationModel& model, const RunConfig& config, GenerationRequest request) {
+  if (config.machine.backend == Backend::emulated) return;
+  const std::int64_t together =
+      std::min(config.batch.micro_batch_size, std::int64_t{std::ssize(request.prompts)});
+  request.max_new_tokens = std::min<std::int64_t>(request.max_new_tokens, 2);  // a prefill and a decode pass
+  for (int i = 0; i < config.measure.warmup_steps; ++i) {
+    GenerationResult unused;
+    unused.sequences.resize(request.prompts.size());
+    Batch(model, request, 0, together, unused, [](std::int64_t) {}).run();
+  }
+}
+
 /// Those of the last stage, on every rank.
 void share_log_probabilities(const GenerationModel& model, GenerationResult& result, Communicator& control) {
   for (GeneratedSequence& sequence : result.sequences)
@@ -146,6 +135,7 @@ GenerationResult generate(const RunConfig& config, const GenerationRequest& requ
                                         ? training::random_weights(config.measure.seed, config.model.init_std)
                                         : training::checkpoint_weights(config.files.weights, config.model));
   }
+  warm_up(model, config, request);
   GenerationResult result;
   result.sequences.resize(request.prompts.size());
   const std::int64_t all = std::ssize(request.prompts);

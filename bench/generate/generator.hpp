@@ -43,7 +43,8 @@ std::string why_not_generated(const RunConfig& config);
 /// outgrows seq_length.
 void check_request(const RunConfig& config, const GenerationRequest& request);
 
-/// Continues the prompts in batches of micro_batch_size, with the configuration's weights. Collective over
+/// Continues the prompts in batches of micro_batch_size, with the configuration's weights, after warmup_steps
+/// untimed passes of the first batch (none emulated). Collective over
 /// the world; all ranks get the same result. `control`, which may be `communicator`, carries results between
 /// hosts' memories. The emulated backend gets no weights, and its memory is never touched. Checked arguments
 /// only. Throws OutOfMemory, InputError (weights), Error (logits that are not finite).

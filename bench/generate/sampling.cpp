@@ -64,14 +64,16 @@ std::int32_t sample(std::span<const float> logits, double top, const Sampling& s
 
 }  // namespace
 
+void refuse_logits(TokenPlace place) {
+  throw Error(
+      fmt::format("logits: found one that is not finite, of sequence {} at position {}, expected finite "
+                  "numbers; change weights or precision",
+                  place.sequence, place.position));
+}
+
 Choice choose(std::span<const float> logits, const Sampling& sampling, TokenPlace place) {
   const bool numbers = std::all_of(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
-  if (!numbers) {
-    throw Error(
-        fmt::format("logits: found one that is not finite, of sequence {} at position {}, expected "
-                    "finite numbers; change weights or precision",
-                    place.sequence, place.position));
-  }
+  if (!numbers) refuse_logits(place);
   const auto best = std::max_element(logits.begin(), logits.end());
   Choice choice;
   choice.id = sampling.greedy() ? static_cast<std::int32_t>(best - logits.begin())

@@ -28,6 +28,9 @@ struct Choice {
   double log_probability = 0;  // of the model, before temperature and limits
 };
 
+/// Throws the Error of logits that are not finite.
+[[noreturn]] void refuse_logits(TokenPlace place);
+
 /// `logits`: one per id. Throws Error if one is not a number.
 Choice choose(std::span<const float> logits, const Sampling& sampling, TokenPlace place);
 

@@ -88,8 +88,8 @@ std::string trust_lines(const RunConfig& config, const HardwareProfile& hardware
         hardware.accelerator()->name);
   }
   text +=
-      "not included: launches of a GPU's host. Choice of a token: two passes over its logits on the device; "
-      "`generate` chooses on the host, which takes longer\n";
+      "not included: launches of a GPU's host. Greedy choice of tokens; `generate` draws others on the host, "
+      "which takes longer\n";
   if (config.parallel.pipeline > 1)
     text += "pipeline ranks compute one after the other: a replica has one batch\n";
   return text;

@@ -12,7 +12,8 @@ constexpr const char* kDistillation =
     "student and teacher (T,n) with valid <= n, temperature > 0, targets (1,T) int32, row_max (2,T), sums "
     "(4,T), divergence (1,T) fp32";
 constexpr const char* kEager = "matrices (T,n) fp32 with valid <= n, targets (1,T) int32";
-constexpr std::int64_t kRowsPerShard = 3;  // of vocab_combine's gathered numbers
+constexpr std::int64_t kLargestColumn = std::int64_t{1} << 24;  // as a number of fp32
+constexpr std::int64_t kRowsPerShard = 3;                       // of vocab_combine's gathered numbers
 
 bool are_ids(const Matrix& ids, const Matrix& of) {
   return is_row(ids, of, DType::int32);
@@ -90,6 +91,13 @@ void cross_entropy_sums(Matrix logits, std::int64_t valid, std::int64_t /*first_
 void cross_entropy_gradient(Matrix logits, std::int64_t valid, std::int64_t /*first_token*/, Matrix targets,
                             Matrix row_max, Matrix sums, double /*scale*/) {
   require_sums("cross_entropy_gradient", logits, valid, targets, row_max, sums);
+}
+
+void greedy_choice(Matrix logits, std::int64_t valid, Matrix choice) {
+  require(
+      is_logits(logits, valid) && valid <= kLargestColumn && has_shape(choice, 3, logits.rows, DType::fp32),
+      "greedy_choice", "logits (T,n) of a floating point type with valid <= n and 2^24, choice (3,T) fp32",
+      {{"logits", logits}, {"choice", choice}});
 }
 
 void vocab_softmax(Matrix logits, std::int64_t valid, Matrix row_max, Matrix row_sum) {

@@ -1,4 +1,5 @@
 // Cross-entropy over a vocabulary split by columns, in three steps.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -34,6 +35,32 @@ PLUMBLINE_MULTIVERSION void row_sums(Matrix logits, std::int64_t valid, std::int
     const std::int64_t column = targets[t] - first_token;
     const bool mine = column >= 0 && column < valid;  // an ignored target is nobody's
     at_target[t] = mine ? load(row + column, First{1})[0] - top : 0.0F;
+  }
+}
+
+constexpr std::int64_t kBlock = 1024;  // columns, of which the first with the largest logit is looked through
+
+template <class T>
+PLUMBLINE_MULTIVERSION void row_choices(Matrix logits, std::int64_t valid, Matrix choice) {
+  const Lanes lowest = splat(-__builtin_inff());
+  for (std::int64_t t = 0; t < logits.rows; ++t) {
+    const T* row = row_of<T>(logits, t);
+    float top = -__builtin_inff();
+    std::int64_t column = 0;
+    for (std::int64_t first = 0; first < valid; first += kBlock) {
+      LaneMaximum best;
+      for_lanes(std::min(kBlock, valid - first),
+                [&] PLUMBLINE_LANES { best.take(keep(load(row + first + i, part), lowest, part)); });
+      if (!(largest(best) > top)) continue;
+      top = largest(best);
+      column = first;
+    }
+    while (column < valid - 1 && load(row + column, First{1})[0] != top) ++column;
+    LaneSum total;
+    for_lanes(valid, [&] PLUMBLINE_LANES { total += keep(exp(load(row + i, part) - top), Lanes{}, part); });
+    row_of<float>(choice, 0)[t] = top;
+    row_of<float>(choice, 1)[t] = sum(total);
+    row_of<float>(choice, 2)[t] = static_cast<float>(column);
   }
 }
 
@@ -89,6 +116,11 @@ Number CpuOperators::cross_entropy_gradient(Matrix logits, std::int64_t valid, s
                                            exponentials, static_cast<float>(scale));
   });
   return loss;
+}
+
+void CpuOperators::greedy_choice(Matrix logits, std::int64_t valid, Matrix choice) {
+  with_type("greedy_choice", logits.dtype,
+            [&](auto type) { row_choices<decltype(type)>(logits, valid, choice); });
 }
 
 }  // namespace plumbline::cpu

@@ -66,6 +66,10 @@ Number EmulatedOperators::cross_entropy_gradient(Matrix logits, std::int64_t /*v
   return 0;
 }
 
+void EmulatedOperators::greedy_choice(Matrix logits, std::int64_t /*valid*/, Matrix /*choice*/) {
+  pass_over("greedy_choice", logits.dtype, {logits}, {});
+}
+
 // Vocabulary parallelism in the times of operators that have a measured one.
 void EmulatedOperators::vocab_softmax(Matrix logits, std::int64_t /*valid*/, Matrix /*row_max*/,
                                       Matrix /*row_sum*/) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every model family on one GPU: loss and gradients in fp32 after two updates, against a CPU.
 
-    tests/gpu/families.py PLUMBLINE OUT.jsonl [--jobs N]
+    tests/gpu/families.py PLUMBLINE OUT.jsonl [--jobs N] [--from NAME]
 
 The models are those of tests/golden/families; a bundle has their configurations beside this file. Tolerances
 are those of ranks.py. MoE models: the loss only, to 1e-3, since a logit rounded otherwise may choose another
@@ -71,9 +71,10 @@ def main():
     parser.add_argument("plumbline")
     parser.add_argument("out")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--from", dest="first", default="", help="the first family, in the order of their names")
     options = parser.parse_args()
     with open(options.out, "w", encoding="utf-8", buffering=1) as out:
-        names = sorted(os.listdir(families_folder()))
+        names = [name for name in sorted(os.listdir(families_folder())) if name >= options.first]
         failures = ranks.at_once(options.jobs, [functools.partial(check_family, options.plumbline, name, out) for name in names])
     for failure in failures:
         print(failure)

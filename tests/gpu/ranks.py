@@ -32,7 +32,7 @@ import gradients
 # The watchdog names the hanging operation before the run's time limit ends it.
 WATCHDOG_S = 60
 LIMIT_S = 150
-JOBS = 1  # splits at once with --short
+JOBS = 1  # splits at once
 
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4,
@@ -290,29 +290,32 @@ def check_any_order(plumbline, config, out):
 
 
 def check_fp8(plumbline, config, out):
-    failures = []
     record, problem = run(plumbline, config, settings_of(1, 1, 1, {}, "bf16"))
     if record is None:
         return [f"a single rank in bf16: {problem}"]
     reference = record["measurement"]["loss"]
-    for recipe in ("delayed", "tensorwise"):
-        for tensor, pipeline, data, more in FP8_SPLITS:
-            name = f"fp8 {recipe} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-            settings = settings_of(tensor, pipeline, data, {**FP8, "fp8_recipe": recipe, **more}, "bf16")
-            record, problem = run(plumbline, config, settings)
-            if record is None and "compute capability 8.9" in problem:
-                out.write(json.dumps({"check": "fp8", "skipped": problem}) + "\n")
-                return failures
-            again, _ = run(plumbline, config, settings)
-            if record is None or again is None:
-                failures.append(f"{name}: {problem}")
-                continue
-            loss = record["measurement"]["loss"]
-            out.write(json.dumps({"check": name, "loss": loss, "loss_in_bf16": reference}) + "\n")
-            if not abs(loss - reference) <= 5e-2 * abs(reference):
-                failures.append(f"{name}: loss {loss}, a single rank in bf16 has {reference}")
-            if again["measurement"]["loss"] != loss:
-                failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
+    return at_once(JOBS, [functools.partial(check_fp8_split, plumbline, config, out, reference, {"fp8_recipe": recipe}, split)
+                          for recipe in ("delayed", "tensorwise") for split in FP8_SPLITS])
+
+
+def check_fp8_split(plumbline, config, out, reference, recipe, split):
+    tensor, pipeline, data, more = split
+    name = f"fp8 {recipe['fp8_recipe']} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+    settings = settings_of(tensor, pipeline, data, {**FP8, **recipe, **more}, "bf16")
+    record, problem = run(plumbline, config, settings)
+    if record is None and "compute capability 8.9" in problem:
+        out.write(json.dumps({"check": name, "skipped": problem}) + "\n")
+        return []
+    again, _ = run(plumbline, config, settings)
+    if record is None or again is None:
+        return [f"{name}: {problem}"]
+    loss = record["measurement"]["loss"]
+    out.write(json.dumps({"check": name, "loss": loss, "loss_in_bf16": reference}) + "\n")
+    failures = []
+    if not abs(loss - reference) <= 5e-2 * abs(reference):
+        failures.append(f"{name}: loss {loss}, a single rank in bf16 has {reference}")
+    if again["measurement"]["loss"] != loss:
+        failures.append(f"{name}: loss {loss}, and {again['measurement']['loss']} the second time")
     return failures
 
 
@@ -329,17 +332,21 @@ def check_dropout(plumbline, config, out):
             failures.append(f"{precision} dropout on the CPU: {problem}")
             continue
         reference = record["measurement"]["loss"]
-        for tensor, pipeline, data, more in DROPOUT_SPLITS:
-            name = f"{precision} dropout tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-            record, problem = run(plumbline, config, {**settings_of(tensor, pipeline, data, more, precision), **DROPOUT})
-            if record is None:
-                failures.append(f"{name}: {problem}")
-                continue
-            loss = record["measurement"]["loss"]
-            out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": reference}) + "\n")
-            if abs(loss - reference) > tolerance * abs(reference):
-                failures.append(f"{name}: loss {loss}, a CPU has {reference}")
+        failures += at_once(JOBS, [functools.partial(check_dropout_split, plumbline, config, out, (precision, tolerance, reference), split)
+                                   for split in DROPOUT_SPLITS])
     return failures
+
+
+def check_dropout_split(plumbline, config, out, wanted, split):
+    precision, tolerance, reference = wanted
+    tensor, pipeline, data, more = split
+    name = f"{precision} dropout tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+    record, problem = run(plumbline, config, {**settings_of(tensor, pipeline, data, more, precision), **DROPOUT})
+    if record is None:
+        return [f"{name}: {problem}"]
+    loss = record["measurement"]["loss"]
+    out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": reference}) + "\n")
+    return [] if abs(loss - reference) <= tolerance * abs(reference) else [f"{name}: loss {loss}, a CPU has {reference}"]
 
 
 def check_lora(plumbline, config, out):
@@ -360,54 +367,56 @@ def check_lora(plumbline, config, out):
 
 def check_mixtures(plumbline, config, out):
     """Mixtures in every way to split them: the loss of a CPU."""
-    failures = []
+    checks = []
     for model, keys in MIXTURES.items():
         path = os.path.join(os.path.dirname(config), f"{model}.yaml")
         with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
             json.dump({**json.load(file), "model": keys, "precision": "fp32"}, changed)
         shared = SHARED_EXPERT_SPLITS if "n_shared_experts" in keys else []
-        for tensor, pipeline, data, more in NORMED_SPLITS if model == "qwen3_moe" else MIXTURE_SPLITS + shared:
-            name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-            settings = settings_of(tensor, pipeline, data, more, "fp32")
-            alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in key + value or "mtp" in key}
-            if "micro_batch_size" in more:  # the global batch is balanced: equally many sequences at a time
-                alone["micro_batch_size"] = str(data * int(more["micro_batch_size"]))
-            reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})
-            record, other = run(plumbline, path, settings) if reference else (None, problem)
-            if record is None:
-                failures.append(f"{name}: {other}")
-                continue
-            loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
-            out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
-            # a logit rounded otherwise may choose another expert
-            if not abs(loss - wanted) <= 1e-3 * abs(wanted):
-                failures.append(f"{name}: loss {loss}, a CPU has {wanted}")
-    return failures
+        checks += [functools.partial(check_mixture, plumbline, path, out, model, split)
+                   for split in (NORMED_SPLITS if model == "qwen3_moe" else MIXTURE_SPLITS + shared)]
+    return at_once(JOBS, checks)
+
+
+def check_mixture(plumbline, path, out, model, split):
+    tensor, pipeline, data, more = split
+    name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+    alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in key + value or "mtp" in key}
+    if "micro_batch_size" in more:  # the global batch is balanced: equally many sequences at a time
+        alone["micro_batch_size"] = str(data * int(more["micro_batch_size"]))
+    reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})
+    record, other = run(plumbline, path, settings_of(tensor, pipeline, data, more, "fp32")) if reference else (None, problem)
+    if record is None:
+        return [f"{name}: {other}"]
+    loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
+    out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
+    # a logit rounded otherwise may choose another expert
+    return [] if abs(loss - wanted) <= 1e-3 * abs(wanted) else [f"{name}: loss {loss}, a CPU has {wanted}"]
 
 
 def check_fp8_mixtures(plumbline, config, out):
     """Experts in FP8: the loss of a CPU."""
-    failures = []
     path = os.path.join(os.path.dirname(config), "mixtral_fp8.yaml")
     with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
         json.dump({**json.load(file), "model": MIXTURES["mixtral"], **FP8}, changed)
-    for tensor, pipeline, data, more in FP8_MIXTURE_SPLITS:
-        name = f"mixtral in fp8 tp{tensor} pp{pipeline} dp{data} {more}"
-        alone = {"fp8_recipe": more["fp8_recipe"], "backend": "cpu"}
-        reference, problem = run(plumbline, path, settings_of(1, 1, 1, alone, "bf16"))
-        settings = settings_of(tensor, pipeline, data, more, "bf16")
-        record, other = run(plumbline, path, settings) if reference else (None, problem)
-        if record is None and "compute capability 8.9" in other:
-            out.write(json.dumps({"check": "fp8 mixtures", "skipped": other}) + "\n")
-            return failures
-        if record is None:
-            failures.append(f"{name}: {other}")
-            continue
-        loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
-        out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
-        if not abs(loss - wanted) <= 5e-2 * abs(wanted):
-            failures.append(f"{name}: loss {loss}, a CPU has {wanted}")
-    return failures
+    return at_once(JOBS, [functools.partial(check_fp8_mixture, plumbline, path, out, split) for split in FP8_MIXTURE_SPLITS])
+
+
+def check_fp8_mixture(plumbline, path, out, split):
+    tensor, pipeline, data, more = split
+    name = f"mixtral in fp8 tp{tensor} pp{pipeline} dp{data} {more}"
+    alone = {"fp8_recipe": more["fp8_recipe"], "backend": "cpu"}
+    reference, problem = run(plumbline, path, settings_of(1, 1, 1, alone, "bf16"))
+    settings = settings_of(tensor, pipeline, data, more, "bf16")
+    record, other = run(plumbline, path, settings) if reference else (None, problem)
+    if record is None and "compute capability 8.9" in other:
+        out.write(json.dumps({"check": name, "skipped": other}) + "\n")
+        return []
+    if record is None:
+        return [f"{name}: {other}"]
+    loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
+    out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": wanted}) + "\n")
+    return [] if abs(loss - wanted) <= 5e-2 * abs(wanted) else [f"{name}: loss {loss}, a CPU has {wanted}"]
 
 
 def rank_process(mark, rank):

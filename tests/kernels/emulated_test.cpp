@@ -146,6 +146,7 @@ TEST(Emulated, CallsCarryWhatTheirTimeDependsOn) {
       {"cross_entropy_max", [&] { ops.cross_entropy_max(x, 500, rows); }, n, 2},
       {"cross_entropy_sums",
        [&] { ops.cross_entropy_sums(x, 500, 0, ids, rows, nowhere(2, t, DType::fp32)); }, n, 2},
+      {"greedy_choice", [&] { ops.greedy_choice(x, 500, nowhere(3, t, DType::fp32)); }, n, 2},
       {"cross_entropy_gradient",
        [&] { ops.cross_entropy_gradient(x, 500, 0, ids, rows, nowhere(2, t, DType::fp32), 1); }, n, 4},
       {"cross_entropy_gradient", [&] { ops.vocab_softmax(nowhere(t, 256), 250, rows, rows); }, n / 2, 4},

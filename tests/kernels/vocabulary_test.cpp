@@ -185,6 +185,55 @@ TEST(CrossEntropy, LargeLogitsDoNotOverflow) {
   check_cross_entropy(40, 2, {DType::fp32, 0}, 200);
 }
 
+/// Rows of few different logits, so that the largest occurs several times.
+TEST(GreedyChoice, IsTheFirstLargest) {
+  for (const Storage& storage : storages()) {
+    for (const std::int64_t valid : {1, 2, 8, 50, 1023, 1024, 1025, 5000}) {
+      constexpr std::int64_t kTokens = 5;
+      const std::string what = fmt::format("{} vocabulary {}", describe(storage), valid);
+      const Guarded logits(kTokens, valid + 3, storage.type, storage.gap);
+      logits.write(dense(kTokens, valid + 3, [&](auto, auto j) {
+        return j < valid ? static_cast<double>(random_integer(-9, 4))
+                         : 1e30;  // padding must not be looked at
+      }));
+      const Guarded choice(3, kTokens, DType::fp32, 2);
+      operators().greedy_choice(logits, valid, choice);
+      const Dense rows = logits.read();
+      const Dense found = choice.read();
+      for (std::int64_t t = 0; t < kTokens; ++t) {
+        std::int64_t best = 0;
+        for (std::int64_t j = 1; j < valid; ++j)
+          if (rows(t, j) > rows(t, best)) best = j;
+        double sum = 0;
+        for (std::int64_t j = 0; j < valid; ++j) sum += std::exp(rows(t, j) - rows(t, best));
+        EXPECT_EQ(found(0, t), rows(t, best)) << what;
+        expect_within(found(1, t), sum, 1e-5 * sum, what + " sum");
+        EXPECT_EQ(found(2, t), static_cast<double>(best)) << what;
+      }
+    }
+  }
+}
+
+TEST(GreedyChoice, SaysWhatIsNoNumber) {
+  for (const double bad : {std::nan(""), static_cast<double>(INFINITY)}) {
+    for (const std::int64_t column : {0, 700, 2047}) {
+      const Guarded logits = random_matrix(2, 2048, DType::fp32);
+      Dense values = logits.read();
+      values(1, column) = bad;
+      logits.write(values);
+      const Guarded choice(3, 2, DType::fp32);
+      operators().greedy_choice(logits, 2048, choice);
+      EXPECT_TRUE(std::isfinite(choice.read()(1, 0)));
+      EXPECT_FALSE(std::isfinite(choice.read()(1, 1))) << bad << " in column " << column;
+    }
+  }
+  const Guarded none(1, 4, DType::fp32);
+  const Guarded choice(3, 1, DType::fp32);
+  operators().greedy_choice(none, 0, choice);  // a shard of padding
+  EXPECT_EQ(choice.read()(1, 0), 0);
+  EXPECT_THROW(operators().greedy_choice(none, 5, choice), Error);
+}
+
 TEST(CrossEntropy, DisagreementsThrow) {
   const Guarded logits(3, 8, DType::fp32);
   const Guarded row_max(1, 3, DType::fp32);

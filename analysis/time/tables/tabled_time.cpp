@@ -108,14 +108,15 @@ OperatorCall without_fp8(OperatorCall call) {
   return call;
 }
 
-/// Stand-ins for operators of the distillation loss that an old profile may lack. Each is the most similar
+/// Stand-ins for operators that an old profile may lack. Each is the most similar
 /// pass of a cross-entropy, with the ratio of the elements read.
 struct StandIn {
   std::string_view name;
   const char* other;
   std::int64_t times;
 };
-constexpr StandIn kStandIns[] = {{"distillation_sums", "cross_entropy_sums", 3},
+constexpr StandIn kStandIns[] = {{"greedy_choice", "cross_entropy_sums", 2},
+                                 {"distillation_sums", "cross_entropy_sums", 3},
                                  {"distillation_divergence", "cross_entropy_sums", 2},
                                  {"distillation_gradient", "cross_entropy_gradient", 2},
                                  {"softmax", "cross_entropy_sums", 3},

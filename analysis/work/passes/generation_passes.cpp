@@ -39,6 +39,8 @@ void rotary_rows(const StageShape& s, WorkBuilder& builder) {
   });
 }
 
+constexpr std::int64_t kChoiceNumbers = 3;  // of a row of Operators::greedy_choice
+
 /// The stage's shape for one token of every sequence.
 StageShape last_tokens(StageShape s) {
   s.stream.seq = 1;
@@ -57,11 +59,10 @@ void next_token(const StageShape& s, WorkBuilder& builder) {
     output_product(one, list);
     const std::int64_t logits = one.stream.tokens * one.ends.vocab;
     const int shards = one.sharding.tensor;
-    list.collective(CallKind::all_gather, "logits all-gather", Group::tensor, shards, shards * logits,
-                    DType::fp32);
-    list.memory("cross_entropy_max", shards * logits, 4, DType::fp32);
-    list.memory("cross_entropy_sums", shards * logits, 4, DType::fp32);
-    list.allocations(3 + one.block.norm_rows);
+    list.memory("greedy_choice", logits, 4, DType::fp32);
+    list.collective(CallKind::all_gather, "choices all-gather", Group::tensor, shards,
+                    shards * kChoiceNumbers * one.stream.tokens, DType::fp32);
+    list.allocations(4 + one.block.norm_rows);
     unused.calls = std::move(list.calls);
   });
 }

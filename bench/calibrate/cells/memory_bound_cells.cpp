@@ -162,6 +162,14 @@ void add_loss(CellCollector& cells) {
       },
       kLargestLogits);
   cells.add(
+      "greedy_choice", kWide, 0,
+      [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
+        const Matrix logits = p.fresh(r, c);
+        const Matrix choice = p.scratch(3 * r).reshaped(3, r);
+        return [=, &op](std::int64_t) { op.greedy_choice(logits, c, choice); };
+      },
+      kLargestLogits);
+  cells.add(
       "cross_entropy_gradient", kWide, cells.e(),
       [](Operators& op, Pools& p, std::int64_t r, std::int64_t c) {
         const Matrix row_max = p.scratch(r);

@@ -43,6 +43,10 @@ void CudaOperators::cross_entropy_max(Matrix logits, std::int64_t valid, Matrix 
   cuda::cross_entropy_max(queue_, logits, valid, row_max);
 }
 
+void CudaOperators::greedy_choice(Matrix logits, std::int64_t valid, Matrix choice) {
+  cuda::greedy_choice(queue_, logits, valid, choice);
+}
+
 void CudaOperators::cross_entropy_sums(Matrix logits, std::int64_t valid, std::int64_t first_token,
                                        Matrix targets, Matrix row_max, Matrix sums) {
   cuda::cross_entropy_sums(queue_, logits, valid, first_token, targets, row_max, sums);

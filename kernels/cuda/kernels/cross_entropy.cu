@@ -1,5 +1,6 @@
 // Cross-entropy over a vocabulary split by columns, one block per row. Floors, in elements per logit: max 1,
-// sums 1, gradient 2.
+// sums 1, choice 2,
+// gradient 2.
 #include <cmath>
 
 #include "kernels/cuda/device/block.cuh"
@@ -56,6 +57,52 @@ __global__ void __launch_bounds__(kThreads)
       exponentials[row] = total;
       const std::int64_t column = targets[row] - first_token;  // an ignored target is nobody's
       at_target[row] = column >= 0 && column < valid ? to_float(in[column]) - top : 0.0F;
+    }
+  }
+}
+
+/// A logit and its column. Of equal logits the first column is the greater entry.
+struct Entry {
+  float value, column;  // shared memory takes no initial values
+};
+__device__ Entry shuffle_xor(Entry entry, int mask) {
+  return {shuffle_xor(entry.value, mask), shuffle_xor(entry.column, mask)};
+}
+struct Greater {
+  __device__ Entry operator()(Entry a, Entry b) const {
+    return a.value > b.value || (a.value == b.value && a.column < b.column) ? a : b;
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    choice_kernel(View<const T> logits, std::int64_t rows, std::int64_t valid, View<float> choice,
+                  bool aligned) {
+  for (std::int64_t row = block_x(); row < rows; row += grid_x()) {
+    const T* in = logits.row(row);
+    const auto over_row = [&](auto use) {
+      for (std::int64_t col = thread_x() * std::int64_t{kChunk}; col < valid; col += kStep) {
+        float values[kChunk];
+        const Part part = part_at(col, valid, aligned);
+        load(in + col, part, values);
+#pragma unroll
+        for (int i = 0; i < kChunk; ++i) {
+          if (i < part.count) use(values[i], col + i);
+        }
+      }
+    };
+    Entry best = {-INFINITY, static_cast<float>(valid)};
+    over_row([&](float value, std::int64_t col) {
+      best = Greater()(best, {value, static_cast<float>(col)});
+    });
+    best = block_reduce(best, Greater());
+    float total = 0;
+    over_row([&](float value, std::int64_t /*col*/) { total += expf(value - best.value); });
+    total = block_reduce(total, Sum());
+    if (thread_x() == 0) {
+      choice.row(0)[row] = best.value;
+      choice.row(1)[row] = total;
+      choice.row(2)[row] = best.column;
     }
   }
 }
@@ -131,6 +178,15 @@ void cross_entropy_gradient(const Queue& queue, Matrix logits, std::int64_t vali
     launch(queue, {.x = blocks_for(queue, logits.rows, 1), .threads = kThreads}, gradient_kernel<T>,
            View<T>(logits), logits.rows, logits.cols, valid, first_token, ids, row_max.as<const float>(),
            exponentials, scale, all_aligned(logits));
+  });
+}
+
+void greedy_choice(const Queue& queue, Matrix logits, std::int64_t valid, Matrix choice) {
+  if (logits.rows == 0) return;
+  with_element(logits.dtype, [&](auto type) {
+    using T = decltype(type);
+    launch(queue, {.x = blocks_for(queue, logits.rows, 1), .threads = kThreads}, choice_kernel<T>,
+           View<const T>(logits), logits.rows, valid, View<float>(choice), all_aligned(logits));
   });
 }
 

@@ -81,6 +81,7 @@ void position_backward(const Queue& queue, Matrix dy, Matrix dtable, std::int64_
 
 // cross_entropy.cu
 void cross_entropy_max(const Queue& queue, Matrix logits, std::int64_t valid, Matrix row_max);
+void greedy_choice(const Queue& queue, Matrix logits, std::int64_t valid, Matrix choice);
 void cross_entropy_sums(const Queue& queue, Matrix logits, std::int64_t valid, std::int64_t first_token,
                         Matrix targets, Matrix row_max, Matrix sums);
 /// *loss (device memory) = the loss summed over rows.
