@@ -32,7 +32,8 @@ struct OperatorTimes {
   std::map<std::string, Grid> gemm;
   /// Keyed "forward.<dtype>", "backward.<dtype>", and with dropout "forward_dropout.<dtype>",
   /// "backward_dropout.<dtype>" (missing: as without); time of one query head of one sequence; axes: sequence
-  /// length, head size, query heads per key/value head.
+  /// length, head size, query heads per key/value head. "cached.<dtype>": of one query over a KV cache of
+  /// that length (missing: the query's share of a forward).
   std::map<std::string, Grid> attention;
   /// Keyed "<operator>.<dtype>", operators named as in kernels/operators.hpp; size: elements of the
   /// operator's largest matrix; both 8-bit types are called fp8. Missing dropout_mask.uint8, dropout_add,

@@ -170,6 +170,22 @@ std::int64_t in_whole_vectors(const StreamCall& call) {
   return call.width < 2 * kVector ? std::min(call.width, kVector) : 2 * whole_vectors((call.width + 1) / 2);
 }
 
+/// One query of every head over a KV cache; negative without a table. A full cache of a window is as long as
+/// the window.
+double cached_attention(const AttentionCall& call, DType type, const HardwareProfile& hardware,
+                        const Load& load) {
+  const std::int64_t all = call.past + call.queries;
+  const auto keys = static_cast<double>(call.window > 0 ? std::min(all, call.window) : all);
+  const double per_head = measured_time(
+      hardware, load, fmt::format("cached.{}", name_of(type)), load.operands,
+      [](const OperatorTimes& t) -> const auto& { return t.attention; },
+      [&](const Grid& grid) {
+        const double group = grid.z.empty() ? 1 : std::min(static_cast<double>(call.group), grid.z.back());
+        return grid.at(keys, static_cast<double>(whole_vectors(call.head_dim)), group);
+      });
+  return per_head * static_cast<double>(call.heads);
+}
+
 }  // namespace
 
 double tabled_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
@@ -187,6 +203,10 @@ double tabled_time(const OperatorCall& call, const HardwareProfile& hardware, co
     return measured < 0 && gemm->fp8 ? tabled_time(without_fp8(call), hardware, load) : measured;
   }
   if (const auto* attention = call.as<AttentionCall>()) {
+    if (attention->cached) {
+      const double measured = cached_attention(*attention, call.type, hardware, load);
+      if (measured >= 0) return measured;
+    }
     const char* const pass = attention->backward ? "backward" : "forward";
     const std::string key =
         fmt::format("{}{}.{}", pass, attention->dropout ? "_dropout" : "", name_of(call.type));

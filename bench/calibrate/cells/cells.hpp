@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/calibrate/cells/pools.hpp"
@@ -40,8 +41,10 @@ struct Cell {
 struct GridAxes {
   std::vector<double> x, y, z;
 };
-GridAxes gemm_axes();
-GridAxes attention_axes();
+/// `key` as in OperatorTimes: forwards also have the few rows of decoding.
+GridAxes gemm_axes(std::string_view key);
+/// Likewise: "cached.<dtype>" has one query of every head.
+GridAxes attention_axes(std::string_view key);
 GridAxes fp8_gemm_axes();
 /// Axes of operators that start anew with every row or head: elements, and elements of one row.
 GridAxes by_row_axes(const std::string& key);

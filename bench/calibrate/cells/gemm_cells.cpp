@@ -59,10 +59,13 @@ CellCall prepare_gemm(Operators& op, Pools& pools, GemmPass pass, const Sizes& s
 
 }  // namespace
 
-GridAxes gemm_axes() {
-  return {{16, 64, 256, 1024}, {16, 64, 256, 1024, 4096}, {16, 64, 256, 1024, 4096}};
+GridAxes gemm_axes(std::string_view key) {
+  GridAxes axes{{16, 64, 256, 1024}, {16, 64, 256, 1024, 4096}, {16, 64, 256, 1024, 4096}};
+  if (key.starts_with("forward")) axes.x.insert(axes.x.begin(), {1, 4});
+  return axes;
 }
-GridAxes attention_axes() {
+GridAxes attention_axes(std::string_view key) {
+  if (key.starts_with("cached")) return {{16, 64, 256, 1024}, {16, 64, 128}, {1, 4}};
   return {{16, 64, 256, 1024}, {2, 16, 64, 128}, {1, 4}};
 }
 
@@ -70,8 +73,8 @@ std::vector<Cell> gemm_cells(DType storage, const CellLimits& limits) {
   const double most_flops = limits.of(storage);
   constexpr std::int64_t kMostBytes = std::int64_t{80} << 20;
   std::vector<Cell> cells;
-  const GridAxes axes = gemm_axes();
   for (const GemmPass pass : {GemmPass::forward, GemmPass::input_gradient, GemmPass::weight_gradient}) {
+    const GridAxes axes = gemm_axes(name_of(pass));
     for (const double tokens : axes.x) {
       for (const double out : axes.y) {
         for (const double in : axes.z) {
@@ -133,6 +136,54 @@ CellCall prepare_attention(Operators& op, Pools& pools, const AttentionShape& sh
   };
 }
 
+/// One query of every head, whose keys and values are in a cache of `shape.past + 1` tokens.
+CellCall prepare_cached_attention(Operators& op, Pools& pools, const AttentionShape& shape,
+                                  Bytes working_set) {
+  const std::int64_t q = shape.heads * shape.head_dim;
+  const std::int64_t k = shape.kv_heads * shape.head_dim;
+  const std::int64_t tokens = shape.past + 1;
+  pools.begin(working_set, {size_of(pools.storage()) * tokens * 2 * k});
+  const Matrix scratch = pools.scratch(op.attention_scratch(shape, pools.storage()));
+  const Matrix lse = pools.scratch(shape.heads).reshaped(shape.heads, 1);
+  const Matrix query = pools.fresh(1, q);
+  const Rotation cache = pools.saved(2 * tokens, k);
+  const Rotation out = pools.output(1, q);
+  return [=, &op](std::int64_t call) {
+    const Matrix kept = cache.at(call);
+    op.attention_forward(shape, query, kept.row_range(0, tokens), kept.row_range(tokens, tokens),
+                         out.at(call), lse, scratch);
+  };
+}
+
+void add_cached_attention(DType storage, std::vector<Cell>& cells) {
+  const std::string key = fmt::format("cached.{}", name_of(storage));
+  const GridAxes axes = attention_axes(key);
+  for (const double tokens : axes.x) {
+    for (const double head_dim : axes.y) {
+      for (const double group : axes.z) {
+        AttentionShape shape;
+        shape.heads = kHeads;
+        shape.kv_heads = kHeads / static_cast<std::int64_t>(group);
+        shape.head_dim = static_cast<std::int64_t>(head_dim);
+        shape.past = static_cast<std::int64_t>(tokens) - 1;
+        for (const std::size_t set : {1, 2}) {
+          Cell cell;
+          cell.table = Table::attention;
+          cell.key = key;
+          cell.at = {tokens, head_dim, group};
+          cell.working_set = set;
+          cell.storage = storage;
+          cell.parts = kHeads;
+          cell.prepare = [=](Operators& op, Pools& pools) {
+            return prepare_cached_attention(op, pools, shape, kWorkingSets[set]);
+          };
+          cells.push_back(std::move(cell));
+        }
+      }
+    }
+  }
+}
+
 Cell attention_cell(DType storage, bool backward, const std::array<double, 3>& at, double probability) {
   Cell cell;
   cell.table = Table::attention;
@@ -161,7 +212,7 @@ std::vector<Cell> attention_cells(DType storage, const CellLimits& limits) {
   // A limit of products allows attentions of this many times the operations: there are few.
   constexpr double kAttentionShare = 2.5;
   std::vector<Cell> cells;
-  const GridAxes axes = attention_axes();
+  const GridAxes axes = attention_axes("forward");
   for (const bool backward : {false, true}) {
     for (const double seq : axes.x) {
       for (const double head_dim : axes.y) {
@@ -176,6 +227,7 @@ std::vector<Cell> attention_cells(DType storage, const CellLimits& limits) {
       }
     }
   }
+  add_cached_attention(storage, cells);
   return cells;
 }
 

@@ -35,8 +35,8 @@ Grid& grid_of(std::map<std::string, Grid>& grids, const std::string& key, const 
 
 GridAxes axes_of(const Cell& cell) {
   if (cell.table == Table::by_row) return by_row_axes(cell.key);
-  if (cell.table == Table::attention) return attention_axes();
-  return cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes();
+  if (cell.table == Table::attention) return attention_axes(cell.key);
+  return cell.key == kFp8Products ? fp8_gemm_axes() : gemm_axes(cell.key);
 }
 
 std::map<std::string, Grid>& grids_of(OperatorTimes& times, Table table) {

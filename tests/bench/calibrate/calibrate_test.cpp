@@ -143,10 +143,10 @@ TEST(Assemble, HolesTakeTheirNeighboursRate) {
   }
   const auto tables = assemble(cells, seconds);
   ASSERT_EQ(tables.size(), kWorkingSets.size());
-  const GridAxes axes = gemm_axes();
   for (const char* key : {"forward.fp32", "input_gradient.fp32", "weight_gradient.fp32"}) {
     const Grid& memory = tables[2].gemm.at(key);
     const Grid& cache = tables[0].gemm.at(key);
+    const GridAxes axes = gemm_axes(key);
     std::size_t i = 0;
     for (const double x : axes.x) {
       for (const double y : axes.y) {
