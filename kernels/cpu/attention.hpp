@@ -103,6 +103,10 @@ struct HeadSlice {
   }
 };
 
+/// CpuOperators::attention_forward of sequences with one query each, without dropout.
+void attend_single_queries(const AttentionShape& shape, const Matrix& q, const Matrix& k, const Matrix& v,
+                           const Matrix& out, const Matrix& lse, const AttentionScratch& parts);
+
 /// The draws of a block of query rows that begins with its sequence's query `first`.
 inline DrawnRows draws_of(const AttentionShape& shape, std::int64_t sequence, std::int64_t head,
                           std::int64_t first) {

@@ -100,6 +100,8 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
   const std::int64_t group = shape.heads / shape.kv_heads;
   const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
   const AttentionScratch parts(shape, scratch);
+  if (shape.seq == 1 && shape.dropout.probability == 0)
+    return attend_single_queries(shape, q, k, v, out, lse, parts);
   const Matrix keys(parts.keys, shape.keys(), d, q.dtype);
   const std::int64_t value_dim = shape.values();
   const Matrix values(parts.values, shape.keys(), value_dim, q.dtype);

@@ -191,7 +191,7 @@ TEST(GreedyChoice, IsTheFirstLargest) {
     for (const std::int64_t valid : {1, 2, 8, 50, 1023, 1024, 1025, 5000}) {
       constexpr std::int64_t kTokens = 5;
       const std::string what = fmt::format("{} vocabulary {}", describe(storage), valid);
-      const Guarded logits(kTokens, valid + 3, storage.type, storage.gap);
+      Guarded logits(kTokens, valid + 3, storage.type, storage.gap);
       logits.write(dense(kTokens, valid + 3, [&](auto, auto j) {
         return j < valid ? static_cast<double>(random_integer(-9, 4))
                          : 1e30;  // padding must not be looked at
@@ -217,7 +217,7 @@ TEST(GreedyChoice, IsTheFirstLargest) {
 TEST(GreedyChoice, SaysWhatIsNoNumber) {
   for (const double bad : {std::nan(""), static_cast<double>(INFINITY)}) {
     for (const std::int64_t column : {0, 700, 2047}) {
-      const Guarded logits = random_matrix(2, 2048, DType::fp32);
+      Guarded logits = random_matrix(2, 2048, DType::fp32);
       Dense values = logits.read();
       values(1, column) = bad;
       logits.write(values);
