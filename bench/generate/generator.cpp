@@ -103,8 +103,8 @@ class Batch {
   std::vector<std::int64_t> live_;  // slots of the sequences that go on
 };
 
-/// Passes that are not timed, of the first batch: products and attention are planned and chosen at their first
-/// use, and kernels loaded.
+/// Untimed passes of the first batch: at their first use, products and attention are planned and chosen, and
+/// kernels are loaded.
 void warm_up(GenerationModel& model, const RunConfig& config, GenerationRequest request) {
   if (config.machine.backend == Backend::emulated) return;
   const std::int64_t together =

@@ -147,7 +147,7 @@ void EmulatedOperators::rope_neighbours(Matrix x, Matrix cos, Matrix sin, std::i
 }
 
 std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, DType /*type*/) const {
-  // The formula of kernels/cpu/attention.hpp.
+  // The formula of kernels/cpu/attention/attention.hpp.
   const std::int64_t rows = std::min<std::int64_t>(128, shape.seq);
   const std::int64_t d = shape.head_dim;
   const std::int64_t values = shape.values();

@@ -210,6 +210,7 @@ constexpr Room kRooms[] = {
     {"kernels/checks", "core/base kernels"},
     {"kernels/cpu", "core/base core/tensor kernels kernels/checks <onednn>"},
     {"kernels/cpu/fp8", "core/tensor kernels/cpu"},
+    {"kernels/cpu/attention", "kernels kernels/checks kernels/cpu"},
     {"kernels/cpu/routing", "kernels kernels/cpu"},
     {"kernels/cuda", "core/tensor kernels"},
     {"kernels/cuda/attention",

@@ -1,6 +1,5 @@
 // Cross-entropy over a vocabulary split by columns, one block per row. Floors, in elements per logit: max 1,
-// sums 1, choice 2,
-// gradient 2.
+// sums 1, choice 2, gradient 2.
 #include <cmath>
 
 #include "kernels/cuda/device/block.cuh"
@@ -66,7 +65,7 @@ struct Entry {
   float value, column;  // shared memory takes no initial values
 };
 __device__ Entry shuffle_xor(Entry entry, int mask) {
-  return {shuffle_xor(entry.value, mask), shuffle_xor(entry.column, mask)};
+  return {cuda::shuffle_xor(entry.value, mask), cuda::shuffle_xor(entry.column, mask)};
 }
 struct Greater {
   __device__ Entry operator()(Entry a, Entry b) const {

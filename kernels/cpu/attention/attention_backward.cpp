@@ -1,7 +1,7 @@
 // Backward of causal attention; attention.hpp describes the blocks.
 #include <cmath>
 
-#include "kernels/cpu/attention.hpp"
+#include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/dropout_lanes.hpp"

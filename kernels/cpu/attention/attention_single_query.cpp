@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/attention.hpp"
+#include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/dispatch.hpp"
 
 namespace plumbline::cpu {
