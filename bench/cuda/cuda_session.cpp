@@ -67,6 +67,7 @@ class ActionNote final : public StepObserver {
   explicit ActionNote(NcclCommunicator& communicator) : communicator_(communicator) {}
   void action_begins(const Action& action, Bytes /*message*/) override {
     communicator_.watchdog().begin_action(action);
+    communicator_.count_tensor_time(is_compute(action.type));
   }
   void action_ends(const Action& /*action*/) override {
     communicator_.action_asked_for();

@@ -110,6 +110,8 @@ class NcclCommunicator final : public Communicator {
   /// groups, in waits for started ones of these groups, and in waits for messages of a sequence's ring. The
   /// compute stream must have finished.
   Seconds take_tensor_time();
+  /// From now on these are timed, as at first, or not: the step's end has collectives of its own.
+  void count_tensor_time(bool on) { counts_tensor_time_ = on; }
 
  private:
   /// A communicator with its stream, and its number for the watchdog.
@@ -203,6 +205,7 @@ class NcclCommunicator final : public Communicator {
   int multiprocessors_;
   DeviceLanes* noted_;
   bool rehearses_ = false;
+  bool counts_tensor_time_ = true;
   int computation_ = 0;  // the watchdog's number for this rank's computation
   SideStream side_;
   DeviceEvent between_;  // of two streams: work that the later one waits for

@@ -148,6 +148,14 @@ TEST(NcclCommunicator, CollectivesOfEveryGroup) {
   rank.nccl.barrier(Group::world);
   EXPECT_GE(rank.nccl.take_tensor_time().value, 0);
   EXPECT_EQ(rank.nccl.take_tensor_time().value, 0);
+
+  OnDevice<float> numbers(kMany, 1);
+  for (const bool counted : {false, true}) {
+    rank.nccl.count_tensor_time(counted);
+    rank.nccl.all_reduce(Group::tensor, numbers.matrix(), ReduceOp::sum);
+    rank.nccl.barrier(Group::world);
+    EXPECT_EQ(rank.nccl.take_tensor_time().value > 0, counted && layout.tensor > 1);
+  }
 }
 
 /// False, and true in a rehearsal.
