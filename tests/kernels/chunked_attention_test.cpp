@@ -41,7 +41,7 @@ double largest_difference(const Dense& a, const Dense& b) {
 }
 
 TEST(ChunkedAttention, IsRowsOfTheWhole) {
-  constexpr std::int64_t kSeq = 180;  // blocks of 128 rows begin elsewhere
+  constexpr std::int64_t kSeq = 180;                             // blocks of 128 rows begin elsewhere
   constexpr std::int64_t kEnds[] = {45, 90, 91, 135, 136, 180};  // two of single queries
   for (const auto& [c, type] : cases()) {
     SCOPED_TRACE(fmt::format("{}, {}", c.name, name_of(type)));
