@@ -55,17 +55,17 @@ FAULTS = [
      "if (record == nullptr || options.retry) return 0;", "^matrix_runner_test$"),
     ("bench/report", "bench/report/regression.cpp", "if (std::abs(relative) <= tolerance) return;",
      "if (std::abs(relative) <= 2 * tolerance) return;", "^report_exports_test$"),
-    ("bench/training/layer", "bench/training/layer/layer_backward.cpp",
-     "linear_weight_gradient(context, dy.all(), saved.activation, dweights.fc2, added, layer.gradients.fc2_bias);",
-     "(void)dweights;", "^golden_step_test.1ranks$"),
+    ("bench/training/layer", "bench/training/layer/stream_rows.cpp",
+     "return linear_weight_gradient(context, dy, x, gradient.weight, wide_dy, dbias);",
+     "return static_cast<void>(wide_dy.data == dbias.data);", "^golden_step_test.1ranks$"),
     ("bench/training/ends", "bench/training/ends/vocabulary_shard.cpp", "microbatch + 1 < microbatches_.size()",
      "microbatch + 2 < microbatches_.size()", "^vocabulary_step_test.2ranks$"),
     ("bench/training/stage", "bench/training/stage/optimizer.cpp", "step.weight_decay = weight_decay;",
      "step.weight_decay = 0;", "^whole_run_test.1ranks$"),
     ("bench/training/weights", "bench/training/weights/random_weights.cpp", "index / 4, block", "i / 4, block",
      "^parallel_step_test.2ranks$"),
-    ("bench/training/trainer", "bench/training/trainer/step_data.cpp", "(microbatch * replicas + replica_)",
-     "(microbatch + replica_)", "^parallel_step_test.2ranks$"),
+    ("bench/training/trainer", "bench/training/trainer/step_data.cpp", "microbatch * config_.parallel.data() + replica_",
+     "microbatch + replica_", "^parallel_step_test.2ranks$"),
 ]
 
 SWITCH = """// One fault is on when PLUMBLINE_FAULT is its number.
