@@ -78,17 +78,19 @@ std::string trust_lines(const RunConfig& config, const HardwareProfile& hardware
         "accelerator\n";
   } else if (hardware.accelerator() == nullptr) {
     text +=
-        "time: calibrated from measured operators and messages. Of 40 measured generations half were within "
-        "3 % (prefill) and 9 % (decode)\n";
+        "time: calibrated from measured operators and messages. On a 2-core EPYC half of 40 measured "
+        "generations "
+        "were within 3 % (prefill) and 9 % (decode)\n";
   } else {
     text += fmt::format(
-        "time: estimated from the constants of {}, which were checked with training steps and not with "
-        "decoding\n",
+        "time: estimated from the constants of {}, which were checked with training steps. On an H100 "
+        "prefill "
+        "was within 16 %; decoding 8 and 32 sequences took 2 and 3 times as long\n",
         hardware.accelerator()->name);
   }
   text +=
-      "not included: launches of a GPU's host. Greedy choice of tokens; `generate` draws others on the host, "
-      "which takes longer\n";
+      "choice of tokens: greedy; `generate` draws others on the host, which takes longer. Not included: "
+      "launches of a GPU's host\n";
   if (config.parallel.pipeline > 1)
     text += "pipeline ranks compute one after the other: a replica has one batch\n";
   return text;
