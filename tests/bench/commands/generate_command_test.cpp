@@ -4,12 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/bench/commands/program_folder.hpp"
+#include "tests/bench/generate/golden_generation.hpp"
 
 namespace plumbline {
 namespace {
@@ -32,19 +33,19 @@ class GenerateCommand : public ProgramFolder {
 };
 
 TEST_F(GenerateCommand, ContinuesAFileOfPromptsAsTransformersDoes) {
-  std::ifstream file(std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/generation.json");
-  const json expected = json::parse(file)["models"]["llama"];
+  const std::vector<golden::Generation> expected = golden::generations_of("llama");
   std::string prompts;
-  for (const json& prompt : expected["prompts"]) prompts += prompt.dump() + "\n";
+  for (const golden::Generation& each : expected) prompts += json(each.prompt).dump() + "\n";
   write("prompts.jsonl", prompts);
-  const json found = generated("llama", "--mbs 3 --tp 2 --prompts prompts.jsonl");
-  ASSERT_EQ(found["sequences"].size(), 4U);
-  for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(found["sequences"][i]["ids"], expected["continuations"][i]["ids"]);
-    EXPECT_EQ(found["sequences"][i]["prompt_tokens"], expected["prompts"][i].size());
+  const json found = generated("llama", "--mbs 2 --tp 2 --prompts prompts.jsonl");
+  ASSERT_EQ(found["sequences"].size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::vector<std::int32_t> first(expected[i].ids.begin(), expected[i].ids.begin() + 8);
+    EXPECT_EQ(found["sequences"][i]["ids"], first);
+    EXPECT_EQ(found["sequences"][i]["prompt_tokens"], expected[i].prompt.size());
     EXPECT_EQ(found["sequences"][i]["log_probabilities"].size(), 8U);
   }
-  EXPECT_EQ(found["cache_bytes"], json({3 * 16 * 2 * 32 * 4, 3 * 16 * 2 * 32 * 4}));
+  EXPECT_EQ(found["cache_bytes"], json({2 * 16 * 2 * 32 * 4, 2 * 16 * 2 * 32 * 4}));
   EXPECT_EQ(found["decode_passes"], 14);  // two batches
   EXPECT_GT(found["prefill_s"], 0);
   EXPECT_GT(found["tokens_per_s"], 0);

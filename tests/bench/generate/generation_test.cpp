@@ -1,17 +1,18 @@
-// Generation with a KV cache against forwards of whole sequences without one, over every family of models.
+// Generation with a KV cache against transformers' generate and against forwards of whole sequences without a
+// cache, over every family of models.
 #include "bench/generate/generator.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "core/config_text/load_config.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/generate/golden_generation.hpp"
 #include "tests/bench/training/first_rank.hpp"
 
 namespace plumbline::generation {
@@ -149,27 +151,75 @@ void each_split(const std::string& name, const Use& use) {
   }
 }
 
-const nlohmann::json& transformers_models() {
-  static const nlohmann::json models = [] {
-    std::ifstream file(golden_folder("generation.json"));
-    return nlohmann::json::parse(file)["models"];
-  }();
-  return models;
-}
-
 bool generates(const std::string& name) {
   return why_not_generated(config_of(name, {1, 1, 1})).empty();
 }
 
+bool in_transformers(const std::string& name) {
+  return golden::generation_file().find(name + "/tokens") != nullptr;
+}
+
 std::vector<std::string> models_of_transformers() {
-  std::vector<std::string> names;
-  for (const auto& [name, model] : transformers_models().items()) names.push_back(name);
+  std::vector<std::string> names = golden_models();
+  std::erase_if(names, [](const std::string& name) { return !in_transformers(name); });
   return names;
 }
 
 std::string test_name(const testing::TestParamInfo<std::string>& model) {
   return model.param.substr(model.param.find('/') + 1);
 }
+
+/// A golden model with positions for longer texts than its checkpoint has: rotary ones go on, and a table of
+/// learned ones is repeated, by 3/4, 2/4 and 1/4, as make_generation.py does.
+class LongerModel {
+ public:
+  explicit LongerModel(const std::string& name) {
+    if (config_of(name, {1, 1, 1}).model.positions != Positions::learned) return;
+    const TensorFile file(golden_folder(name));
+    std::vector<TensorFileWriter::Entry> entries;
+    for (const std::string& tensor : file.names()) {
+      entries.push_back({tensor, file.get(tensor).type, file.get(tensor).shape});
+      if (is_table(tensor))
+        entries.back().shape[0] += kLongText - config_of(name, {1, 1, 1}).model.max_positions;
+    }
+    path_ = fmt::format("{}/plumbline-longer-{}.safetensors", testing::TempDir(), ::getpid());
+    TensorFileWriter writer(path_, entries);
+    for (const TensorFileWriter::Entry& entry : entries) {
+      const StoredTensor& from = file.get(entry.name);
+      if (!is_table(entry.name)) {
+        writer.write(entry.name, from.bytes);
+        continue;
+      }
+      std::vector<float> longer(static_cast<std::size_t>(entry.shape[0] * entry.shape[1]));
+      for (std::int64_t i = 0; i < std::ssize(longer); ++i)
+        longer[static_cast<std::size_t>(i)] =
+            from.at(i % from.elements()) * (1 - static_cast<float>(i / from.elements()) / 4);
+      writer.write(entry.name, std::as_bytes(std::span(longer)));
+    }
+    writer.finish();
+  }
+  ~LongerModel() {
+    if (!path_.empty()) std::filesystem::remove(path_);
+  }
+  LongerModel(const LongerModel&) = delete;
+  LongerModel& operator=(const LongerModel&) = delete;
+
+  /// Two sequences together, fewer than there are prompts.
+  void change(RunConfig& config, std::int64_t new_tokens) const {
+    config.model.max_positions = std::max(config.model.max_positions, kLongText);
+    config.batch.seq_length = kLongText;
+    config.batch.micro_batch_size = config.batch.global_batch_size = 2;
+    config.generation.max_new_tokens = new_tokens;
+    if (!path_.empty()) config.files.weights = path_;
+  }
+
+ private:
+  static constexpr std::int64_t kLongText = 72;  // POSITIONS of make_generation.py
+  static bool is_table(const std::string& tensor) {
+    return tensor.find("wpe") != std::string::npos || tensor.find("embed_positions") != std::string::npos;
+  }
+  std::string path_;
+};
 
 class GenerationOfModel : public testing::TestWithParam<std::string> {};
 
@@ -181,19 +231,19 @@ TEST_P(GenerationOfModel, EqualsTransformers) {
       "families/glm4", "families/gemma2"};
   if (world_size() == 4 && std::ranges::find(kOnFourRanks, name) == std::end(kOnFourRanks))
     GTEST_SKIP() << "two ranks have shown it";
-  const nlohmann::json& model = transformers_models()[name];
+  const std::vector<golden::Generation> expected = golden::generations_of(name);
   GenerationRequest request;
-  request.max_new_tokens = kNewTokens;
-  request.prompts = model["prompts"].get<std::vector<std::vector<std::int32_t>>>();
-  each_split(name, [&](const RunConfig& config, const std::string& what) {
+  request.max_new_tokens = std::ssize(expected.front().ids);
+  for (const golden::Generation& each : expected) request.prompts.push_back(each.prompt);
+  const LongerModel longer(name);
+  each_split(name, [&](RunConfig config, const std::string& what) {
+    longer.change(config, request.max_new_tokens);
     const GenerationResult found = generate_on_cpu(config, request);
-    ASSERT_EQ(found.sequences.size(), request.prompts.size()) << what;
-    for (std::size_t i = 0; i < found.sequences.size(); ++i) {
-      const nlohmann::json& expected = model["continuations"][i];
-      EXPECT_EQ(found.sequences[i].ids, expected["ids"].get<std::vector<std::int32_t>>()) << what;
+    ASSERT_EQ(found.sequences.size(), expected.size()) << what;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found.sequences[i].ids, expected[i].ids) << what << " sequence " << i;
       EXPECT_THAT(found.sequences[i].log_probabilities,
-                  testing::Pointwise(testing::DoubleNear(1e-5),
-                                     expected["log_probabilities"].get<std::vector<double>>()))
+                  testing::Pointwise(testing::DoubleNear(1e-5), expected[i].log_probabilities))
           << what << " sequence " << i;
     }
   });
@@ -205,7 +255,7 @@ class GenerationWithCache : public testing::TestWithParam<std::string> {};
 
 TEST_P(GenerationWithCache, EqualsForwardsOfWholeSequences) {
   const std::string name = GetParam();
-  if (world_size() > 1 && transformers_models().contains(name)) GTEST_SKIP() << "equals transformers";
+  if (world_size() > 1 && in_transformers(name)) GTEST_SKIP() << "equals transformers";
   each_split(name, [&](const RunConfig& config, const std::string& what) {
     for (const std::int64_t seed : {1, 2}) {
       const GenerationRequest request = request_of(config.model.vocab, seed);
