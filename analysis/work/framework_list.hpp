@@ -21,6 +21,8 @@ StageShape shape_of_work(StageShape shape);
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
 /// OPT: one pass over the rank's own elements, then with ZeRO 1 and 2 the gather of the parameters.
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
+/// The gathers of OPT alone, whole; those that the first forward overlaps (overlap_param_gather) included.
+std::vector<OperatorCall> framework_gather_calls(const HeldStages& rank);
 /// ARG and OPT of whatever software the rank's step is of.
 std::vector<OperatorCall> step_reduction_calls(const HeldStages& rank, const RunConfig& config);
 std::vector<OperatorCall> step_update_calls(const HeldStages& rank, const RunConfig& config);

@@ -1,5 +1,6 @@
 #include "analysis/time/stage/step_end.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -99,6 +100,38 @@ void StepEnd::add(int rank, StageCostsPrediction& prediction) const {
     costs.reduce_embedding = ends(ActionType::reduce_embedding, reduce_embedding_calls(stages));
   if (has(ActionType::optimizer))
     costs.optimizer = ends(ActionType::optimizer, step_update_calls(stages, config_));
+}
+
+/// Megatron-Core gathers a bucket when the layer before runs (finish_param_sync of param_and_grad_buffer.py).
+/// With several chunks per rank all gathers start with the step, on every rank (param_sync_func of
+/// schedules.py, align_param_gather of Megatron-Bridge's comm_overlap.py). OPT holds the wait of a rank's
+/// first layer. Pipelines of one chunk per rank are left out: published runs contradict waits on every stage.
+void StepEnd::wait_for_gathers(StageCostsPrediction& prediction) const {
+  const bool aligned = shapes_.size() > static_cast<std::size_t>(schedule_.ranks);
+  if (!has(ActionType::forward) || hardware_.processors() != 0 || (schedule_.ranks > 1 && !aligned)) return;
+  std::vector<double> gathered(static_cast<std::size_t>(schedule_.ranks));
+  double start = 0;  // of the first micro-batch's forward
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    const StageShape& s = shapes_[i];
+    StageCosts& costs = prediction.costs.stages[i];
+    if (s.sharding.zero == 1 && s.overlap.param_gather && !s.traits.gathers_in_first_forward) {
+      double own = 0;
+      for (const OperatorCall& call : framework_gather_calls({{s}, config_.layout()}))
+        own += time_of(call, hardware_, load_at_end(0)).value;
+      const auto layers = static_cast<double>(std::max<std::int64_t>(s.layers, 1));
+      const double behind_first = (layers - 1) / layers;
+      double& all = gathered[static_cast<std::size_t>(schedule_.rank_of_stage[i])];
+      all += all == 0 ? own * behind_first : own;
+      const double wait = all - start - costs.forward.value * behind_first;
+      if (wait > 0) {
+        costs.first_forward += Seconds{wait};
+        CostLines(prediction.lines, static_cast<int>(i), "step")
+            .add("waits for parameters", 1, Seconds{wait});
+        start += wait;
+      }
+    }
+    start += costs.forward.value;
+  }
 }
 
 /// The waits of one simulation move the actions of the next one. It settles in a few rounds, since an

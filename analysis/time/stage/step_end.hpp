@@ -22,6 +22,10 @@ class StepEnd {
   /// Costs of ARG, ARE and OPT at the rank's lowest stage, and their lines.
   void add(int rank, StageCostsPrediction& prediction) const;
 
+  /// Adds what a first forward of other software waits for gathers of parameters behind its first layer's,
+  /// and its line ("waits for parameters").
+  void wait_for_gathers(StageCostsPrediction& prediction) const;
+
   /// True if the last backwards hide reductions that ARG waits for.
   bool hides_reductions() const;
   /// Adds the rest that they do not hide, to the last backwards and to ARG. `actions`: by stage.

@@ -64,6 +64,7 @@ class StageCoster {
     costs.processes_per_rank = layout.tensor * layout.data;
     const StepEnd end(config_, schedule_, hardware_, shapes_, reuse_, load_, crowded_, lanes_);
     for (int rank = 0; rank < schedule_.ranks; ++rank) end.add(rank, prediction_);
+    end.wait_for_gathers(prediction_);
     if (end.hides_reductions()) end.hide_reductions(actions_, simulation_, prediction_);
     return std::move(prediction_);
   }

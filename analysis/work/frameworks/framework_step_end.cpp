@@ -80,6 +80,27 @@ void gradient_passes(const HeldStages& rank, const Trained& elements, CallList& 
   list.calls.back().count = 3;
 }
 
+/// The gathers of updated parameters (ZeRO 1 and 2).
+void gathers(const HeldStages& rank, const Trained& elements, CallList& list) {
+  const StageShape& any = rank.held.front();
+  CopiesCalls copies(any, list);
+  std::int64_t matrices = 0;  // of layers
+  for (const StageShape& s : rank.held) matrices += stage_layer_matrices(s);
+  // MXFP8 has two forms of a weight, which are made of gathered 16-bit ones
+  // (reuse_grad_buf_for_mxfp8_param_ag, param_and_grad_buffer.py).
+  const bool narrow =
+      gathers_fp8(any) && any.numerics.fp8_recipe != Fp8Recipe::mxfp8 && !any.adapters.frozen();
+  if (any.sharding.zero == 1 || any.sharding.zero == 2) {
+    const std::int64_t in_fp8 = narrow ? matrices - elements.experts : 0;
+    copies.rest(CallKind::all_gather, "parameter all-gather", elements.rest - in_fp8, any.numerics.type);
+    copies.rest(CallKind::all_gather, "parameter all-gather", in_fp8, DType::fp8_e4m3);
+  }
+  if (any.expert.sharded) {
+    copies.experts(CallKind::all_gather, "expert parameter all-gather", elements.experts,
+                   narrow ? DType::fp8_e4m3 : any.numerics.type);
+  }
+}
+
 }  // namespace
 
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
@@ -124,23 +145,17 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
                 (any.numerics.fp4 || any.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) +
                     any.numerics.fp8_forms * any.numerics.operand_bytes);
   const std::size_t before = list.calls.size();
-  // MXFP8 has two forms of a weight, which are made of gathered 16-bit ones
-  // (reuse_grad_buf_for_mxfp8_param_ag, param_and_grad_buffer.py).
-  const bool narrow =
-      gathers_fp8(any) && any.numerics.fp8_recipe != Fp8Recipe::mxfp8 && !any.adapters.frozen();
-  if (any.sharding.zero == 1 || any.sharding.zero == 2) {
-    const std::int64_t in_fp8 = narrow ? matrices - elements.experts : 0;
-    copies.rest(CallKind::all_gather, "parameter all-gather", elements.rest - in_fp8, any.numerics.type);
-    copies.rest(CallKind::all_gather, "parameter all-gather", in_fp8, DType::fp8_e4m3);
-  }
-  if (any.expert.sharded) {
-    copies.experts(CallKind::all_gather, "expert parameter all-gather", elements.experts,
-                   narrow ? DType::fp8_e4m3 : any.numerics.type);
-  }
+  gathers(rank, elements, list);
   if (any.overlap.param_gather) {  // the first layer waits for its own
     for (std::size_t i = before; i < list.calls.size(); ++i)
       list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
   }
+  return std::move(list.calls);
+}
+
+std::vector<OperatorCall> framework_gather_calls(const HeldStages& rank) {
+  CallList list(rank.held.front());
+  gathers(rank, trained_elements(rank), list);
   return std::move(list.calls);
 }
 

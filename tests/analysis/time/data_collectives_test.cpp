@@ -76,5 +76,37 @@ TEST(DataCollectives, HaveALineOfTheirOwn) {
   EXPECT_EQ(slower(predicted("plumbline", 24)), 0);
 }
 
+// Gathers of ZeRO 1 that one layer's forward does not hide make the first forward wait for the next layer's.
+// OPT waits for the first layer's alone. Several chunks per rank gather together, while the pipeline fills.
+TEST(DataCollectives, TheFirstForwardWaitsForParameters) {
+  const auto predicted = [](int pipeline, int chunks, bool overlaps) {
+    RunConfig config = llama(64, 1, "megatron-bridge");
+    config.batch = {.seq_length = 512, .micro_batch_size = 1, .global_batch_size = 512};
+    config.parallel.pipeline = pipeline;
+    config.parallel.virtual_chunks = chunks;
+    if (chunks > 1) config.parallel.schedule = "interleaved";
+    config.parallel.overlap_param_gather = overlaps;
+    return predict(config, schedule_for(config), *find_hardware_preset("h100-sxm-80gb"));
+  };
+  const auto sum = [](const Prediction& prediction, std::string_view label, std::string_view phase) {
+    double seconds = 0;
+    for (const CostLine& line : prediction.lines)
+      if (line.label == label && (phase.empty() || line.phase == phase)) seconds += line.seconds.value;
+    return seconds;
+  };
+  const Prediction flat = predicted(1, 1, true);
+  const double gather = 32 * sum(flat, "parameter all-gather", "step");
+  const double forward = flat.costs.stages.front().forward.value;
+  const double waits = sum(flat, "waits for parameters", "step");
+  EXPECT_GT(waits, 0);
+  EXPECT_NEAR(waits, (gather - forward) * 31 / 32, 1e-9);
+  EXPECT_NEAR(flat.costs.stages.front().first_forward.value, waits, 1e-12);
+  EXPECT_EQ(sum(predicted(1, 1, false), "waits for parameters", ""), 0);
+  EXPECT_EQ(sum(predicted(4, 1, true), "waits for parameters", ""), 0);
+  const double chunked = sum(predicted(4, 2, true), "waits for parameters", "");
+  EXPECT_GT(chunked, 0);
+  EXPECT_LT(chunked, waits / 4);  // a rank gathers a fourth, and its second chunk's has long arrived
+}
+
 }  // namespace
 }  // namespace plumbline
