@@ -1,10 +1,12 @@
 #include "analysis/predict/generation.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "analysis/memory/action_memory.hpp"
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/predict/inference_engine.hpp"
 #include "analysis/step/parameters.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/operator_time.hpp"
@@ -20,6 +22,7 @@ namespace {
 RunConfig pass_of(const RunConfig& config, std::int64_t seq) {
   RunConfig pass = config;
   pass.generation.task = RunTask::train;
+  pass.machine.software = "plumbline";  // the layers of engines are its
   pass.batch.seq_length = seq;
   pass.batch.global_batch_size = pass.batch.micro_batch_size * pass.parallel.data();
   pass.parallel.sequence_parallel = false;
@@ -43,6 +46,12 @@ std::vector<StageShape> shapes_of(const RunConfig& config, std::int64_t seq) {
   return shapes;
 }
 
+/// Tokens of a sequence that the cache has room for.
+std::int64_t in_blocks(const RunConfig& config) {
+  const std::int64_t block = inference_engine(config.machine.software).block_tokens;
+  return (config.batch.seq_length + block - 1) / block * block;
+}
+
 std::vector<GenerationMemory> rank_memories(const RunConfig& config) {
   std::vector<GenerationMemory> ranks;
   for (const StageShape& shape : shapes_of(config, config.prompt_tokens())) {
@@ -56,7 +65,7 @@ std::vector<GenerationMemory> rank_memories(const RunConfig& config) {
     GenerationMemory rank;
     rank.pipeline_rank = static_cast<int>(ranks.size());
     rank.parameters = held[Category::parameters];
-    rank.cache = kv_cache_bytes(shape, config.batch.micro_batch_size, config.batch.seq_length);
+    rank.cache = kv_cache_bytes(shape, config.batch.micro_batch_size, in_blocks(config));
     rank.workspace =
         held[Category::workspace] + held[Category::communication] + passing.total() + Bytes{logits};
     ranks.push_back(rank);
@@ -104,7 +113,7 @@ class Pricing {
       const Load load = load_of(config_, hardware_, ranks_[stage].parameters + ranks_[stage].cache);
       std::vector<CostLine> own;
       CostLines explained(own, shape.place.stage, phase);
-      for (const OperatorCall& call : generation_calls(shape, past)) {
+      for (const OperatorCall& call : generation_calls(shape, past, batched_)) {
         const Seconds time = time_of(call, hardware_, load) * load.sharing;
         explained.add(call, time);
         sum += time;
@@ -147,7 +156,29 @@ class Pricing {
   const RunConfig& config_;
   const HardwareProfile& hardware_;
   const std::vector<GenerationMemory> ranks_;
+  const bool batched_ = inference_engine(config_.machine.software).batched_attention;
 };
+
+/// Bytes that an engine leaves for a rank's cache.
+double room_for_cache(const GenerationMemory& rank, const InferenceEngine& engine, Bytes limit) {
+  const auto all = static_cast<double>(limit.value);
+  const auto others = static_cast<double>((rank.total() - rank.cache).value);
+  return engine.of_free ? engine.memory_share * (all - others) : engine.memory_share * all - others;
+}
+
+/// Tokens of all sequences that the cache of every rank has room for, in whole blocks.
+std::int64_t cache_tokens(const RunConfig& config, const std::vector<GenerationMemory>& ranks, Bytes limit) {
+  const InferenceEngine& engine = inference_engine(config.machine.software);
+  const auto wanted = static_cast<double>(config.batch.micro_batch_size * in_blocks(config));
+  double tokens = std::numeric_limits<double>::max();
+  for (const GenerationMemory& rank : ranks) {
+    if (rank.cache.value == 0) continue;
+    tokens = std::min(tokens,
+                      wanted * room_for_cache(rank, engine, limit) / static_cast<double>(rank.cache.value));
+  }
+  const auto whole = static_cast<std::int64_t>(std::max(tokens, 0.0));
+  return whole / engine.block_tokens * engine.block_tokens;
+}
 
 /// Steps whose times are computed; those in between are interpolated, since attention's time is linear in
 /// the length.
@@ -206,6 +237,8 @@ GenerationPrediction predict_generation(const RunConfig& config, const HardwareP
   const Bytes budget = config.machine.memory_budget;
   prediction.limit = budget.value > 0 ? budget : hardware.memory;
   prediction.fits = prediction.limit.value == 0 || peak->total() <= prediction.limit;
+  if (is_inference_engine(config.machine.software) && prediction.limit.value > 0)
+    prediction.cache_tokens = cache_tokens(config, prediction.ranks, prediction.limit);
   prediction.time = time_of_generation(config, hardware, prediction.ranks, prediction.lines);
   const auto sequences = static_cast<double>(config.batch.micro_batch_size * config.parallel.data());
   const auto fresh = static_cast<double>(config.generation.max_new_tokens);

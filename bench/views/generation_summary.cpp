@@ -32,9 +32,13 @@ std::string configuration_lines(const RunConfig& config) {
 std::string verdict_line(const GenerationPrediction& prediction) {
   const Bytes needed = prediction.ranks[static_cast<std::size_t>(prediction.peak_rank)].total();
   if (prediction.limit.value == 0) return fmt::format("needs: {}\n", brief_bytes(needed));
-  return fmt::format("{}: {} of {} ({:.0f} %)\n", prediction.fits ? "fits" : "does not fit",
+  std::string room;
+  if (prediction.cache_tokens > 0)
+    room = fmt::format("KV cache: room for {} tokens in all\n", prediction.cache_tokens);
+  return fmt::format("{}: {} of {} ({:.0f} %)\n{}", prediction.fits ? "fits" : "does not fit",
                      brief_bytes(needed), brief_bytes(prediction.limit),
-                     100 * static_cast<double>(needed.value) / static_cast<double>(prediction.limit.value));
+                     100 * static_cast<double>(needed.value) / static_cast<double>(prediction.limit.value),
+                     room);
 }
 
 std::string memory_table(const GenerationPrediction& prediction) {
@@ -85,8 +89,11 @@ std::string trust_lines(const RunConfig& config, const HardwareProfile& hardware
     text += fmt::format(
         "time: estimated from the constants of {}, which were checked with training steps. On an H100 "
         "prefill "
-        "was within 16 %; decoding 8 and 32 sequences took 2 and 3 times as long\n",
-        hardware.accelerator()->name);
+        "was within 16 %; {}\n",
+        hardware.accelerator()->name,
+        is_inference_engine(config.machine.software)
+            ? "see results/published/generation for tensorrt-llm's"
+            : "decoding 8 and 32 sequences took 2 and 3 times as long");
   }
   text +=
       "choice of tokens: greedy; `generate` draws others on the host, which takes longer. Not included: "
@@ -110,6 +117,7 @@ OrderedJson generation_json(const RunConfig& config, const HardwareProfile& hard
   for (const auto& [key, value] : describe(config)) json["config"][key] = value;
   json["fits"] = prediction.fits;
   json["limit_bytes"] = prediction.limit.value;
+  if (prediction.cache_tokens > 0) json["cache_tokens"] = prediction.cache_tokens;
   OrderedJson ranks = OrderedJson::array();
   for (const GenerationMemory& rank : prediction.ranks) {
     ranks.push_back({{"pipeline_rank", rank.pipeline_rank},

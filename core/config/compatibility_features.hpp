@@ -87,6 +87,9 @@ constexpr Feature kRecomputedShared{"", "shared_experts among recompute_modules"
 
 // Software and machine.
 constexpr Feature kOther{"software", "other than plumbline", WHEN(!is_own(c)), TEXT(c.machine.software)};
+constexpr Feature kTrainer{"software", "a framework for training",
+                           WHEN(!is_own(c) && !is_inference_engine(c.machine.software)),
+                           TEXT(c.machine.software)};
 constexpr Feature kOwn{"software", "plumbline", is_own, TEXT(c.machine.software)};
 /// Filled up to the mean, experts have as many rows as with the balanced routing that is predicted.
 constexpr Feature kOtherUnfilled{"software", "other than plumbline",

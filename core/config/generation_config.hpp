@@ -2,11 +2,20 @@
 // of a training step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <string_view>
 
 namespace plumbline {
 
 enum class RunTask { train, sft, generate };
+
+/// Software that only generates, and is only predicted.
+inline bool is_inference_engine(std::string_view software) {
+  constexpr std::string_view kNames[] = {"tensorrt-llm", "vllm"};
+  return std::find(std::begin(kNames), std::end(kNames), software) != std::end(kNames);
+}
 
 /// A replica generates for micro_batch_size sequences together. Its KV cache is allocated once, for
 /// seq_length tokens of each.

@@ -9,11 +9,16 @@ namespace passes {
 namespace {
 
 /// New keys and values go into the cache before attention, which reads them there. Both work sequence by
-/// sequence.
-void attend_cache(const StageShape& s, CallList& list, std::int64_t past) {
+/// sequence, unless batched.
+void attend_cache(const StageShape& s, CallList& list, std::int64_t past, bool batched) {
   std::vector<OperatorCall> calls;
   for (OperatorCall& call : list.calls) {
     if (call.as<AttentionCall>() != nullptr) {
+      auto& attention = call.get<AttentionCall>();
+      attention.past = past;
+      attention.cached = past > 0;
+    }
+    if (call.as<AttentionCall>() != nullptr && !batched) {
       for (const std::int64_t width : {s.attention.k, s.attention.values()}) {
         calls.push_back(CallList::memory_call("copy", s.stream.seq * width, 2 * e(s), s.numerics.type));
         calls.back().label = "copy into KV cache";
@@ -21,8 +26,6 @@ void attend_cache(const StageShape& s, CallList& list, std::int64_t past) {
       }
       auto& attention = call.get<AttentionCall>();
       attention.heads /= s.stream.batch;
-      attention.past = past;
-      attention.cached = past > 0;
       call.count *= s.stream.batch;
     }
     calls.push_back(call);
@@ -70,7 +73,7 @@ void next_token(const StageShape& s, WorkBuilder& builder) {
 }  // namespace
 }  // namespace passes
 
-std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t past) {
+std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t past, bool batched) {
   WorkBuilder builder(shape);
   passes::rotary_rows(shape, builder);
   if (shape.place.first) {
@@ -80,7 +83,7 @@ std::vector<OperatorCall> generation_calls(const StageShape& shape, std::int64_t
   const LayerParts layers(shape, [&](const StageShape& like, std::int64_t window) {
     return passes::layer_part(builder, like, {true, false}, [&](CallList& list) {
       passes::layer_forward(like, list, window, passes::Forward::first);
-      passes::attend_cache(like, list, past);
+      passes::attend_cache(like, list, past, batched);
     });
   });
   layers.run(builder, 0, shape.layers);

@@ -164,6 +164,37 @@ TEST(Generation, AWindowBoundsTheReadCache) {
             4 * 2 * 2 * config.model.layers * config.model.kv_heads * config.model.head_dim * 4096);
 }
 
+/// vllm: 0.9 of the memory, less weights and workspace, in blocks of 16; tensorrt-llm: 0.9 of what they
+/// leave.
+TEST(Generation, EnginesAttendAllSequencesAtOnceAndKeepAPagedCache) {
+  const auto by = [](const char* software) {
+    Overrides overrides = sizes(1, 1, 32, 1000, 100);
+    overrides.push_back({"software", software, ""});
+    return predicted(generation("llama-3.1-8b", overrides));
+  };
+  const auto attention_calls = [](const GenerationPrediction& prediction) {
+    std::int64_t count = 0;
+    for (const CostLine& line : prediction.lines)
+      if (line.phase == "decode" && line.label.find("attention") != std::string::npos) count += line.count;
+    return count;
+  };
+  const GenerationPrediction own = by("plumbline"), vllm = by("vllm"), tensorrt = by("tensorrt-llm");
+  EXPECT_EQ(attention_calls(own), 32 * attention_calls(vllm));
+  EXPECT_LT(vllm.time.decode_mean, own.time.decode_mean);
+  EXPECT_EQ(vllm.time.decode_mean, tensorrt.time.decode_mean);
+  EXPECT_NEAR(seconds_of(vllm, "decode", "copy into KV cache"), 0, 0);
+  EXPECT_EQ(vllm.ranks[0].cache.value * 1000, own.ranks[0].cache.value * 1008);  // whole blocks
+  EXPECT_EQ(own.cache_tokens, 0);
+  constexpr double kToken = 2.0 * 32 * 8 * 128 * 2;
+  const auto others = [](const GenerationPrediction& each) {
+    return static_cast<double>((each.ranks[0].total() - each.ranks[0].cache).value);
+  };
+  const auto limit = static_cast<double>(own.limit.value);
+  EXPECT_NEAR(static_cast<double>(vllm.cache_tokens), (0.9 * limit - others(vllm)) / kToken, 16);
+  EXPECT_EQ(vllm.cache_tokens % 16, 0);
+  EXPECT_NEAR(static_cast<double>(tensorrt.cache_tokens), 0.9 * (limit - others(tensorrt)) / kToken, 1);
+}
+
 TEST(Generation, OneNewTokenIsThePrefillsAndTooLargeDoesNotFit) {
   const GenerationPrediction one = predicted(generation("llama-3.1-8b", sizes(1, 1, 1, 1024, 1)));
   EXPECT_TRUE(one.time.decode.empty());

@@ -43,7 +43,7 @@ TEST(GenerationConfig, IsRefusedWithItsKey) {
       {{{"cp", "2", ""}}, "task: found generate with context_parallel_size 2"},
       {{{"pp", "2", ""}, {"vocab_parallel", "vocab-1", ""}}, "with vocab_parallel"},
       {{{"teacher", "qwen2.5-1.5b", ""}}, "task: found generate with a teacher"},
-      {{{"software", "megatron-core", ""}}, "with software megatron-core, whose engine is not predicted"},
+      {{{"software", "megatron-core", ""}}, "with software megatron-core, which only trains"},
       {{{"task", "train", ""}}, "task: found train, expected generate"},
   };
   for (const Case& c : cases) {
