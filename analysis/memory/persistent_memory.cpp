@@ -138,7 +138,12 @@ std::int64_t expert_biases(const StageShape& s) {
 
 }  // namespace
 
-std::int64_t attention_scratch_elements(const StageShape& s) {
+std::int64_t attention_scratch_elements(const StageShape& shape) {
+  StageShape s = shape;
+  if (s.cp.dynamic) {  // the most that a rank has of a conversation is one of its own
+    s.stream.seq /= s.cp.ranks;
+    s.cp = {};
+  }
   if (s.numerics.cuda) return cuda_attention_scratch(s);
   const bool whole = s.cp.ring() == 1;
   const std::int64_t chunk = whole ? s.stream.seq : s.ring_chunk();
@@ -205,7 +210,8 @@ MemoryBreakdown held_bytes(std::span<const StageShape> stages, const RunConfig& 
   }
 
   const auto rotary_tables = [](const StageShape& s) {
-    return 2 * (s.stream.seq / s.cp.ranks) * (s.attention.rotated / 2);
+    const std::int64_t part = 2 * (s.stream.seq / s.cp.ranks) * (s.attention.rotated / 2);
+    return s.cp.dynamic ? s.cp.ranks * part : part;  // conversations take the rows of their positions
   };
   std::int64_t rotary = rotary_tables(any);
   std::int64_t scratch = attention_scratch_elements(any);

@@ -45,7 +45,8 @@ AttentionWidths attention_of(const RunConfig& config) {
   const PackedAttention& packed = config.batch.packed;
   attention.share = packed.slowest;
   attention.packed = packed.lengths;
-  for (PackedLength& length : attention.packed) length.count *= packed.slowest / packed.mean;
+  for (PackedLength& length : attention.packed) length.count *= packed.slowest * packed.waiting / packed.mean;
+  attention.rings = packed.rings;
   return attention;
 }
 
@@ -120,6 +121,7 @@ ContextShape context_of(const RunConfig& config) {
   cp.comm_type = config.parallel.cp_comm_type;
   cp.head_ranks = config.parallel.head_ranks();
   cp.load_balance = config.parallel.cp_load_balance;
+  cp.dynamic = config.batch.dynamic_context_parallel;
   return cp;
 }
 

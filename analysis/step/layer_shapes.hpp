@@ -41,6 +41,7 @@ struct AttentionWidths {
   bool wide_norms = false;           // qk_norm over all heads together
   double share = 1;                  // of packed documents' pairs of tokens in whole sequences'
   std::vector<PackedLength> packed;  // calls of a sequence on the slowest ranks; empty: one
+  std::vector<PackedRing> rings;     // with dynamic_context_parallel, of these calls
 
   bool latent() const { return kv_rank > 0; }
   /// Elements per token of all heads' values, and of attention's result; of queries, keys and values side by
@@ -185,6 +186,7 @@ struct ContextShape {
   CpCommType comm_type = CpCommType::p2p;
   int head_ranks = 1;  // of them, those that exchange heads with each other; the rest is a ring
   bool load_balance = true;
+  bool dynamic = false;  // as many of the ranks as a conversation needs
 
   /// Size of the K/V ring: CP ranks, or groups that exchanged heads.
   int ring() const { return ranks / head_ranks; }

@@ -105,6 +105,7 @@ Flops executed_flops_per_token(const RunConfig& config, int stages) {
   Flops microbatch;
   RunConfig mean = config;  // of all ranks
   mean.batch.packed.slowest = mean.batch.packed.mean;
+  mean.batch.packed.waiting = 1;
   for (const StageShape& shape : stage_shapes(mean, stages)) {
     const StageFlops flops = stage_flops(shape);
     microbatch += (flops.forward + flops.backward) *

@@ -257,9 +257,25 @@ class CallList {
   void shared_attention(bool is_backward, std::int64_t window);
   void gather_keys_values(const char* label);
   void chunk_attention(bool is_backward, std::int64_t window, std::int64_t past, std::int64_t keys);
+  void one_attention(bool is_backward, std::int64_t window);
   void gathered_attention(bool is_backward, std::int64_t window);
+  /// Sequences of a ring, or conversations of one length.
+  struct RingPart {
+    std::int64_t chunk = 0;  // tokens
+    std::int64_t rows = 0;   // elements of a chunk, per element of a row of the rank's tokens
+    std::int64_t count = 0;
+    double share = 1;  // of micro-batches
+  };
+  struct Ring {
+    int ranks = 1;
+    double share = 1;  // of micro-batches
+    std::vector<RingPart> parts;
+  };
   void ring_attention(bool is_backward, std::int64_t window);
-  int ring_message(const char* label);
+  void dynamic_attention(bool is_backward);
+  void ring_attention(bool is_backward, std::int64_t window, const Ring& ring);
+  void ring_blocks(bool is_backward, std::int64_t window, const Ring& ring, int step);
+  int ring_message(const char* label, const Ring& ring);
   void attention_of_heads(bool is_backward, std::int64_t window);
   void exchange_parts(const char* label, std::int64_t width);
   void copy_parts(std::int64_t width);

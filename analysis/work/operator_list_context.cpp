@@ -1,6 +1,8 @@
 // Attention under context parallelism (bench/training/context.md). The list is that of the last CP rank. It
 // merges the largest K/V gradients and, with a window or without load balance, has the most pairs of tokens;
 // else all ranks are alike.
+#include <cmath>
+
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
@@ -13,9 +15,8 @@ std::int64_t both_widths(const AttentionWidths& a) {
 
 }  // namespace
 
-void CallList::whole_attention(bool is_backward, std::int64_t window) {
+void CallList::one_attention(bool is_backward, std::int64_t window) {
   const AttentionWidths& a = s_.attention;
-  const std::size_t first = calls.size();
   add(is_backward ? "attention backward" : "attention forward",
       AttentionCall{.backward = is_backward,
                     .dropout = a.dropout,
@@ -26,6 +27,12 @@ void CallList::whole_attention(bool is_backward, std::int64_t window) {
                     .window = window,
                     .prefix = a.prefix});
   calls.back().share = a.share;
+}
+
+void CallList::whole_attention(bool is_backward, std::int64_t window) {
+  const AttentionWidths& a = s_.attention;
+  const std::size_t first = calls.size();
+  one_attention(is_backward, window);
   if (a.packed.empty()) return;
   const OperatorCall whole = calls.back();
   calls.resize(first);
@@ -40,8 +47,9 @@ void CallList::by_conversation(const char* name, std::int64_t width, double traf
   if (s_.attention.packed.empty()) return rows(name, s_.stream.tokens * width, traffic, head);
   for (const PackedLength& length : s_.attention.packed) {
     if (width == 0) continue;
-    rows(name, length.tokens * width, traffic, head);
-    calls.back().share = length.count;
+    const int chunks = length.ranks > 1 ? 2 : 1;
+    rows(name, length.tokens / chunks * width, traffic, head);
+    calls.back().share = length.count * chunks;
   }
 }
 
@@ -70,7 +78,7 @@ void CallList::per_sequence(const char* name, std::int64_t elements, double traf
 /// Attention of one chunk of every sequence, and of a share of the heads if they are exchanged. `past`: given
 /// keys in front of it; `keys`: given keys, if not all up to it.
 void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64_t past, std::int64_t keys) {
-  whole_attention(is_backward, window);
+  one_attention(is_backward, window);
   auto& call = last<AttentionCall>();
   call.queries = s_.ring_chunk();
   call.past = past;
@@ -80,63 +88,114 @@ void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64
 }
 
 /// The rank's keys and values, or gradients of another's, to the next rank of the sequence.
-int CallList::ring_message(const char* label) {
-  collective(CallKind::ring_shift, label, Group::context, s_.cp.ring(),
+int CallList::ring_message(const char* label, const Ring& ring) {
+  collective(CallKind::ring_shift, label, Group::context, ring.ranks,
              s_.stream.tokens * both_widths(s_.attention), s_.numerics.type);
+  calls.back().share = ring.share;
   return start_collective(label);
 }
 
-/// Calls of the last CP rank: in every step the visible blocks of its two query chunks with the chunks of
-/// another rank's keys. After a head exchange a rank stands for its group, with longer chunks and fewer
-/// heads: as many elements.
-void CallList::ring_attention(bool is_backward, std::int64_t window) {
+/// Visible blocks of the last rank's two query chunks with the chunks of keys that are here in a step.
+void CallList::ring_blocks(bool is_backward, std::int64_t window, const Ring& ring, int step) {
   const auto e = static_cast<double>(s_.numerics.e());
-  const std::int64_t chunk = s_.ring_chunk();
-  const auto own_keys = [&](const char* name, double times) {
-    memory(name, s_.stream.tokens * s_.attention.k, times * e);
-    memory(name, s_.stream.tokens * s_.attention.values(), times * e);
-  };
-  const auto added_keys = [&](const char* name, double times) {
-    per_sequence(name, s_.chunk() * s_.attention.k, times * e);
-    per_sequence(name, s_.chunk() * s_.attention.values(), times * e);
-  };
-  const auto added_queries = [&] {
-    const std::int64_t width = is_backward ? s_.attention.q : s_.attention.attended();
-    per_sequence(is_backward ? "add" : "attention_merge", s_.chunk() * width, 3 * e);
-  };
-  const int ranks = s_.cp.ring();
-  const int last = ranks - 1;
-  own_keys("copy", 2);
-  int gradients_sent = 0;
-  for (int step = 0; step < ranks; ++step) {
-    int keys_sent = 0;
-    if (step + 1 < ranks)
-      keys_sent = ring_message(is_backward ? "context ring backward" : "context ring forward");
+  const int latest = ring.ranks - 1;
+  for (const RingPart& part : ring.parts) {
+    const auto per_part = [&](const char* name, std::int64_t width, double traffic) {
+      memory(name, part.rows * width, traffic);
+      calls.back().count = part.count;
+      calls.back().share = part.share;
+    };
+    const auto per_key = [&](const char* name, double traffic) {
+      per_part(name, s_.attention.k, traffic);
+      per_part(name, s_.attention.values(), traffic);
+    };
     for (const int keys : {1, 0}) {
       bool opened = false;
       for (const int queries : {0, 1}) {
         const std::int64_t distance =
-            (s_.cp.piece_of(ranks, last, queries) - s_.cp.piece_of(ranks, last - step, keys)) * chunk;
-        if (distance < 0 || (window > 0 && distance - chunk + 1 >= window)) continue;
-        chunk_attention(is_backward, window, distance, chunk);
-        if (distance > 0) added_queries();
-        if (is_backward && opened) added_keys("add", 3);
+            (s_.cp.piece_of(ring.ranks, latest, queries) - s_.cp.piece_of(ring.ranks, latest - step, keys)) *
+            part.chunk;
+        if (distance < 0 || (window > 0 && distance - part.chunk + 1 >= window)) continue;
+        chunk_attention(is_backward, window, distance, part.chunk);
+        calls.back().count = part.count;
+        if (!s_.attention.rings.empty()) calls.back().share = part.share;
+        last<AttentionCall>().queries = part.chunk;
+        if (distance > 0) {
+          per_part(is_backward ? "add" : "attention_merge",
+                   is_backward ? s_.attention.q : s_.attention.attended(), 3 * e);
+        }
+        if (is_backward && opened) per_key("add", 3 * e);
         opened = true;
       }
-      if (is_backward && !opened) added_keys("fill", 1);
+      if (is_backward && !opened) per_key("fill", e);
     }
+  }
+}
+
+/// Calls of the last rank of a ring.
+void CallList::ring_attention(bool is_backward, std::int64_t window, const Ring& ring) {
+  const auto e = static_cast<double>(s_.numerics.e());
+  const auto all_keys = [&](const char* name, std::int64_t width, double times) {
+    memory(name, s_.stream.tokens * width, times * e);
+    calls.back().share = ring.share;
+  };
+  const auto own_keys = [&](const char* name, double times) {
+    all_keys(name, s_.attention.k, times);
+    all_keys(name, s_.attention.values(), times);
+  };
+  own_keys("copy", 2);
+  int gradients_sent = 0;
+  for (int step = 0; step < ring.ranks; ++step) {
+    int keys_sent = 0;
+    if (step + 1 < ring.ranks)
+      keys_sent = ring_message(is_backward ? "context ring backward" : "context ring forward", ring);
+    ring_blocks(is_backward, window, ring, step);
     if (keys_sent > 0) wait(keys_sent);
     if (!is_backward || step == 0) continue;
     if (step > 1) {
       wait(gradients_sent);
-      memory("add", s_.stream.tokens * both_widths(s_.attention), 3 * e);
+      all_keys("add", both_widths(s_.attention), 3);
     }
-    gradients_sent = ring_message("context ring of gradients");
+    gradients_sent = ring_message("context ring of gradients", ring);
   }
-  allocations(is_backward ? 7 : 4);
   if (!is_backward) return;
   wait(gradients_sent);
   own_keys("add", 3);
+}
+
+/// After a head exchange a rank stands for its group, with longer chunks and fewer heads: as many elements.
+void CallList::ring_attention(bool is_backward, std::int64_t window) {
+  ring_attention(is_backward, window, {s_.cp.ring(), 1, {{s_.ring_chunk(), s_.chunk(), s_.stream.batch, 1}}});
+  allocations(is_backward ? 7 : 4);
+}
+
+/// Rings of all sizes, each for its share of micro-batches. A rank alone has whole conversations.
+void CallList::dynamic_attention(bool is_backward) {
+  for (const PackedRing& size : s_.attention.rings) {
+    Ring ring{size.ranks, size.count, {}};
+    for (const PackedLength& length : s_.attention.packed) {
+      if (length.ranks != size.ranks) continue;
+      ring.parts.push_back({length.tokens / 2, length.tokens / 2, 1, length.count});
+      if (size.ranks > 1) continue;
+      one_attention(is_backward, 0);
+      calls.back().share = length.count;
+      last<AttentionCall>().queries = length.tokens;
+    }
+    if (size.ranks > 1) ring_attention(is_backward, 0, ring);
+  }
+  // Zeros behind the last conversation.
+  double rows = static_cast<double>(s_.stream.tokens);
+  for (const PackedLength& length : s_.attention.packed)
+    rows -= length.count * static_cast<double>(length.tokens);
+  const auto padding = [&](std::int64_t width) {
+    memory("fill", std::llround(rows) * width, static_cast<double>(s_.numerics.e()));
+  };
+  padding(is_backward ? s_.attention.q : s_.attention.attended());
+  if (is_backward) {
+    padding(s_.attention.k);
+    padding(s_.attention.values());
+  }
+  allocations(is_backward ? 7 : 4);
 }
 
 /// Between the rank's tokens and the parts of all ranks, heads of `width` elements together.
@@ -211,6 +270,7 @@ void CallList::gathered_attention(bool is_backward, std::int64_t window) {
 void CallList::shared_attention(bool is_backward, std::int64_t window) {
   switch (s_.cp.comm_type) {
     case CpCommType::p2p:
+      if (!s_.attention.rings.empty()) return dynamic_attention(is_backward);
       return ring_attention(is_backward, window);
     case CpCommType::a2a:
     case CpCommType::a2a_p2p:

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/predict/context_advice.hpp"
+#include "analysis/predict/dynamic_context.hpp"
 #include "analysis/predict/packed_sequences.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "analysis/predict/vocabulary_advice.hpp"
@@ -124,7 +125,7 @@ void take_lengths(const PredictOptions& options, RunConfig& config, PackedSequen
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   packed =
       packs ? read_packed_chats(config) : read_sequence_lengths(options.lengths, config.batch.seq_length);
-  packed_into = packed_work(packed, config);
+  packed_into = work_of_chats(packed, config);
   config.batch.packed = packed_into.attention;
 }
 

@@ -127,6 +127,7 @@ CudaRun train_on_cuda(const RunConfig& config, const Schedule& schedule, const R
   if (config.parallel.splits_vocabulary()) options.side = side_stream_of(*operators);
   options.channels = channels_of(schedule);
   options.context_ring = context_ring(config.parallel);
+  options.smaller_rings = config.batch.dynamic_context_parallel;
   options.watchdog = watchdog_options();
   options.multiprocessors = cuda_multiprocessors(*operators);
   std::optional<NcclCommunicator> made;

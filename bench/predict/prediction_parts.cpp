@@ -110,6 +110,8 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
     report.traffic = largest(predict_traffic(config, step.once, given_routing(config),
                                              teacher.empty() ? std::vector<RoutedTokens>() : teacher.back()));
   }
+  // Messages of a dynamic ring differ from step to step.
+  if (config.batch.dynamic_context_parallel) report.traffic.reset();
   report.expert_load = predicted_load(config);
   const PackedAttention& packed = config.batch.packed;
   if (config.batch.packed_sequence) report.attention = {packed.mean, packed.slowest};

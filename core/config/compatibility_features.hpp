@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/one_line.hpp"
 #include "core/config/compatibility.hpp"
 #include "core/schedule/schedule_traits.hpp"
@@ -300,6 +302,16 @@ constexpr Feature kAnyTeacher{"teacher", "any", kTeacher.on, TEXT(c.distillation
 constexpr Feature kGenerate{"task", "generate", WHEN(c.generation.on()), TEXT("generate")};
 constexpr Feature kFineTuning{"task", "sft", WHEN(c.fine_tunes()), TEXT("sft")};
 constexpr Feature kPackedSequence{"packed_sequence", "true", WHEN(c.batch.packed_sequence), TEXT("true")};
+constexpr Feature kDynamic{"dynamic_context_parallel", "true", WHEN(c.batch.dynamic_context_parallel),
+                           TEXT("true")};
+constexpr Feature kStaticContext{"context_parallel_size", "above 1 without dynamic_context_parallel",
+                                 WHEN(kContext.on(c) && !kDynamic.on(c)), kContext.found};
+constexpr Feature kOtherExchange{"cp_comm_type", "other than p2p",
+                                 WHEN(c.parallel.cp_comm_type != CpCommType::p2p),
+                                 VALUE(cp_comm_type_name(c.parallel.cp_comm_type))};
+constexpr Feature kAnyDropout{"hidden_dropout", "or attention_dropout above 0",
+                              WHEN(c.numerics.hidden_dropout > 0 || c.numerics.attention_dropout > 0),
+                              VALUE(std::max(c.numerics.hidden_dropout, c.numerics.attention_dropout))};
 constexpr Feature kManySequences{"micro_batch_size", "above 1", WHEN(c.batch.micro_batch_size > 1),
                                  VALUE(c.batch.micro_batch_size)};
 constexpr Feature kUnfusedLoss{"distillation_loss", "unfused",

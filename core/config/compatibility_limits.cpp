@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
@@ -218,6 +219,15 @@ std::optional<std::string> chat_file_limit(const C& c) {
   return fmt::format("data: found {} with task {}, expected {}; set task: {}", printable(c.files.data, 400),
                      chats ? "train" : "sft", chats ? "token ids (.npy or raw)" : "chats (.jsonl)",
                      chats ? "sft" : "train");
+}
+
+std::optional<std::string> dynamic_context_limit(const C& c) {
+  const auto ranks = static_cast<unsigned>(c.parallel.context);
+  if (!c.batch.dynamic_context_parallel || std::has_single_bit(ranks)) return std::nullopt;
+  return fmt::format(
+      "dynamic_context_parallel: found true with context_parallel_size {}, expected a power of two, such as "
+      "{}",
+      ranks, std::bit_ceil(ranks));
 }
 
 std::optional<std::string> generated_limit(const C& c) {

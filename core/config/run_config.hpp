@@ -36,7 +36,15 @@ constexpr std::string_view cuda_graph_impl_name(CudaGraphImpl impl) {
 struct PackedLength {
   std::int64_t tokens = 0;
   double count = 0;  // per sequence, on average
+  int ranks = 1;     // that split it, with dynamic_context_parallel
   friend bool operator==(const PackedLength&, const PackedLength&) = default;
+};
+
+/// Micro-batches in which a rank shares its conversations with others: their ring.
+struct PackedRing {
+  int ranks = 1;
+  double count = 0;  // per sequence, on average
+  friend bool operator==(const PackedRing&, const PackedRing&) = default;
 };
 
 /// Attention work of packed documents, as a share of the token pairs of whole causal sequences
@@ -46,6 +54,9 @@ struct PackedAttention {
   double slowest = 1;  // of the ranks that the others wait for, relative to whole sequences
   /// With packed_sequence, whose step attends conversation by conversation; empty: one call for all.
   std::vector<PackedLength> lengths;
+  // With dynamic_context_parallel.
+  std::vector<PackedRing> rings;
+  double waiting = 1;  // work of the ranks that wait for each other, one after another, relative to `slowest`
   bool on() const { return mean < 1; }
 };
 
@@ -57,6 +68,9 @@ struct BatchConfig {
   std::int64_t prefix_length = 0;
   /// Several conversations make a sequence; attention and positions are those of each (task sft).
   bool packed_sequence = false;
+  /// With packed_sequence: conversations are split over as many context ranks as they need, by their lengths
+  /// (core/files/context_packs.hpp).
+  bool dynamic_context_parallel = false;
   PackedAttention packed{};  // no key: of packed_sequence, or of `predict --sequence-lengths`
 };
 

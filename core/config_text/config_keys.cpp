@@ -250,6 +250,7 @@ std::vector<ConfigKey> make_keys() {
       integer_key("seq_length", "", at(&C::batch, &BatchConfig::seq_length), 1, kMaxInt),
       integer_key("prefix_length", "", at(&C::batch, &BatchConfig::prefix_length), 0, kMaxInt),
       boolean_key("packed_sequence", at(&C::batch, &BatchConfig::packed_sequence)),
+      boolean_key("dynamic_context_parallel", at(&C::batch, &BatchConfig::dynamic_context_parallel)),
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),
       integer_key("global_batch_size", "gbs", at(&C::batch, &BatchConfig::global_batch_size), 1, kMaxInt),
       precision_key(),

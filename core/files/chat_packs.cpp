@@ -1,9 +1,10 @@
 #include "core/files/chat_packs.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <random>
+
+#include "core/files/first_fit.hpp"
 
 namespace plumbline {
 namespace {
@@ -19,36 +20,17 @@ void shuffle(std::vector<std::int64_t>& numbers, std::mt19937_64& random) {
   for (std::size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[random() % i]);
 }
 
-/// Packs by their free tokens: finds the first one with enough in the logarithm of their number.
-class FirstFit {
- public:
-  FirstFit(std::int64_t most_packs, std::int64_t room)
-      : leaves_(std::bit_ceil(static_cast<std::size_t>(most_packs))), room_(2 * leaves_, room) {}
-
-  /// The pack that gets the tokens.
-  std::size_t place(std::int64_t tokens) {
-    std::size_t node = 1;
-    while (node < leaves_) node = 2 * node + (room_[2 * node] >= tokens ? 0 : 1);
-    const std::size_t pack = node - leaves_;
-    room_[node] -= tokens;
-    while (node > 1) {
-      node /= 2;
-      room_[node] = std::max(room_[2 * node], room_[2 * node + 1]);
-    }
-    return pack;
-  }
-
- private:
-  std::size_t leaves_;
-  std::vector<std::int64_t> room_;  // a binary tree of maxima, its root at 1
-};
-
-std::vector<std::vector<std::int64_t>> packs_of(const ChatData& chats, std::int64_t seq_length,
-                                                std::mt19937_64& random) {
+/// The longest first; the seed decides among equal ones.
+std::vector<std::int64_t> by_length(const ChatData& chats, std::mt19937_64& random) {
   std::vector<std::int64_t> conversations = counted(chats.size());
   shuffle(conversations, random);
   std::stable_sort(conversations.begin(), conversations.end(),
                    [&](std::int64_t a, std::int64_t b) { return chats.length(a) > chats.length(b); });
+  return conversations;
+}
+
+std::vector<std::vector<std::int64_t>> packs_of(const ChatData& chats, std::int64_t seq_length,
+                                                const std::vector<std::int64_t>& conversations) {
   FirstFit fit(chats.size(), seq_length);
   std::vector<std::vector<std::int64_t>> packs;
   for (const std::int64_t conversation : conversations) {
@@ -59,10 +41,23 @@ std::vector<std::vector<std::int64_t>> packs_of(const ChatData& chats, std::int6
   return packs;
 }
 
-/// Attention work of every pack: double its pairs of tokens.
+/// Attention work of every pack, double its pairs of tokens: of all, or of the context group with the most.
 std::vector<std::int64_t> work_of(const ChatData& chats, const ChatOrder& order) {
   std::vector<std::int64_t> work;
   work.reserve(order.sequences.size());
+  for (const GroupedSequence& sequence : order.groups) {
+    std::int64_t most = 0;
+    for (const ContextGroup& group : sequence) {
+      std::int64_t sum = 0;
+      for (const std::int64_t conversation : group.conversations) {
+        const std::int64_t rows = rows_on_each(chats.length(conversation), group.ranks);
+        sum += rows * rows * group.ranks;
+      }
+      most = std::max(most, sum);
+    }
+    work.push_back(most);
+  }
+  if (!order.groups.empty()) return work;
   for (const auto& pack : order.sequences) {
     std::int64_t sum = 0;
     for (const std::int64_t conversation : pack)
@@ -105,7 +100,20 @@ ChatOrder order_of(const ChatData& chats, const RunConfig& config) {
     return order;
   }
   std::mt19937_64 random(config.measure.seed);
-  order.sequences = packs_of(chats, config.batch.seq_length, random);
+  const std::vector<std::int64_t> conversations = by_length(chats, random);
+  if (config.batch.dynamic_context_parallel) {
+    const int ranks = config.parallel.context;
+    order.groups = grouped_sequences(
+        conversations, [&](std::int64_t conversation) { return chats.length(conversation); }, ranks,
+        config.batch.seq_length / ranks);
+    for (const GroupedSequence& groups : order.groups) {
+      std::vector<std::int64_t>& sequence = order.sequences.emplace_back();
+      for (const ContextGroup& group : groups)
+        sequence.insert(sequence.end(), group.conversations.begin(), group.conversations.end());
+    }
+  } else {
+    order.sequences = packs_of(chats, config.batch.seq_length, conversations);
+  }
   std::vector<std::int64_t> packs = counted(std::int64_t{static_cast<std::int64_t>(order.sequences.size())});
   shuffle(packs, random);
   const std::vector<std::int64_t> work = work_of(chats, order);

@@ -69,6 +69,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"seq_length", {"512"}},
       {"prefix_length", {"64"}},
       {"packed_sequence", {"true"}},
+      {"dynamic_context_parallel", {"true"}},
       {"micro_batch_size", {"2"}},
       {"global_batch_size", {"32"}},
       {"precision", {"fp32", "fp8"}},  // fp16 is as large and as fast as bf16

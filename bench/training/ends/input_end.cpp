@@ -102,9 +102,10 @@ template <class Use>
 void InputEnd::each_chunk(const Matrix& x, const Matrix& table, Use&& use) const {
   const Matrix positions = from_first_position(table);
   if (const auto* const conversations = rank_.shared.conversations) {
-    each_conversation(*conversations, [&](std::int64_t first, std::int64_t count) {
-      use(x.row_range(first, count), positions, count);
-    });
+    each_chunk_of(*conversations, rank_.context.chunks(),
+                  [&](std::int64_t row, std::int64_t count, std::int64_t position) {
+                    use(x.row_range(row, count), positions.row_range(position, count), count);
+                  });
     return;
   }
   const SequenceChunks chunks = rank_.context.chunks();

@@ -88,6 +88,7 @@ void with_shared(const TrainingContext& context, const SharedBuffers& shared,
   const Matrix& scratch = shared.attention_scratch;
   switch (context.config.parallel.cp_comm_type) {
     case CpCommType::p2p:
+      if (shared.conversations != nullptr) return use(RingAttention(context, dropout, layer.index, shared));
       return use(RingAttention(context, dropout, layer.index, scratch));
     case CpCommType::a2a:
     case CpCommType::a2a_p2p:
@@ -105,20 +106,18 @@ class PackedAttention {
       : context_(context), shared_(shared), shape_(dropout.attention(layer.index)) {}
 
   void forward(const QueryKeyValue& in, const LayerActivations& saved) const {
-    const std::int64_t end =
-        each_conversation(*shared_.conversations, [&](std::int64_t first, std::int64_t count) {
-          const auto rows = [&](const Matrix& x) { return x.row_range(first, count); };
-          context_.operators.attention_forward(shape_of(first, count), rows(in.q), rows(in.k), rows(in.v),
-                                               rows(saved.attention), statistics(saved, first, count),
-                                               shared_.attention_scratch);
-        });
-    pad(saved.attention, end);
+    each_conversation([&](std::int64_t first, std::int64_t count) {
+      const auto rows = [&](const Matrix& x) { return x.row_range(first, count); };
+      context_.operators.attention_forward(shape_of(first, count), rows(in.q), rows(in.k), rows(in.v),
+                                           rows(saved.attention), statistics(saved, first, count),
+                                           shared_.attention_scratch);
+    });
+    pad(saved.attention);
   }
 
   void backward(const QueryKeyValue& in, const LayerActivations& saved, const Matrix& output_gradient,
                 const QueryKeyValue& out) const {
-    const std::int64_t end = each_conversation(*shared_.conversations, [&](std::int64_t first,
-                                                                           std::int64_t count) {
+    each_conversation([&](std::int64_t first, std::int64_t count) {
       const auto rows = [&](const Matrix& x) { return x.row_range(first, count); };
       const AttentionShape shape = shape_of(first, count);
       context_.operators.attention_backward(shape, rows(in.q), rows(in.k), rows(in.v), rows(saved.attention),
@@ -127,7 +126,7 @@ class PackedAttention {
       // A token counts half a pair with itself, as in predictions.
       *shared_.attended_pairs += static_cast<double>(shape.seq) * static_cast<double>(shape.keys()) / 2;
     });
-    for (const Matrix& gradient : {out.q, out.k, out.v}) pad(gradient, end);
+    for (const Matrix& gradient : {out.q, out.k, out.v}) pad(gradient);
   }
 
  private:
@@ -141,7 +140,13 @@ class PackedAttention {
     const Matrix& all = saved.log_sum_exp;
     return Matrix{all.data, shape_.heads, shape_.seq, all.dtype}.columns(first, count);
   }
-  void pad(const Matrix& x, std::int64_t end) const {
+  template <class Use>
+  void each_conversation(Use&& use) const {
+    each_chunk_of(*shared_.conversations, context_.chunks(),
+                  [&](std::int64_t first, std::int64_t count, std::int64_t) { use(first, count); });
+  }
+  void pad(const Matrix& x) const {
+    const std::int64_t end = shared_.conversations->rows();
     if (end < x.rows) context_.operators.fill(rows_from(x, end), 0);
   }
 

@@ -36,7 +36,9 @@ void upload_tables(const TrainingContext& context, const Matrix& cos_table, cons
     const double step = frequency(context.model(), i % pairs, 2 * pairs);
     for (std::int64_t row = 0; row < cos_table.rows; ++row) {
       const BlockPosition at = block_position(row, context.config.batch.prefix_length);
-      const std::int64_t place = chunks.position(row);  // blocks are of whole sequences
+      // Blocks are of whole sequences; conversations take the rows of their positions.
+      const bool all = context.config.batch.dynamic_context_parallel;
+      const std::int64_t place = all ? row : chunks.position(row);
       const double angle = static_cast<double>(!two ? place : i < pairs ? at.position : at.block) * step;
       cos[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::cos(angle));
       sin[static_cast<std::size_t>(row * half + i)] = static_cast<float>(std::sin(angle));
@@ -52,7 +54,8 @@ SharedBuffers make_shared_buffers(const TrainingContext& context) {
   SharedBuffers shared;
   const ModelConfig& model = context.model();
   if (model.positions == Positions::rotary) {
-    const std::int64_t seq = context.chunks().tokens();
+    const BatchConfig& batch = context.config.batch;
+    const std::int64_t seq = batch.dynamic_context_parallel ? batch.seq_length : context.chunks().tokens();
     const std::int64_t half = model.rotated() / 2;
     shared.rope_cos = context.make_fp32(Category::workspace, "rotary table", seq, half);
     shared.rope_sin = context.make_fp32(Category::workspace, "rotary table", seq, half);

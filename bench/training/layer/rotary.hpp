@@ -19,9 +19,11 @@ inline void rotate_heads(const TrainingContext& context, const SharedBuffers& sh
   const Matrix& cos = shared.rope_cos;
   const Matrix& sin = shared.rope_sin;
   if (shared.conversations == nullptr) return rotate_rows(x, cos, sin);
-  each_conversation(*shared.conversations, [&](std::int64_t first, std::int64_t count) {
-    rotate_rows(x.row_range(first, count), cos.row_range(0, count), sin.row_range(0, count));
-  });
+  each_chunk_of(*shared.conversations, context.chunks(),
+                [&](std::int64_t row, std::int64_t count, std::int64_t position) {
+                  rotate_rows(x.row_range(row, count), cos.row_range(position, count),
+                              sin.row_range(position, count));
+                });
 }
 
 /// Rotates q and k in place, or back: their gradients. Nothing if the layer has no rotary embeddings.

@@ -6,17 +6,19 @@
 namespace plumbline::training {
 
 /// A layer's attention on a rank that has two chunks of every sequence. `together`: so many neighbours have
-/// exchanged their heads; each has the chunks of all of them, for its part of the heads.
+/// exchanged their heads; each has the chunks of all of them, for its part of the heads. `packed`: the
+/// sequences are conversations.
 class SharedAttention {
  public:
   SharedAttention(const TrainingContext& context, const MicrobatchDropout& dropout, std::int64_t layer,
-                  const Matrix& scratch, int together = 1)
+                  const Matrix& scratch, int together = 1, const Conversations* packed = nullptr)
       : context_(context),
         dropout_(dropout),
         layer_(layer),
         scratch_(scratch),
         together_(together),
-        chunks_(context.chunks().of_group(together)),
+        chunks_(packed != nullptr ? context.chunks().of_neighbours(packed->ranks)
+                                  : context.chunks().of_group(together)),
         heads_(context.shape.attention.heads / together),
         query_(context.shape.query / together),
         key_(context.shape.key / together),
@@ -24,28 +26,50 @@ class SharedAttention {
         attended_(context.shape.attended / together),
         tokens_(context.shape.tokens * together),
         batch_(context.shape.attention.batch),
-        seq_(chunks_.tokens() * chunks_.ranks) {}
+        seq_(chunks_.tokens() * chunks_.ranks) {
+    std::int64_t row = 0;
+    const auto add = [&](const SequenceChunks& chunks) {
+      parts_.push_back({row, chunks});
+      row += chunks.tokens();
+    };
+    if (packed != nullptr) {
+      for (const std::int64_t rows : packed->lengths)
+        add(context.chunks().of_conversation(rows, packed->ranks));
+    } else {
+      for (std::int64_t sequence = 0; sequence < batch_; ++sequence) add(chunks_);
+    }
+  }
 
  protected:
   /// A workspace tensor of the storage type.
   Tensor make(const char* holder, std::int64_t rows, std::int64_t cols) const {
     return context_.make(kPassing, holder, rows, cols);
   }
+  /// A sequence's, or conversation's, rows on this rank.
+  struct Part {
+    std::int64_t row;
+    SequenceChunks chunks;
+  };
+  const Part& part(std::int64_t sequence) const { return parts_[static_cast<std::size_t>(sequence)]; }
   /// Rows of one of the rank's chunks in a tensor of all of them.
   Matrix rows(const Matrix& x, std::int64_t sequence, std::int64_t chunk) const {
-    return x.row_range(sequence * chunks_.tokens() + chunk * chunks_.length, chunks_.length);
+    const Part& of = part(sequence);
+    return x.row_range(of.row + chunk * of.chunks.length, of.chunks.length);
   }
   Matrix keys(const Matrix& both) const { return both.columns(0, key_); }
   Matrix values(const Matrix& both) const { return both.columns(key_, value_); }
   /// Log-sum-exps of the same rows, for every head.
   Matrix statistics(const Matrix& log_sum_exp, std::int64_t sequence, std::int64_t chunk) const {
-    const Matrix all{log_sum_exp.data, batch_ * heads_, chunks_.tokens(), log_sum_exp.dtype};
-    return all.row_range(sequence * heads_, heads_).columns(chunk * chunks_.length, chunks_.length);
+    const std::int64_t tokens = tokens_ / batch_;  // conversations are packed into one sequence
+    const Matrix all{log_sum_exp.data, batch_ * heads_, tokens, log_sum_exp.dtype};
+    const Part& of = part(sequence);
+    return all.row_range(of.row / tokens * heads_, heads_)
+        .columns(of.row % tokens + chunk * of.chunks.length, of.chunks.length);
   }
   template <class Use>
   void each_chunk(Use&& use) const {
-    for (std::int64_t sequence = 0; sequence < batch_; ++sequence) {
-      for (std::int64_t chunk = 0; chunk < chunks_.count; ++chunk) use(sequence, chunk);
+    for (std::int64_t sequence = 0; sequence < std::ssize(parts_); ++sequence) {
+      for (std::int64_t chunk = 0; chunk < part(sequence).chunks.count; ++chunk) use(sequence, chunk);
     }
   }
   /// Every chunk of `members` neighbours, this rank among them, in a tensor by rank and in one by sequence
@@ -88,13 +112,20 @@ class SharedAttention {
   const std::int64_t tokens_;
   const std::int64_t batch_;
   const std::int64_t seq_;
+  std::vector<Part> parts_;
 };
 
 /// Ring exchange of keys and values (Liu et al. 2023, arXiv:2310.01889): while a rank computes with one
 /// rank's K/V, the next rank's are in transit. In the backward so are the gradients of the previous ones.
+/// Conversations go round the rings of the ranks that split them, all of a rank's together.
 class RingAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
+  /// Of conversations.
+  RingAttention(const TrainingContext& context, const MicrobatchDropout& dropout, std::int64_t layer,
+                const SharedBuffers& shared)
+      : SharedAttention(context, dropout, layer, shared.attention_scratch, 1, shared.conversations),
+        attended_pairs_(shared.attended_pairs) {}
   /// Results of attention for the rank's tokens and heads.
   struct Results {
     Matrix attention, log_sum_exp;
@@ -114,6 +145,7 @@ class RingAttention : public SharedAttention {
   }
 
  private:
+  double* attended_pairs_ = nullptr;  // gets the backwards' pairs of tokens
   static Results results_of(const LayerActivations& saved) { return {saved.attention, saved.log_sum_exp}; }
   enum Tag { kKeys = 1, kGradients = 2 };
   struct Passed {
@@ -129,17 +161,25 @@ class RingAttention : public SharedAttention {
     Matrix keys, values, query_part, key_part;
   };
   Tensor own_keys(const QueryKeyValue& in) const;
+  /// Keys and values of a chunk, of `here`, or of a rank alone of its own.
+  struct KeysAndValues {
+    Matrix keys, values;
+  };
+  KeysAndValues chunk_of(const QueryKeyValue& in, const Matrix& here, std::int64_t sequence,
+                         std::int64_t chunk) const;
+  /// Rows behind the last conversation become 0.
+  void pad(const Matrix& x) const;
   /// `from` to the next rank, the previous one's into `to`.
   Passed pass_on(const Matrix& from, const Matrix& to, int tag) const;
   void wait(Passed& passed) const;
   int neighbour(int distance) const;
   /// The rank whose keys and values are here after `steps` steps.
-  SequenceChunks after(int steps) const;
+  SequenceChunks after(int steps, std::int64_t sequence) const;
   /// Some query of the block sees some key of it.
   bool sees(const Block& block) const;
   /// A chunk of queries with its own keys, the first block of each.
   bool diagonal(const Block& block) const {
-    return block.owner.first(block.keys) == chunks_.first(block.queries);
+    return block.owner.first(block.keys) == part(block.sequence).chunks.first(block.queries);
   }
   AttentionShape shape_of(const Block& block) const;
   void step_backward(int step, const QueryKeyValue& in, const Results& results, const Matrix& output_gradient,

@@ -128,6 +128,10 @@ Tensor make_attention_scratch(const TrainingContext& context) {
         largest.past = seq - largest.seq;
         if (type != CpCommType::all_gather) largest.key_count = largest.seq;
       }
+      if (context.config.batch.dynamic_context_parallel) {  // a conversation of this rank alone
+        largest.seq = chunks.tokens();
+        largest.past = largest.key_count = 0;
+      }
     }
     return context.operators.attention_scratch(largest, context.config.numerics.precision);
   };

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "bench/training/parameters/conversations.hpp"
 #include "bench/training/parameters/layer_widths.hpp"
 #include "bench/training/parameters/running_load.hpp"
 #include "bench/training/parameters/sequence_chunks.hpp"
@@ -122,16 +123,18 @@ class CoreAttention;
 
 /// Rotary tables, attention scratch: shared by the layers of a model on a rank.
 struct SharedBuffers {
-  Tensor rope_cos;  // (seq/CP, half of the rotated elements) fp32; empty without rotary embeddings
+  /// (seq/CP, half of the rotated elements) fp32; seq rows with dynamic_context_parallel; empty without
+  /// rotary embeddings.
+  Tensor rope_cos;
   Tensor rope_sin;
   Matrix attention_scratch;
   /// Generation: positions (1, T) int32 of a pass's tokens, which rotary tables then have a row each for; and
   /// the attention over all tokens of their sequences. Empty: sequences are whole.
   Matrix positions{};
   const CoreAttention* attention = nullptr;
-  /// With packed_sequence, in an action: tokens of the micro-batch's conversations, each of which attends to
-  /// itself alone and begins at position 0. Null: one sequence.
-  const std::vector<std::int64_t>* conversations = nullptr;
+  /// With packed_sequence, in an action: the micro-batch's conversations, each of which attends to itself
+  /// alone and begins at position 0. Null: one sequence.
+  const Conversations* conversations = nullptr;
   double* attended_pairs = nullptr;  // backwards of packed sequences add their pairs of tokens
 };
 /// The rotary tables; the scratch is for its owner to put in, since a teacher uses the student's.

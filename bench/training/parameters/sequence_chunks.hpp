@@ -33,6 +33,23 @@ struct SequenceChunks {
     return group;
   }
 
+  /// The rank's place among `members` neighbours, which split shorter sequences.
+  SequenceChunks of_neighbours(int members) const {
+    SequenceChunks own = *this;
+    own.ranks = members;
+    own.rank %= members;
+    return own;
+  }
+  /// Chunks of a conversation of `rows` rows on each of `members` neighbours. Alone it is one.
+  SequenceChunks of_conversation(std::int64_t rows, int members) const {
+    SequenceChunks own = *this;
+    own.count = members > 1 ? 2 : 1;
+    own.length = rows / own.count;
+    own.ranks = members;
+    own.rank %= members;
+    return own;
+  }
+
   /// Tokens of a sequence on the rank.
   std::int64_t tokens() const { return count * length; }
   /// Position in the sequence where the rank's chunk `i` begins.

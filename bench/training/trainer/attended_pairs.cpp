@@ -27,9 +27,12 @@ PackedAttention AttendedPairs::shares() const {
   const auto length = static_cast<double>(config_.batch.seq_length);
   const double whole = static_cast<double>(steps_ * config_.batch.global_batch_size) * length * length / 2;
   if (steps_ == 0) return {};
+  // With context ranks a rank has its own part of a sequence.
+  const int parts = config_.parallel.copies();
   return {.mean = all_ / whole,
-          .slowest = slowest_ * static_cast<double>(config_.parallel.data()) / whole,
-          .lengths = {}};
+          .slowest = slowest_ * static_cast<double>(parts) / whole,
+          .lengths = {},
+          .rings = {}};
 }
 
 }  // namespace plumbline::training

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/config/common_vocabulary.hpp"
+#include "kernels/ignored_target.hpp"
 
 namespace plumbline::training {
 
@@ -37,11 +38,45 @@ std::int64_t ChatSamples::counted(std::int64_t sample, std::int64_t first) const
   return std::count(all.begin() + std::min(first, seq_length_), all.end(), std::uint8_t{1});
 }
 
-std::vector<std::int64_t> ChatSamples::lengths(std::int64_t sample) const {
-  std::vector<std::int64_t> lengths;
-  for (const std::int64_t conversation : order_.sample(sample))
-    lengths.push_back(chats_.length(conversation));
-  return lengths;
+const ContextGroup& ChatSamples::group_of(std::int64_t sample, int context_rank) const {
+  const GroupedSequence& groups = order_.groups_of(sample);
+  std::size_t at = 0;
+  for (int end = groups[at].ranks; context_rank >= end; end += groups[at].ranks) ++at;
+  return groups[at];
+}
+
+Conversations ChatSamples::conversations(std::int64_t sample, int context_rank) const {
+  Conversations found;
+  if (order_.groups.empty()) {
+    for (const std::int64_t conversation : order_.sample(sample))
+      found.lengths.push_back(chats_.length(conversation));
+    return found;
+  }
+  const ContextGroup& group = group_of(sample, context_rank);
+  found.ranks = group.ranks;
+  for (const std::int64_t conversation : group.conversations)
+    found.lengths.push_back(rows_on_each(chats_.length(conversation), group.ranks));
+  return found;
+}
+
+ChatSamples::Rows ChatSamples::rows(std::int64_t sample, const SequenceChunks& whole) const {
+  const ContextGroup& group = group_of(sample, whole.rank);
+  Rows rows;
+  for (const std::int64_t conversation : group.conversations) {
+    const std::int64_t length = chats_.length(conversation);
+    const SequenceChunks own = whole.of_conversation(rows_on_each(length, group.ranks), group.ranks);
+    for (std::int64_t j = 0; j < own.tokens(); ++j) {
+      const std::int64_t position = own.position(j);
+      const auto ids = chats_.ids(conversation);
+      const auto at = static_cast<std::size_t>(position);
+      const bool counts = position + 1 < length && chats_.answered(conversation, position + 1);
+      rows.inputs.push_back(position < length ? ids[at] : 0);
+      rows.targets.push_back(counts ? ids[at + 1] : kIgnoredTarget);
+    }
+  }
+  rows.inputs.resize(static_cast<std::size_t>(whole.tokens()), 0);
+  rows.targets.resize(rows.inputs.size(), kIgnoredTarget);
+  return rows;
 }
 
 }  // namespace plumbline::training

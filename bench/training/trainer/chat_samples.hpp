@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/training/parameters/conversations.hpp"
 #include "core/config/run_config.hpp"
 #include "core/files/chat_data.hpp"
 #include "core/files/chat_packs.hpp"
@@ -22,10 +23,19 @@ class ChatSamples {
   std::vector<std::uint8_t> counts(std::int64_t sample) const;
   /// Targets of the inputs from `first` on.
   std::int64_t counted(std::int64_t sample, std::int64_t first) const;
-  /// Tokens of the sample's conversations.
-  std::vector<std::int64_t> lengths(std::int64_t sample) const;
+  /// The sample's conversations on a context-parallel rank.
+  Conversations conversations(std::int64_t sample, int context_rank) const;
+  /// With dynamic_context_parallel: a rank's inputs, and of each the next token, or -100 if it does not
+  /// count.
+  struct Rows {
+    std::vector<std::int32_t> inputs, targets;
+  };
+  Rows rows(std::int64_t sample, const SequenceChunks& whole) const;
 
  private:
+  /// The rank's group and its conversations.
+  const ContextGroup& group_of(std::int64_t sample, int context_rank) const;
+
   std::int64_t seq_length_;
   ChatData chats_;
   ChatOrder order_;

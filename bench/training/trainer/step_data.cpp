@@ -17,6 +17,12 @@ StepData::StepData(const RunConfig& config, int data_rank)
 
 void StepData::add_targets(std::int64_t sample, std::int64_t k, std::vector<std::int32_t>& inputs,
                            std::vector<std::int32_t>& targets) const {
+  if (config_.batch.dynamic_context_parallel) {
+    const ChatSamples::Rows rows = chats_->rows(sample, chunks_);
+    inputs.insert(inputs.end(), rows.inputs.begin(), rows.inputs.end());
+    targets.insert(targets.end(), rows.targets.begin(), rows.targets.end());
+    return;
+  }
   const std::vector<std::int32_t> ids = chats_ ? chats_->ids(sample) : source_->sample(sample);
   const std::vector<std::uint8_t> answered = chats_ ? chats_->counts(sample) : std::vector<std::uint8_t>();
   for (std::int64_t j = 0; j < chunks_.tokens(); ++j) {
@@ -58,11 +64,11 @@ StepTokens StepData::step(std::int64_t index) const {
   return tokens;
 }
 
-std::vector<std::vector<std::int64_t>> StepData::conversations(std::int64_t step) const {
-  std::vector<std::vector<std::int64_t>> all;
+std::vector<Conversations> StepData::conversations(std::int64_t step) const {
+  std::vector<Conversations> all;
   if (!config_.batch.packed_sequence) return all;
   for (std::int64_t microbatch = 0; microbatch < config_.microbatches(); ++microbatch)
-    all.push_back(chats_->lengths(sample_of(step, microbatch, 0)));
+    all.push_back(chats_->conversations(sample_of(step, microbatch, 0), chunks_.rank));
   return all;
 }
 

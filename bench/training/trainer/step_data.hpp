@@ -21,7 +21,7 @@ struct StepTokens {
   std::vector<std::int32_t> targets;  // -100 where the loss mask has 0
   std::int64_t counted = 0;           // tokens of the whole global batch, all replicas, that have a target
   TokensAhead ahead;
-  std::vector<std::vector<std::int64_t>> conversations;  // StepData::conversations of the step
+  std::vector<Conversations> conversations;  // StepData::conversations of the step
 };
 
 /// Step s takes the samples [s·B, (s+1)·B) of the source, B = global batch size. Micro-batch m of replica d
@@ -33,8 +33,8 @@ class StepData {
   StepData(const RunConfig& config, int data_rank);
   /// Throws InputError when the loss mask does not belong to the data.
   StepTokens step(std::int64_t index) const;
-  /// With packed_sequence: tokens of the conversations in each of this replica's micro-batches; else empty.
-  std::vector<std::vector<std::int64_t>> conversations(std::int64_t step) const;
+  /// With packed_sequence: the conversations in each of this rank's micro-batches; else empty.
+  std::vector<Conversations> conversations(std::int64_t step) const;
 
  private:
   /// Global number of the sample `i` of a micro-batch.

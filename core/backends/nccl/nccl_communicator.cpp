@@ -77,7 +77,7 @@ NcclCommunicator::NcclCommunicator(const Layout& layout, MpiCommunicator& contro
   const MpiGroups groups = split_groups(layout, rank());
   make_groups(groups);
   make_channels(groups, options.channels);
-  make_context_ring(groups, options.context_ring);
+  make_context_ring(groups, options.context_ring, options.smaller_rings);
   if (multiprocessors_ > 0) {
     multiprocessors_ =
         plumbline::multiprocessors_for_computation(lanes_by_kind(), blocks_, options.multiprocessors);
@@ -157,7 +157,7 @@ void NcclCommunicator::make_channels(const MpiGroups& groups, const std::vector<
   }
 }
 
-void NcclCommunicator::make_context_ring(const MpiGroups& groups, int ranks) {
+void NcclCommunicator::make_context_ring(const MpiGroups& groups, int ranks, bool smaller) {
   if (ranks == 1) return;
   const MPI_Comm via = groups[static_cast<std::size_t>(Group::context)].get();
   const std::vector<int>& sharing = members(Group::context);
@@ -165,6 +165,13 @@ void NcclCommunicator::make_context_ring(const MpiGroups& groups, int ranks) {
   for (std::size_t i = 0; i < sharing.size(); ++i) {
     Lane* lane = make_channel(via, static_cast<int>(i), sharing[i], sharing[(i + apart) % sharing.size()]);
     if (lane != nullptr) lane->in_ring = true;
+  }
+  for (std::size_t size = 2; smaller && size < sharing.size(); size *= 2) {
+    for (std::size_t first = 0; first < sharing.size(); first += size) {
+      const std::size_t last = first + size - 1;
+      Lane* lane = make_channel(via, static_cast<int>(last), sharing[last], sharing[first]);
+      if (lane != nullptr) lane->in_ring = true;
+    }
   }
 }
 

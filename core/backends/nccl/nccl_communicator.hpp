@@ -37,7 +37,8 @@ struct NcclOptions {
   cudaStream_t compute = nullptr;  // stream of the rank's operators
   SideStream side;
   std::vector<Channel> channels;  // between pipeline ranks, as channels_of() gives them; the same everywhere
-  int context_ring = 1;  // ranks of a sequence that send each other messages round a ring; 1: none do
+  int context_ring = 1;        // ranks of a sequence that send each other messages round a ring; 1: none do
+  bool smaller_rings = false;  // as do halves of these, quarters and so on (dynamic_context_parallel)
   WatchdogOptions watchdog;
   NcclBlocks blocks;
   int multiprocessors = 0;  // of the device; 0: not known, and the budget of blocks is not checked
@@ -161,8 +162,8 @@ class NcclCommunicator final : public Communicator {
   /// Collective over `via`, in which `root` is the sending rank; from, to: world ranks. Null on others than
   /// those two.
   Lane* make_channel(MPI_Comm via, int root, int from, int to);
-  /// Neighbours in the ring of the ranks that share a sequence.
-  void make_context_ring(const MpiGroups& groups, int ranks);
+  /// Neighbours in the ring of the ranks that share a sequence. `smaller`: and what closes those of parts.
+  void make_context_ring(const MpiGroups& groups, int ranks, bool smaller);
   /// Null for a group of one. Throws Error when this rank is not in the group.
   Lane* lane_of(Group group) const {
     (void)members(group);

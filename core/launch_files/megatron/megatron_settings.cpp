@@ -102,7 +102,25 @@ std::string joined_words(const std::vector<std::string>& values) {
   return text;
 }
 
+/// A rank's tokens are seq_length / context_parallel_size here; the context ranks are the most of a
+/// conversation.
+void set_dynamic_context(LaunchArguments& from) {
+  for (const char* const name : {"--dynamic-context-parallel", "--hybrid-context-parallel"}) {
+    if (!from.has(name)) continue;
+    from.set("dynamic_context_parallel", "true", name);
+    from.set("packed_sequence", "true", name);
+    from.set("task", "sft", name);
+    const std::int64_t ranks = from.integer("--context-parallel-size", 1);
+    const std::int64_t tokens = from.integer("--max-seqlen-per-dp-cp-rank", 0);
+    if (from.has("--seq-length") && tokens * ranks != from.integer("--seq-length", 0)) {
+      from.refuse("--max-seqlen-per-dp-cp-rank",
+                  "--seq-length / --context-parallel-size, whose ranks share the longest conversations");
+    }
+  }
+}
+
 void set_context(LaunchArguments& from) {
+  set_dynamic_context(from);
   const LaunchArgument* const type = from.find("--cp-comm-type");
   if (type != nullptr && !type->values.empty()) {
     const auto same = [&](const std::string& each) { return each == type->values.front(); };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -128,6 +129,63 @@ TEST(ChatOrder, PacksHoldEveryConversationOnceAndFollowTheSeed) {
   EXPECT_EQ(std::ssize(order.samples), (packs + 7) / 8 * 8);
   EXPECT_EQ(order.samples, order_of(chats, packing(8, 2)).samples);
   EXPECT_NE(order.samples, order_of(chats, packing(8, 2, 2)).samples);
+}
+
+TEST(ContextPacks, GroupsFollowTheLengthsAndCoverTheRanks) {
+  for (const int ranks : {2, 4, 8}) {
+    const std::int64_t rows = 64 / ranks;
+    std::vector<int> lengths;
+    for (int i = 0; i < 300; ++i) lengths.push_back(2 + i * 37 % 63);
+    const ChatData chats = chats_of(lengths);
+    RunConfig config = packing(4, 2 * ranks);
+    config.parallel.context = ranks;
+    config.batch.dynamic_context_parallel = true;
+    const ChatOrder order = order_of(chats, config);
+    std::multiset<std::int64_t> seen;
+    double filled = 0;
+    for (const GroupedSequence& sequence : order.groups) {
+      int first = 0;
+      for (const ContextGroup& group : sequence) {
+        EXPECT_EQ(first % group.ranks, 0);  // a group is neighbours, and rings of one size never overlap
+        first += group.ranks;
+        std::int64_t used = 0;
+        for (const std::int64_t conversation : group.conversations) {
+          const auto length = static_cast<double>(chats.length(conversation));
+          const double needed = std::exp2(std::ceil(std::log2(length / static_cast<double>(rows))));
+          EXPECT_EQ(group.ranks, std::max(1.0, needed)) << length;
+          used += rows_on_each(chats.length(conversation), group.ranks);
+          EXPECT_GE(rows_on_each(chats.length(conversation), group.ranks) * group.ranks, length);
+          seen.insert(conversation);
+        }
+        EXPECT_LE(used, rows);
+        filled += static_cast<double>(used * group.ranks);
+      }
+      EXPECT_EQ(first, ranks);
+    }
+    EXPECT_EQ(seen.size(), 300U);
+    EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()).size(), 300U);
+    EXPECT_GT(filled / static_cast<double>(64 * order.groups.size()), 0.8);
+  }
+}
+
+TEST(ContextPacks, RanksAndRowsOfAConversation) {
+  EXPECT_THAT((std::vector{ranks_of(1, 8), ranks_of(8, 8), ranks_of(9, 8), ranks_of(17, 8), ranks_of(33, 8)}),
+              ElementsAre(1, 1, 2, 4, 8));
+  EXPECT_EQ(rows_on_each(7, 1), 7);
+  EXPECT_EQ(rows_on_each(9, 2), 6);  // chunks of 3, 3 tokens of padding
+  EXPECT_EQ(rows_on_each(32, 4), 8);
+}
+
+TEST(ContextPacks, GroupsOfASequenceHaveSimilarWork) {
+  // Of 2 ranks with 32 rows: alone they would be paired as they come.
+  const ChatData chats = chats_of({32, 20, 31, 21});
+  const auto sequences = grouped_sequences(
+      {0, 2, 3, 1}, [&](std::int64_t i) { return chats.length(i); }, 2, 32);
+  ASSERT_EQ(sequences.size(), 2U);
+  EXPECT_THAT(sequences[0][0].conversations, ElementsAre(0));
+  EXPECT_THAT(sequences[0][1].conversations, ElementsAre(2));
+  EXPECT_THAT(sequences[1][0].conversations, ElementsAre(3));
+  EXPECT_THAT(sequences[1][1].conversations, ElementsAre(1));
 }
 
 TEST(ChatOrder, ReplicasOfAStepGetEvenWork) {

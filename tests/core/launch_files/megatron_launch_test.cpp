@@ -91,6 +91,8 @@ TEST(MegatronLaunch, FlagsBecomeKeys) {
       {"--fp8-format hybrid", "fp8_format", "hybrid"},
       {"--fp8-format hybrid", "fp8_amax_history_len", "1"},
       {"--context-parallel-size 2 --cp-comm-type a2a", "cp_comm_type", "a2a"},
+      {"--context-parallel-size 2 --dynamic-context-parallel --max-seqlen-per-dp-cp-rank 2048",
+       "dynamic_context_parallel", "true"},
       {"--attention-backend local", "attention_backend", "unfused"},
       {"--cuda-graph-impl local --cuda-graph-modules attn moe_router", "cuda_graph_modules",
        "attn,moe_router"},
@@ -168,6 +170,8 @@ TEST(MegatronLaunch, RefusalsNamePlaceFlagAndReason) {
   const Case cases[] = {
       {llama + "--softmax-type learnable", "--megatron-args:1: --softmax-type: not modelled"},
       {llama + "--softmax-type vanilla", "accepted"},
+      {llama + "--context-parallel-size 4 --hybrid-context-parallel --max-seqlen-per-dp-cp-rank 4096",
+       "--max-seqlen-per-dp-cp-rank: found \"4096\", expected --seq-length / --context-parallel-size"},
       {llama + "--micro-batch-sise 1", "--micro-batch-sise: unknown to Megatron-LM's table"},
       {llama + "--micro-batch-sise 1", "nearest known one is --micro-batch-size"},
       {llama + "--tensor-model-parallel-size x",

@@ -1,5 +1,6 @@
 // Supervised fine-tuning against transformers (tests/golden/make_sft.py): losses and gradients of masked and
-// of packed batches are those of the same conversations one by one, in every split.
+// of packed batches are those of the same conversations one by one, in every split, also of conversations
+// over ranks.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -15,6 +16,7 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
+#include "core/files/chat_packs.hpp"
 #include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -38,8 +40,11 @@ Tensors gradients_of(const std::string& path) {
   return tensors;
 }
 
-/// All 16 conversations in every step, padded or in 8 packs.
-RunConfig chats(const std::string& model, bool packed) {
+enum class Packing { none, packs, dynamic };
+
+/// All 16 conversations in every step, padded or in packs; dynamic: over the layout's data ranks.
+RunConfig chats(const std::string& model, Packing packing, const Layout& layout) {
+  const bool packed = packing != Packing::none;
   RunConfig config = load_run_config(golden(model) + "/run.yaml", {});
   config.files.data = golden("sft/chats.jsonl");
   config.generation.task = RunTask::sft;
@@ -52,7 +57,22 @@ RunConfig chats(const std::string& model, bool packed) {
   config.optimizer.clip_grad = 0;
   config.measure.warmup_steps = 0;
   config.measure.steps = 10;
+  set_layout(config, layout);
+  if (packing == Packing::dynamic) {
+    config.parallel.context = layout.data;
+    config.batch.dynamic_context_parallel = true;
+    const ChatData data(config.files.data, config.model.vocab, config.batch.seq_length);
+    config.batch.global_batch_size = std::ssize(order_of(data, config).groups);
+  }
   return config;
+}
+
+/// Four ranks are for groups of two of them, in which all else is as on two.
+std::vector<Packing> packings_of(const Layout& layout) {
+  if (layout.world() == 4) return layout.data == 4 ? std::vector{Packing::dynamic} : std::vector<Packing>();
+  std::vector<Packing> all{Packing::none, Packing::packs};
+  if (layout.data > 1) all.push_back(Packing::dynamic);
+  return all;
 }
 
 int ranks_here() {
@@ -69,12 +89,14 @@ TEST_P(SftStep, LossesAndGradientsAreThoseOfTransformersOneByOne) {
   const auto losses = nlohmann::json::parse(file)["losses"].get<std::vector<double>>();
   const Tensors gradients = gradients_of(golden("sft/" + model + ".safetensors"));
   for (const Layout& layout : layouts_of(ranks_here())) {
-    for (const bool packed : {false, true}) {
-      RunConfig config = chats(model, packed);
-      set_layout(config, layout);
+    for (const Packing packing : packings_of(layout)) {
+      const RunConfig config = chats(model, packing, layout);
       ASSERT_EQ(why_invalid(config).value_or(""), "");
-      const std::string name = fmt::format("{} tp{} pp{} dp{}{}", model, layout.tensor, layout.pipeline,
-                                           layout.data, packed ? " packed" : "");
+      const std::string name =
+          fmt::format("{} tp{} pp{} dp{}{}", model, layout.tensor, layout.pipeline, layout.data,
+                      packing == Packing::none    ? ""
+                      : packing == Packing::packs ? " packed"
+                                                  : " dynamic");
       MpiCommunicator communicator(config.layout());
       const StepResult first = one_step(config, communicator);
       const auto operators = make_cpu_operators();
@@ -112,21 +134,21 @@ TEST(PackedStep, EqualsTheUnpackedOne) {
     for (const Change& change : kChanges) {
       for (const Layout& layout : layouts_of(ranks_here())) {
         std::vector<StepResult> results;
-        for (const bool packed : {false, true}) {
-          RunConfig config = chats(model, packed);
-          set_layout(config, layout);
+        for (const Packing packing : packings_of(layout)) {
+          RunConfig config = chats(model, packing, layout);
           change.make(config);
           if (why_invalid(config)) break;
           MpiCommunicator communicator(config.layout());
           results.push_back(one_step(config, communicator));
         }
-        if (results.size() < 2) continue;
-        const std::string name = fmt::format("{} {} tp{} pp{} dp{}", model, change.name, layout.tensor,
-                                             layout.pipeline, layout.data);
-        EXPECT_NEAR(results[1].loss / results[0].loss, 1, 1e-5) << name;
-        if (results[0].gradients.empty()) continue;
-        std::string worst;
-        EXPECT_LE(largest_error(results[0].gradients, results[1].gradients, worst), 1e-5) << name << worst;
+        for (std::size_t i = 1; i < results.size(); ++i) {
+          const std::string name = fmt::format("{} {} tp{} pp{} dp{} packing {}: ", model, change.name,
+                                               layout.tensor, layout.pipeline, layout.data, i);
+          EXPECT_NEAR(results[i].loss / results[0].loss, 1, 1e-5) << name;
+          if (results[0].gradients.empty()) continue;
+          std::string worst;
+          EXPECT_LE(largest_error(results[0].gradients, results[i].gradients, worst), 1e-5) << name << worst;
+        }
       }
     }
   }
