@@ -7,9 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/training/parameters/layer_widths.hpp"
-#include "bench/training/parameters/stage_map.hpp"
-
 namespace plumbline::training {
 
 /// A rectangle of a checkpoint tensor inside a local matrix. Row and column count in the orientation of the
@@ -77,8 +74,5 @@ struct ParameterLayout {
   /// Throws Error when there is none.
   const Parameter& find(std::string_view role, std::int64_t layer = -1) const;
 };
-
-/// Padding rows of the vocabulary belong to no slice.
-ParameterLayout stage_parameters(const RunConfig& config, const StagePart& part);
 
 }  // namespace plumbline::training

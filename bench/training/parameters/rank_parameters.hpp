@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "bench/training/parameters/parameters.hpp"
+#include "bench/training/parameters/stage_map.hpp"
+#include "core/config/run_config.hpp"
 
 namespace plumbline::training {
 
@@ -34,6 +36,9 @@ struct StageEntry {
 
   int unit_of(const Parameter& parameter) const { return first_unit + parameter.unit; }
 };
+
+/// Padding rows of the vocabulary belong to no slice.
+ParameterLayout stage_parameters(const RunConfig& config, const StagePart& part);
 
 /// Pure data: any rank can list what any other rank holds.
 struct RankParameters {

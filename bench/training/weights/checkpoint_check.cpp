@@ -9,6 +9,7 @@
 
 #include "bench/convert/whole_tensors.hpp"
 #include "bench/training/parameters/parameters.hpp"
+#include "bench/training/parameters/rank_parameters.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"

@@ -16,6 +16,7 @@
 
 #include "bench/convert/companions.hpp"
 #include "bench/convert/whole_tensors.hpp"
+#include "bench/training/parameters/rank_parameters.hpp"
 #include "bench/training/parameters/tensor_names.hpp"
 #include "bench/training/weights/adapter_merge.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
