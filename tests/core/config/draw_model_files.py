@@ -191,6 +191,20 @@ def facts_of(config):
     return facts
 
 
+def grouped(cases):
+    """Changes of the same keys with the same outcome as one: "keys", and "values" of each change."""
+    groups = {}
+    for case in cases:
+        if "set" not in case:
+            groups[json.dumps(case)] = case
+            continue
+        found = {key: value for key, value in case.items() if key != "set"}
+        keys = list(case["set"])
+        group = groups.setdefault(json.dumps([keys, found]), {"keys": keys, "values": [], **found})
+        group["values"].append(list(case["set"].values()))
+    return list(groups.values())
+
+
 def outcome(family, keys):
     """(facts, None) or (None, why not); (None, None) for a model that is too large to be built."""
     try:
@@ -201,7 +215,7 @@ def outcome(family, keys):
             return None, None
         return facts_of(config), None
     except Exception as error:  # any exception of a class or a model marks a file that transformers refuses
-        return None, f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"
+        return None, type(error).__name__
 
 
 def others(usual, known):
@@ -288,8 +302,9 @@ def main():
     for family, base in BASES.items():
         facts, error = outcome(family, base)
         assert error is None, (family, error)
-        out.append(json.dumps({"family": family, "base": base, "facts": facts}))
-        count = refused = 0
+        out.append(json.dumps({"family": family, "base": base, "facts": facts}, separators=(",", ":")))
+        cases = []
+        refused = 0
         for change, dropped in changes_of(family, all_keys):
             keys = {key: value for key, value in {**base, **change}.items() if key not in dropped}
             found, error = outcome(family, keys)
@@ -301,9 +316,9 @@ def main():
             else:
                 case["error"] = error
                 refused += 1
-            out.append(json.dumps(case))
-            count += 1
-        print(f"{family}: {count} files, transformers refuses {refused}", flush=True)
+            cases.append(case)
+        out += [json.dumps(case, separators=(",", ":")) for case in grouped(cases)]
+        print(f"{family}: {len(cases)} files, transformers refuses {refused}", flush=True)
     CASES.write_text("\n".join(out) + "\n")
 
 
