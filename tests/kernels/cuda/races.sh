@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # Finds races between threads and blocks of the CUDA kernels, without a GPU: every CUDA thread is a thread of
-#   the
-# host, two blocks run at once, under ThreadSanitizer (host_threads.cpp). Runs every operator; then again
-#   without
-# block barriers, which must be reported.
+# the host, two blocks run at once, under ThreadSanitizer (host_threads.cpp). Runs every operator; then again
+# without block barriers, which must be reported.
 #   tests/kernels/cuda/races.sh [BUILD]     BUILD (build/release) has the libraries; objects go to BUILD/races
 # Ends with 1 if a race is found, 77 if there is no clang++ or no CUDA toolkit.
 set -euo pipefail
