@@ -562,6 +562,7 @@ def check_generation(plumbline, config, out):
 
 
 PACKED_SPLITS = [(1, 1, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {}), (1, 1, 2, {})]
+DYNAMIC_SPLIT = (1, 1, 2, {"context_parallel_size": 2, "dynamic_context_parallel": "true"})
 
 
 def write_chats(config):
@@ -578,16 +579,24 @@ def write_chats(config):
 
 
 def check_packed_chats(plumbline, config, out, splits=PACKED_SPLITS):
-    """Chats packed into sequences, with attention and positions of each, against a CPU."""
+    """Chats packed into sequences, with attention and positions of each, against a CPU. Those split over as many
+    context ranks as they need are other packs: against a CPU's ranks."""
+    failures = check_chats_like(plumbline, config, out, (1, 1, 1, {}), splits)
+    return failures + check_chats_like(plumbline, config, out, DYNAMIC_SPLIT, [DYNAMIC_SPLIT])
+
+
+def check_chats_like(plumbline, config, out, like, splits):
+    """The splits give what `like` gives on the CPU."""
     packed = {"task": "sft", "data": write_chats(config), "packed_sequence": "true", "micro_batch_size": "1"}
-    settings = {**settings_of(1, 1, 1, packed, "fp32"), "backend": "cpu"}
+    tensor, pipeline, data, more = like
+    settings = {**settings_of(tensor, pipeline, data, {**packed, **more}, "fp32"), "backend": "cpu"}
     record, found, problem = run_with_gradients(plumbline, config, settings)
     if record is None:
         return [f"packed chats on the CPU: {problem}"]
     reference = record["measurement"]["loss"], found
     failures = []
     for tensor, pipeline, data, more in splits:
-        name = f"packed chats tp{tensor} pp{pipeline} dp{data}"
+        name = f"packed chats tp{tensor} pp{pipeline} dp{data} cp{more.get('context_parallel_size', 1)}"
         settings = settings_of(tensor, pipeline, data, {**packed, **more}, "fp32")
         failures += check_fp32_split(plumbline, config, name, settings, reference, out)[1]
     return failures
