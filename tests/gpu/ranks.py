@@ -579,8 +579,8 @@ def write_chats(config):
 
 
 def check_packed_chats(plumbline, config, out, splits=PACKED_SPLITS):
-    """Chats packed into sequences, with attention and positions of each, against a CPU. Those split over as many
-    context ranks as they need are other packs: against a CPU's ranks."""
+    """Chats packed into sequences, with attention and positions of each, against a CPU. Those split over as
+    many context ranks as they need are other packs: against a CPU's ranks."""
     failures = check_chats_like(plumbline, config, out, (1, 1, 1, {}), splits)
     return failures + check_chats_like(plumbline, config, out, DYNAMIC_SPLIT, [DYNAMIC_SPLIT])
 
