@@ -47,9 +47,9 @@ struct GenerationPrediction {
   int peak_rank = 0;                    // pipeline rank with the highest total
   Bytes limit;                          // memory_budget, else the device's memory; 0: no bound
   bool fits = true;
-  /// Of an inference engine by its default settings: tokens of all sequences that its cache has room for,
-  /// while the rest of the memory is as for this batch. Windows count as in the
-  /// configuration's sequences. 0: not known.
+  /// Tokens of all sequences that an inference engine's cache has room for by its default settings, while
+  /// the rest of the memory is as for this batch. Windows count as in the configuration's sequences. 0: not
+  /// known.
   std::int64_t cache_tokens = 0;
   GenerationTime time;
   GenerationThroughput throughput;

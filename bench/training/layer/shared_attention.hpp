@@ -121,7 +121,7 @@ class SharedAttention {
 class RingAttention : public SharedAttention {
  public:
   using SharedAttention::SharedAttention;
-  /// Of conversations.
+  /// Attention of conversations.
   RingAttention(const TrainingContext& context, const MicrobatchDropout& dropout, std::int64_t layer,
                 const SharedBuffers& shared)
       : SharedAttention(context, dropout, layer, shared.attention_scratch, 1, shared.conversations),

@@ -20,7 +20,7 @@ inline TensorFile generation_file() {
   return TensorFile(std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/generation.safetensors");
 }
 
-/// Of a golden model, "families/qwen3", one for each prompt.
+/// Generations of a golden model such as "families/qwen3", one for each prompt.
 inline std::vector<Generation> generations_of(const std::string& model) {
   const TensorFile file = generation_file();
   const StoredTensor& tokens = file.get(model + "/tokens");

@@ -119,7 +119,7 @@ bool is_taken_all_the_same(const std::string& family, const Json& entry) {
   return nulls || whole || without_meaning;
 }
 
-/// Of a line with "keys" and "values", an entry with "set" for each of its values.
+/// Entries of a line: with "keys" and "values", one with "set" for each of its values.
 std::vector<Json> changes_of(const Json& line) {
   if (!line.contains("keys")) return {line};
   std::vector<Json> entries;

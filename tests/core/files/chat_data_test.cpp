@@ -177,7 +177,7 @@ TEST(ContextPacks, RanksAndRowsOfAConversation) {
 }
 
 TEST(ContextPacks, GroupsOfASequenceHaveSimilarWork) {
-  // Of 2 ranks with 32 rows: alone they would be paired as they come.
+  // Two ranks of 32 rows: alone they would be paired as they come.
   const ChatData chats = chats_of({32, 20, 31, 21});
   const auto sequences = grouped_sequences(
       {0, 2, 3, 1}, [&](std::int64_t i) { return chats.length(i); }, 2, 32);
