@@ -13,8 +13,8 @@
 
 #include "bench/commands/application.hpp"
 #include "bench/commands/usage_errors.hpp"
-#include "bench/launch/launch.hpp"
-#include "bench/launch/run_folder.hpp"
+#include "bench/processes/launch/launch.hpp"
+#include "bench/processes/launch/run_folder.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"

@@ -19,7 +19,7 @@ install(EXPORT plumbline NAMESPACE plumbline:: FILE plumblineTargets.cmake DESTI
   COMPONENT library)
 install(DIRECTORY core schedules analysis DESTINATION ${header_folder} COMPONENT library
   FILES_MATCHING PATTERN "*.hpp" REGEX "/core/(backends|profile)$" EXCLUDE)
-install(FILES bench/evaluate/plan.hpp DESTINATION ${header_folder}/bench/evaluate COMPONENT library)
+install(FILES bench/plan/plan.hpp DESTINATION ${header_folder}/bench/plan COMPONENT library)
 
 plumbline_version(version)
 string(REGEX MATCH "^[0-9]+[.][0-9]+[.][0-9]+" package_version ${version})
@@ -39,7 +39,7 @@ install(CODE "
   set(folder \"${PROJECT_BINARY_DIR}/man1\")
   file(REMOVE_RECURSE \"\${folder}\")
   file(MAKE_DIRECTORY \"\${folder}\")
-  file(GLOB pages RELATIVE \"${PROJECT_SOURCE_DIR}/bench/help/pages\" \"${PROJECT_SOURCE_DIR}/bench/help/pages/*.md\")
+  file(GLOB pages RELATIVE \"${PROJECT_SOURCE_DIR}/bench/commands/help/pages\" \"${PROJECT_SOURCE_DIR}/bench/commands/help/pages/*.md\")
   foreach(page IN LISTS pages)
     string(REPLACE .md \"\" topic \"\${page}\")
     set(name plumbline-\${topic})

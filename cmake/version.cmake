@@ -21,7 +21,7 @@ endfunction()
 if(CMAKE_SCRIPT_MODE_FILE)
   plumbline_describe("${SOURCE}" "${FALLBACK}" version)
   set(text "// Made by cmake/version.cmake.
-#include \"bench/machine/version.hpp\"
+#include \"bench/measure/machine/version.hpp\"
 
 namespace plumbline {
 

@@ -19,7 +19,8 @@ from pathlib import Path
 
 
 def run_matrix(options, folder, factor=1.0):
-    command = [options.program, "matrix", options.matrix, "--hardware", options.profile, "--out", str(folder), "--quiet"]
+    command = [options.program, "matrix", options.matrix, "--hardware", options.profile, "--out", str(folder),
+               "--quiet"]
     if factor != 1:
         command += ["--set", "slow_ranks=" + ",".join(f"{rank}:{factor}" for rank in range(options.ranks))]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -30,7 +31,8 @@ def run_matrix(options, folder, factor=1.0):
 def marked(folder):
     records = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     measured = [record for record in records if record.get("measurement")]
-    return sum(record["measurement"].get("disturbance", {}).get("disturbed", False) for record in measured), len(measured)
+    return sum(record["measurement"].get("disturbance", {}).get("disturbed", False)
+               for record in measured), len(measured)
 
 
 def with_ids_of(base, folder):
@@ -48,7 +50,8 @@ def with_ids_of(base, folder):
 
 def compared(options, before, after):
     """Lines of changed cells: [(word, line)]."""
-    ended = subprocess.run([options.program, "compare", str(before), str(after)], capture_output=True, text=True, check=False)
+    ended = subprocess.run([options.program, "compare", str(before), str(after)], capture_output=True,
+                           text=True, check=False)
     if ended.returncode not in (0, 1):
         sys.exit(f"compare: exit code {ended.returncode}\n{ended.stderr}")
     lines = [line.strip() for line in ended.stdout.splitlines()]
@@ -75,7 +78,8 @@ def main():
             disturbed, measured = marked(folder / str(repeat))
             wrong += len(changes)
             cells += measured
-            print(f"same {repeat}: {measured} cells, {disturbed} marked, {len(changes)} changes", *changes, sep="\n    ", flush=True)
+            print(f"same {repeat}: {measured} cells, {disturbed} marked, {len(changes)} changes", *changes,
+                  sep="\n    ", flush=True)
         found = slowed = all_found = 0
         for trial in range(1, options.slowed + 1):
             run_matrix(options, folder / f"slow{trial}", options.slowdown)
@@ -86,9 +90,11 @@ def main():
             found += len(losses)
             slowed += measured
             all_found += bool(losses)
-            print(f"slowed {trial}: {len(losses)} of {measured} cells called a loss", *changes, sep="\n    ", flush=True)
+            print(f"slowed {trial}: {len(losses)} of {measured} cells called a loss", *changes, sep="\n    ",
+                  flush=True)
     print(f"\nsame program: {wrong} of {cells} cells called a loss or a gain in {options.repeats} repeats")
-    print(f"slowed {options.slowdown} times: {found} of {slowed} cells called a loss, in {all_found} of {options.slowed} trials at least one")
+    print(f"slowed {options.slowdown} times: {found} of {slowed} cells called a loss, in {all_found} of "
+          f"{options.slowed} trials at least one")
     return 0
 
 

@@ -32,8 +32,14 @@ with path.open("rb") as file:
     header = json.loads(file.read(length))
 header.pop("__metadata__", None)
 whole = torch.from_file(str(path), size=path.stat().st_size, dtype=torch.uint8)
-hf = {name: whole[8 + length + e["data_offsets"][0]:8 + length + e["data_offsets"][1]].view(torch.bfloat16).view(e["shape"])
-      for name, e in header.items()}
+
+
+def tensor_of(entry):
+    first, end = (8 + length + offset for offset in entry["data_offsets"])
+    return whole[first:end].view(torch.bfloat16).view(entry["shape"])
+
+
+hf = {name: tensor_of(entry) for name, entry in header.items()}
 tp, pp, layers = 2, 2, config["num_hidden_layers"]
 groups, heads = config["num_key_value_heads"], config["num_attention_heads"]
 d = config["hidden_size"] // heads
@@ -45,13 +51,16 @@ for p in range(pp):
     if p == 0: put("embedding.word_embeddings.weight", hf["model.embed_tokens.weight"], 0)
     for local in range(layers // pp):
         a, b = f"model.layers.{p * layers // pp + local}.", f"decoder.layers.{local}."
-        q, k, v = (hf[a + f"self_attn.{n}_proj.weight"].view(groups, -1, d, config["hidden_size"]) for n in "qkv")
-        put(b + "self_attention.linear_qkv.weight", torch.cat([q, k, v], 1).reshape(-1, config["hidden_size"]), 0)
+        q, k, v = (hf[a + f"self_attn.{n}_proj.weight"].view(groups, -1, d, config["hidden_size"])
+                   for n in "qkv")
+        put(b + "self_attention.linear_qkv.weight",
+            torch.cat([q, k, v], 1).reshape(-1, config["hidden_size"]), 0)
         put(b + "self_attention.linear_qkv.layer_norm_weight", hf[a + "input_layernorm.weight"])
         put(b + "self_attention.linear_proj.weight", hf[a + "self_attn.o_proj.weight"], 1)
         put(b + "mlp.linear_fc1.layer_norm_weight", hf[a + "post_attention_layernorm.weight"])
         gate, up = (hf[a + f"mlp.{n}_proj.weight"].chunk(tp) for n in ("gate", "up"))
-        for rank, state in enumerate(states): state[b + "mlp.linear_fc1.weight"] = torch.cat([gate[rank], up[rank]])
+        for rank, state in enumerate(states):
+            state[b + "mlp.linear_fc1.weight"] = torch.cat([gate[rank], up[rank]])
         put(b + "mlp.linear_fc2.weight", hf[a + "mlp.down_proj.weight"], 1)
     if p == pp - 1:
         put("decoder.final_layernorm.weight", hf["model.norm.weight"])
@@ -75,8 +84,10 @@ def make(folder, hidden, layers, kv_heads=0, vocabulary=32768):
               "model.norm.weight": [hidden]}
     for layer in range(layers):
         for name, shape in (("input_layernorm", [hidden]), ("post_attention_layernorm", [hidden]),
-                            ("self_attn.q_proj", [hidden, hidden]), ("self_attn.k_proj", [kv_heads * 128, hidden]),
-                            ("self_attn.v_proj", [kv_heads * 128, hidden]), ("self_attn.o_proj", [hidden, hidden]),
+                            ("self_attn.q_proj", [hidden, hidden]),
+                            ("self_attn.k_proj", [kv_heads * 128, hidden]),
+                            ("self_attn.v_proj", [kv_heads * 128, hidden]),
+                            ("self_attn.o_proj", [hidden, hidden]),
                             ("mlp.gate_proj", [ffn, hidden]), ("mlp.up_proj", [ffn, hidden]),
                             ("mlp.down_proj", [hidden, ffn])):
             shapes[f"model.layers.{layer}.{name}.weight"] = shape
@@ -131,12 +142,14 @@ def main():
         "cp": ["cp", "-r", at("hf"), at("copy")],
         "plumbline, to Megatron": [program, "convert", at("hf"), at("megatron"), *split],
         "plumbline, back": [program, "convert", at("megatron"), at("back"), "--quiet"],
-        "plumbline, tp 2 pp 2 to tp 4": [program, "convert", at("megatron"), at("tp4"), "--to", "megatron", "--tp", "4",
+        "plumbline, tp 2 pp 2 to tp 4": [program, "convert", at("megatron"), at("tp4"), "--to", "megatron",
+                                         "--tp", "4",
                                          "--quiet"],
         "torch, to Megatron": [options.python, "-c", TORCH, at("hf"), at("torch")],
     }
     if options.there:
-        jobs = {"cp": jobs["cp"], "plumbline, to Megatron": [program, "convert", at("hf"), at("megatron"), "--tp", "2",
+        jobs = {"cp": jobs["cp"], "plumbline, to Megatron": [program, "convert", at("hf"), at("megatron"),
+                                                             "--tp", "2",
                                                              "--quiet"]}
     elif subprocess.run([options.python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode != 0:
         del jobs["torch, to Megatron"]
@@ -152,7 +165,8 @@ def main():
     for name, values in measured.items():
         seconds = statistics.median(s for s, _ in values)
         spread = f"{min(s for s, _ in values):.1f} to {max(s for s, _ in values):.1f}"
-        print(f"{name:30} {seconds:6.1f} s ({spread})  {size / 2**20 / seconds:7.0f} MiB/s  {copied / seconds:5.2f} of cp"
+        print(f"{name:30} {seconds:6.1f} s ({spread})  {size / 2**20 / seconds:7.0f} MiB/s  "
+              f"{copied / seconds:5.2f} of cp"
               f"  peak {max(m for _, m in values):6.0f} MiB")
     shutil.rmtree(folder / "hf")
 

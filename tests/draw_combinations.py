@@ -31,7 +31,8 @@ MODELS = {
     "latent shared mixture": {
         **BASE, "model_type": "deepseek_v3", "moe_intermediate_size": 128, "first_k_dense_replace": 1,
         "n_routed_experts": 8, "num_experts_per_tok": 2, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
-        "q_lora_rank": 64, "kv_lora_rank": 64, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16},
+        "q_lora_rank": 64, "kv_lora_rank": 64, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16,
+        "v_head_dim": 16},
 }
 
 
@@ -82,8 +83,10 @@ FEATURES = {
     "full": Feature({"recompute_granularity": "full"}),
     "selective": Feature({"recompute_granularity": "selective"}),
     "norms again": Feature({"recompute_granularity": "selective", "recompute_modules": "layernorm"}),
-    "mlp again": Feature({"recompute_granularity": "selective", "recompute_modules": "mlp"}, {}, "", "mixture"),
-    "experts again": Feature({"recompute_granularity": "selective", "recompute_modules": "moe"}, {}, "mixture"),
+    "mlp again": Feature({"recompute_granularity": "selective", "recompute_modules": "mlp"}, {}, "",
+                         "mixture"),
+    "experts again": Feature({"recompute_granularity": "selective", "recompute_modules": "moe"}, {},
+                             "mixture"),
     "offloading": Feature({"cpu_offloading_num_layers": "1"}),
     "modules": Feature({"mtp_num_layers": "1"}),
     "dropout": Feature({"hidden_dropout": "0.1", "attention_dropout": "0.1"}),
@@ -103,7 +106,8 @@ def contradictory(settings):
     vocabulary = "vocab_parallel" in settings
     if vocabulary and on_schedule != "1f1b":
         return True
-    if "defer_embedding_wgrad_compute" in settings and (vocabulary or on_schedule not in ("1f1b", "interleaved")):
+    if "defer_embedding_wgrad_compute" in settings and (vocabulary
+                                                        or on_schedule not in ("1f1b", "interleaved")):
         return True
     if "overlap_moe_expert_parallel_comm" in settings and on_schedule.startswith("zb"):
         return True
@@ -126,7 +130,8 @@ def settings_of(features):
 
 
 def refusal(program, model, settings):
-    line = [program, "predict", "--quiet", "--json", "--hardware", "h100-sxm-80gb", "--model", json.dumps(MODELS[model])]
+    line = [program, "predict", "--quiet", "--json", "--hardware", "h100-sxm-80gb", "--model",
+            json.dumps(MODELS[model])]
     line += [f"--set={key}={value}" for key, value in {"seq_length": 512, "gbs": 64, **settings}.items()]
     ended = subprocess.run(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 2, 3):

@@ -37,10 +37,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from campaign import clients, conversions, environment, files, flags, keys, links, signals  # noqa: E402
 from campaign.bench import Bench  # noqa: E402
 
-KINDS = {"signals": signals.inject, "environment": environment.inject, "files": files.inject, "flags": flags.inject,
+KINDS = {"signals": signals.inject, "environment": environment.inject, "files": files.inject,
+         "flags": flags.inject,
          "conversions": conversions.inject, "links": links.inject, "clients": clients.inject,
          "keys": keys.inject}
-SHORT = {"signals": 12, "environment": 20, "files": 150, "flags": 60, "conversions": 15, "links": 10, "clients": 4,
+SHORT = {"signals": 12, "environment": 20, "files": 150, "flags": 60, "conversions": 15, "links": 10,
+         "clients": 4,
          "keys": 100}
 
 
@@ -74,7 +76,8 @@ def main():
                 chance = random.Random(f"{options.seed}/{kind}/{number}")
                 findings += [f"{kind} {number}: {finding}" for finding in KINDS[kind](bench, chance)]
                 done += 1
-            print(f"{kind:<12} {done:>9} {len(findings) - before:>9} {time.monotonic() - begun:>9.0f}", flush=True)
+            print(f"{kind:<12} {done:>9} {len(findings) - before:>9} {time.monotonic() - begun:>9.0f}",
+                  flush=True)
     for finding in findings:
         print(finding)
     return 1 if findings else 0

@@ -75,7 +75,8 @@ def compared(options, settings):
     same = all(bytes_ == caches[rank // tensor] for rank, bytes_ in enumerate(measured))
     errors = predicted["time"]["prefill_s"] / prefill - 1, predicted["time"]["decode_s"] / decode - 1
     print(f"prefill {prefill * 1e3:9.3f} ms {errors[0] * 100:+6.1f} %   decode {decode * 1e3:8.3f} ms "
-          f"{errors[1] * 100:+6.1f} %   cache {'same' if same else 'DIFFERS'}   {' '.join(settings)}", flush=True)
+          f"{errors[1] * 100:+6.1f} %   cache {'same' if same else 'DIFFERS'}   {' '.join(settings)}",
+          flush=True)
     return errors, same
 
 

@@ -17,8 +17,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source bench/setup.sh
 build=${PLUMBLINE_GPU_BUILD:-build/gpu}
 packed=build/gpu-bundle.tar.xz
-programs=(tests/kernels/cuda/cuda_operators_test bench/micro/micro_cuda_facts bench/micro/micro_cuda_operators
-  bench/micro/micro_cuda_attention bench/micro/micro_cuda_collectives)
+programs=(tests/kernels/cuda/cuda_operators_test bench/measure/micro/micro_cuda_facts bench/measure/micro/micro_cuda_operators
+  bench/measure/micro/micro_cuda_attention bench/measure/micro/micro_cuda_collectives)
 
 build_programs() {  # build_programs [CMAKE OPTION ...]
   plumbline_cudnn_frontend

@@ -24,7 +24,8 @@ def peak_of(command, out):
             "done = subprocess.run(sys.argv[2:], stdout=open(sys.argv[1], 'w')); "
             "used = resource.getrusage(resource.RUSAGE_CHILDREN); "
             "print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)")
-    said = subprocess.run([sys.executable, "-c", code, str(out), *command], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([sys.executable, "-c", code, str(out), *command], capture_output=True, text=True,
+                          check=True).stdout
     status, seconds, mebibytes = said.split()
     return int(status), float(seconds), float(mebibytes)
 
@@ -49,10 +50,12 @@ def main():
         size = (folder / "results.jsonl").stat().st_size / 2**20
         print(f"{arguments.cells} cells, {size:.0f} MiB")
         for kind in FORMATS:
-            status, seconds, mebibytes = peak_of([arguments.program, "--quiet", "compare", str(folder), "--format", kind],
+            status, seconds, mebibytes = peak_of([arguments.program, "--quiet", "compare", str(folder),
+                                                  "--format", kind],
                                                  folder / "out")
             written = (folder / "out").stat().st_size / 2**20
-            print(f"{kind:<17} exit {status}  {seconds:7.1f} s  {mebibytes:7.0f} MiB  writes {written:6.1f} MiB", flush=True)
+            print(f"{kind:<17} exit {status}  {seconds:7.1f} s  {mebibytes:7.0f} MiB  "
+                  f"writes {written:6.1f} MiB", flush=True)
             failed += status != 0
     return int(failed > 0)
 

@@ -7,7 +7,8 @@ add_custom_target(unit_tests)
 # Headers that nearly every test includes, parsed once. Tests are compiled without optimisation: most run for
 # milliseconds.
 add_library(plumbline_test_headers OBJECT ${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp)
-target_link_libraries(plumbline_test_headers PRIVATE plumbline_options fmt::fmt GTest::gmock nlohmann_json::nlohmann_json)
+target_link_libraries(plumbline_test_headers PRIVATE plumbline_options fmt::fmt GTest::gmock
+  nlohmann_json::nlohmann_json)
 target_precompile_headers(plumbline_test_headers PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/precompiled.hpp)
 target_compile_options(plumbline_test_headers PRIVATE -O0)
 # plumbline_test_options(target [level]): the level, -O2, is for tests that compute much; -O1 under
@@ -54,7 +55,8 @@ function(plumbline_test_program program)
   if(ARG_RANKS)
     set(main GTest::gtest)  # an MPI test brings its own main
     target_sources(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp PROPERTIES
+      SKIP_PRECOMPILE_HEADERS ON)
     list(APPEND ARG_DEPENDS MPI::MPI_CXX)
   endif()
   target_link_libraries(${program} PRIVATE plumbline_options ${ARG_DEPENDS} ${main} GTest::gmock)

@@ -26,7 +26,8 @@ import time
 from pathlib import Path
 
 FAMILIES = ("llama", "mistral", "qwen2", "gpt2")
-SPLITS = [(tp, pp, dp) for tp in (1, 2, 4) for pp in (1, 2, 4) for dp in (1, 2, 4) if tp * pp * dp in (1, 2, 4)]
+SPLITS = [(tp, pp, dp) for tp in (1, 2, 4) for pp in (1, 2, 4) for dp in (1, 2, 4)
+          if tp * pp * dp in (1, 2, 4)]
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipev")
 MOST_STEPS = 500
 MOST_WORK = 4e12  # FLOPs of a step: some tens of seconds on two processors
@@ -45,11 +46,15 @@ def draw_model(draw):
     layers = draw.choice((1, 2, 4, 8, 12))
     vocabulary = log_uniform(draw, 256, 16384, 1)
     if family == "gpt2":
-        return {"model_type": "gpt2", "n_layer": layers, "n_embd": hidden, "n_head": heads, "vocab_size": vocabulary,
-                "n_positions": 2048, "n_ctx": 2048, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new"}
-    model = {"model_type": family, "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+        return {"model_type": "gpt2", "n_layer": layers, "n_embd": hidden, "n_head": heads,
+                "vocab_size": vocabulary,
+                "n_positions": 2048, "n_ctx": 2048, "layer_norm_epsilon": 1e-5,
+                "activation_function": "gelu_new"}
+    model = {"model_type": family, "num_hidden_layers": layers, "hidden_size": hidden,
+             "num_attention_heads": heads,
              "num_key_value_heads": draw.choice([k for k in (1, 2, 4, 8, 16) if heads % k == 0]),
-             "intermediate_size": max(2, round(hidden * draw.uniform(1.5, 4) / 2) * 2), "vocab_size": vocabulary,
+             "intermediate_size": max(2, round(hidden * draw.uniform(1.5, 4) / 2) * 2),
+             "vocab_size": vocabulary,
              "max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
              "tie_word_embeddings": draw.random() < 0.5}
     if family == "mistral":
@@ -87,7 +92,8 @@ def work(model, keys):
 
 
 def text_of(model, keys, profile, steps):
-    return json.dumps({"model": model, "hardware": profile, "steps": steps, "warmup_steps": 2, "timeout_s": 300, **keys})
+    return json.dumps({"model": model, "hardware": profile, "steps": steps, "warmup_steps": 2,
+                       "timeout_s": 300, **keys})
 
 
 def ask(program, command, text):
@@ -95,12 +101,14 @@ def ask(program, command, text):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "configuration.json"
         path.write_text(text)
-        ended = subprocess.run([program, command, str(path), "--json"] + (["--quiet"] if command == "run" else []),
+        ended = subprocess.run([program, command, str(path),
+                                "--json"] + (["--quiet"] if command == "run" else []),
                                capture_output=True, text=True, timeout=900, check=False)
     if ended.returncode == 2:
         return None
     if ended.returncode != 0:
-        print(f"exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}\n  {text}", file=sys.stderr)
+        print(f"exit code {ended.returncode}: {ended.stderr.strip().splitlines()[-1:]}\n  {text}",
+              file=sys.stderr)
         return None
     return json.loads(ended.stdout)
 
@@ -150,7 +158,8 @@ def report(rows):
         if not some:
             continue
         sizes = [abs(row["error"]) for row in some]
-        print(f"{name}: {len(some)} configurations, |step time error| median {100 * statistics.median(sizes):.1f} %, "
+        print(f"{name}: {len(some)} configurations, |step time error| median "
+              f"{100 * statistics.median(sizes):.1f} %, "
               f"ninetieth percentile {100 * quantile(sizes, 0.9):.1f} %, worst {100 * max(sizes):.1f} %")
     groups = {}
     for row in quiet or rows:
@@ -172,7 +181,8 @@ def main():
     parser.add_argument("--out", metavar="FILE.jsonl")
     parser.add_argument("--seconds", type=float, default=1e9, metavar="LIMIT")
     parser.add_argument("--steps", type=int, default=5, metavar="N", help="timed at least")
-    parser.add_argument("--measure", type=float, default=0.5, metavar="SECONDS", help="timed steps last together")
+    parser.add_argument("--measure", type=float, default=0.5, metavar="SECONDS",
+                        help="timed steps last together")
     options = parser.parse_args()
     profile = str(Path(options.profile).resolve())
     out = Path(options.out) if options.out else None
@@ -202,7 +212,8 @@ def main():
                     break
                 record = ask(options.program, "run", text) or record
             row = {"text": text, "model": model, "keys": keys, "error": error_of(record),
-                   "calibrated_error": record["error"]["step_time"], "measured": record["measurement"]["time"]["step_s"],
+                   "calibrated_error": record["error"]["step_time"],
+                   "measured": record["measurement"]["time"]["step_s"],
                    "disturbed": record["measurement"].get("disturbance", {}).get("disturbed", False),
                    "peak_memory_error": record["error"]["peak_memory"], "record": record}
             if out:

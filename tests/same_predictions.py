@@ -20,18 +20,24 @@ from pathlib import Path
 
 MATRICES = sorted(Path("bench/matrices").glob("*.yaml"))
 PROFILE = "results/recorded/xeon-2-cores/profile.json"
-SCHEDULES = ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto", "zb-v", "v-half", "v-min", "dualpipe",
-             "dualpipev", "vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2", "nemo-2504", "abeja",
+SCHEDULES = ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto", "zb-v", "v-half", "v-min",
+             "dualpipe",
+             "dualpipev", "vocab-1", "vocab-2", "interlaced", "v-half-vocab-1", "v-half-vocab-2", "nemo-2504",
+             "abeja",
              "nemo-13065", "bubble-fill"]
 FORMATS = ["text", "csv", "json", "timeline", "svg", "trace", "perfetto"]
 PREDICTIONS = {
     "h100": [], "zero3": ["--zero-stage", "3", "--dp", "4"], "sp": ["--sequence-parallel", "true"],
     "full": ["--recompute-granularity", "full"], "selective": ["--recompute-granularity", "selective"],
-    "zb-v": ["--pipeline-schedule", "zb-v"], "vocab-2": ["--vocab-parallel", "vocab-2", "--sequence-parallel", "false"],
-    "interlaced": ["--vocab-parallel", "interlaced", "--sequence-parallel", "false"], "fp8": ["--precision", "fp8"],
+    "zb-v": ["--pipeline-schedule", "zb-v"],
+    "vocab-2": ["--vocab-parallel", "vocab-2", "--sequence-parallel", "false"],
+    "interlaced": ["--vocab-parallel", "interlaced", "--sequence-parallel", "false"],
+    "fp8": ["--precision", "fp8"],
     "interleaved": ["--pipeline-schedule", "interleaved", "--virtual-pipeline-chunks", "2"],
-    "refused": ["--tp", "3"], "v-half-vocab-1": ["--pipeline-schedule", "v-half", "--vocab-parallel", "vocab-1", "--sequence-parallel", "false"],
-    "balanced": ["--layer-distribution", "balanced"], "dropout": ["--hidden-dropout", "0.1", "--attention-dropout", "0.1"],
+    "refused": ["--tp", "3"], "v-half-vocab-1": ["--pipeline-schedule", "v-half", "--vocab-parallel",
+                                                 "vocab-1", "--sequence-parallel", "false"],
+    "balanced": ["--layer-distribution", "balanced"],
+    "dropout": ["--hidden-dropout", "0.1", "--attention-dropout", "0.1"],
 }
 VOLATILE_KEYS = {"machine", "seconds", "created", "timestamp", "elapsed_s", "search_s", "versions"}
 
@@ -62,7 +68,8 @@ class Snapshot:
 
     def ask(self, name, *arguments):
         """One file with what the command prints and how it ends."""
-        done = subprocess.run([self.program, *map(str, arguments), "--quiet"], capture_output=True, timeout=600)
+        done = subprocess.run([self.program, *map(str, arguments), "--quiet"], capture_output=True,
+                              timeout=600)
         output = done.stdout
         try:
             output = stable_text(output.decode()).encode()
@@ -77,7 +84,8 @@ class Snapshot:
             size += ["--chunks", 2] if name == "interleaved" else []
             for form in FORMATS:
                 self.ask(f"schedule-{name}.{form}", "schedule", name, *size, "--format", form)
-            self.ask(f"schedule-{name}-transfers.csv", "schedule", name, *size, "--transfers", "--format", "csv")
+            self.ask(f"schedule-{name}-transfers.csv", "schedule", name, *size, "--transfers", "--format",
+                     "csv")
             for form in ([], ["--json"], ["--timeline"]):
                 self.ask(f"simulate-{name}{''.join(form)}", "simulate", "--schedule", name, *size, "--costs",
                          "bench/tour/costs.json", *form)
@@ -88,7 +96,8 @@ class Snapshot:
         for form in ([], ["--json"], ["--rows"], ["--leave-one-out"]):
             self.ask(f"validate{''.join(form)}", "validate", *form)
         for form in ([], ["--json"]):
-            self.ask(f"search{''.join(form)}", "search", "bench/tour/h100.yaml", "--gpus", 64, "--top", 40, *form)
+            self.ask(f"search{''.join(form)}", "search", "bench/tour/h100.yaml", "--gpus", 64, "--top", 40,
+                     *form)
         self.matrices()
         self.emulated()
 
@@ -97,9 +106,11 @@ class Snapshot:
             folder = self.out / f"matrix-{matrix.stem}"
             text = matrix.read_text()
             hardware = [] if re.search(r"^ *-? *\{?hardware:", text, re.M) else ["--hardware", PROFILE]
-            self.ask(f"matrix-{matrix.stem}.txt", "matrix", matrix, "--predict-only", "--out", folder, *hardware)
+            self.ask(f"matrix-{matrix.stem}.txt", "matrix", matrix, "--predict-only", "--out", folder,
+                     *hardware)
             if re.search(r"^published:", text, re.M):
-                self.ask(f"oom-{matrix.stem}.txt", "oom", matrix, "--predict-only", "--out", folder, *hardware)
+                self.ask(f"oom-{matrix.stem}.txt", "oom", matrix, "--predict-only", "--out", folder,
+                         *hardware)
             for form in ("table", "csv", "json", "html"):
                 self.ask(f"compare-{matrix.stem}.{form}", "compare", folder, "--format", form)
             for path in folder.rglob("*"):
@@ -111,10 +122,13 @@ class Snapshot:
                     path.unlink()
 
     def emulated(self):
-        for name, keys in {"1f1b": [], "zb-v": ["--pipeline-schedule", "zb-v"], "zero2": ["--dp", "2", "--zero-stage", "2"],
-                           "vocab-1": ["--vocab-parallel", "vocab-1", "--sequence-parallel", "false"]}.items():
+        for name, keys in {"1f1b": [], "zb-v": ["--pipeline-schedule", "zb-v"],
+                           "zero2": ["--dp", "2", "--zero-stage", "2"],
+                           "vocab-1": ["--vocab-parallel", "vocab-1", "--sequence-parallel",
+                                       "false"]}.items():
             trace = self.out / f"emulated-{name}.json"
-            record = self.ask(f"run-emulated-{name}.json", "run", "bench/tour/h100.yaml", "--backend", "emulated",
+            record = self.ask(f"run-emulated-{name}.json", "run", "bench/tour/h100.yaml", "--backend",
+                              "emulated",
                               "--emulated-time-factor", "0", "--gbs", "16", "--json", "--trace", trace, *keys)
             # With that factor nothing waits, so that measured times are this machine's own.
             result = json.loads(record.stdout or "{}")
@@ -138,12 +152,14 @@ def alike(one, other, within):
     # The last digit that is printed may be one off as well.
     def close(a, b):
         step = 10.0 ** -len(a.partition(b".")[2]) if b"." in a and b"e" not in a.lower() else 0
-        return abs(float(a) - float(b)) <= within * max(abs(float(a)), abs(float(b)), 1) + 1.001 * step * (step > 1e-10)
+        return abs(float(a) - float(b)) <= within * max(abs(float(a)), abs(float(b)),
+                                                        1) + 1.001 * step * (step > 1e-10)
     return all(a == b or close(a, b) for a, b in zip(NUMBER.findall(one), NUMBER.findall(other)))
 
 
 def differences(one, other, within):
-    names = {path.relative_to(folder) for folder in (one, other) for path in folder.rglob("*") if path.is_file()}
+    names = {path.relative_to(folder) for folder in (one, other) for path in folder.rglob("*")
+             if path.is_file()}
     for name in sorted(names):
         a, b = one / name, other / name
         if not (a.exists() and b.exists() and alike(a.read_bytes(), b.read_bytes(), within)):

@@ -19,7 +19,8 @@ from pathlib import Path
 FAULTS = [
     ("core/tensor", "core/tensor/arena.cpp", "current_total_ > peak_total_", "current_total_ >= peak_total_",
      "^(arena_test|memory_agreement_test.2ranks)$"),
-    ("core/parallel", "core/parallel/layout.cpp", "mine.data / context * context, context", "mine.data / context, context", "^layout_test$"),
+    ("core/parallel", "core/parallel/layout.cpp", "mine.data / context * context, context",
+     "mine.data / context, context", "^layout_test$"),
     ("core/config", "core/config/run_config.cpp", "(model.vocab + multiple - 1) / multiple * multiple",
      "model.vocab / multiple * multiple", "^(run_config_test|memory_model_test|action_memory_test)$"),
     ("core/trace", "core/trace/trace.cpp", "idle / busy", "idle / window",
@@ -32,39 +33,48 @@ FAULTS = [
      "std::min(ranks - rank + ahead, microbatches)", "^(generators_test|plan_test)$"),
     ("kernels/cpu", "kernels/cpu/norms.cpp", "r * r * r * sum(products)",
      "r * r * sum(products)", "^cpu_operators_test$"),
-    ("analysis/hardware", "analysis/hardware/measured_times.cpp", "latency_s + size / size_per_s", "size / size_per_s",
+    ("analysis/hardware", "analysis/hardware/measured_times.cpp", "latency_s + size / size_per_s",
+     "size / size_per_s",
      "^(hardware_test|time_model_test)$"),
     ("analysis/work", "analysis/work/flops.cpp", "flops_of_model(*config.distillation.teacher) / 3.0",
      "flops_of_model(*config.distillation.teacher) / 2.0",
      "^(distillation_test|time_model_test)$"),
-    ("analysis/memory", "analysis/memory/persistent_memory.cpp", "2 * (s.stream.seq / s.cp.ranks) * (s.attention.rotated / 2)",
-     "(s.stream.seq / s.cp.ranks) * (s.attention.rotated / 2)", "^(memory_model_test|action_memory_test|memory_agreement_test.1ranks)$"),
+    ("analysis/memory", "analysis/memory/persistent_memory.cpp",
+     "2 * (s.stream.seq / s.cp.ranks) * (s.attention.rotated / 2)",
+     "(s.stream.seq / s.cp.ranks) * (s.attention.rotated / 2)",
+     "^(memory_model_test|action_memory_test|memory_agreement_test.1ranks)$"),
     ("analysis/simulate", "analysis/simulate/closed_forms.cpp", "(f + b - w) * (p - 1)", "(f + b) * (p - 1)",
      "^(simulator_test|generators_test|schedule_sweep_test)$"),
     ("analysis/time", "analysis/time/accelerator_time.cpp", "std::max(streaming, elements * device.random_s)",
      "streaming", "^(dropout_time_test|time_model_test)$"),
-    ("analysis/predict", "analysis/predict/predict.cpp", "busy * (1 - shares.tensor - shares.data - shares.copies) - waited",
-     "busy * (1 - shares.tensor - shares.copies) - waited", "^(time_model_test|action_time_test|vocabulary_time_test)$"),
+    ("analysis/predict", "analysis/predict/predict.cpp",
+     "busy * (1 - shares.tensor - shares.data - shares.copies) - waited",
+     "busy * (1 - shares.tensor - shares.copies) - waited",
+     "^(time_model_test|action_time_test|vocabulary_time_test)$"),
     ("analysis/search", "analysis/search/search.cpp", "front_.offer(found);", "(void)found;",
      "^(cluster_model_test|validate_search_test)$"),
-    ("analysis/published", "analysis/published/dialect/measured_values.cpp", 'row.number("peak_gib", 1e6) * kBytesPerGiB',
+    ("analysis/published", "analysis/published/dialect/measured_values.cpp",
+     'row.number("peak_gib", 1e6) * kBytesPerGiB',
      'row.number("peak_gib", 1e6) * 1e9', "^cluster_published_test$"),
     ("bench/record", "bench/record/record_store.cpp", 'to_line(record) + "\\n"', 'to_line(record)',
      "^(record_test|matrix_runner_test)$"),
     ("bench/matrix", "bench/matrix/matrix_runner.cpp", "if (record == nullptr) return 0;",
      "if (record == nullptr || options.retry) return 0;", "^matrix_runner_test$"),
-    ("bench/report", "bench/report/regression.cpp", "if (std::abs(relative) <= tolerance) return;",
+    ("bench/show/report", "bench/show/report/regression.cpp", "if (std::abs(relative) <= tolerance) return;",
      "if (std::abs(relative) <= 2 * tolerance) return;", "^report_exports_test$"),
     ("bench/training/layer", "bench/training/layer/stream_rows.cpp",
      "return linear_weight_gradient(context, dy, x, gradient.weight, wide_dy, dbias);",
      "return static_cast<void>(wide_dy.data == dbias.data);", "^golden_step_test.1ranks$"),
-    ("bench/training/ends", "bench/training/ends/vocabulary_shard.cpp", "microbatch + 1 < microbatches_.size()",
+    ("bench/training/ends", "bench/training/ends/vocabulary_shard.cpp",
+     "microbatch + 1 < microbatches_.size()",
      "microbatch + 2 < microbatches_.size()", "^vocabulary_step_test.2ranks$"),
     ("bench/training/stage", "bench/training/stage/optimizer.cpp", "step.weight_decay = weight_decay;",
      "step.weight_decay = 0;", "^whole_run_test.1ranks$"),
-    ("bench/training/weights", "bench/training/weights/random_weights.cpp", "index / 4, block", "i / 4, block",
+    ("bench/training/weights", "bench/training/weights/random_weights.cpp", "index / 4, block",
+     "i / 4, block",
      "^parallel_step_test.2ranks$"),
-    ("bench/training/trainer", "bench/training/trainer/step_data.cpp", "microbatch * config_.parallel.data() + replica_",
+    ("bench/training/trainer", "bench/training/trainer/step_data.cpp",
+     "microbatch * config_.parallel.data() + replica_",
      "microbatch + replica_", "^parallel_step_test.2ranks$"),
 ]
 
@@ -105,7 +115,8 @@ def main():
     faults = FAULTS
     tree = Path("build/seeded-faults").absolute()
     tree.mkdir(parents=True, exist_ok=True)
-    files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+    files = subprocess.run(["git", "ls-files"], capture_output=True, text=True,
+                           check=True).stdout.split("\n")[:-1]
     texts = {}
     for number, (_, file, right, wrong, _) in enumerate(faults, 1):
         texts[file] = seeded(texts.get(file) or Path(file).read_text(), number, right, wrong)
@@ -124,13 +135,15 @@ def main():
     if not switch.exists() or switch.read_text() != SWITCH:
         switch.write_text(SWITCH)
     # The copy's own warnings are about the switches.
-    configure = ["cmake", "--preset", "release", "-DPLUMBLINE_WITH_CUDA=OFF", f"-DCMAKE_CXX_FLAGS=-include {switch} -Wno-error"]
+    configure = ["cmake", "--preset", "release", "-DPLUMBLINE_WITH_CUDA=OFF",
+                 f"-DCMAKE_CXX_FLAGS=-include {switch} -Wno-error"]
     subprocess.run(configure, cwd=tree, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", "--preset", "release"], cwd=tree, check=True)
 
     def passes(tests, number):
         environment = dict(os.environ, PLUMBLINE_FAULT=str(number))
-        run = subprocess.run(["ctest", "--preset", "release", "-R", tests, "--stop-on-failure", "--timeout", "200"], cwd=tree,
+        run = subprocess.run(["ctest", "--preset", "release", "-R", tests, "--stop-on-failure", "--timeout",
+                              "200"], cwd=tree,
                              env=environment, capture_output=True, text=True)
         failed = re.search(r"Test +#\d+: (\S+) \.+\**(Failed|Timeout|Exception|Not Run)", run.stdout)
         return None if run.returncode == 0 else (failed.group(1) if failed else "?")
@@ -143,7 +156,8 @@ def main():
         caught = passes(tests, number)
         good = before is None and caught is not None
         missed += not good
-        print(f"{number:2} {'caught' if good else 'MISSED'}  {room:24} {caught or '-':32} {right.strip()} -> {wrong.strip()}",
+        print(f"{number:2} {'caught' if good else 'MISSED'}  {room:24} {caught or '-':32} {right.strip()} -> "
+              f"{wrong.strip()}",
               flush=True)
     print(f"{len(faults)} faults, {missed} missed")
     return 1 if missed else 0

@@ -27,7 +27,8 @@ STEPS = {"emulated": 3, "cpu": 36}
 MODELS = {
     "emulated": "qwen2.5-0.5b",
     "cpu": {"model_type": "llama", "hidden_size": 256, "intermediate_size": 704, "num_hidden_layers": 4,
-            "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1024, "max_position_embeddings": 64,
+            "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 1024,
+            "max_position_embeddings": 64,
             "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True, "hidden_act": "silu",
             "initializer_range": 0.02},
 }
@@ -47,8 +48,10 @@ def named(arguments, folder, slow):
         (folder / "model.json").write_text(json.dumps(model))
         model = str(folder / "model.json")
     record = folder / "record.json"
-    record.write_text(plumbline(arguments.program, "run", model, *CONFIGS[arguments.backend], "--data-parallel-size",
-                                str(arguments.ranks), "--global-batch-size", str(4 * arguments.ranks), "--warmup-steps", "1",
+    record.write_text(plumbline(arguments.program, "run", model, *CONFIGS[arguments.backend],
+                                "--data-parallel-size",
+                                str(arguments.ranks), "--global-batch-size", str(4 * arguments.ranks),
+                                "--warmup-steps", "1",
                                 "--steps", str(arguments.steps or STEPS[arguments.backend]),
                                 "--slow-ranks", slow, "--json"))
     said = json.loads(plumbline(arguments.program, "stragglers", "--record", str(record), "--json"))
@@ -75,11 +78,14 @@ def main():
             found = named(arguments, folder, f"{slow}:{arguments.factor}")
             quiet = named(arguments, folder, "none")
             trials.append({"slow": slow, "named": found, "named_without": quiet})
-            text = ", ".join(f"rank {each['rank']} x{each['factor']:.3f} ({each['standard_errors']:.1f})" for each in found)
-            print(f"{trial + 1}: rank {slow} is slow; named: {text or 'nobody'}; without: {quiet or 'nobody'}", flush=True)
+            text = ", ".join(f"rank {each['rank']} x{each['factor']:.3f} ({each['standard_errors']:.1f})"
+                             for each in found)
+            print(f"{trial + 1}: rank {slow} is slow; named: {text or 'nobody'}; without: "
+                  f"{quiet or 'nobody'}", flush=True)
     right = sum([each["rank"] for each in trial["named"]] == [trial["slow"]] for trial in trials)
     wrong = sum(bool(trial["named_without"]) for trial in trials)
-    print(f"{arguments.backend}, {arguments.ranks} ranks, factor {arguments.factor}: named in {right} of {len(trials)}, "
+    print(f"{arguments.backend}, {arguments.ranks} ranks, factor {arguments.factor}: named in {right} of "
+          f"{len(trials)}, "
           f"somebody wrongly in {wrong} of {len(trials)}")
     if arguments.out:
         Path(arguments.out).write_text(json.dumps(trials) + "\n")

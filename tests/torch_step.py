@@ -18,8 +18,10 @@ import time
 
 
 def plumbline_step(program, config, precision):
-    command = [program, "run", config, "--precision", precision, "--steps", "1", "--warmup-steps", "1", "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    command = [program, "run", config, "--precision", precision, "--steps", "1", "--warmup-steps", "1",
+               "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True,
+                          env=dict(os.environ, OMP_NUM_THREADS="1"))
     return json.loads(done.stdout)["measurement"]["time"]["step_s"]
 
 
@@ -66,7 +68,8 @@ class TorchStep:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plumbline")
     parser.add_argument("config")
     parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
@@ -87,7 +90,8 @@ def main():
         torch.append(torch_step.run())
         print(f"plumbline {own[-1]:.3f} s, PyTorch {torch[-1]:.3f} s", flush=True)
     medians = statistics.median(own), statistics.median(torch)
-    print(f"medians: plumbline {medians[0]:.3f} s, PyTorch {medians[1]:.3f} s, ratio {medians[1] / medians[0]:.2f}")
+    print(f"medians: plumbline {medians[0]:.3f} s, PyTorch {medians[1]:.3f} s, ratio "
+          f"{medians[1] / medians[0]:.2f}")
     return 0
 
 

@@ -15,9 +15,9 @@ struct SharedTimes {
 };
 
 /// Every rank stands for `processes_per_rank` processes in step, which are bound to the processors round
-/// robin (bench/launch starts them so). Processes on one processor proceed at equal speed: three busy ranks
-/// on two processors at 1/2, 1 and 1/2. Transfers are not slowed. Event-driven, O(nodes · ranks). Speeds are
-/// fractions: ends are rounded to ticks where they are handed out.
+/// robin (bench/processes/launch starts them so). Processes on one processor proceed at equal speed: three
+/// busy ranks on two processors at 1/2, 1 and 1/2. Transfers are not slowed. Event-driven,
+/// O(nodes · ranks). Speeds are fractions: ends are rounded to ticks where they are handed out.
 SharedTimes share_processors(const SimulationPlan& plan, const std::vector<SimulationPlan::Price>& prices,
                              int processors, int processes_per_rank);
 

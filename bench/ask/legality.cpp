@@ -4,8 +4,8 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/prediction_rows.hpp"
-#include "bench/evaluate/plan.hpp"
-#include "bench/predict/chosen_hardware.hpp"
+#include "bench/plan/chosen_hardware.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 

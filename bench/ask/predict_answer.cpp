@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "bench/ask/legality.hpp"
-#include "bench/evaluate/keys_without_effect.hpp"
-#include "bench/evaluate/plan.hpp"
-#include "bench/predict/chosen_hardware.hpp"
-#include "bench/predict/prediction_parts.hpp"
+#include "bench/plan/chosen_hardware.hpp"
+#include "bench/plan/keys_without_effect.hpp"
+#include "bench/plan/plan.hpp"
+#include "bench/plan/prediction_parts.hpp"
 #include "bench/record/record.hpp"
-#include "bench/views/prediction_trust.hpp"
+#include "bench/show/views/prediction_trust.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"

@@ -10,7 +10,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/hardware_nicknames.hpp"
-#include "bench/predict/packed_data.hpp"
+#include "bench/plan/packed_data.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"

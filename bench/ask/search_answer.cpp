@@ -13,7 +13,7 @@
 #include "analysis/predict/context_advice.hpp"
 #include "analysis/predict/predict.hpp"
 #include "bench/ask/fixed_keys.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/base/shell_word.hpp"
 #include "core/base/text_input.hpp"

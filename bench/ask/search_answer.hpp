@@ -6,7 +6,7 @@
 #include <string>
 
 #include "analysis/search/search.hpp"
-#include "bench/views/search_report.hpp"
+#include "bench/show/views/search_report.hpp"
 #include "core/config/run_config.hpp"
 #include "core/config_text/overrides.hpp"
 

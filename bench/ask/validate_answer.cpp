@@ -4,8 +4,8 @@
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/published/published.hpp"
-#include "bench/evaluate/schedule_makers.hpp"
-#include "bench/views/validate_report.hpp"
+#include "bench/plan/schedule_makers.hpp"
+#include "bench/show/views/validate_report.hpp"
 
 namespace plumbline {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "bench/commands/help_command.hpp"
-#include "bench/machine/version.hpp"
+#include "bench/measure/machine/version.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
 

@@ -2,10 +2,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "bench/calibrate/calibrate.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/cuda/calibrate_cuda.hpp"
 #include "bench/evaluate/evaluation.hpp"
+#include "bench/measure/calibrate/calibrate.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bench/help/text_page.hpp"
+#include "bench/commands/help/text_page.hpp"
 
 namespace plumbline {
 

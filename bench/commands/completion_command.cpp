@@ -9,7 +9,7 @@
 #include "analysis/published/published.hpp"
 #include "analysis/reliability/fleet.hpp"
 #include "bench/commands/commands.hpp"
-#include "bench/help/completion.hpp"
+#include "bench/commands/help/completion.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "schedules/make_schedule.hpp"

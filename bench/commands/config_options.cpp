@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "bench/help/config_notes.hpp"
-#include "bench/machine/named_hardware.hpp"
-#include "bench/predict/packed_data.hpp"
+#include "bench/commands/help/config_notes.hpp"
+#include "bench/measure/machine/named_hardware.hpp"
+#include "bench/plan/packed_data.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/standard_streams.hpp"

@@ -12,7 +12,7 @@
 namespace plumbline {
 namespace {
 
-std::string sequence_text(std::size_t index, const convert::CheckedSequence& sequence) {
+std::string sequence_text(std::size_t index, const training::CheckedSequence& sequence) {
   const auto& [a, b] = sequence.sides;
   std::string text = fmt::format("sequence {}: loss {:.6f} and {:.6f}", index, a.loss, b.loss);
   text += sequence.difference == 0 ? ", equal" : fmt::format(", {:.1e} apart", sequence.difference);
@@ -28,7 +28,7 @@ OrderedJson number_json(double value) {
 
 }  // namespace
 
-std::string check_text(const convert::CheckRequest& request, const convert::CheckReport& report) {
+std::string check_text(const training::CheckRequest& request, const training::CheckReport& report) {
   std::string text;
   for (std::size_t i = 0; i < report.sequences.size(); ++i) text += sequence_text(i, report.sequences[i]);
   const std::string what =
@@ -39,9 +39,9 @@ std::string check_text(const convert::CheckRequest& request, const convert::Chec
                             report.different, request.tolerance);
 }
 
-std::string check_json(const convert::CheckRequest& request, const convert::CheckReport& report) {
+std::string check_json(const training::CheckRequest& request, const training::CheckReport& report) {
   OrderedJson sequences = OrderedJson::array();
-  for (const convert::CheckedSequence& sequence : report.sequences) {
+  for (const training::CheckedSequence& sequence : report.sequences) {
     const auto& [a, b] = sequence.sides;
     sequences.push_back({{"losses", {number_json(a.loss), number_json(b.loss)}},
                          {"difference", number_json(sequence.difference)},

@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "bench/convert/check/checkpoint_check.hpp"
+#include "bench/training/check/checkpoint_comparison.hpp"
 
 namespace plumbline {
 
 /// A line per sequence, and one for all.
-std::string check_text(const convert::CheckRequest& request, const convert::CheckReport& report);
-std::string check_json(const convert::CheckRequest& request, const convert::CheckReport& report);
+std::string check_text(const training::CheckRequest& request, const training::CheckReport& report);
+std::string check_json(const training::CheckRequest& request, const training::CheckReport& report);
 
 }  // namespace plumbline

@@ -8,9 +8,9 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/commands/convert_check.hpp"
-#include "bench/convert/check/checkpoint_check.hpp"
 #include "bench/convert/convert.hpp"
-#include "bench/text/progress.hpp"
+#include "bench/show/text/progress.hpp"
+#include "bench/training/check/checkpoint_comparison.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
@@ -23,7 +23,7 @@ namespace {
 
 struct ConvertOptions {
   convert::ConvertRequest request;
-  convert::CheckRequest check_request;
+  training::CheckRequest check_request;
   bool check = false;
   std::string precision = "fp32";  // of the check
   std::string to_format;
@@ -97,12 +97,12 @@ void check_target_options(const ConvertOptions& options) {
 }
 
 int run_check(ConvertOptions& options) {
-  convert::CheckRequest& request = options.check_request;
+  training::CheckRequest& request = options.check_request;
   request.folders = {options.request.from, options.request.to};
   request.model = options.request.model;
   request.precision = options.precision == "bf16" ? DType::bf16 : DType::fp32;
   Progress progress(1, 0, options.quiet ? nullptr : stderr);
-  const convert::CheckReport report = convert::check_checkpoints(
+  const training::CheckReport report = training::check_checkpoints(
       request, [&](int done, int all) { progress.update(done, all, "sequences"); });
   fmt::print("{}", options.json ? check_json(request, report) : check_text(request, report));
   return static_cast<int>(report.different > 0 ? ExitCode::regressed : ExitCode::done);
@@ -147,7 +147,7 @@ int run_convert(ConvertOptions& options) {
 
 /// --check, and the options that only it has.
 void add_check_options(CLI::App& command, ConvertOptions& options) {
-  convert::CheckRequest& request = options.check_request;
+  training::CheckRequest& request = options.check_request;
   CLI::Option* check =
       command.add_flag("--check", options.check,
                        "Compare FROM and TO without writing: losses and top-5 next tokens on the same input");

@@ -9,12 +9,12 @@
 
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
-#include "bench/hosts/chosen_hosts.hpp"
-#include "bench/launch/launch.hpp"
 #include "bench/matrix/job_script.hpp"
 #include "bench/matrix/matrix_cells.hpp"
 #include "bench/matrix/matrix_source.hpp"
-#include "bench/text/record_tables.hpp"
+#include "bench/processes/hosts/chosen_hosts.hpp"
+#include "bench/processes/launch/launch.hpp"
+#include "bench/show/text/record_tables.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -1,5 +1,5 @@
 // `plumbline noise`: how steady this machine is.
-#include "bench/calibrate/noise.hpp"
+#include "bench/measure/calibrate/noise.hpp"
 
 #include <memory>
 

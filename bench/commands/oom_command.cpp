@@ -7,10 +7,10 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/evaluate/evaluation.hpp"
-#include "bench/evaluate/plan.hpp"
 #include "bench/matrix/matrix_cells.hpp"
 #include "bench/matrix/matrix_source.hpp"
 #include "bench/matrix/oom_table.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/config_keys.hpp"
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "bench/rank/cell_timelines.hpp"
-#include "bench/report/terminal_timeline.hpp"
-#include "bench/report/trace_output.hpp"
-#include "bench/text/record_tables.hpp"
+#include "bench/run/cell_timelines.hpp"
+#include "bench/show/report/terminal_timeline.hpp"
+#include "bench/show/report/trace_output.hpp"
+#include "bench/show/text/record_tables.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
 

@@ -10,8 +10,8 @@
 #include "bench/ask/search_answer.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
-#include "bench/text/progress.hpp"
-#include "bench/views/search_report.hpp"
+#include "bench/show/text/progress.hpp"
+#include "bench/show/views/search_report.hpp"
 #include "core/base/error.hpp"
 #include "core/launch_files/launch_export.hpp"
 

@@ -7,10 +7,10 @@
 
 #include "bench/convert/checkpoint.hpp"
 #include "bench/convert/hugging_face_layout.hpp"
-#include "bench/training/parameters/tensor_names.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
+#include "core/config/families/tensor_names.hpp"
 
 namespace plumbline::convert {
 namespace {
@@ -116,7 +116,7 @@ Checkpoint open_hugging_face(const std::string& folder, const ModelConfig& model
     if (!found) refuse_missing(folder, layout.name, tensors);
     hold(checkpoint, found.mapped().stored, std::move(layout), found.mapped().file);
   }
-  const std::string output = fmt::format("{}.weight", training::tensor_names(model).output);
+  const std::string output = fmt::format("{}.weight", tensor_names(model).output);
   if (model.tied_embeddings) {
     if (const NamedTensors::node_type copy = tensors.extract(output)) {
       hold(checkpoint, copy.mapped().stored,

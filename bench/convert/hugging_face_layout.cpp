@@ -5,18 +5,14 @@
 #include <string_view>
 #include <utility>
 
-#include "bench/training/parameters/tensor_names.hpp"
+#include "core/config/families/tensor_names.hpp"
 
 namespace plumbline::convert {
 namespace {
 
-using training::FusedQkv;
-using training::TensorNames;
-
 class HuggingFaceTensors {
  public:
-  explicit HuggingFaceTensors(const ModelConfig& model)
-      : model_(model), names_(training::tensor_names(model)) {}
+  explicit HuggingFaceTensors(const ModelConfig& model) : model_(model), names_(tensor_names(model)) {}
 
   std::vector<TensorLayout> all() {
     whole("embedding.weight", fmt::format("{}.weight", names_.embedding), model_.vocab, model_.hidden);

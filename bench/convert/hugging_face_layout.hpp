@@ -1,5 +1,5 @@
 // A Hugging Face checkpoint's tensors: names and fused ones by the table of families
-// (bench/training/parameters/tensor_names.hpp).
+// (core/config/families/tensor_names.hpp).
 #pragma once
 
 #include <string>

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "bench/cuda/cuda_backend.hpp"
-#include "bench/launch/interrupts.hpp"
-#include "bench/launch/launch.hpp"
-#include "bench/launch/run_folder.hpp"
-#include "bench/machine/accelerator_name.hpp"
-#include "bench/machine/cuda_facts.hpp"
+#include "bench/measure/machine/accelerator_name.hpp"
+#include "bench/measure/machine/cuda_facts.hpp"
+#include "bench/processes/launch/interrupts.hpp"
+#include "bench/processes/launch/launch.hpp"
+#include "bench/processes/launch/run_folder.hpp"
 #include "core/backends/mpi/session.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"

@@ -2,7 +2,7 @@
 // tensors.
 #pragma once
 
-#include "bench/calibrate/calibrate.hpp"
+#include "bench/measure/calibrate/calibrate.hpp"
 
 namespace plumbline {
 

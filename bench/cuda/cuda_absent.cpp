@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/cuda/cuda_backend.hpp"
-#include "bench/launch/launch.hpp"
-#include "bench/machine/cuda_program.hpp"
+#include "bench/measure/machine/cuda_program.hpp"
+#include "bench/processes/launch/launch.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

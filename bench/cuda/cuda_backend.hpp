@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "bench/evaluate/evaluation.hpp"
-#include "bench/generate/generator.hpp"
 #include "bench/record/device_memory_report.hpp"
 #include "bench/record/gpu_report.hpp"
+#include "bench/training/generate/generator.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/machine/near_device.hpp"
+#include "bench/measure/machine/near_device.hpp"
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/mpi/handle.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"

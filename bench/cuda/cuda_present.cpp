@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "bench/machine/cuda_facts.hpp"
+#include "bench/measure/machine/cuda_facts.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/profile/cupti_collector.hpp"
 

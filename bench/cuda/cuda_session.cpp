@@ -15,7 +15,7 @@
 #include "bench/cuda/first_step.hpp"
 #include "bench/cuda/nccl_log.hpp"
 #include "bench/cuda/tensor_memory.hpp"
-#include "bench/machine/gpu_sampler.hpp"
+#include "bench/measure/machine/gpu_sampler.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/nccl/channels.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"

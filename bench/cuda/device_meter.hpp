@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "bench/machine/nvml.hpp"
+#include "bench/measure/machine/nvml.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline {

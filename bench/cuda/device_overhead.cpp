@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "bench/calibrate/operator_cases.hpp"
 #include "bench/cuda/cuda_backend.hpp"
 #include "bench/cuda/device_memory_watch.hpp"
+#include "bench/measure/calibrate/operator_cases.hpp"
 #include "core/backends/mpi/check.hpp"
 #include "core/backends/nccl/device_events.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"

@@ -1,7 +1,7 @@
 // Purpose of a first step: kernels are loaded and algorithms chosen, at the real shapes.
 #pragma once
 
-#include "bench/machine/gpu_sampler.hpp"
+#include "bench/measure/machine/gpu_sampler.hpp"
 #include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/run/step_observer.hpp"
 #include "kernels/operators.hpp"

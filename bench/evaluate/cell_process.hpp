@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/launch/launch.hpp"
+#include "bench/processes/launch/launch.hpp"
 #include "bench/record/record.hpp"
 #include "core/config/run_config.hpp"
 

@@ -1,9 +1,9 @@
 #include "bench/evaluate/evaluation.hpp"
 
-#include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
-#include "bench/machine/cuda_facts.hpp"
-#include "bench/machine/machine.hpp"
+#include "bench/measure/machine/cuda_facts.hpp"
+#include "bench/measure/machine/machine.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/run_files.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/config_listing.hpp"

@@ -8,7 +8,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/cell_process.hpp"
-#include "bench/predict/chosen_hardware.hpp"
+#include "bench/plan/chosen_hardware.hpp"
 #include "bench/record/record.hpp"
 #include "bench/training/checkpoints/checkpoint_options.hpp"
 #include "core/config/run_config.hpp"
@@ -36,7 +36,7 @@ Prediction predict_config(const RunConfig& config, const HardwareProfile& hardwa
 /// Files that a run writes besides its measurement; none when empty.
 struct RunFiles {
   std::string trace;      // predicted and measured timeline for a trace viewer
-  std::string timelines;  // the same for reports: bench/rank/cell_timelines.hpp
+  std::string timelines;  // the same for reports: bench/run/cell_timelines.hpp
   training::CheckpointOptions checkpoints{};
 };
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "analysis/memory/memory_model.hpp"
-#include "bench/evaluate/plan.hpp"
-#include "bench/machine/available_memory.hpp"
+#include "bench/measure/machine/available_memory.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/hardware/hardware.hpp"
-#include "bench/predict/prediction_parts.hpp"
+#include "bench/plan/prediction_parts.hpp"
 #include "bench/record/record.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/config/run_config.hpp"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "bench/calibrate/quick_rates.hpp"
 #include "bench/evaluate/evaluation.hpp"
-#include "bench/evaluate/plan.hpp"
-#include "bench/machine/processor_share.hpp"
+#include "bench/measure/calibrate/quick_rates.hpp"
+#include "bench/measure/machine/processor_share.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 

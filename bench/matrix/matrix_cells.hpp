@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/hosts/host_list.hpp"
 #include "bench/matrix/cell_estimates.hpp"
+#include "bench/processes/hosts/host_list.hpp"
 #include "bench/record/record.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/matrix_config.hpp"

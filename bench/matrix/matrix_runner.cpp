@@ -12,7 +12,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "bench/launch/interrupts.hpp"
+#include "bench/processes/launch/interrupts.hpp"
 #include "bench/record/rounds_of_cell.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"

@@ -7,7 +7,7 @@
 #include "bench/record/cell_claims.hpp"
 #include "bench/record/record.hpp"
 #include "bench/record/record_store.hpp"
-#include "bench/text/progress.hpp"
+#include "bench/show/text/progress.hpp"
 #include "core/config_text/matrix_config.hpp"
 
 namespace plumbline {

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "bench/evaluate/evaluation.hpp"
-#include "bench/evaluate/plan.hpp"
-#include "bench/machine/machine_facts.hpp"
-#include "bench/machine/named_hardware.hpp"
 #include "bench/matrix/fit_choice.hpp"
-#include "bench/predict/packed_data.hpp"
-#include "bench/text/progress.hpp"
+#include "bench/measure/machine/machine_facts.hpp"
+#include "bench/measure/machine/named_hardware.hpp"
+#include "bench/plan/packed_data.hpp"
+#include "bench/plan/plan.hpp"
+#include "bench/show/text/progress.hpp"
 #include "core/base/error.hpp"
 #include "core/config_text/config_keys.hpp"
 

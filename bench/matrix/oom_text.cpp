@@ -5,7 +5,7 @@
 
 #include "bench/matrix/oom_table.hpp"
 #include "bench/matrix/tightest_cell.hpp"
-#include "bench/text/record_tables.hpp"
+#include "bench/show/text/record_tables.hpp"
 #include "core/base/byte_text.hpp"
 
 namespace plumbline {

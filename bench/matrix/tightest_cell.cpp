@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/text/record_tables.hpp"
+#include "bench/show/text/record_tables.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 

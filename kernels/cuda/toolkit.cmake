@@ -9,7 +9,8 @@ if(NOT CMAKE_CUDA_COMPILER)
   endif()
 endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE capabilities
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE
+    capabilities
     ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(capabilities MATCHES "^([0-9]+)[.]([0-9]+)")
     set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_MATCH_1}${CMAKE_MATCH_2})

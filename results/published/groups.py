@@ -18,13 +18,13 @@ import sys
 
 # Keys that two layouts of one training may differ in; all others are the same in a pair.
 FREE = set("""tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size data_parallel_size
-expert_model_parallel_size expert_tensor_parallel_size virtual_pipeline_chunks layer_distribution sequence_parallel
-num_layers_per_virtual_pipeline_stage pipeline_schedule zero_bubble_memory micro_batch_size num_microbatches
-account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split recompute_granularity recompute_modules
-recompute_method recompute_num_layers zero_stage num_distributed_optimizer_instances tp_comm_overlap
-overlap_grad_reduce overlap_param_gather overlap_p2p_comm overlap_moe_expert_parallel_comm cuda_graph_impl
-cuda_graph_modules moe_token_dispatcher_type moe_routing vocab_parallel cp_comm_type other_flags
-moe_router_force_load_balancing software""".split())
+expert_model_parallel_size expert_tensor_parallel_size virtual_pipeline_chunks layer_distribution
+sequence_parallel num_layers_per_virtual_pipeline_stage pipeline_schedule zero_bubble_memory micro_batch_size
+num_microbatches account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split
+recompute_granularity recompute_modules recompute_method recompute_num_layers zero_stage
+num_distributed_optimizer_instances tp_comm_overlap overlap_grad_reduce overlap_param_gather overlap_p2p_comm
+overlap_moe_expert_parallel_comm cuda_graph_impl cuda_graph_modules moe_token_dispatcher_type moe_routing
+vocab_parallel cp_comm_type other_flags moe_router_force_load_balancing software""".split())
 SAME = 0.02  # measured ratios nearer to 1 have no order
 
 
@@ -101,7 +101,8 @@ def features(settings):
 
 def line(name, errors):
     size = [abs(e) for e in errors]
-    return (f"{name:<60}{len(errors):>5}{100 * statistics.median(size):>9.1f}{100 * statistics.mean(errors):>+9.1f}"
+    return (f"{name:<60}{len(errors):>5}{100 * statistics.median(size):>9.1f}"
+            f"{100 * statistics.mean(errors):>+9.1f}"
             f"{100 * quantile(size, 0.9):>9.1f}\n")
 
 
@@ -126,7 +127,8 @@ def pairs_text(rows):
             measured = b["published"] / a["published"]
             if a["settings"] != b["settings"]:
                 tables.setdefault(table, []).append((measured, b["predicted"] / a["predicted"]))
-    text = f"\n{'pairs of runs of one training on as many GPUs':<60}pairs  ordered    right  ratio's median error\n"
+    title = "pairs of runs of one training on as many GPUs"
+    text = f"\n{title:<60}pairs  ordered    right  ratio's median error\n"
     for table, pairs in sorted(tables.items()) + [("all", sum(tables.values(), []))]:
         ordered = [(m, p) for m, p in pairs if abs(m - 1) > SAME]
         right = sum((m > 1) == (p > 1) for m, p in ordered)
@@ -151,7 +153,8 @@ def report(plumbline, folders):
 
 def main():
     here = pathlib.Path(__file__).parent
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plumbline")
     parser.add_argument("folders", nargs="+", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=here / "groups.txt")

@@ -18,12 +18,14 @@ from importer.headers import FEATURES, header_of
 from importer.parts import Unplaced, require
 from importer.sources import kind_of
 
-FIRST = ["label", "model", "model_type", "num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_value_heads",
+FIRST = ["label", "model", "model_type", "num_hidden_layers", "hidden_size", "num_attention_heads",
+         "num_key_value_heads",
          "head_dim", "intermediate_size", "vocab_size", "hardware", "software", "world_size",
          "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size",
          "expert_model_parallel_size", "data_parallel_size", "virtual_pipeline_chunks", "seq_length",
          "micro_batch_size", "num_microbatches", "global_batch_size", "precision"]
-LAST = ["flops", "peak_tflops", "step_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu_percent",
+LAST = ["flops", "peak_tflops", "step_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",
+        "mfu_percent",
         "peak_bytes", "peak_gib", "peak_gb", "source"]
 MEASURED = LAST[2:-1]
 
@@ -49,7 +51,8 @@ def name_flops(cells):
             cells["flops"] = definition
     if not cells.get("flops"):
         cells.pop("peak_tflops", None)
-        if any(cells.get(column) for column in ("step_s", "tokens_per_s", "tokens_per_s_per_gpu", "peak_bytes", "peak_gib",
+        if any(cells.get(column) for column in ("step_s", "tokens_per_s", "tokens_per_s_per_gpu",
+                                                "peak_bytes", "peak_gib",
                                                 "peak_gb")):
             for column in ("mfu_percent", "model_tflops_per_gpu"):
                 cells.pop(column, None)
@@ -93,7 +96,8 @@ def deviates(figures, cells, printed, row_number):
     median = sorted(others)[len(others) // 2]
     if abs(printed / median - 1) <= 0.25:
         return None
-    return f"contradicts itself: {printed / 1e9:.1f} GFLOP per token, {median / 1e9:.1f} in the other rows of this model"
+    return (f"contradicts itself: {printed / 1e9:.1f} GFLOP per token, {median / 1e9:.1f} in the other rows "
+            "of this model")
 
 
 def read_rows(path):
@@ -102,7 +106,8 @@ def read_rows(path):
         with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
             reader = csv.DictReader(file)
             columns = reader.fieldnames or []
-            return columns, [{key: (value or "").strip() for key, value in row.items() if key} for row in reader]
+            return columns, [{key: (value or "").strip() for key, value in row.items() if key}
+                             for row in reader]
     except csv.Error:
         return [], []
 

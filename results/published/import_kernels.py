@@ -20,7 +20,8 @@ PRODUCTS = {("TN", "bf16"): "forward", ("NN", "bf16"): "input_gradient", ("NT", 
             ("NT", "bf16"): "weight_gradient_16bit"}
 # Products of experts: rows of each, width of the result and of the input of the forward, for all three
 # passes.
-GROUPED = {"fwd": "grouped_forward", "bwd_grad_act": "grouped_input_gradient", "bwd_grad_w": "grouped_weight_gradient"}
+GROUPED = {"fwd": "grouped_forward", "bwd_grad_act": "grouped_input_gradient",
+           "bwd_grad_w": "grouped_weight_gradient"}
 ATTENTION = {"sdp_fwd": "attention_forward", "sdp_bwd": "attention_backward"}
 
 
@@ -40,7 +41,8 @@ def placed(row):
         return (accelerator[0], kernel, int(shape["m"]), int(shape["n"]), int(shape["k"])), share
     if row["op"] in ATTENTION:
         size = (int(shape["qk_head_dim"]) + int(shape["v_head_dim"])) // 2
-        return (accelerator[0], ATTENTION[row["op"]], int(shape["batch"]) * int(shape["head_num"]), int(shape["seq_len"]),
+        return (accelerator[0], ATTENTION[row["op"]], int(shape["batch"]) * int(shape["head_num"]),
+                int(shape["seq_len"]),
                 size), share
     if row["op"] == "group_matmul":
         kernel = GROUPED[shape["stage"]]

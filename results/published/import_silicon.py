@@ -19,8 +19,10 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-SOURCE = ("# ai-dynamo/aiconfigurator@095f58a51c4ca8e61b66ec108d86f223f8d559ce (NVIDIA, Apache-2.0), measured times; "
-          "microseconds\n# Made by results/published/import_silicon.py; analysis/silicon/README.md describes the columns.\n")
+SOURCE = ("# ai-dynamo/aiconfigurator@095f58a51c4ca8e61b66ec108d86f223f8d559ce (NVIDIA, Apache-2.0), "
+          "measured times; "
+          "microseconds\n# Made by results/published/import_silicon.py; analysis/silicon/README.md describes "
+          "the columns.\n")
 FRAMEWORKS = ("trtllm_s", "sglang_s", "vllm_s")
 
 
@@ -60,7 +62,8 @@ def section(name, rows, keys, axis, time):
     for row in rows:
         seconds = time(row)
         if seconds is not None:
-            lines[tuple(number(row[key]) if row[key][:1].isdigit() else row[key] for key in keys)][number(row[axis])] = seconds
+            lines[tuple(number(row[key]) if row[key][:1].isdigit() else row[key]
+                        for key in keys)][number(row[axis])] = seconds
     if not lines:
         return []
     values = sorted({value for line in lines.values() for value in line})
@@ -102,7 +105,8 @@ def experts(accelerator, rows):
     tables = {}
     for kind in ("bf16", "fp8", "fp8_block", "nvfp4"):
         text = section("forward", [row for row in rows if row["type"] == kind],
-                       ("hidden", "ffn", "choices", "experts", "skew", "tp", "ep"), "tokens", column("trtllm_s"))
+                       ("hidden", "ffn", "choices", "experts", "skew", "tp", "ep"), "tokens",
+                       column("trtllm_s"))
         if text:
             tables[f"experts/{kind}_{accelerator}.csv"] = text
     return tables
@@ -130,19 +134,23 @@ def tables_of(folder):
     tables["collectives.csv"] = text
     tables["casts.csv"] = by_accelerator(rows_of(folder / "quantize.csv"), ("m",), "k",
                                          (("amax", column("amax_s")), ("cast", column("cast_s"))))
-    tables["latent_attention.csv"] = by_accelerator(rows_of(folder / "mla.csv.gz"), ("batch", "heads"), "sequence",
+    tables["latent_attention.csv"] = by_accelerator(rows_of(folder / "mla.csv.gz"), ("batch", "heads"),
+                                                    "sequence",
                                                     (("", least),))
     tables["token_exchange.csv"] = by_accelerator(
-        rows_of(folder / "deepep.csv.gz"), ("table", "nodes", "ranks", "hidden", "choices", "experts", "processors"), "tokens",
+        rows_of(folder / "deepep.csv.gz"),
+        ("table", "nodes", "ranks", "hidden", "choices", "experts", "processors"), "tokens",
         (("dispatch", column("dispatch_s")), ("combine", column("combine_s"))))
     tables["rack_exchange.csv"] = by_accelerator(
-        rows_of(folder / "alltoall_nvl72.csv"), ("kernel", "operation", "type", "hidden", "choices", "experts", "ranks"), "tokens",
+        rows_of(folder / "alltoall_nvl72.csv"),
+        ("kernel", "operation", "type", "hidden", "choices", "experts", "ranks"), "tokens",
         (("", column("seconds")),))
     return {name: SOURCE + "\n".join(text) + "\n" for name, text in tables.items()}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, default=Path("analysis/silicon/tables"))
     parser.add_argument("--check", action="store_true")

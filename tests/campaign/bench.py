@@ -22,7 +22,8 @@ CHEAP = ["schedule", "1f1b", "--pp", "2", "--microbatches", "2"]  # "the next co
 COSTS = '{"stages": [{"forward_us": 100, "backward_us": 200}], "p2p_us": 5}'
 GOOD_ENDS = (0, 1, 2, 3, 4, 5)
 # Control characters except line breaks and tabs, and marks of writing direction.
-OBEYED = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+OBEYED = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f"
+                    "\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
 class Bench:
@@ -44,7 +45,8 @@ class Bench:
         self.matrix_s = time.monotonic() - begun
         self.clean_rows = self.rows(self.folder / "clean")
         if clean.returncode != 0 or len(self.clean_rows) != CELLS:
-            raise SystemExit(f"without any fault the matrix ended with {clean.returncode}: {clean.stderr[-500:]}")
+            raise SystemExit(f"without any fault the matrix ended with {clean.returncode}: "
+                             f"{clean.stderr[-500:]}")
         return self
 
     def __exit__(self, *_):
@@ -63,7 +65,8 @@ class Bench:
         defaults = dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                         errors="replace", cwd=self.folder, start_new_session=True)
         defaults.update(options)
-        return subprocess.Popen([self.program, *map(str, arguments)], env=environment or self.environment(), **defaults)
+        return subprocess.Popen([self.program, *map(str, arguments)], env=environment or self.environment(),
+                                **defaults)
 
     def finish(self, process, limit=HANG_S):
         """The ended process; its returncode is None when it hung and had to be killed."""
@@ -114,7 +117,8 @@ class Bench:
             except OSError:
                 continue
             if name == "status":
-                text = " ".join(line for line in text.split("\n") if line.startswith(("State", "PPid", "Threads", "SigBlk")))
+                text = " ".join(line for line in text.split("\n")
+                                if line.startswith(("State", "PPid", "Threads", "SigBlk")))
             found.append(f"{name}: {' '.join(text.split())}")
         for child in self.children_of(process):
             try:
@@ -125,7 +129,8 @@ class Bench:
 
     def children_of(self, process):
         """Zombies included."""
-        return [entry for entry in os.listdir("/proc") if entry.isdigit() and self.parent_of(entry) == process]
+        return [entry for entry in os.listdir("/proc") if entry.isdigit()
+                and self.parent_of(entry) == process]
 
     def command_line(self, process):
         try:
@@ -226,4 +231,5 @@ def one_line(text):
 def refusal_lines(stderr):
     """Lines of stderr that are neither progress, nor a note, nor the picture of a schedule."""
     lines = [line for line in stderr.replace("\r", "\n").splitlines() if line.strip()]
-    return [line for line in lines if not re.match(r"(note: |about \d|\[\d+/\d+\] |\[calibrate\]|stopped: |step \d|rank +\d+ +\|)", line)]
+    return [line for line in lines if not re.match(r"(note: |about \d|\[\d+/\d+\] |\[calibrate\]|stopped: "
+                                                   r"|step \d|rank +\d+ +\|)", line)]

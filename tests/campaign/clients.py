@@ -77,7 +77,8 @@ class Hostile:
         kept = []
         while not self.ended.is_set():
             try:
-                connection = socket.create_connection(("127.0.0.1", self.chance.choice(self.ports)), timeout=1)
+                connection = socket.create_connection(("127.0.0.1", self.chance.choice(self.ports)),
+                                                      timeout=1)
                 self.connections += 1
                 kept.append(self.kind(connection, self.chance) or connection.close())
             except OSError:

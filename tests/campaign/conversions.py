@@ -43,7 +43,8 @@ class Conversions:
     def convert(self, source, target, options):
         ended = self.bench.run(["convert", source, target, *options, "--quiet"])
         if ended.returncode != 0:
-            raise SystemExit(f"without any fault convert ended with {ended.returncode}: {ended.stderr[-500:]}")
+            raise SystemExit(f"without any fault convert ended with {ended.returncode}: "
+                             f"{ended.stderr[-500:]}")
 
 
 def inject(bench, chance):
@@ -55,7 +56,8 @@ def inject(bench, chance):
     what = chance.choices([kill, fill, break_file], [6, 2, 4])[0]
     way = chance.choice(list(made.ways))
     source, options = made.ways[way]
-    return [f"{what.__name__}, {way}: {finding}" for finding in what(bench, chance, made, way, source, options)]
+    return [f"{what.__name__}, {way}: {finding}"
+            for finding in what(bench, chance, made, way, source, options)]
 
 
 def check_target(bench, made, way, before):
@@ -118,7 +120,8 @@ def break_file(bench, chance, made, way, source, options):
         # Mostly where names, shapes and directories are, not weights.
         head = min(len(data), 4096)
         end = chance.random() < 0.4
-        path.write_bytes(data[:-head] + damage(data[-head:], chance) if end else damage(data[:head], chance) + data[head:])
+        path.write_bytes(data[:-head] + damage(data[-head:], chance) if end
+                         else damage(data[:head], chance) + data[head:])
     ended = bench.run(["convert", "damaged", "out", *options, "--quiet"], limit=SOON_S)
     findings = bench.check_end(ended, (0, 2)) + one_line_only(ended)
     if ended.returncode == 2 and (bench.folder / "out").exists():

@@ -12,10 +12,13 @@ from .bench import GOOD_ENDS, one_line, refusal_lines
 
 MATRIX = ["matrix", "matrix.yaml", "--out", "out"]
 PRINTING = [["predict", "run.yaml"], ["predict", "run.yaml", "--json"], ["compare", "clean"], ["help", "run"],
-            ["compare", "clean", "--format", "html"], ["schedule", "1f1b", "--pp", "8", "--microbatches", "64"],
+            ["compare", "clean", "--format", "html"],
+            ["schedule", "1f1b", "--pp", "8", "--microbatches", "64"],
             ["--version"], ["--help"], ["doctor"], ["completion", "bash"],
-            ["simulate", "--schedule", "1f1b", "--pp", "2", "--microbatches", "4", "--costs", "costs.json", "--json"]]
-WRITING = [["simulate", "--schedule", "1f1b", "--pp", "8", "--microbatches", "64", "--costs", "costs.json", option, "{out}"]
+            ["simulate", "--schedule", "1f1b", "--pp", "2", "--microbatches", "4", "--costs", "costs.json",
+             "--json"]]
+WRITING = [["simulate", "--schedule", "1f1b", "--pp", "8", "--microbatches", "64", "--costs", "costs.json",
+            option, "{out}"]
            for option in ("--svg", "--trace")] + [["validate", "--plot", "{out}"]]
 
 
@@ -37,9 +40,12 @@ def closed_descriptors(bench, chance):
     closed = [number for number in (0, 1, 2) if chance.random() < 0.6] or [2]
     out = bench.prepared()
     known = bench.rows(out)
-    shell = f"exec {shlex.join([bench.program, *any_command(chance)])} " + " ".join(f"{number}>&-" for number in closed)
-    ended = bench.finish(subprocess.Popen(["sh", "-c", shell], cwd=bench.folder, env=bench.environment(), text=True,
-                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True))
+    shell = f"exec {shlex.join([bench.program, *any_command(chance)])}"
+    shell += "".join(f" {number}>&-" for number in closed)
+    ended = bench.finish(subprocess.Popen(["sh", "-c", shell], cwd=bench.folder, env=bench.environment(),
+                                          text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                          start_new_session=True))
     return f"closed {closed}", usual(bench, ended, known, out)
 
 
@@ -87,7 +93,8 @@ def full_output(bench, chance):
                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
     findings = usual(bench, ended)
     if ended.returncode == 0 or path.exists():
-        findings.append(f"ended with {ended.returncode}, and the file is {'' if path.exists() else 'not '}there")
+        findings.append(f"ended with {ended.returncode}, and the file is "
+                        f"{'' if path.exists() else 'not '}there")
     for left in bench.folder.glob("picture*"):
         findings.append(f"left {left.name}")
         left.unlink()
@@ -101,14 +108,19 @@ def small_disk(bench, chance):
     out = bench.prepared()
     known = bench.rows(out)
     shutil.rmtree(bench.folder / "saved", ignore_errors=True)
-    inner = (f"mount -t tmpfs -o size={size}k none {place} || exit 99; cp saved-row {place}/results.jsonl 2>/dev/null; "
-             f"{shlex.join([bench.program, *MATRIX])}; end=$?; cp -r out saved; ls -d /dev/shm/plumbline-run-* 2>/dev/null; "
+    inner = (f"mount -t tmpfs -o size={size}k none {place} || exit 99; cp saved-row {place}/results.jsonl "
+             f"2>/dev/null; "
+             f"{shlex.join([bench.program, *MATRIX])}; end=$?; cp -r out saved; ls -d "
+             f"/dev/shm/plumbline-run-* 2>/dev/null; "
              f"exit $end") if place == "out" else (
-             f"mount -t tmpfs -o size={size}k none {place} || exit 99; {shlex.join([bench.program, *MATRIX])}; "
+             f"mount -t tmpfs -o size={size}k none {place} || exit 99; "
+             f"{shlex.join([bench.program, *MATRIX])}; "
              f"end=$?; cp -r out saved; exit $end")
     shutil.copy(out / "results.jsonl", bench.folder / "saved-row")
-    ended = bench.finish(subprocess.Popen(["unshare", "--mount", "sh", "-c", inner], cwd=bench.folder, text=True,
-                                          env=bench.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ended = bench.finish(subprocess.Popen(["unshare", "--mount", "sh", "-c", inner], cwd=bench.folder,
+                                          text=True,
+                                          env=bench.environment(), stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE,
                                           start_new_session=True))
     if ended.returncode == 99 or "unshare" in ended.stderr:
         return "no small file system here", []
@@ -119,7 +131,8 @@ def small_disk(bench, chance):
         rows = bench.rows(bench.folder / "saved") or {}
         failed = [record["reason"] for record in rows.values() if record["status"] not in ("ok",)]
         findings += [f"torn reason: {reason}" for reason in failed
-                     if not any(word in reason for word in ("MiB", "No space", "TMPDIR", "cannot be written"))]
+                     if not any(word in reason
+                                for word in ("MiB", "No space", "TMPDIR", "cannot be written"))]
     return f"{size} KiB in {place}", findings
 
 
@@ -172,9 +185,12 @@ def lost_terminal(bench, chance):
 
 def variables(bench, chance):
     name, value = chance.choice([
-        ("PLUMBLINE_LAUNCHER_PID", "1"), ("PLUMBLINE_LAUNCHER_PID", str(os.getpid())), ("PLUMBLINE_LAUNCHER_PID", "x"),
-        ("PLUMBLINE_LAUNCHER_PID", "999999"), ("PLUMBLINE_RECORD_OUT", "/none/of/it"), ("TMPDIR", "/no/such/folder"),
-        ("TMPDIR", "."), ("TMPDIR", ""), ("HOME", None), ("PATH", None), ("PATH", "/none"), ("LC_ALL", "xx_XX"),
+        ("PLUMBLINE_LAUNCHER_PID", "1"), ("PLUMBLINE_LAUNCHER_PID", str(os.getpid())),
+        ("PLUMBLINE_LAUNCHER_PID", "x"),
+        ("PLUMBLINE_LAUNCHER_PID", "999999"), ("PLUMBLINE_RECORD_OUT", "/none/of/it"),
+        ("TMPDIR", "/no/such/folder"),
+        ("TMPDIR", "."), ("TMPDIR", ""), ("HOME", None), ("PATH", None), ("PATH", "/none"),
+        ("LC_ALL", "xx_XX"),
         ("TERM", None), ("COLUMNS", "0"), ("OMP_NUM_THREADS", "0"), ("RANK", "0"),
         ("XDG_CACHE_HOME", "/dev/null"), ("NO_COLOR", "1"), ("OMPI_MCA_btl", "none")])
     command = any_command(chance)
@@ -187,7 +203,8 @@ def variables(bench, chance):
     return f"{name}={value}: {' '.join(command[:2])}", findings
 
 
-FAULTS = [closed_descriptors, broken_descriptors, limited, full_output, small_disk, lost_folder, lost_terminal, variables]
+FAULTS = [closed_descriptors, broken_descriptors, limited, full_output, small_disk, lost_folder,
+          lost_terminal, variables]
 
 
 def inject(bench, chance):

@@ -6,11 +6,13 @@ from pathlib import Path
 from .bench import COSTS, MATRIX, RUN, one_line, refusal_lines
 
 SOON_S = 20  # of a busy machine
-PIECES = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"'", b"-", b"0", b"9", b"e", b"null", b"&a ", b"*a", b"? ", b"\n",
+PIECES = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"'", b"-", b"0", b"9", b"e", b"null", b"&a ", b"*a",
+          b"? ", b"\n",
           b"  ", b"| ", b"99999999999999999999", b"1e999", b"-1", b"true", b"\\u0000", b"\xff", b"\0", b"NaN",
           b"\x1b[2J\x07", b"\xc2\x9b31m", b"\xe2\x80\xae",
           b"[" * 100_000, b"{\"a\":" * 50_000, b"- " * 3000, b"0," * 100_000, b"x" * 70_000]
-OOM = RUN + "memory_budget: 1MiB\nmatrix:\n  micro_batch_size: [1, 2]\npublished:\n  source: nobody\n  cells:\n" \
+OOM = RUN + "memory_budget: 1MiB\nmatrix:\n  micro_batch_size: [1, 2]\n" \
+    "published:\n  source: nobody\n  cells:\n" \
             "    - {micro_batch_size: [1, 2], status: ok}\n"
 
 
@@ -22,12 +24,14 @@ def bases(bench):
     profile = (bench.sources / "results" / "recorded" / "xeon-2-cores" / "profile.json").read_bytes()
     made = {
         "bad.yaml": (RUN.encode(), ["predict", "bad.yaml"]),
-        "bad-matrix.yaml": (MATRIX.encode(), ["matrix", "bad-matrix.yaml", "--predict-only", "--out", "bad-out"]),
+        "bad-matrix.yaml": (MATRIX.encode(),
+                            ["matrix", "bad-matrix.yaml", "--predict-only", "--out", "bad-out"]),
         "bad-oom.yaml": (OOM.encode(), ["oom", "bad-oom.yaml", "--predict-only", "--out", "bad-out"]),
         "profile.json": (profile, ["predict", "run.yaml", "--hardware", "./profile.json"]),
         "bad.jsonl": (records, ["compare", "bad.jsonl"]),
         "bad-html.jsonl": (records, ["compare", "bad-html.jsonl", "--format", "html"]),
-        "bad-costs.json": (COSTS.encode(), ["simulate", "--schedule", "1f1b", "--pp", "2", "--microbatches", "4",
+        "bad-costs.json": (COSTS.encode(),
+                           ["simulate", "--schedule", "1f1b", "--pp", "2", "--microbatches", "4",
                                             "--costs", "bad-costs.json"]),
         "bad.csv": (bench.run(schedule + ["csv"]).stdout.encode(), ["schedule", "bad.csv"]),
         "bad.json": (bench.run(schedule + ["json"]).stdout.encode(), ["schedule", "bad.json"]),
@@ -83,7 +87,8 @@ def inject(bench, chance):
             findings.append(f"refused with {len(lines)} lines: {one_line(ended.stderr)}")
     if not findings:
         return []
-    kept = Path(tempfile.gettempdir()) / "plumbline-campaign-findings" / f"{chance.getrandbits(32):08x}-{path.name}"
+    findings = Path(tempfile.gettempdir()) / "plumbline-campaign-findings"
+    kept = findings / f"{chance.getrandbits(32):08x}-{path.name}"
     kept.parent.mkdir(exist_ok=True)
     kept.write_bytes(data)
     return [f"{name}: {finding} (kept as {kept})" for finding in findings]

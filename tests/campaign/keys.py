@@ -6,43 +6,59 @@ from .bench import one_line
 
 MODELS = {
     "dense": {"model_type": "qwen2", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 8,
-              "num_key_value_heads": 8, "intermediate_size": 2816, "vocab_size": 32000, "max_position_embeddings": 4096,
+              "num_key_value_heads": 8, "intermediate_size": 2816, "vocab_size": 32000,
+              "max_position_embeddings": 4096,
               "rms_norm_eps": 1.0e-6, "tie_word_embeddings": True},
-    "mixture": {"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 8,
-                "num_key_value_heads": 8, "intermediate_size": 2816, "vocab_size": 32000, "max_position_embeddings": 4096,
-                "rms_norm_eps": 1.0e-6, "tie_word_embeddings": False, "num_local_experts": 4, "num_experts_per_tok": 2}}
+    "mixture": {"model_type": "mixtral", "num_hidden_layers": 8, "hidden_size": 1024,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 8, "intermediate_size": 2816, "vocab_size": 32000,
+                "max_position_embeddings": 4096,
+                "rms_norm_eps": 1.0e-6, "tie_word_embeddings": False, "num_local_experts": 4,
+                "num_experts_per_tok": 2}}
 # Settings that other keys need.
-SWITCHES = [{"tp": "2"}, {"tp": "2", "sequence_parallel": "true"}, {"pp": "2"}, {"pp": "4"}, {"dp": "2"}, {"dp": "4"},
-            {"cp": "2"}, {"dp": "2", "zero_stage": "1"}, {"dp": "2", "zero_stage": "3"}, {"dp": "2", "ep": "2"},
-            {"precision": "fp8"}, {"precision": "fp32"}, {"recompute_granularity": "full"}, {"optimizer": "sgd"},
-            {"pp": "2", "pipeline_schedule": "zb-auto"}, {"backend": "emulated"}, {"moe_expert_capacity_factor": "1.5"}]
+SWITCHES = [{"tp": "2"}, {"tp": "2", "sequence_parallel": "true"}, {"pp": "2"}, {"pp": "4"}, {"dp": "2"},
+            {"dp": "4"},
+            {"cp": "2"}, {"dp": "2", "zero_stage": "1"}, {"dp": "2", "zero_stage": "3"},
+            {"dp": "2", "ep": "2"},
+            {"precision": "fp8"}, {"precision": "fp32"}, {"recompute_granularity": "full"},
+            {"optimizer": "sgd"},
+            {"pp": "2", "pipeline_schedule": "zb-auto"}, {"backend": "emulated"},
+            {"moe_expert_capacity_factor": "1.5"}]
 # None of them a default.
 PREDICTED = {
-    "cuda_graph_impl": "local", "cuda_graph_modules": "attn", "virtual_pipeline_chunks": "2", "context_parallel_size": "4",
+    "cuda_graph_impl": "local", "cuda_graph_modules": "attn", "virtual_pipeline_chunks": "2",
+    "context_parallel_size": "4",
     "cp_comm_type": "all_gather", "hierarchical_context_parallel_sizes": "2,2", "cp_load_balance": "false",
     "expert_model_parallel_size": "4", "moe_token_dispatcher_type": "allgather", "sequence_parallel": "true",
-    "tp_comm_overlap": "true", "overlap_moe_expert_parallel_comm": "true", "moe_shared_expert_overlap": "true",
-    "tp_reduce_in_fp32": "false", "vocab_parallel": "vocab-1", "layer_distribution": "1,7", "pipeline_schedule": "gpipe",
+    "tp_comm_overlap": "true", "overlap_moe_expert_parallel_comm": "true",
+    "moe_shared_expert_overlap": "true",
+    "tp_reduce_in_fp32": "false", "vocab_parallel": "vocab-1", "layer_distribution": "1,7",
+    "pipeline_schedule": "gpipe",
     "zero_bubble_memory": "0.5", "zero_stage": "2", "num_distributed_optimizer_instances": "2",
     "zero_hpz_partition_size": "2", "overlap_p2p_comm": "true", "defer_embedding_wgrad_compute": "true",
     "overlap_grad_reduce": "false", "overlap_param_gather": "true", "recompute_granularity": "selective",
     "recompute_num_layers": "2", "recompute_modules": "mlp", "cpu_offloading_num_layers": "1",
     "attention_backend": "unfused", "hidden_dropout": "0.1", "attention_dropout": "0.1",
     "cross_entropy_loss_fusion": "false", "deterministic_mode": "true", "moe_expert_capacity_factor": "2",
-    "moe_pad_expert_input_to_capacity": "true", "moe_routing": "worst", "prefix_length": "16", "seq_length": "256",
+    "moe_pad_expert_input_to_capacity": "true", "moe_routing": "worst", "prefix_length": "16",
+    "seq_length": "256",
     "mbs": "2", "gbs": "32", "precision": "fp32", "fp8_format": "e4m3", "fp8_recipe": "tensorwise",
     "fp8_amax_history_len": "7", "fp8_param_gather": "true", "disable_parameter_transpose_cache": "true",
     "activation_func_fp8_input_store": "true", "fp4_format": "e2m1", "grad_dtype": "same", "optimizer": "sgd",
-    "frozen": "lora", "lora_rank": "3", "lora_alpha": "5", "lora_targets": "all", "make_vocab_size_divisible_by": "1024",
-    "ddp_bucket_size": "1000000000", "memory_budget": "1MiB", "nccl_ub": "true", "emulated_time_factor": "0.5",
+    "frozen": "lora", "lora_rank": "3", "lora_alpha": "5", "lora_targets": "all",
+    "make_vocab_size_divisible_by": "1024",
+    "ddp_bucket_size": "1000000000", "memory_budget": "1MiB", "nccl_ub": "true",
+    "emulated_time_factor": "0.5",
     "emulated_clock": "virtual", "mtp_num_layers": "1", "mtp_loss_scaling_factor": "0.5",
     "distillation_temperature": "2"}
 # Keys whose prediction need not change: the meaning of auto there, clocks of runs, and formats of equal size
 # and speed.
 EXPECTED = {("overlap_param_gather", "zero_stage", "3"), ("emulated_time_factor", "backend", "emulated"),
             ("emulated_clock", "backend", "emulated"), ("fp8_format", "precision", "fp8")}
-EXECUTED = {"seed": "5", "learning_rate": "0.5", "weight_decay": "90", "clip_grad": "0.01", "hidden_dropout": "0.2",
-            "attention_dropout": "0.2", "steps": "5", "warmup_steps": "3", "precision": "bf16", "fp8_format": "e4m3",
+EXECUTED = {"seed": "5", "learning_rate": "0.5", "weight_decay": "90", "clip_grad": "0.01",
+            "hidden_dropout": "0.2",
+            "attention_dropout": "0.2", "steps": "5", "warmup_steps": "3", "precision": "bf16",
+            "fp8_format": "e4m3",
             "moe_aux_loss_coeff": "5", "moe_z_loss_coeff": "5", "fp8_margin": "9", "optimizer": "sgd"}
 
 
@@ -87,4 +103,5 @@ def inject(bench, chance):
     if record is not None and after.returncode == before.returncode and figures(record) == figures(expected):
         if f"{key}: found {keys[key]}, without effect" not in after.stderr:
             findings.append("changes nothing, and nobody says so")
-    return [f"{'run' if executed else 'predict'} {settings(given)} {key} {keys[key]}: {finding}" for finding in findings]
+    return [f"{'run' if executed else 'predict'} {settings(given)} {key} {keys[key]}: {finding}"
+            for finding in findings]

@@ -16,7 +16,8 @@ def is_a(bench, process, target, caller):
         return b"--plumbline-supervise" in words and bench.parent_of(process) == caller
     if target == "mpirun":
         return words[0].endswith(b"mpirun")
-    return len(words) > 1 and words[0].endswith(b"plumbline") and bench.variable(process, "OMPI_COMM_WORLD_RANK")
+    return (len(words) > 1 and words[0].endswith(b"plumbline")
+            and bench.variable(process, "OMPI_COMM_WORLD_RANK"))
 
 
 def find(bench, target, chance, until, caller):

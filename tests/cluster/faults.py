@@ -38,7 +38,8 @@ timeout_s: 20
 pipeline_model_parallel_size: 2
 matrix: {micro_batch_size: [1, 2]}
 """
-FAULTS = ("rank there", "daemon", "host", "plumbline", "rank here", "mpirun", "daemon's supervisor", "agent", "supervisor",
+FAULTS = ("rank there", "daemon", "host", "plumbline", "rank here", "mpirun", "daemon's supervisor", "agent",
+          "supervisor",
           "network")
 
 
@@ -57,7 +58,8 @@ class Cluster:
         (self.folder / "tmp").mkdir()
         (self.folder / "matrix.yaml").write_text(RUN)
         self.token = f"PLUMBLINE_CAMPAIGN={self.folder.name}".encode()
-        self.environment = dict(os.environ, HOME=str(self.folder), TMPDIR=str(self.folder / "tmp"), XDG_CACHE_HOME="",
+        self.environment = dict(os.environ, HOME=str(self.folder), TMPDIR=str(self.folder / "tmp"),
+                                XDG_CACHE_HOME="",
                                 PLUMBLINE_CAMPAIGN=self.folder.name, OMPI_MCA_mpi_yield_when_idle="1")
         self.here = os.readlink("/proc/self/ns/net")
 
@@ -65,8 +67,10 @@ class Cluster:
         subprocess.run([self.enter, "host2", *command], check=True)
 
     def start(self, *options):
-        return subprocess.Popen([self.program, "matrix", "matrix.yaml", "--out", "out", "--quiet", "--hostfile",
-                                 os.environ["PLUMBLINE_HOSTFILE"], *options], cwd=self.folder, env=self.environment,
+        return subprocess.Popen([self.program, "matrix", "matrix.yaml", "--out", "out", "--quiet",
+                                 "--hostfile",
+                                 os.environ["PLUMBLINE_HOSTFILE"], *options], cwd=self.folder,
+                                 env=self.environment,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def processes(self):
@@ -87,7 +91,8 @@ class Cluster:
             program = os.path.basename(words[0]).decode(errors="replace")
             first = words[1] if len(words) > 1 else b""
             is_rank = program == "plumbline" and first == b"run"
-            return {"rank here": is_rank and not there, "rank there": is_rank and there, "mpirun": program == "mpirun",
+            return {"rank here": is_rank and not there, "rank there": is_rank and there,
+                    "mpirun": program == "mpirun",
                     "daemon": program == "orted", "daemon's supervisor": first == b"--plumbline-daemon",
                     "agent": first == b"--plumbline-agent", "supervisor": first == b"--plumbline-supervise",
                     "plumbline": program == "plumbline" and first == b"matrix", "host": there}[fault]
@@ -119,9 +124,11 @@ class Cluster:
             if not found:
                 break
             time.sleep(0.1)
-        subprocess.run([self.program, "schedule", "1f1b", "--pp", "2", "--microbatches", "2"], env=self.environment,
+        subprocess.run([self.program, "schedule", "1f1b", "--pp", "2", "--microbatches", "2"],
+                       env=self.environment,
                        stdout=subprocess.DEVNULL, check=True)  # the next command of any kind clears up
-        shared = [each.name for each in Path("/dev/shm").iterdir() if each.name.startswith("vader_segment.host")]
+        shared = [each.name for each in Path("/dev/shm").iterdir()
+                  if each.name.startswith("vader_segment.host")]
         return found + [each.name for each in (self.folder / "tmp").iterdir()] + shared
 
     def end(self):

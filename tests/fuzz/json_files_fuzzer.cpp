@@ -9,7 +9,7 @@
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/simulate/costs_json.hpp"
 #include "bench/record/record.hpp"
-#include "bench/report/timelines.hpp"
+#include "bench/show/report/timelines.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule_text/schedule_text.hpp"
 

@@ -56,7 +56,8 @@ class Balanced(Model):
             choice = scores.detach()
             weights, places = scores.topk(c["num_experts_per_tok"], -1)
             every = torch.stack([self.mlp(f"{p}experts.{i}.", x) for i in range(logits.shape[-1])], -2)
-            result = (weights[..., None] * every.gather(-2, places[..., None].expand(*places.shape, x.shape[-1]))).sum(-2)
+            of_experts = places[..., None].expand(*places.shape, x.shape[-1])
+            result = (weights[..., None] * every.gather(-2, of_experts)).sum(-2)
         chosen = choice.topk(c["num_experts_per_tok"], -1).indices
         counts = torch.nn.functional.one_hot(chosen, logits.shape[-1]).double().sum((1, 2))
         self.noted.append((scores / scores.sum(-1, keepdim=True), counts))

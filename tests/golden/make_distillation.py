@@ -76,9 +76,11 @@ def main():
         student = transformers.AutoModelForCausalLM.from_pretrained(
             root / "qwen2", dtype=torch.float32, attn_implementation="eager"
         ).eval()
-        value = loss_of(student, teacher, inputs, targets, counts, loss["temperature"], loss["kl"], loss["lm_weight"])
+        value = loss_of(student, teacher, inputs, targets, counts, loss["temperature"], loss["kl"],
+                        loss["lm_weight"])
         value.backward()
-        save_file({k: p.grad.contiguous() for k, p in student.named_parameters()}, folder / f"{name}.safetensors")
+        save_file({k: p.grad.contiguous() for k, p in student.named_parameters()},
+                  folder / f"{name}.safetensors")
         expected[name] = value.item()
         (folder / f"{name}.yaml").write_text(
             "# The golden qwen2 model learning from the teacher beside this file.\n"

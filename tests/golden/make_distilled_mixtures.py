@@ -25,7 +25,8 @@ PAIRS = {  # student, teacher, temperature, divergence, λ
     "mixture_student": ("qwen3_moe", "qwen3", 0.7, "reverse", 0.0),
     "mixtures": ("deepseek_v3", "qwen3_moe", 1.5, "forward", 0.0),
 }
-KEPT = ("norm", "mlp.gate.weight", "layers.0.self_attn", "experts.0.", "shared_experts", "layers.0.mlp.down_proj", "lm_head")
+KEPT = ("norm", "mlp.gate.weight", "layers.0.self_attn", "experts.0.", "shared_experts",
+        "layers.0.mlp.down_proj", "lm_head")
 
 
 class Model(Balanced):
@@ -69,14 +70,16 @@ def make(root, name, student_name, teacher_name, temperature, kl, lm_weight):
     divergence = kl_div(first, second, reduction="batchmean", log_target=True)
     loss = (1 - lm_weight) * divergence + lm_weight * cross_entropy(logits, targets)
     loss.backward()
-    kept = {t: w.grad.float().contiguous() for t, w in student.w.items() if w.grad is not None and any(k in t for k in KEPT)}
+    kept = {t: w.grad.float().contiguous() for t, w in student.w.items() if w.grad is not None
+            and any(k in t for k in KEPT)}
     save_file(kept, folder / f"{name}.safetensors")
     (folder / f"{name}.yaml").write_text(
         f"# The golden {student_name} model learning from the golden {teacher_name}.\n"
         f"model: ../families/{student_name}/config.json\nweights: ../families/{student_name}\n"
         f"data: ../families/{student_name}/tokens.npy\nteacher: ../families/{teacher_name}/config.json\n"
         f"teacher_weights: ../families/{teacher_name}\ndistillation_temperature: {temperature}\n"
-        f"distillation_kl: {kl}\ndistillation_lm_weight: {lm_weight}\nseq_length: {SEQ}\nmicro_batch_size: 1\n"
+        f"distillation_kl: {kl}\ndistillation_lm_weight: {lm_weight}\n"
+        f"seq_length: {SEQ}\nmicro_batch_size: 1\n"
         f"global_batch_size: {SAMPLES}\nprecision: fp32\nmake_vocab_size_divisible_by: 1\n"
     )
     print(f"{name}: loss {loss.item():.9f}, {len(kept)} gradients")

@@ -24,8 +24,10 @@ LR = 1e-3
 STEPS = 10
 DECAY = 0.01
 
-SMALL = dict(vocab_size=61, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32)
-GPT = dict(vocab_size=61, n_embd=32, n_layer=2, n_head=4, n_positions=24, bos_token_id=None, eos_token_id=None)
+SMALL = dict(vocab_size=61, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+             max_position_embeddings=32)
+GPT = dict(vocab_size=61, n_embd=32, n_layer=2, n_head=4, n_positions=24, bos_token_id=None,
+           eos_token_id=None)
 NO_DROPOUT = dict(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
 FALCON = {**SMALL, "hidden_dropout": 0.0, "attention_dropout": 0.0, "ffn_hidden_size": 48}
 NO_TOKENS = dict(pad_token_id=None, bos_token_id=None, eos_token_id=None)
@@ -56,16 +58,20 @@ MODELS = {
     ),
     # ALiBi as falcon scales it, sequential, biases.
     "falcon_rw": transformers.FalconConfig(
-        **FALCON, alibi=True, bias=True, multi_query=False, parallel_attn=False, new_decoder_architecture=False
+        **FALCON, alibi=True, bias=True, multi_query=False, parallel_attn=False,
+        new_decoder_architecture=False
     ),
     # Attention and MLP side by side, one norm, one key/value head.
     "falcon_7b": transformers.FalconConfig(
-        **FALCON, alibi=False, bias=False, multi_query=True, parallel_attn=True, new_decoder_architecture=False
+        **FALCON, alibi=False, bias=False, multi_query=True, parallel_attn=True,
+        new_decoder_architecture=False
     ),
     # The same with two norms and groups.
-    "falcon_40b": transformers.FalconConfig(**FALCON, alibi=False, bias=False, num_kv_heads=2, new_decoder_architecture=True),
+    "falcon_40b": transformers.FalconConfig(**FALCON, alibi=False, bias=False, num_kv_heads=2,
+                                            new_decoder_architecture=True),
     # ReLU, learned positions with an offset.
-    "opt": transformers.OPTConfig(**SMALL, ffn_dim=48, word_embed_proj_dim=32, dropout=0, attention_dropout=0, pad_token_id=None),
+    "opt": transformers.OPTConfig(**SMALL, ffn_dim=48, word_embed_proj_dim=32, dropout=0, attention_dropout=0,
+                                  pad_token_id=None),
     # OPT's class without linear biases, exact GELU.
     "opt_galactica": transformers.OPTConfig(
         **SMALL,
@@ -79,7 +85,8 @@ MODELS = {
     ),
     # Squared ReLU, half of every head rotated, norms stored less one.
     "nemotron": transformers.NemotronConfig(
-        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, partial_rotary_factor=0.5, rope_parameters=PARTIAL
+        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, partial_rotary_factor=0.5,
+        rope_parameters=PARTIAL
     ),
     # Scaled embeddings, GeGLU, norms stored less one.
     "gemma": transformers.GemmaConfig(
@@ -296,7 +303,8 @@ MODELS = {
     ),
     # The same with experts and an ungated shared one.
     "hunyuan_v1_moe": transformers.HunYuanMoEV1Config(
-        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, num_experts=6, moe_topk=2, **NO_TOKENS
+        **SMALL, intermediate_size=24, num_key_value_heads=2, head_dim=8, num_experts=6, moe_topk=2,
+        **NO_TOKENS
     ),
     # The first layer dense; softmax scores with a bias, an ungated shared expert.
     "ernie4_5_moe": transformers.Ernie4_5_MoeConfig(
@@ -370,7 +378,8 @@ MODELS = {
     ),
     # Experts behind attention with norms of all query and key heads together.
     "olmoe": transformers.OlmoeConfig(
-        **SMALL, intermediate_size=24, num_key_value_heads=2, num_experts=6, num_experts_per_tok=2, **NO_TOKENS
+        **SMALL, intermediate_size=24, num_key_value_heads=2, num_experts=6, num_experts_per_tok=2,
+        **NO_TOKENS
     ),
     # The same norms; half of every head rotated, sigmoid scores with a bias.
     "minimax_m2": transformers.MiniMaxM2Config(
@@ -388,8 +397,10 @@ MODELS = {
 
 # Expert names in checkpoints, where transformers has a layer's experts in one tensor: the feed-forward layer,
 # an expert's gate, up and down.
-EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"), "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
-for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window", "dots1", "hunyuan_v1_moe", "ernie4_5_moe", "qwen2_moe_dense", "olmoe"):
+EXPERTS = {"mixtral": ("block_sparse_moe", "w1", "w3", "w2"),
+           "qwen3_moe": ("mlp", "gate_proj", "up_proj", "down_proj")}
+for mixture in ("qwen2_moe", "glm4_moe", "deepseek_v3", "qwen3_moe_window", "qwen2_moe_window", "dots1",
+                "hunyuan_v1_moe", "ernie4_5_moe", "qwen2_moe_dense", "olmoe"):
     EXPERTS[mixture] = EXPERTS["qwen3_moe"]
 EXPERTS["minimax_m2"] = EXPERTS["mixtral"]
 
@@ -434,7 +445,7 @@ class AlibiAttention(torch.nn.Module):
     def forward(self, hidden_states, **_):
         b, s, h = hidden_states.shape
         split = lambda x: x.view(b, s, self.heads, h // self.heads).transpose(1, 2)
-        q, k, v = split(self.q_proj(hidden_states)), split(self.k_proj(hidden_states)), split(self.v_proj(hidden_states))
+        q, k, v = (split(proj(hidden_states)) for proj in (self.q_proj, self.k_proj, self.v_proj))
         at = torch.arange(s)
         scores = q @ k.transpose(2, 3) / math.sqrt(h // self.heads)
         scores = scores + self.slopes()[:, None, None] * (at[None, :] - at[:, None])
@@ -497,7 +508,8 @@ class FirstGlm(torch.nn.Module):
         if c.learned:
             table = lambda: torch.nn.Embedding(c.positions, c.hidden_size)
             inner = group(
-                position_embeddings=table(), block_position_embeddings=table(), layers=layers, final_layernorm=norm()
+                position_embeddings=table(), block_position_embeddings=table(), layers=layers,
+                final_layernorm=norm()
             )
             self.glm = group(word_embeddings=words, transformer=inner)
         else:
@@ -535,7 +547,8 @@ class FirstGlm(torch.nn.Module):
         if c.per_head:  # of every head its query, key and value
             q, k, v = mixed.view(b, s, c.num_attention_heads, 3 * self.split).transpose(1, 2).chunk(3, -1)
         else:
-            q, k, v = (t.view(b, s, c.num_attention_heads, self.split).transpose(1, 2) for t in mixed.chunk(3, -1))
+            q, k, v = (t.view(b, s, c.num_attention_heads, self.split).transpose(1, 2)
+                       for t in mixed.chunk(3, -1))
         scores = self.rotate(q) @ self.rotate(k).transpose(2, 3) / math.sqrt(self.split)
         at = torch.arange(s)
         hidden = (at[None, :] > at[:, None]) & (at[None, :] >= c.prefix)
@@ -568,12 +581,14 @@ class FirstGlm(torch.nn.Module):
         return types.SimpleNamespace(logits=logits)
 
     def save_pretrained(self, folder):
-        save_file({name: p.detach().contiguous() for name, p in self.named_parameters()}, folder / "model.safetensors")
+        save_file({name: p.detach().contiguous() for name, p in self.named_parameters()},
+                  folder / "model.safetensors")
 
 
 def first_glm(**switches):
     return types.SimpleNamespace(
-        vocab_size=61, hidden_size=32, num_layers=2, num_attention_heads=4, ffn=48, positions=25, prefix=5, **switches
+        vocab_size=61, hidden_size=32, num_layers=2, num_attention_heads=4, ffn=48, positions=25, prefix=5,
+        **switches
     )
 
 
@@ -582,7 +597,8 @@ def pack(prefix, parts, packed):
 
     def convert(tensors):
         tensors = dict(tensors)
-        for name in [n for n in tensors if n.endswith(parts[0] + ".weight") or n.endswith(parts[0] + ".bias")]:
+        for name in [n for n in tensors if n.endswith(parts[0] + ".weight")
+                     or n.endswith(parts[0] + ".bias")]:
             kind = name.rsplit(".", 1)[1]
             stem = name[: -len(parts[0] + "." + kind)]
             pieces = [tensors.pop(f"{stem}{part}.{kind}") for part in parts]

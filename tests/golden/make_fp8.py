@@ -105,11 +105,13 @@ class Model:
         self.config = config
         self.parameters = parameters
         # Without a case everything stays in fp32.
-        names = [(layer, name) for layer in range(config["num_hidden_layers"]) for name in ("qkv", "proj", "fc1", "fc2")]
+        names = [(layer, name) for layer in range(config["num_hidden_layers"])
+                 for name in ("qkv", "proj", "fc1", "fc2")]
         self.linears = {name: Linear(case) if case else torch.nn.functional.linear for name in names}
 
     def norm(self, x, name):
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.config["rms_norm_eps"]) * self.parameters[name]
+        mean = x.square().mean(-1, keepdim=True)
+        return x * torch.rsqrt(mean + self.config["rms_norm_eps"]) * self.parameters[name]
 
     def rotate(self, x):
         """x (samples, heads, positions, columns)."""
@@ -126,7 +128,8 @@ class Model:
         size = self.config["hidden_size"] // heads
         q, k, v = qkv.split([heads * size, kv_heads * size, kv_heads * size], -1)
         q, k, v = (x.view(samples, SEQ, -1, size).transpose(1, 2) for x in (q, k, v))
-        k, v = self.rotate(k).repeat_interleave(heads // kv_heads, 1), v.repeat_interleave(heads // kv_heads, 1)
+        k, v = self.rotate(k).repeat_interleave(heads // kv_heads,
+                                                1), v.repeat_interleave(heads // kv_heads, 1)
         scores = self.rotate(q) @ k.transpose(-1, -2) / size**0.5
         scores = scores.masked_fill(torch.ones(SEQ, SEQ).triu(1).bool(), float("-inf"))
         return (scores.softmax(-1) @ v).transpose(1, 2).reshape(samples * SEQ, heads * size)
@@ -174,7 +177,8 @@ class Model:
 
 
 def fresh(root):
-    return {name: value.requires_grad_() for name, value in load_file(root / "qwen2" / "model.safetensors").items()}
+    return {name: value.requires_grad_()
+            for name, value in load_file(root / "qwen2" / "model.safetensors").items()}
 
 
 def make(name, case, root, config, tokens):
@@ -191,7 +195,8 @@ def make(name, case, root, config, tokens):
     expected = {"loss": losses[0], "losses": losses, "torch": torch.__version__}
     (folder / "expected.json").write_text(json.dumps(expected, indent=2) + "\n")
     (folder / "run.yaml").write_text(
-        f"# The golden qwen2 model in eight bits: its losses and first gradients must be those beside this file.\n"
+        f"# The golden qwen2 model in eight bits: its losses and first gradients must be those beside this "
+        f"file.\n"
         f"model: ../../qwen2/config.json\nweights: ../../qwen2\ndata: ../../qwen2/tokens.npy\n"
         f"seq_length: {SEQ}\nmicro_batch_size: {MICRO_BATCH}\nglobal_batch_size: {SAMPLES}\n"
         f"precision: fp32\nmake_vocab_size_divisible_by: 1\n"

@@ -41,14 +41,16 @@ def model_of(folder, name):
     place = folder / name
     # transformers 5.24 adds falcon's ALiBi twice in eager attention.
     attention = "sdpa" if "falcon" in name else "eager"
-    short = transformers.AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32, attn_implementation=attention)
+    short = transformers.AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32,
+                                                              attn_implementation=attention)
     config = copy.deepcopy(short.config)
     positions = "n_positions" if hasattr(config, "n_positions") else "max_position_embeddings"
     if getattr(config, positions, POSITIONS) >= POSITIONS:
         model = short
     else:
         setattr(config, positions, POSITIONS)
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation=attention)
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32,
+                                                              attn_implementation=attention)
         weights = short.state_dict()
         for key, value in model.state_dict().items():
             if value.shape != weights[key].shape:
@@ -65,7 +67,8 @@ def continue_greedily(model, prompt):
         torch.tensor([prompt]),
         attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
         generation_config=transformers.GenerationConfig(
-            do_sample=False, max_new_tokens=NEW_TOKENS, return_dict_in_generate=True, output_logits=True, pad_token_id=0
+            do_sample=False, max_new_tokens=NEW_TOKENS, return_dict_in_generate=True, output_logits=True,
+            pad_token_id=0
         ),
     )
     ids = made.sequences[0, len(prompt) :]

@@ -21,7 +21,8 @@ from safetensors.torch import save_file
 SEQ = 16
 SAMPLES = 8
 
-COMMON = dict(vocab_size=117, hidden_size=32, intermediate_size=48, max_position_embeddings=64, rms_norm_eps=1e-5)
+COMMON = dict(vocab_size=117, hidden_size=32, intermediate_size=48, max_position_embeddings=64,
+              rms_norm_eps=1e-5)
 
 MODELS = {
     # Tied embeddings, biases on q, k, v only, 8 query heads over 2 key/value heads.
@@ -95,7 +96,8 @@ def randomise(model, generator):
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape, generator=generator)
         if parameter.dim() > 1:
-            values *= 0.5 if "wte" in name or "wpe" in name or "embed" in name else parameter.shape[-1] ** -0.5
+            table = any(part in name for part in ("wte", "wpe", "embed"))
+            values *= 0.5 if table else parameter.shape[-1] ** -0.5
         elif name.endswith("weight"):
             values = 1 + 0.3 * values
         else:
@@ -116,7 +118,8 @@ def loss_of(model, tokens):
 def make(name, config, folder, seed):
     generator = torch.Generator().manual_seed(seed)
     config._attn_implementation = "eager"
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32,
+                                                          attn_implementation="eager")
     model.eval()
     randomise(model, generator)
     tokens = torch.randint(config.vocab_size, (SAMPLES * SEQ + 1,), generator=generator, dtype=torch.int32)
@@ -148,7 +151,8 @@ def make(name, config, folder, seed):
         "make_vocab_size_divisible_by: 1\n"
     )
     largest = {key: gradient.abs().max().item() for key, gradient in gradients.items()}
-    print(f"{name}: loss {expected['loss']:.6f}, smallest of the tensors' largest gradients {min(largest.values()):.3g}")
+    print(f"{name}: loss {expected['loss']:.6f}, smallest of the tensors' largest gradients "
+          f"{min(largest.values()):.3g}")
 
 
 def main():

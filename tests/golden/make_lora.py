@@ -65,7 +65,8 @@ def copies(tensors):
 def make(name, targets, folder):
     source = pathlib.Path(__file__).parent / name
     generator = torch.Generator().manual_seed(63)
-    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, attn_implementation="eager")
+    model = transformers.AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32,
+                                                              attn_implementation="eager")
     model.eval()
     model.requires_grad_(False)
     named = adapt(model, name, targets, generator)
@@ -86,8 +87,10 @@ def make(name, targets, folder):
         torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         optimizer.step()
         losses.append(loss.item())
-    (folder / "expected.json").write_text(json.dumps({"losses": losses, "torch": torch.__version__}, indent=2) + "\n")
-    (folder / "run.yaml").write_text(f"""# LoRA on the golden {name} model: losses and first gradients must be those beside this file.
+    (folder / "expected.json").write_text(json.dumps({"losses": losses, "torch": torch.__version__},
+                                                     indent=2) + "\n")
+    purpose = f"LoRA on the golden {name} model: losses and first gradients must be those beside this file."
+    (folder / "run.yaml").write_text(f"""# {purpose}
 model: ../../{name}/config.json
 weights: ../../{name}
 data: ../../{name}/tokens.npy

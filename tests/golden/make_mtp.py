@@ -111,7 +111,8 @@ class Model:
         groups = choice.unflatten(-1, (c["n_group"], -1))
         best = groups.topk(2, -1).values.sum(-1).topk(c["topk_group"], -1).indices
         open_ = torch.zeros(groups.shape[:-1], dtype=torch.bool).scatter(-1, best, True)
-        chosen = groups.masked_fill(~open_[..., None], 0.0).flatten(-2).topk(c["num_experts_per_tok"], -1).indices
+        chosen = groups.masked_fill(~open_[..., None],
+                                    0.0).flatten(-2).topk(c["num_experts_per_tok"], -1).indices
         weights = scores.gather(-1, chosen)
         weights = weights / weights.sum(-1, keepdim=True) * c["routed_scaling_factor"]
         every = torch.stack([self.mlp(f"{p}experts.{i}.", x) for i in range(c["n_routed_experts"])], -2)
@@ -211,7 +212,8 @@ def make(folder, name, modules, factor):
     save_file(gradients, target / "gradients.safetensors")
     for file in ("config.json", "tokens.npy"):
         shutil.copy(source / file, target / file)
-    text = (source / "run.yaml").read_text().replace("The golden", "With modules that predict further tokens, the golden")
+    text = (source / "run.yaml").read_text().replace("The golden",
+                                                     "With modules that predict further tokens, the golden")
     (target / "run.yaml").write_text(f"{text}mtp_num_layers: {modules}\nmtp_loss_scaling_factor: {factor}\n")
     expected = {
         "loss": losses[0].item(),

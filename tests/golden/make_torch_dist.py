@@ -37,7 +37,8 @@ class Boxes(dcp.DefaultSavePlanner):
                 index=MetadataIndex(name, torch.Size(offsets)), type=WriteItemType.SHARD,
                 tensor_data=TensorWriteData(
                     chunk=ChunkStorageMetadata(torch.Size(offsets), tensor.size()),
-                    properties=TensorProperties.create_from_tensor(tensor), size=torch.Size(self.shapes[name]))))
+                    properties=TensorProperties.create_from_tensor(tensor),
+                    size=torch.Size(self.shapes[name]))))
         items += [WriteItem(index=MetadataIndex(name), type=WriteItemType.BYTE_IO) for name in self.objects]
         self.plan = SavePlan(items)
         return self.plan
@@ -75,9 +76,12 @@ class Model:
             self.boxes[name, (*at, *offsets)] = part.reshape((1,) * len(at) + tuple(part.size())).clone()
 
     def qkv(self, layer):
-        query = self.random(f"model.layers.{layer}.self_attn.q_proj.weight", HEADS * D, H).view(GROUPS, -1, D, H)
-        key = self.random(f"model.layers.{layer}.self_attn.k_proj.weight", GROUPS * D, H).view(GROUPS, 1, D, H)
-        value = self.random(f"model.layers.{layer}.self_attn.v_proj.weight", GROUPS * D, H).view(GROUPS, 1, D, H)
+        query = self.random(f"model.layers.{layer}.self_attn.q_proj.weight", HEADS * D,
+                            H).view(GROUPS, -1, D, H)
+        key = self.random(f"model.layers.{layer}.self_attn.k_proj.weight", GROUPS * D,
+                          H).view(GROUPS, 1, D, H)
+        value = self.random(f"model.layers.{layer}.self_attn.v_proj.weight", GROUPS * D,
+                            H).view(GROUPS, 1, D, H)
         return torch.cat([query, key, value], 1).reshape(-1, H)
 
     def make(self, ranks, alike):
@@ -91,10 +95,13 @@ class Model:
             theirs = f"model.layers.{layer}."
             prefix = "decoder.layers." if alike else f"decoder.layers.{layer}."
             lead = dict(at=(layer,), of=(self.layers,)) if alike else {}
-            put = lambda name, tensor, axis=None, **more: self.put(prefix + name, tensor, axis, ranks, **lead, **more)
+            put = lambda name, tensor, axis=None, **more: self.put(prefix + name, tensor, axis, ranks, **lead,
+                                                                   **more)
             put("self_attention.linear_qkv.weight", self.qkv(layer), 0)
-            put("self_attention.linear_qkv.layer_norm_weight", self.random(theirs + "input_layernorm.weight", H))
-            put("self_attention.linear_proj.weight", self.random(theirs + "self_attn.o_proj.weight", H, HEADS * D), 1)
+            put("self_attention.linear_qkv.layer_norm_weight",
+                self.random(theirs + "input_layernorm.weight", H))
+            put("self_attention.linear_proj.weight",
+                self.random(theirs + "self_attn.o_proj.weight", H, HEADS * D), 1)
             if self.kind == "qwen3_moe":
                 put("self_attention.q_layernorm.weight", self.random(theirs + "self_attn.q_norm.weight", D))
                 put("self_attention.k_layernorm.weight", self.random(theirs + "self_attn.k_norm.weight", D))
@@ -104,8 +111,10 @@ class Model:
                 self.mixture(layer, prefix, alike)
                 continue
             put("mlp.linear_fc1.layer_norm_weight", norm)
-            put("mlp.linear_fc1.weight", self.random(theirs + "mlp.gate_proj.weight", FFN, H), 0, rows=2 * FFN)
-            put("mlp.linear_fc1.weight", self.random(theirs + "mlp.up_proj.weight", FFN, H), 0, first=FFN, rows=2 * FFN)
+            put("mlp.linear_fc1.weight", self.random(theirs + "mlp.gate_proj.weight", FFN, H), 0,
+                rows=2 * FFN)
+            put("mlp.linear_fc1.weight", self.random(theirs + "mlp.up_proj.weight", FFN, H), 0, first=FFN,
+                rows=2 * FFN)
             put("mlp.linear_fc2.weight", self.random(theirs + "mlp.down_proj.weight", H, FFN), 1)
             self.objects[f"decoder.layers.mlp.linear_fc1._extra_state/shard_{layer}_{self.layers}"] = None
 
@@ -132,13 +141,15 @@ class Model:
                 self.put(own + "linear_fc2.weight", down)
 
     def config(self):
-        config = dict(model_type=self.kind, num_hidden_layers=self.layers, hidden_size=H, num_attention_heads=HEADS,
+        config = dict(model_type=self.kind, num_hidden_layers=self.layers, hidden_size=H,
+                      num_attention_heads=HEADS,
                       num_key_value_heads=GROUPS, head_dim=D, intermediate_size=FFN, vocab_size=VOCABULARY,
                       max_position_embeddings=32, rms_norm_eps=1e-5, tie_word_embeddings=False)
         if self.kind == "mixtral":
             config.update(num_local_experts=self.experts, num_experts_per_tok=2)
         if self.kind == "qwen3_moe":
-            config.update(num_experts=self.experts, num_experts_per_tok=2, moe_intermediate_size=FFN, norm_topk_prob=True)
+            config.update(num_experts=self.experts, num_experts_per_tok=2, moe_intermediate_size=FFN,
+                          norm_topk_prob=True)
         return config
 
     def save(self, folder):
@@ -150,7 +161,8 @@ class Model:
         save_file(self.hf, hf / "model.safetensors")
         dcp.save({}, storage_writer=dcp.FileSystemWriter(iteration, thread_count=2),
                  planner=Boxes(self.boxes, self.shapes, self.objects), no_dist=True)
-        (iteration / "metadata.json").write_text('{"sharded_backend": "torch_dist", "sharded_backend_version": 1}')
+        (iteration / "metadata.json").write_text('{"sharded_backend": "torch_dist", '
+                                                 '"sharded_backend_version": 1}')
         (folder / "torch_dist/latest_checkpointed_iteration.txt").write_text("3")
 
 

@@ -13,7 +13,8 @@ SENT = 64 * 2**20  # the working tree and everything carried with it
 
 def tree_bytes(root):
     """Names of tracked files, and of untracked ones that git does not ignore."""
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], check=True,
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others",
+                             "--exclude-standard"], check=True,
                             capture_output=True).stdout
     paths = {os.path.join(os.fsencode(root), name) for name in listed.split(b"\0") if name}
     return sum(os.lstat(path).st_size for path in paths if os.path.lexists(path))

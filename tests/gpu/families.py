@@ -62,7 +62,8 @@ def check_family(plumbline, name, out, backend="cuda"):
     out.write(json.dumps({"check": f"family {name}", "loss": loss, "loss_of_cpu": loss_of_cpu,
                           "gradient_difference": gradients.worst_difference(found, wanted)}) + "\n")
     if any("experts" in key for key in config["model"]):
-        return [] if abs(loss - loss_of_cpu) <= 1e-3 * abs(loss_of_cpu) else [f"{name}: loss {loss}, a CPU has {loss_of_cpu}"]
+        return [] if abs(loss - loss_of_cpu) <= 1e-3 * abs(loss_of_cpu) else [f"{name}: loss {loss}, a CPU "
+                                                                              f"has {loss_of_cpu}"]
     return ranks.fp32_failure(name, record, found, (loss_of_cpu, wanted))
 
 
@@ -71,11 +72,14 @@ def main():
     parser.add_argument("plumbline")
     parser.add_argument("out")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--from", dest="first", default="", help="the first family, in the order of their names")
+    parser.add_argument("--from", dest="first", default="",
+                        help="the first family, in the order of their names")
     options = parser.parse_args()
     with open(options.out, "w", encoding="utf-8", buffering=1) as out:
         names = [name for name in sorted(os.listdir(families_folder())) if name >= options.first]
-        failures = ranks.at_once(options.jobs, [functools.partial(check_family, options.plumbline, name, out) for name in names])
+        failures = ranks.at_once(options.jobs,
+                                 [functools.partial(check_family, options.plumbline, name, out)
+                                  for name in names])
     for failure in failures:
         print(failure)
     print(f"{len(names)} families, {len(failures)} failures")

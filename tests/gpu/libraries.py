@@ -27,11 +27,13 @@ def python_folders(root):
     """The folders nvidia/*/lib of every Python installation: first of those that run here, then of those on
     disk."""
     found = []
-    script = "import site, sys; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()] + sys.path))"
+    script = ("import site, sys; "
+              "print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()] + sys.path))")
     if root == "/":
         for python in dict.fromkeys((sys.executable, "python3")):
             try:
-                done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+                done = subprocess.run([python, "-c", script], capture_output=True, text=True, timeout=30,
+                                      check=True)
             except (OSError, subprocess.SubprocessError):
                 continue
             found += [line for line in done.stdout.splitlines() if line]
@@ -73,7 +75,8 @@ def link(rows, folder):
         if row["found"] is None:
             continue
         beside = os.path.dirname(row["found"])
-        files = [row["found"]] + [path for pattern in together for path in glob.glob(os.path.join(beside, pattern))]
+        files = [row["found"]] + [path for pattern in together
+                                  for path in glob.glob(os.path.join(beside, pattern))]
         for path in dict.fromkeys(files):
             target = os.path.join(folder, name if path == row["found"] else os.path.basename(path))
             if os.path.lexists(target):

@@ -40,32 +40,41 @@ MODEL = {
     "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
 }
 SPLITS = [  # tensor, pipeline, data, more settings
-    (1, 1, 1, {}), (2, 1, 1, {}), (1, 2, 1, {}), (1, 1, 2, {}), (2, 2, 1, {}), (2, 1, 1, {"sequence_parallel": "true"}),
+    (1, 1, 1, {}), (2, 1, 1, {}), (1, 2, 1, {}), (1, 1, 2, {}), (2, 2, 1, {}),
+    (2, 1, 1, {"sequence_parallel": "true"}),
     (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
     (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
     (1, 1, 4, {"zero_stage": "3", "zero_hpz_partition_size": "2"}),
     (1, 1, 4, {"zero_stage": "1", "num_distributed_optimizer_instances": "2"}),
-    (1, 1, 4, {"zero_stage": "2", "num_distributed_optimizer_instances": "2", "overlap_param_gather": "true"}),
-    (1, 1, 2, {"context_parallel_size": "2"}), (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
+    (1, 1, 4, {"zero_stage": "2", "num_distributed_optimizer_instances": "2",
+               "overlap_param_gather": "true"}),
+    (1, 1, 2, {"context_parallel_size": "2"}),
+    (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "all_gather"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
-    (1, 1, 4, {"context_parallel_size": "4", "cp_comm_type": "a2a+p2p", "hierarchical_context_parallel_sizes": "2,2"}),
+    (1, 1, 4, {"context_parallel_size": "4", "cp_comm_type": "a2a+p2p",
+               "hierarchical_context_parallel_sizes": "2,2"}),
     (1, 2, 2, {"context_parallel_size": "2", "pipeline_schedule": "zb-h1"}),
-    (1, 2, 1, {"vocab_parallel": "vocab-1"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
+    (1, 2, 1, {"vocab_parallel": "vocab-1"}),
+    (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (2, 1, 2, {"sequence_parallel": "true", "nccl_ub": "true"}), (1, 2, 1, {"nccl_ub": "true"}),
     (1, 1, 2, {"zero_stage": "3", "nccl_ub": "true"}),
     (1, 1, 1, {"cpu_offloading_num_layers": "3"}),
     (1, 2, 1, {"cpu_offloading_num_layers": "1", "pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"defer_embedding_wgrad_compute": "true"}),
     (1, 2, 1, {"pipeline_schedule": "gpipe"}), (1, 1, 2, {"zero_stage": "1", "nccl_ub": "true"}),
-    (2, 2, 1, {"vocab_parallel": "vocab-2"}), (2, 2, 1, {"vocab_parallel": "vocab-1", "sequence_parallel": "true"}),
+    (2, 2, 1, {"vocab_parallel": "vocab-2"}),
+    (2, 2, 1, {"vocab_parallel": "vocab-1", "sequence_parallel": "true"}),
     (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
 ]
 
 # Two ranks each: NCCL's documented limit for one GPU.
 SHORT_SPLITS = [
-    (2, 1, 1, {}), (1, 1, 2, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (2, 1, 1, {"sequence_parallel": "true"}),
-    (1, 1, 2, {"zero_stage": "3"}), (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
-    (1, 1, 2, {"context_parallel_size": "2"}), (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
+    (2, 1, 1, {}), (1, 1, 2, {}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
+    (2, 1, 1, {"sequence_parallel": "true"}),
+    (1, 1, 2, {"zero_stage": "3"}), (1, 2, 1,
+                                     {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}),
+    (1, 1, 2, {"context_parallel_size": "2"}),
+    (1, 2, 1, {"vocab_parallel": "vocab-2", "pipeline_schedule": "v-half"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
 ]
 SHORT_IN_BF16 = 2  # of the first
@@ -74,29 +83,38 @@ DROPOUT = {"hidden_dropout": "0.1", "attention_dropout": "0.1"}
 # Head size 64: attention on tensor cores in bf16, without in fp32.
 DROPOUT_SPLITS = [
     (1, 1, 1, {}), (1, 1, 1, {"recompute_granularity": "full", "recompute_num_layers": "1"}),
-    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
-    (1, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 1, 2, {"context_parallel_size": "2"}), (1, 2, 1, {"mtp_num_layers": "1"}),
+    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
+    (1, 1, 2, {"zero_stage": "3"}),
+    (1, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 1, 2, {"context_parallel_size": "2"}),
+    (1, 2, 1, {"mtp_num_layers": "1"}),
 ]
 
 
 MIXTURES = {
     "mixtral": {**MODEL, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2},
-    "deepseek_v3": {**MODEL, "model_type": "deepseek_v3", "num_key_value_heads": 4, "moe_intermediate_size": 128,
-                    "first_k_dense_replace": 1, "n_routed_experts": 16, "num_experts_per_tok": 4, "n_shared_experts": 1,
-                    "n_group": 4, "topk_group": 2, "q_lora_rank": 96, "kv_lora_rank": 64, "qk_nope_head_dim": 64,
+    "deepseek_v3": {**MODEL, "model_type": "deepseek_v3", "num_key_value_heads": 4,
+                    "moe_intermediate_size": 128,
+                    "first_k_dense_replace": 1, "n_routed_experts": 16, "num_experts_per_tok": 4,
+                    "n_shared_experts": 1,
+                    "n_group": 4, "topk_group": 2, "q_lora_rank": 96, "kv_lora_rank": 64,
+                    "qk_nope_head_dim": 64,
                     "qk_rope_head_dim": 32, "v_head_dim": 64},
-    "qwen3_moe": {**MODEL, "model_type": "qwen3_moe", "head_dim": 64, "moe_intermediate_size": 128, "num_experts": 8,
+    "qwen3_moe": {**MODEL, "model_type": "qwen3_moe", "head_dim": 64, "moe_intermediate_size": 128,
+                  "num_experts": 8,
                   "num_experts_per_tok": 2, "norm_topk_prob": True},
 }
 MIXTURE_SPLITS = [
     (1, 1, 1, {}), (1, 1, 1, {"moe_expert_capacity_factor": "1", "moe_pad_expert_input_to_capacity": "true"}),
-    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}), (1, 1, 2, {"zero_stage": "3"}),
+    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
+    (1, 1, 2, {"zero_stage": "3"}),
     (1, 1, 2, {"expert_model_parallel_size": "2"}),
     (1, 1, 2, {"expert_model_parallel_size": "2", "moe_token_dispatcher_type": "allgather"}),
-    (1, 1, 2, {"moe_router_load_balancing_type": "global_aux_loss", "moe_aux_loss_coeff": "1", "micro_batch_size": "1"}),
+    (1, 1, 2, {"moe_router_load_balancing_type": "global_aux_loss", "moe_aux_loss_coeff": "1",
+               "micro_batch_size": "1"}),
     (1, 1, 2, {"expert_model_parallel_size": "2", "overlap_moe_expert_parallel_comm": "true"}),
     (1, 1, 4, {"expert_model_parallel_size": "2", "zero_stage": "1", "overlap_param_gather": "true"}),
-    (1, 1, 4, {"expert_model_parallel_size": "2", "zero_stage": "2", "num_distributed_optimizer_instances": "2"}),
+    (1, 1, 4, {"expert_model_parallel_size": "2", "zero_stage": "2",
+               "num_distributed_optimizer_instances": "2"}),
     (1, 1, 2, {"context_parallel_size": "2", "moe_aux_loss_coeff": "1", "mtp_num_layers": "1"}),
     (1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}),
     (1, 1, 2, {"expert_model_parallel_size": "2", "cpu_offloading_num_layers": "2"}),
@@ -107,14 +125,18 @@ NORMED_SPLITS = [(1, 1, 2, {"context_parallel_size": "2", "cp_comm_type": "a2a"}
 SHARED_EXPERT_SPLITS = [(1, 1, 2, {"expert_model_parallel_size": "2", "moe_shared_expert_overlap": "true"})]
 # mixtral, in bf16 on both backends: routing depends on rounded values.
 FP8_MIXTURE_SPLITS = [
-    (1, 1, 1, {"fp8_recipe": "delayed"}), (1, 1, 1, {"fp8_recipe": "tensorwise", "pipeline_schedule": "zb-h1"}),
+    (1, 1, 1, {"fp8_recipe": "delayed"}),
+    (1, 1, 1, {"fp8_recipe": "tensorwise", "pipeline_schedule": "zb-h1"}),
     (2, 1, 1, {"fp8_recipe": "delayed", "sequence_parallel": "true"}),
     (1, 1, 2, {"fp8_recipe": "tensorwise", "expert_model_parallel_size": "2", "zero_stage": "3"}),
-    (1, 1, 2, {"fp8_recipe": "delayed", "expert_model_parallel_size": "2", "zero_stage": "1", "overlap_param_gather": "true",
+    (1, 1, 2, {"fp8_recipe": "delayed", "expert_model_parallel_size": "2", "zero_stage": "1",
+               "overlap_param_gather": "true",
                "recompute_granularity": "selective", "recompute_modules": "layernorm,moe_act"}),
-    (1, 1, 2, {"fp8_recipe": "delayed", "expert_model_parallel_size": "2", "zero_stage": "1", "overlap_param_gather": "true",
+    (1, 1, 2, {"fp8_recipe": "delayed", "expert_model_parallel_size": "2", "zero_stage": "1",
+               "overlap_param_gather": "true",
                "overlap_moe_expert_parallel_comm": "true", "mtp_num_layers": "1"}),
-    (1, 1, 2, {"fp8_recipe": "tensorwise", "expert_model_parallel_size": "2", "cpu_offloading_num_layers": "2"}),
+    (1, 1, 2, {"fp8_recipe": "tensorwise", "expert_model_parallel_size": "2",
+               "cpu_offloading_num_layers": "2"}),
 ]
 
 
@@ -180,7 +202,8 @@ def run_with_gradients(plumbline, config, settings):
 
 def fp32_reference(plumbline, config):
     """Loss and gradients of a CPU, and what went wrong."""
-    record, found, problem = run_with_gradients(plumbline, config, {**settings_of(1, 1, 1, {}, "fp32"), "backend": "cpu"})
+    record, found, problem = run_with_gradients(plumbline, config,
+                                                {**settings_of(1, 1, 1, {}, "fp32"), "backend": "cpu"})
     return (record["measurement"]["loss"], found) if record else None, problem
 
 
@@ -191,7 +214,8 @@ def fp32_failure(name, record, found, reference):
     worst, tensor = gradients.worst_difference(found, reference[1])
     if worst <= gradients.TOLERANCE:
         return []
-    return [f"{name}: the gradient of {tensor} is {worst:.2g} of its norm away from a CPU's, expected at most {gradients.TOLERANCE}"]
+    return [f"{name}: the gradient of {tensor} is {worst:.2g} of its norm away from a CPU's, expected at "
+            f"most {gradients.TOLERANCE}"]
 
 
 def check_fp32_split(plumbline, config, name, settings, reference, out):
@@ -201,7 +225,8 @@ def check_fp32_split(plumbline, config, name, settings, reference, out):
         return None, [f"{name}: {problem}"]
     measured = record["measurement"]
     out.write(json.dumps({"check": name, "loss": measured["loss"], "loss_of_cpu": reference[0],
-                          "gradient_norm": gradients.total_norm(found), "gradient_norm_of_cpu": gradients.total_norm(reference[1]),
+                          "gradient_norm": gradients.total_norm(found),
+                          "gradient_norm_of_cpu": gradients.total_norm(reference[1]),
                           "gradient_difference": gradients.worst_difference(found, reference[1]),
                           "computed_by": (measured.get("gpu") or {}).get("computed_by")}) + "\n")
     return measured["loss"], fp32_failure(name, record, found, reference)
@@ -232,8 +257,10 @@ def at_once(jobs, checks):
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         ends = [(check, pool.submit(check)) for check in checks]
         found = [(check, end.result()) for check, end in ends]
-    again = [jobs > 1 and failures and not any("hangs" in failure for failure in failures) for _, failures in found]
-    return [failure for (check, failures), alone in zip(found, again) for failure in (check() if alone else failures)]
+    again = [jobs > 1 and failures and not any("hangs" in failure for failure in failures)
+             for _, failures in found]
+    return [failure for (check, failures), alone in zip(found, again)
+            for failure in (check() if alone else failures)]
 
 
 def check_listed(plumbline, config, out, splits, in_bf16, twice, jobs=1):
@@ -252,7 +279,8 @@ def check_listed(plumbline, config, out, splits, in_bf16, twice, jobs=1):
         if precision == "fp32":
             loss, failures = check_fp32_split(plumbline, config, name, settings, reference, out)
         else:
-            loss, failures = check_bf16_split(plumbline, config, name, settings, alone["measurement"]["loss"], out)
+            loss, failures = check_bf16_split(plumbline, config, name, settings, alone["measurement"]["loss"],
+                                              out)
         if loss is not None and twice(number, precision):
             failures += check_same_bits(plumbline, config, name, settings, loss)
         return failures
@@ -294,7 +322,8 @@ def check_fp8(plumbline, config, out):
     if record is None:
         return [f"a single rank in bf16: {problem}"]
     reference = record["measurement"]["loss"]
-    return at_once(JOBS, [functools.partial(check_fp8_split, plumbline, config, out, reference, {"fp8_recipe": recipe}, split)
+    return at_once(JOBS, [functools.partial(check_fp8_split, plumbline, config, out, reference,
+                                            {"fp8_recipe": recipe}, split)
                           for recipe in ("delayed", "tensorwise") for split in FP8_SPLITS])
 
 
@@ -332,7 +361,8 @@ def check_dropout(plumbline, config, out):
             failures.append(f"{precision} dropout on the CPU: {problem}")
             continue
         reference = record["measurement"]["loss"]
-        failures += at_once(JOBS, [functools.partial(check_dropout_split, plumbline, config, out, (precision, tolerance, reference), split)
+        failures += at_once(JOBS, [functools.partial(check_dropout_split, plumbline, config, out,
+                                                     (precision, tolerance, reference), split)
                                    for split in DROPOUT_SPLITS])
     return failures
 
@@ -341,12 +371,14 @@ def check_dropout_split(plumbline, config, out, wanted, split):
     precision, tolerance, reference = wanted
     tensor, pipeline, data, more = split
     name = f"{precision} dropout tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-    record, problem = run(plumbline, config, {**settings_of(tensor, pipeline, data, more, precision), **DROPOUT})
+    record, problem = run(plumbline, config,
+                          {**settings_of(tensor, pipeline, data, more, precision), **DROPOUT})
     if record is None:
         return [f"{name}: {problem}"]
     loss = record["measurement"]["loss"]
     out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": reference}) + "\n")
-    return [] if abs(loss - reference) <= tolerance * abs(reference) else [f"{name}: loss {loss}, a CPU has {reference}"]
+    return [] if abs(loss - reference) <= tolerance * abs(reference) else [f"{name}: loss {loss}, a CPU has "
+                                                                           f"{reference}"]
 
 
 def check_lora(plumbline, config, out):
@@ -354,7 +386,8 @@ def check_lora(plumbline, config, out):
     failures = []
     for tensor, pipeline, data, more in LORA_SPLITS:
         name = f"lora tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-        alone = {**LORA, **{key: value for key, value in more.items() if key == "lora_targets"}, "backend": "cpu"}
+        alone = {**LORA, **{key: value for key, value in more.items() if key == "lora_targets"},
+                 "backend": "cpu"}
         record, wanted, problem = run_with_gradients(plumbline, config, settings_of(1, 1, 1, alone, "fp32"))
         if record is None:
             failures.append(f"{name} on the CPU: {problem}")
@@ -381,11 +414,13 @@ def check_mixtures(plumbline, config, out):
 def check_mixture(plumbline, path, out, model, split):
     tensor, pipeline, data, more = split
     name = f"{model} tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
-    alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in key + value or "mtp" in key}
+    alone = {key: value for key, value in more.items() if "capacity" in key or "loss" in key + value
+             or "mtp" in key}
     if "micro_batch_size" in more:  # the global batch is balanced: equally many sequences at a time
         alone["micro_batch_size"] = str(data * int(more["micro_batch_size"]))
     reference, problem = run(plumbline, path, {**settings_of(1, 1, 1, alone, "fp32"), "backend": "cpu"})
-    record, other = run(plumbline, path, settings_of(tensor, pipeline, data, more, "fp32")) if reference else (None, problem)
+    record, other = run(plumbline, path,
+                        settings_of(tensor, pipeline, data, more, "fp32")) if reference else (None, problem)
     if record is None:
         return [f"{name}: {other}"]
     loss, wanted = record["measurement"]["loss"], reference["measurement"]["loss"]
@@ -399,7 +434,8 @@ def check_fp8_mixtures(plumbline, config, out):
     path = os.path.join(os.path.dirname(config), "mixtral_fp8.yaml")
     with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
         json.dump({**json.load(file), "model": MIXTURES["mixtral"], **FP8}, changed)
-    return at_once(JOBS, [functools.partial(check_fp8_mixture, plumbline, path, out, split) for split in FP8_MIXTURE_SPLITS])
+    return at_once(JOBS, [functools.partial(check_fp8_mixture, plumbline, path, out, split)
+                          for split in FP8_MIXTURE_SPLITS])
 
 
 def check_fp8_mixture(plumbline, path, out, split):
@@ -479,7 +515,8 @@ def check_watchdog(plumbline, config, out):
             except ProcessLookupError:
                 pass
     seconds = time.monotonic() - begin
-    named = "rank 1 has not reached it" in output or "rank 1 has started it, but its process has not run" in output
+    named = any(words in output for words in ("rank 1 has not reached it",
+                                              "rank 1 has started it, but its process has not run"))
     out.write(json.dumps({"check": "watchdog", "named": named, "seconds": round(seconds, 1)}) + "\n")
     return [] if named else [f"watchdog: rank 1 was not named: {output[-500:]}"]
 
@@ -500,10 +537,12 @@ def check_device_memory(plumbline, config, out, splits=((1, 1, 1), (2, 1, 1), (1
         memory = record["measurement"]["device_memory"]
         predicted = record["prediction"].get("device_memory", {"ranks": [{"total_bytes": 0}]})
         row = max(memory["ranks"], key=lambda rank: rank["total_bytes"])
-        out.write(json.dumps({"check": name, "source": memory["source"], "device_bytes": memory["device_bytes"],
+        out.write(json.dumps({"check": name, "source": memory["source"],
+                              "device_bytes": memory["device_bytes"],
                               "predicted_bytes": max(rank["total_bytes"] for rank in predicted["ranks"]),
                               **row}) + "\n")
-        if not row["allocated_bytes"] <= row["reserved_bytes"] <= row["total_bytes"] <= memory["device_bytes"]:
+        parts = [row[f"{part}_bytes"] for part in ("allocated", "reserved", "total")]
+        if sorted(parts) != parts or parts[-1] > memory["device_bytes"]:
             failures.append(f"{name}: expected allocated <= reserved <= total <= the device, found {row}")
         if row["context_bytes"] is None:
             failures.append(f"{name}: the context's size is missing: {memory['source']}")
@@ -522,7 +561,8 @@ def check_budget(plumbline, config, out):
 
 
 LANES = [  # tensor, data, more settings, the lane
-    (2, 1, {"sequence_parallel": "true", "tp_comm_overlap": "true"}, "tensor"), (1, 2, {"zero_stage": "3"}, "data"),
+    (2, 1, {"sequence_parallel": "true", "tp_comm_overlap": "true"}, "tensor"),
+    (1, 2, {"zero_stage": "3"}, "data"),
     (1, 2, {"context_parallel_size": "2"}, "context"), (1, 1, {"cpu_offloading_num_layers": "2"}, "host"),
 ]
 
@@ -535,7 +575,8 @@ def generated(plumbline, config, settings):
     line = command(plumbline, config, settings)
     line[1] = "generate"
     code, output, errors = finished(line, os.environ)
-    return (json.loads(output)["sequences"], "") if code == 0 else (None, f"exit code {code}: {errors.strip()[-300:]}")
+    return (json.loads(output)["sequences"],
+            "") if code == 0 else (None, f"exit code {code}: {errors.strip()[-300:]}")
 
 
 def check_generation(plumbline, config, out):
@@ -557,7 +598,8 @@ def check_generation(plumbline, config, out):
                     for a, b in zip(mine["log_probabilities"], other["log_probabilities"], strict=True))
         out.write(json.dumps({"check": name, "same_ids": same, "worst_log_probability": worst}) + "\n")
         if not same or not worst <= 1e-3:
-            failures.append(f"{name}: same ids as a CPU {same}, log-probabilities within {worst:.2g}, expected 1e-3")
+            failures.append(f"{name}: same ids as a CPU {same}, log-probabilities within {worst:.2g}, "
+                            f"expected 1e-3")
     return failures
 
 
@@ -574,7 +616,8 @@ def write_chats(config):
         for number in range(24):
             length = longest - number * longest // 25
             ids = [(7 * number + 13 * j) % MODEL["vocab_size"] for j in range(length)]
-            file.write(json.dumps({"input_ids": ids, "assistant_masks": [int(j % 3 > 0) for j in range(length)]}) + "\n")
+            file.write(json.dumps({"input_ids": ids,
+                                   "assistant_masks": [int(j % 3 > 0) for j in range(length)]}) + "\n")
     return path
 
 
@@ -612,7 +655,8 @@ def check_lanes(plumbline, config, out):
         found = record["measurement"].get("lanes", {}).get(lane) if record else None
         out.write(json.dumps({"check": f"lanes {lane}", **(found or {})}) + "\n")
         if found is None or not 0 <= found["exposed_s"] <= found["time_s"] * 1.001:
-            failures.append(f"lane of {lane}: found {found}, expected a time and at most as much waiting; {problem}")
+            failures.append(f"lane of {lane}: found {found}, expected a time and at most as much waiting; "
+                            f"{problem}")
     return failures
 
 
@@ -620,9 +664,11 @@ def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
-FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures, check_lora, check_device_memory,
+FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures,
+        check_lora, check_device_memory,
         check_lanes, check_generation, check_packed_chats, check_watchdog, check_budget)
-SHORT = (check_short_splits, check_any_order, check_generation, check_watchdog, check_short_memory, check_budget)
+SHORT = (check_short_splits, check_any_order, check_generation, check_watchdog, check_short_memory,
+         check_budget)
 
 
 def main():
@@ -631,7 +677,8 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--only", action="append", choices=[check.__name__.removeprefix("check_") for check in FULL])
+    parser.add_argument("--only", action="append",
+                        choices=[check.__name__.removeprefix("check_") for check in FULL])
     options = parser.parse_args()
     plumbline, path = options.plumbline, options.out
     global JOBS
@@ -639,7 +686,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, open(path, "w", encoding="utf-8", buffering=1) as out:
         config = os.path.join(folder, "config.yaml")
         with open(config, "w", encoding="utf-8") as file:
-            json.dump({"model": MODEL, "backend": "cuda", "hardware": os.environ.get("PLUMBLINE_GPU_HARDWARE", "h100-sxm-80gb"),
+            json.dump({"model": MODEL, "backend": "cuda",
+                       "hardware": os.environ.get("PLUMBLINE_GPU_HARDWARE", "h100-sxm-80gb"),
                        "seq_length": 128,
                        "micro_batch_size": 1, "global_batch_size": 8, "warmup_steps": 1, "steps": 2,
                        "deterministic_mode": True}, file)

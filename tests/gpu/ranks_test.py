@@ -32,12 +32,14 @@ class RanksTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.config = os.path.join(folder.name, "config.yaml")
         with open(self.config, "w", encoding="utf-8") as file:
-            json.dump({"model": {**ranks.MODEL, "num_hidden_layers": 2}, "backend": "cpu", "seq_length": 32, "micro_batch_size": 1,
+            json.dump({"model": {**ranks.MODEL, "num_hidden_layers": 2}, "backend": "cpu", "seq_length": 32,
+                       "micro_batch_size": 1,
                        "global_batch_size": 4, "warmup_steps": 1, "steps": 2}, file)
 
     def check(self, splits):
         out = io.StringIO()
-        return ranks.check_listed(PLUMBLINE, self.config, out, splits, lambda number: False, lambda number, precision: False), out
+        return ranks.check_listed(PLUMBLINE, self.config, out, splits, lambda number: False, lambda number,
+                                  precision: False), out
 
     def test_the_program_passes(self):
         failures, out = self.check(SPLITS)
@@ -49,7 +51,8 @@ class RanksTest(unittest.TestCase):
             self.assertLess(row["gradient_difference"][0], 1e-4)
 
     def test_packed_chats_pass(self):
-        self.assertEqual(ranks.check_packed_chats(PLUMBLINE, self.config, io.StringIO(), [(2, 1, 1, {}), (1, 1, 2, {})]), [])
+        self.assertEqual(ranks.check_packed_chats(PLUMBLINE, self.config, io.StringIO(),
+                                                  [(2, 1, 1, {}), (1, 1, 2, {})]), [])
 
     def test_wrong_gradients_fail(self):
         for fault in ("learning rate 0", "missing reduction", "swapped", "lost", "not finite"):
@@ -68,7 +71,8 @@ class RanksTest(unittest.TestCase):
             record, found, problem = run(plumbline, config, settings)
             query, other = (f"model.layers.{layer}.self_attn.q_proj.weight" for layer in (0, 1))
             if split and fault == "missing reduction":
-                found = {name: array.array("f", (value / 2 for value in values)) for name, values in found.items()}
+                found = {name: array.array("f", (value / 2 for value in values))
+                         for name, values in found.items()}
             elif split and fault == "swapped":
                 found[query], found[other] = found[other], found[query]
             elif split and fault == "lost":
@@ -117,8 +121,11 @@ class RanksTest(unittest.TestCase):
             return ["found"]
 
         out = os.path.join(os.path.dirname(self.config), "out.jsonl")
-        with mock.patch.object(ranks, "SHORT", (ends, fails)), mock.patch.object(sys, "argv", ["ranks.py", "x", out, "--short"]), \
-                mock.patch("sys.stdout", new_callable=io.StringIO) as printed, self.assertRaises(SystemExit) as ended:
+        with mock.patch.object(ranks, "SHORT",
+                               (ends, fails)), mock.patch.object(sys, "argv",
+                                                                 ["ranks.py", "x", out, "--short"]), \
+                mock.patch("sys.stdout",
+                           new_callable=io.StringIO) as printed, self.assertRaises(SystemExit) as ended:
             ranks.main()
         self.assertEqual(ended.exception.code, 1)
         self.assertEqual(printed.getvalue(), "ends: OSError: gone\nfound\n2 failures\n")
@@ -130,7 +137,8 @@ class RanksTest(unittest.TestCase):
             calls.append(name)
             return [f"{name} {'hangs' if name == 'c' else 'fails'}"] if calls.count(name) <= times else []
 
-        checks = [functools.partial(fails, name, times) for name, times in (("a", 1), ("b", 9), ("c", 9), ("d", 0))]
+        checks = [functools.partial(fails, name, times)
+                  for name, times in (("a", 1), ("b", 9), ("c", 9), ("d", 0))]
         self.assertEqual(ranks.at_once(3, checks), ["b fails", "c hangs"])
         self.assertEqual(sorted(calls), ["a", "a", "b", "b", "c", "d"])
 

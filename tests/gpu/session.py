@@ -29,7 +29,8 @@ def start(out, command):
         if os.path.exists(f"{out}/{name}"):
             os.remove(f"{out}/{name}")
     with open(f"{out}/session.log", "ab") as log:
-        process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "run", out, *command], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([sys.executable, os.path.abspath(__file__), "run", out, *command],
+                                   stdin=subprocess.DEVNULL,
                                    stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     with open(f"{out}/session.pid", "w", encoding="utf-8") as file:
         file.write(str(process.pid))

@@ -85,8 +85,10 @@ def words_of(step, names):
 def environment_of(step, names):
     """Programs of a bundle start without its wrapper: they find their libraries and those of the host."""
     folders = [f"{os.path.dirname(names['plumbline'])}/{name}" for name in ("lib", "host")]
-    searched = [folder for folder in folders if os.path.isdir(folder)] + [os.environ.get("LD_LIBRARY_PATH", "")]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, searched)), "PLUMBLINE_SLOT": str(os.getpid()),
+    searched = [folder for folder in folders
+                if os.path.isdir(folder)] + [os.environ.get("LD_LIBRARY_PATH", "")]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, searched)),
+            "PLUMBLINE_SLOT": str(os.getpid()),
             "PLUMBLINE_GPU_HARDWARE": names["hardware"], **step.environment}
 
 
@@ -98,7 +100,8 @@ def run_step(step, names, results, limit):
 
     with concurrent.futures.ThreadPoolExecutor(step.processes) as pool:
         ends = list(pool.map(run, range(step.processes)))
-    return next((code for code, _, _ in ends if code != 0), 0), max(end[1] for end in ends), sum((end[2] for end in ends), [])
+    return next((code for code, _, _ in ends if code != 0),
+                0), max(end[1] for end in ends), sum((end[2] for end in ends), [])
 
 
 def run_process(step, names, results, limit, share):
@@ -108,7 +111,8 @@ def run_process(step, names, results, limit, share):
     if step.processes > 1:
         environment |= {"GTEST_TOTAL_SHARDS": str(step.processes), "GTEST_SHARD_INDEX": str(share)}
     # Errors apart from output: a message in the middle of a record would spoil it.
-    process = subprocess.Popen(words_of(step, names), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    process = subprocess.Popen(words_of(step, names), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True,
                                errors="replace", start_new_session=True, env=environment)
 
     def say(text):
@@ -146,7 +150,8 @@ def predicted_seconds(step, names):
     """Seconds of the training steps by the prediction; 0 for a step without any."""
     if not step.config or not step.config["steps"]:
         return 0.0
-    done = subprocess.run([names["plumbline"], "predict", names["config"], "--json"], capture_output=True, text=True,
+    done = subprocess.run([names["plumbline"], "predict", names["config"], "--json"], capture_output=True,
+                          text=True,
                           timeout=120, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"predict {step.name}: {done.stderr.strip()}")
@@ -155,7 +160,8 @@ def predicted_seconds(step, names):
 
 
 def names_for(step, options):
-    names = {"plumbline": f"{options.programs}/plumbline", "bin": f"{options.programs}/bin", "out": options.out,
+    names = {"plumbline": f"{options.programs}/plumbline", "bin": f"{options.programs}/bin",
+             "out": options.out,
              "here": os.path.dirname(os.path.abspath(__file__)), "python": sys.executable, "config": "",
              "hardware": options.hardware}
     if step.config:
@@ -168,7 +174,8 @@ def names_for(step, options):
 def card_found():
     """nvidia-smi's name of the first GPU, or ""."""
     try:
-        done = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True,
+        done = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+                              capture_output=True, text=True,
                               timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
@@ -214,7 +221,8 @@ def dry_step(step, names, results):
     text = "\n".join(said)
     if step.without_gpu == "":
         return "" if code == 0 else f"exit code {code}: {text[-300:]}"
-    return "" if re.search(step.without_gpu, text) else f"exit code {code}, expected to hear of no GPU: {text[-300:]}"
+    return "" if re.search(step.without_gpu,
+                           text) else f"exit code {code}, expected to hear of no GPU: {text[-300:]}"
 
 
 def dry_part(part, options):
@@ -230,7 +238,8 @@ def dry_part(part, options):
         except (RuntimeError, OSError, KeyError, ValueError) as error:
             training, problem = 0.0, f"{type(error).__name__}: {error}"
         total += step.fixed + training
-        print(f"{'FAILED' if problem else 'ok':<6}  {step.name:<28} {step.fixed:5.0f} s + {training:5.1f} s of training steps"
+        print(f"{'FAILED' if problem else 'ok':<6}  {step.name:<28} {step.fixed:5.0f} s + {training:5.1f} s "
+              f"of training steps"
               + (f": {problem}" if problem else ""), flush=True)
         if problem:
             failed.append(step.name)

@@ -48,11 +48,13 @@ class SlotTest(unittest.TestCase):
     def test_every_operator_is_checked_on_the_gpu(self):
         listed = re.findall(r"PLUMBLINE_OPERATOR\(\s*[\w:]+,\s*(\w+)", source("kernels/operator_list.inc"))
         self.assertGreater(len(listed), 70)
-        files = re.search(r"operator_test_cases OBJECT ([^)]*)\)", source("tests/kernels/CMakeLists.txt")).group(1).split()
+        files = re.search(r"operator_test_cases OBJECT ([^)]*)\)",
+                          source("tests/kernels/CMakeLists.txt")).group(1).split()
         called = set(re.findall(r"\w+", "".join(source(f"tests/kernels/{file}") for file in files)))
         self.assertEqual([name for name in listed if name not in called], [])
         step = next(step for step in steps.PART1 if step.name == "operators")
-        self.assertEqual(step.command, ["{bin}/cuda_operators_test", "--gtest_filter=-LayerSizes*:*LayerSizes*"])
+        self.assertEqual(step.command, ["{bin}/cuda_operators_test",
+                                        "--gtest_filter=-LayerSizes*:*LayerSizes*"])
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -71,28 +73,34 @@ class SlotTest(unittest.TestCase):
 
     def test_every_step_ends_in_a_line(self):
         failed = self.run_part([
-            steps.Step("rows", ["sh", "-c", "echo '{\"a\": 1}'; echo words; printf '{\\n \"b\": \"}\"\\n}\\n'"], 1, 9),
+            steps.Step("rows", ["sh", "-c",
+                                "echo '{\"a\": 1}'; echo words; printf '{\\n \"b\": \"}\"\\n}\\n'"], 1, 9),
             steps.Step("fails", ["sh", "-c", "echo '{\"c\": 3}'; exit 7"], 1, 9),
             steps.Step("hangs", ["sh", "-c", "echo '{\"d\": 4}'; sleep 60"], 1, 0.5),
             steps.Step("needs", ["true"], 1, 9, needs="{out}/there-is-none"),
         ])
         self.assertEqual(failed, ["fails", "hangs", "needs"])
         rows = rows_of(f"{self.out}/part1.jsonl")
-        self.assertEqual([row["result"] for row in rows if "result" in row], [{"a": 1}, {"b": "}"}, {"c": 3}, {"d": 4}])
-        self.assertEqual([row["ended"] for row in rows if "ended" in row], ["ok", "exit code 7", "ended for its time"])
+        self.assertEqual([row["result"] for row in rows if "result" in row],
+                         [{"a": 1}, {"b": "}"}, {"c": 3}, {"d": 4}])
+        self.assertEqual([row["ended"] for row in rows if "ended" in row],
+                         ["ok", "exit code 7", "ended for its time"])
         self.assertIn("is missing", rows[-1]["left_out"])
         with open(f"{self.out}/part1.log", encoding="utf-8") as log:
             self.assertEqual(log.read(), "[rows] words\n")
 
     def test_messages_in_the_middle_of_a_record_spoil_nothing(self):
-        script = "printf '{\\n'; sleep 0.2; echo noise >&2; sleep 0.2; printf ' \"a\": 1\\n}\\n{ no\\nJSON }\\n[{\"b\"'"
+        script = ("printf '{\\n'; sleep 0.2; echo noise >&2; "
+                  "sleep 0.2; printf ' \"a\": 1\\n}\\n{ no\\nJSON }\\n[{\"b\"'")
         self.assertEqual(self.run_part([steps.Step("record", ["sh", "-c", script], 1, 9)]), [])
-        self.assertEqual([row["result"] for row in rows_of(f"{self.out}/part1.jsonl") if "result" in row], [{"a": 1}])
+        self.assertEqual([row["result"] for row in rows_of(f"{self.out}/part1.jsonl") if "result" in row],
+                         [{"a": 1}])
         with open(f"{self.out}/part1.log", encoding="utf-8") as log:
             self.assertEqual(log.read(), "[record] noise\n[record] { no\n[record] JSON }\n[record] [{\"b\"\n")
 
     def test_a_part_that_has_used_its_budget_leaves_the_rest_out(self):
-        self.run_part([steps.Step("long", ["sleep", "60"], 1, 60), steps.Step("next", ["true"], 1, 9)], budget=5.2)
+        self.run_part([steps.Step("long", ["sleep", "60"], 1, 60), steps.Step("next", ["true"], 1, 9)],
+                      budget=5.2)
         rows = rows_of(f"{self.out}/part1.jsonl")
         self.assertEqual(rows[0]["ended"], "ended for its time")
         self.assertIn("is used up", rows[1]["left_out"])
@@ -102,8 +110,10 @@ class SlotTest(unittest.TestCase):
         self.assertIn("is used up", rows_of(f"{self.out}/part1.jsonl")[0]["left_out"])
 
     def test_processes_share_the_tests_of_a_step(self):
-        script = "echo \"{\\\"shard\\\": $GTEST_SHARD_INDEX, \\\"of\\\": $GTEST_TOTAL_SHARDS}\"; exit $((GTEST_SHARD_INDEX / 2 * 5))"
-        self.assertEqual(self.run_part([steps.Step("tests", ["sh", "-c", script], 1, 9, processes=3)]), ["tests"])
+        script = ("echo \"{\\\"shard\\\": $GTEST_SHARD_INDEX, \\\"of\\\": $GTEST_TOTAL_SHARDS}\"; "
+                  "exit $((GTEST_SHARD_INDEX / 2 * 5))")
+        self.assertEqual(self.run_part([steps.Step("tests", ["sh", "-c", script], 1, 9, processes=3)]),
+                         ["tests"])
         rows = rows_of(f"{self.out}/part1.jsonl")
         self.assertEqual(sorted(row["result"]["shard"] for row in rows if "result" in row), [0, 1, 2])
         self.assertEqual({row["result"]["of"] for row in rows if "result" in row}, {3})
@@ -111,9 +121,12 @@ class SlotTest(unittest.TestCase):
 
     def test_runs_are_predicted_for_the_card_that_is_found(self):
         for card, preset in (("NVIDIA H200", "h200-sxm-141gb"), ("NVIDIA H100 80GB HBM3", "h100-sxm-80gb"),
-                             ("NVIDIA H100 PCIe", "h100-pcie-80gb"), ("NVIDIA H200 NVL", "h200-nvl-141gb"), ("", steps.HARDWARE)):
+                             ("NVIDIA H100 PCIe", "h100-pcie-80gb"), ("NVIDIA H200 NVL", "h200-nvl-141gb"),
+                             ("", steps.HARDWARE)):
             self.assertEqual(steps.hardware_of(card), preset)
-        asked = steps.Step("run", ["sh", "-c", "cat {config}; echo; echo \"{\\\"a\\\": \\\"$PLUMBLINE_GPU_HARDWARE\\\"}\""], 1, 9,
+        asked = steps.Step("run", ["sh", "-c",
+                                   "cat {config}; echo; echo \"{\\\"a\\\": "
+                                   "\\\"$PLUMBLINE_GPU_HARDWARE\\\"}\""], 1, 9,
                            config={"hardware": steps.HARDWARE, "steps": 1})
         self.assertEqual(self.run_part([asked]), [])
         rows = [row["result"] for row in rows_of(f"{self.out}/part1.jsonl") if "result" in row]
@@ -139,7 +152,8 @@ slot.main()
         self.assertEqual(rows_of(path), [{"step": "s", "result": {"a": 1}}])
         for pid in filter(str.isdigit, os.listdir("/proc")):  # the step outlives its driver
             try:
-                with open(f"/proc/{pid}/environ", "rb") as file, open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+                with open(f"/proc/{pid}/environ", "rb") as file, open(f"/proc/{pid}/stat",
+                                                                      encoding="utf-8") as stat:
                     if b"PLUMBLINE_SLOT=" + str(process.pid).encode() in file.read():
                         os.kill(int(pid), signal.SIGKILL)
                     stat.read()
@@ -163,7 +177,8 @@ class SessionTest(unittest.TestCase):
         self.out, self.to = f"{self.folder.name}/out", f"{self.folder.name}/to"
 
     def call(self, *words):
-        return subprocess.run([sys.executable, f"{HERE}/session.py", *words], capture_output=True, text=True, check=False,
+        return subprocess.run([sys.executable, f"{HERE}/session.py", *words], capture_output=True, text=True,
+                              check=False,
                               timeout=60)
 
     def names_in(self, data):
@@ -171,7 +186,8 @@ class SessionTest(unittest.TestCase):
             return packed.getnames()
 
     def test_a_slot_outlives_the_call_that_starts_it(self):
-        script = f"echo begun; while [ ! -e {self.out}/go ]; do sleep 0.05; done; echo 1 >{self.out}/rows; echo done; exit 5"
+        script = (f"echo begun; while [ ! -e {self.out}/go ]; do sleep 0.05; done; "
+                  f"echo 1 >{self.out}/rows; echo done; exit 5")
         self.assertEqual(self.call("start", self.out, "sh", "-c", script).returncode, 0)
         self.assertIn("found a slot that runs", self.call("start", self.out, "true").stderr)
         waited = self.call("wait", self.out, "0.5", self.to)
@@ -190,7 +206,8 @@ class SessionTest(unittest.TestCase):
         for name, size in (("small", 10), ("large", 3000), ("too-large", 5000)):
             with open(f"{self.out}/{name}", "wb") as file:
                 file.write(os.urandom(size))
-        with mock.patch.object(session, "PIECE", 1500), mock.patch("sys.stdout", new_callable=io.StringIO) as said:
+        with mock.patch.object(session, "PIECE", 1500), mock.patch("sys.stdout",
+                                                                   new_callable=io.StringIO) as said:
             session.fetch(self.out, self.to)
         self.assertIn("too-large: 5000 bytes are left there", said.getvalue())
         data = b""
@@ -220,7 +237,8 @@ class BundleTest(unittest.TestCase):
             os.symlink("program", f"{root}/from/bin/other")
             with tarfile.open(f"{root}/packed.tar.xz", "w:xz") as packed:
                 packed.add(f"{root}/from", "bundle")
-            subprocess.run([sys.executable, f"{HERE}/bundle.py", "unpack", f"{root}/packed.tar.xz", f"{root}/to"], check=True,
+            subprocess.run([sys.executable, f"{HERE}/bundle.py", "unpack", f"{root}/packed.tar.xz",
+                            f"{root}/to"], check=True,
                            env={"PATH": "/nowhere"})
             self.assertTrue(os.access(f"{root}/to/bundle/bin/other", os.X_OK))
             self.assertEqual(os.readlink(f"{root}/to/bundle/bin/other"), "program")

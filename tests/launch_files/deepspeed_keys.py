@@ -30,7 +30,8 @@ SECTIONS = {
     "Data Type options": "data_types",
 }
 # Keys of AutoTP's rules for layers, which are a level deeper.
-LAYERS = ["use_default_specs", "layer_specs", "patterns", "partition_type", "shape", "partition_dim", "model_types"]
+LAYERS = ["use_default_specs", "layer_specs", "patterns", "partition_type", "shape", "partition_dim",
+          "model_types"]
 
 
 def documented_keys(page):
@@ -71,6 +72,7 @@ def deepspeed_keys(root):
     """Both, below the folder of a copy of DeepSpeed."""
     root = pathlib.Path(root)
     sections = {"zero_optimization.offload_param", "zero_optimization.offload_optimizer",
-                "zero_optimization.zenflow", "zero_optimization.leaf_module", "zero_optimization.zeropp_loco_param"}
+                "zero_optimization.zenflow", "zero_optimization.leaf_module",
+                "zero_optimization.zeropp_loco_param"}
     return documented_keys(root / "docs/_pages/config-json.md") | (
         set(zero_keys(root / "deepspeed/runtime/zero/config.py")) - sections)

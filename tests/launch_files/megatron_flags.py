@@ -39,7 +39,8 @@ def dataclasses_of(root):
                 if init is False:
                     continue
                 kind = ast.unparse(statement.annotation)
-                fields.append((statement.target.id, kind, None if default is None else literal(default), meta))
+                fields.append((statement.target.id, kind, None if default is None else literal(default),
+                               meta))
             found.setdefault(node.name, ([ast.unparse(base) for base in node.bases], fields))
     return found
 
@@ -86,7 +87,8 @@ def megatron_flags(root):
             default = literal(words["default"]) if "default" in words else None
             for flag in names:
                 if isinstance(flag, str) and flag.startswith("--"):
-                    dest = literal(words["dest"]) if "dest" in words else names[0].lstrip("-").replace("-", "_")
+                    usual = names[0].lstrip("-").replace("-", "_")
+                    dest = literal(words["dest"]) if "dest" in words else usual
                     flags.setdefault(flag, (dest, default))
         elif called.endswith("ArgumentGroupFactory"):
             excluded = words.get("exclude")

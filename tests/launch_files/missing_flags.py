@@ -46,13 +46,15 @@ def row_of(name, rows):
 def main():
     table, arguments_of = FRAMEWORKS[sys.argv[2] if len(sys.argv) > 2 else "megatron-lm"]
     rows = table_rows(TABLES / table)
-    sections = {each.replace("_", "-"): row_of(each.replace("_", "-"), rows) for each in arguments_of(sys.argv[1])}
+    sections = {each.replace("_", "-"): row_of(each.replace("_", "-"), rows)
+                for each in arguments_of(sys.argv[1])}
     counts = {}
     for section in sections.values():
         if section is not None:
             kind = section.split(":")[0]
             counts[kind] = counts.get(kind, 0) + 1
-    print(f"{len(sections)} arguments:", ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+    print(f"{len(sections)} arguments:",
+          ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
     missing = sorted(name for name, section in sections.items() if section is None)
     for name in missing:
         print("missing:", name)

@@ -21,8 +21,10 @@ REQUESTS = [
     {"ask": "schedule", "schedule": "1f1b", "pp": 2, "microbatches": 4},
     {"ask": "legality", "keys": {"model": {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2}}},
 ]
-VALUES = [None, True, -1, 0, 1e308, 2**63, 2**80, "", "\0", "nan", "../../etc", "\u202e", [], [[]], {}, {"": 0}]
-PIECES = [b"{", b"}", b"[" * 300, b'"', b"\\u0000", b"\xff", b"\xed\xa0\x80", b"1e999", b",", b":", b"\0", b"-"]
+VALUES = [None, True, -1, 0, 1e308, 2**63, 2**80, "", "\0", "nan", "../../etc", "\u202e", [], [[]], {},
+          {"": 0}]
+PIECES = [b"{", b"}", b"[" * 300, b'"', b"\\u0000", b"\xff", b"\xed\xa0\x80", b"1e999", b",", b":", b"\0",
+          b"-"]
 
 
 def swapped(draw, value):

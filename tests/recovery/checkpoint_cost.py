@@ -21,7 +21,8 @@ def main():
     parser.add_argument("--folder")
     asked = parser.parse_args()
     program = Path(asked.program).resolve()
-    print("| ranks | MiB | form | stands still ms | durable ms | step ms | whole run s |\n" + "|---" * 7 + "|")
+    print("| ranks | MiB | form | stands still ms | durable ms | step ms | whole run s |")
+    print("|---" * 7 + "|")
     with tempfile.TemporaryDirectory(prefix="plumbline-cost-", dir=asked.folder) as name:
         folder = Path(name)
         support.write_config(folder / "run.yaml", hidden=512, layers=2, batch=2, sequence=64, vocabulary=8192)
@@ -32,7 +33,8 @@ def main():
                 for form in rows:
                     record = support.measured(program, folder, [
                         "--dp", str(ranks), "--zero-stage", "1", "--steps", "24", "--checkpoint-dir",
-                        f"saved-{ranks}-{round_number}-{form}", "--checkpoint-interval", "8", "--keep-checkpoints", "1",
+                        f"saved-{ranks}-{round_number}-{form}", "--checkpoint-interval", "8",
+                        "--keep-checkpoints", "1",
                         *(["--async-save"] if form == "alongside" else [])])["measurement"]
                     rows[form].append(record)
             stalls = {}
@@ -40,7 +42,8 @@ def main():
                 saves = [record["checkpoints"] for record in records]
                 stalls[form] = statistics.median(save["stall_s"] for save in saves)
                 steps = statistics.median(record["time"]["step_s"] for record in records)
-                whole = statistics.median(sum(step["step_s"] for step in record["steps"]) for record in records)
+                whole = statistics.median(sum(step["step_s"] for step in record["steps"])
+                                          for record in records)
                 durable = statistics.median(save["durable_s"] for save in saves)
                 print(f"| {ranks} | {saves[0]['bytes'] / 2**20:.0f} | {form} | {1e3 * stalls[form]:.1f} | "
                       f"{1e3 * durable:.1f} | {1e3 * steps:.1f} | {whole:.2f} |", flush=True)

@@ -19,8 +19,10 @@ from pathlib import Path
 
 import support
 
-COLUMNS = ["seed", "form", "failures", "returns", "total s", "lost s", "detection s", "waiting s", "restart s", "missing s",
-           "goodput %", "predicted: these failures %", "any run % (nine in ten)", "losses off, 100 steps", "all"]
+COLUMNS = ["seed", "form", "failures", "returns", "total s", "lost s", "detection s", "waiting s",
+           "restart s", "missing s",
+           "goodput %", "predicted: these failures %", "any run % (nine in ten)", "losses off, 100 steps",
+           "all"]
 
 
 def largest_difference(losses, others):
@@ -45,7 +47,8 @@ class Runs:
 
     def hit(self, name, failures, *more):
         spec = f"mtbf={self.asked.mtbf},replacement={self.asked.replacement},{failures}"
-        return self.record(name, ["--checkpoint-dir", f"{name}-saved", "--checkpoint-interval", str(self.asked.interval),
+        return self.record(name, ["--checkpoint-dir", f"{name}-saved", "--checkpoint-interval",
+                                  str(self.asked.interval),
                                   "--inject-failures", spec, *more])
 
     def run(self, seed):
@@ -64,10 +67,13 @@ class Runs:
         hit = min((failure["resumed_step"] for failure in recovery["failures"]), default=len(losses))
         after = slice(hit, hit + 100)
         return [seed, form, len(recovery["failures"]) - returns, returns,
-                *(f"{recovery[key]:.1f}" for key in ("total_s", "lost_s", "detect_s", "waiting_s", "restart_s", "missing_s")),
+                *(f"{recovery[key]:.1f}"
+                  for key in ("total_s", "lost_s", "detect_s", "waiting_s", "restart_s", "missing_s")),
                 f"{100 * recovery['goodput']:.1f}", f"{100 * predicted['of_seed']:.1f}",
-                f"{100 * predicted['mean']:.1f} ({100 * predicted['low']:.0f} to {100 * predicted['high']:.0f})",
-                f"{largest_difference(losses[after], expected[after]):.0e}", f"{largest_difference(losses, expected):.0e}"]
+                f"{100 * predicted['mean']:.1f} ({100 * predicted['low']:.0f} to "
+                f"{100 * predicted['high']:.0f})",
+                f"{largest_difference(losses[after], expected[after]):.0e}",
+                f"{largest_difference(losses, expected):.0e}"]
 
 
 def main():
@@ -91,7 +97,8 @@ def main():
     for name in ("costs", *(f"elastic-{seed}" for seed in range(int(first), int(last or first) + 1))):
         costs = runs.record(name, [])["recovery"]["costs"]
         fewer = ", ".join(f"{each['step_s'] * 1e3:.2f} with {each['replicas']}" for each in costs["reduced"])
-        print(f"{name}: step {costs['step_s'] * 1e3:.2f} ms{', ' + fewer if fewer else ''}, restart {costs['restart_s']:.2f} s")
+        print(f"{name}: step {costs['step_s'] * 1e3:.2f} ms{', ' + fewer if fewer else ''}, restart "
+              f"{costs['restart_s']:.2f} s")
     return 0
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 
 import support
 
-COLUMNS = ["seed", "ranks", "form", "failures", "in starts", "total s", "goodput %", "predicted: these failures %",
+COLUMNS = ["seed", "ranks", "form", "failures", "in starts", "total s", "goodput %",
+           "predicted: these failures %",
            "any run % (nine in ten)", "difference", "any run"]
 STEPS_IN_ANOTHER_SPLIT = 20
 
@@ -51,7 +52,8 @@ class Campaign:
             shutil.rmtree(self.folder / f"{name}-saved", ignore_errors=True)  # of a campaign that was stopped
         return self.record(name, self.split(ranks, self.asked.steps) + [
             "--checkpoint-dir", f"{name}-saved", "--checkpoint-interval", str(self.asked.interval),
-            "--inject-failures", f"{failures},kinds={self.asked.kinds},hang_timeout={self.asked.hang_timeout}", *costs,
+            "--inject-failures",
+            f"{failures},kinds={self.asked.kinds},hang_timeout={self.asked.hang_timeout}", *costs,
             *(["--async-save"] if form == "alongside" else [])])
 
     def run(self, seed):
@@ -75,7 +77,8 @@ class Campaign:
         losses = self.undisturbed(ranks, steps)
         for step, (one, other) in enumerate(zip(later["measurement"]["losses"], losses, strict=True)):
             if abs(one - other) > 1e-5 * abs(other):
-                raise SystemExit(f"seed {seed}: loss of step {step + 1} in another split {one}, expected {other}")
+                raise SystemExit(f"seed {seed}: loss of step {step + 1} in another split {one}, expected "
+                                 f"{other}")
 
 
 def row_of(seed, record):
@@ -87,7 +90,8 @@ def row_of(seed, record):
     starts = sum(1 for failure in recovery["failures"] if failure["lost_s"] == 0)
     differences = 100 * (predicted["of_seed"] - goodput), 100 * (predicted["mean"] - goodput)
     form = "alongside" if record["measurement"]["checkpoints"]["async"] else "halting"
-    return [seed, ranks, form, len(recovery["failures"]), starts, f"{recovery['total_s']:.1f}", f"{100 * goodput:.1f}",
+    return [seed, ranks, form, len(recovery["failures"]), starts, f"{recovery['total_s']:.1f}",
+            f"{100 * goodput:.1f}",
             f"{100 * predicted['of_seed']:.1f}",
             f"{100 * predicted['mean']:.1f} ({100 * predicted['low']:.0f} to {100 * predicted['high']:.0f})",
             *(f"{each:+.1f}" for each in differences)], differences
@@ -117,8 +121,10 @@ def main():
         of_seed.append(abs(one))
         of_any.append(abs(other))
         print("| " + " | ".join(map(str, row)) + " |")
-    print(f"\n{len(of_seed)} runs, losses alike to the bit, and within 1e-5 in another split; |predicted - measured|: "
-          f"median {statistics.median(of_seed):.1f} points for the failures of the seed (largest {max(of_seed):.1f}), "
+    print(f"\n{len(of_seed)} runs, losses alike to the bit, and within 1e-5 in another split; |predicted - "
+          f"measured|: "
+          f"median {statistics.median(of_seed):.1f} points for the failures of the seed (largest "
+          f"{max(of_seed):.1f}), "
           f"{statistics.median(of_any):.1f} for any run (largest {max(of_any):.1f})")
     return 0
 

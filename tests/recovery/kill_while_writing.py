@@ -31,12 +31,14 @@ def wait_until(condition, seconds, what):
 def trial(program, folder, number, draw):
     saved = folder / "saved"
     before = support.complete(saved)
-    arguments = [program, "run", "run.yaml", "--quiet", "--pp", "2", "--steps", "1000000", "--checkpoint-dir", "saved",
+    arguments = [program, "run", "run.yaml", "--quiet", "--pp", "2", "--steps", "1000000", "--checkpoint-dir",
+                 "saved",
                  "--checkpoint-interval", "1"]
     arguments += ["--resume"] if before else []
     arguments += ["--async-save"] if number % 2 else []
     with open(folder / "said.txt", "w") as said:
-        run = subprocess.Popen(arguments, cwd=folder, env=support.environment(folder), stdout=said, stderr=said)
+        run = subprocess.Popen(arguments, cwd=folder, env=support.environment(folder), stdout=said,
+                               stderr=said)
     newest = max(before, default=0)
     wait_until(lambda: run.poll() is not None or max(support.complete(saved), default=0) > newest, 60,
                "a checkpoint is complete")
@@ -74,10 +76,12 @@ def main():
             problems += [f"trial {number}: {line}" for line in found]
         # The final resumed run cleans up, reads the newest one, and is whole.
         last = max(support.complete(folder / "saved"))
-        record = support.measured(program, folder, ["--pp", "2", "--steps", str(last + 2), "--checkpoint-dir", "saved",
+        record = support.measured(program, folder,
+                                  ["--pp", "2", "--steps", str(last + 2), "--checkpoint-dir", "saved",
                                                     "--checkpoint-interval", "1", "--resume"])
         if record["measurement"]["checkpoints"]["resumed_step"] != last:
-            problems.append(f"went on from step {record['measurement']['checkpoints']['resumed_step']}, not {last}")
+            problems.append(f"went on from step {record['measurement']['checkpoints']['resumed_step']}, not "
+                            f"{last}")
         problems += [f"left over at the end: {entry}" for entry in support.unfinished(folder / "saved")]
         problems += [f"left over at the end: {entry}" for entry in (folder / "tmp").iterdir()]
     for line in problems:

@@ -10,8 +10,10 @@ PROFILE = SOURCES / "results/recorded/xeon-2-cores/profile.json"
 
 
 def write_config(path, hidden=64, layers=2, batch=16, sequence=32, vocabulary=128):
-    path.write_text(f"""model: {{model_type: llama, num_hidden_layers: {layers}, hidden_size: {hidden}, num_attention_heads: 4,
-        num_key_value_heads: 2, intermediate_size: {2 * hidden}, vocab_size: {vocabulary}, max_position_embeddings: {sequence},
+    path.write_text(f"""model: {{model_type: llama, num_hidden_layers: {layers}, hidden_size: {hidden},
+        num_attention_heads: 4,
+        num_key_value_heads: 2, intermediate_size: {2 * hidden}, vocab_size: {vocabulary},
+        max_position_embeddings: {sequence},
         rms_norm_eps: 1.0e-6}}
 seq_length: {sequence}
 global_batch_size: {batch}
@@ -40,7 +42,8 @@ def measured(program, folder, arguments):
 def complete(saved):
     """Steps of the checkpoints under their final name, newest first."""
     names = [entry.name for entry in saved.iterdir()] if saved.exists() else []
-    return sorted((int(name[5:]) for name in names if name.startswith("iter_") and name[5:].isdigit()), reverse=True)
+    return sorted((int(name[5:]) for name in names if name.startswith("iter_") and name[5:].isdigit()),
+                  reverse=True)
 
 
 def unfinished(saved):

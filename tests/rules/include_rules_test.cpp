@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -20,6 +21,16 @@ using ::testing::IsEmpty;
 
 const std::vector<std::string> kFolders = {"analysis", "bench", "core", "kernels", "schedules", "tests"};
 constexpr std::size_t kMostFiles = 30;  // of one folder: a folder with more holds more than one idea
+
+constexpr std::size_t kMostRooms = 13;  // of bench/: as many as a newcomer keeps in mind
+constexpr std::string_view kBenchmarks = "bench/measure/micro";  // programs of their own, above every room
+
+/// The folder of bench/ or another first folder that a file is in: "bench/measure" for all of its folders.
+std::string outer_room_of(const std::string& file) {
+  const std::string room = room_of(file);
+  if (room.rfind("bench/", 0) != 0 || room == kBenchmarks) return room;
+  return room.substr(0, room.find('/', std::string_view("bench/").size()));
+}
 
 /// Allowed includes of a folder: other folders, and libraries that not every folder may use.
 struct Room {
@@ -63,98 +74,96 @@ constexpr Room kRooms[] = {
     {"analysis/work/frameworks", "analysis/step analysis/work core/base"},
     {"analysis/work/passes", "analysis/work core/base"},
     {"analysis/work/routing", "analysis/step analysis/work core/base core/config core/schedule"},
-    {"bench", "bench/commands bench/launch core/base"},
+    {"bench", "bench/commands bench/processes/launch core/base"},
     {"bench/ask",
-     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
-     "bench/evaluate bench/predict bench/record bench/views core/base core/config core/config_text "
-     "core/schedule core/schedule_text core/trace core/validate schedules"},
-    {"bench/calibrate",
-     "analysis/hardware analysis/predict bench/calibrate/cells bench/calibrate/figures bench/evaluate "
-     "bench/launch bench/machine "
-     "bench/text "
-     "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
-    {"bench/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
-    {"bench/calibrate/figures", "analysis/hardware bench/calibrate/cells core/base"},
+     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate bench/plan "
+     "bench/record bench/show/views core/base core/config core/config_text core/schedule "
+     "core/schedule_text core/trace core/validate schedules"},
     {"bench/commands",
-     "analysis/hardware analysis/predict analysis/published analysis/reliability "
-     "analysis/topology bench/ask bench/calibrate bench/convert bench/convert/check "
-     "bench/cuda bench/evaluate bench/help bench/hosts bench/launch bench/machine bench/matrix "
-     "bench/predict bench/rank bench/record bench/recovery bench/report bench/text "
-     "bench/training/checkpoints bench/views bench/views/cluster core/base core/config core/config_text "
-     "core/launch_files core/run schedules <onednn>"},
+     "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/topology "
+     "bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
+     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts "
+     "bench/processes/launch bench/record bench/run bench/run/recovery bench/show/report bench/show/text "
+     "bench/show/views bench/show/views/cluster bench/training/check bench/training/checkpoints core/base "
+     "core/config core/config_text core/launch_files core/run schedules <onednn>"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/generate",
-     "bench/commands bench/evaluate bench/generate bench/hosts bench/launch bench/rank bench/text "
-     "bench/training/trainer core/base core/config core/config_text"},
+     "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
+     "bench/show/text bench/training/generate bench/training/trainer core/base core/config "
+     "core/config_text"},
+    {"bench/commands/help", "bench/show/text core/base"},
     {"bench/commands/launch_files",
      "bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
-     "analysis/hardware analysis/published bench/commands bench/commands/schedules bench/help core/base "
-     "core/config"},
+     "analysis/hardware analysis/published bench/commands bench/commands/help bench/commands/schedules "
+     "core/base core/config"},
     {"bench/commands/operators",
-     "analysis/hardware analysis/operators bench/commands bench/machine bench/text core/base"},
+     "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
     {"bench/commands/schedules",
-     "analysis/simulate bench/ask bench/commands bench/report bench/text core/base core/schedule "
+     "analysis/simulate bench/ask bench/commands bench/show/report bench/show/text core/base core/schedule "
      "core/schedule_text core/trace core/validate schedules"},
-    {"bench/convert",
-     "bench/training/parameters core/base core/checkpoints core/config core/config/families core/files "
-     "core/tensor"},
-    {"bench/convert/check",
-     "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
-     "core/tensor kernels/cpu"},
+    {"bench/convert", "core/base core/checkpoints core/config core/config/families core/files core/tensor"},
     {"bench/cuda",
-     "bench/calibrate bench/cuda/times bench/evaluate bench/generate bench/launch bench/machine bench/record "
-     "bench/training/trainer "
-     "core/backends/mpi core/backends/nccl core/base core/config core/profile core/run core/tensor kernels "
-     "kernels/cuda "
-     "<cublas> "
-     "<cuda>"},
+     "bench/cuda/times bench/evaluate bench/measure/calibrate bench/measure/machine bench/processes/launch "
+     "bench/record bench/training/generate bench/training/trainer core/backends/mpi core/backends/nccl "
+     "core/base core/config core/profile core/run core/tensor kernels kernels/cuda <cublas> <cuda>"},
     {"bench/cuda/times",
-     "analysis/hardware bench/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
+     "analysis/hardware bench/measure/calibrate core/backends/nccl core/base core/tensor kernels <cuda>"},
     {"bench/evaluate",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
-     "analysis/step analysis/stragglers analysis/time analysis/time/stage analysis/work bench/launch "
-     "bench/machine bench/predict bench/record bench/training/checkpoints bench/training/trainer "
-     "core/backends/mpi core/base core/config "
-     "core/config_text core/run core/schedule core/schedule_text core/validate kernels/emulated schedules"},
-    {"bench/generate",
-     "bench/training/ends bench/training/layer bench/training/stage bench/training/trainer "
-     "bench/training/weights core/base core/config core/schedule"},
-    {"bench/help", "bench/text core/base"},
-    {"bench/hosts", "core/base"},
-    {"bench/launch", "bench/hosts core/base core/run"},
-    {"bench/machine",
-     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/run <onednn>"},
-    {"bench/matrix",
-     "analysis/predict bench/calibrate bench/evaluate bench/hosts bench/launch bench/machine bench/predict "
-     "bench/rank bench/record "
-     "bench/text core/base core/config core/config_text core/tensor"},
-    {"bench/micro",
-     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/ask bench/calibrate "
-     "bench/cuda "
-     "bench/cuda/times "
-     "bench/evaluate "
-     "bench/launch bench/training/stage bench/training/trainer bench/training/weights core/backends/mpi "
-     "core/backends/nccl core/base core/config core/config_text core/run core/tensor core/validate kernels "
-     "kernels/cpu kernels/cuda kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated "
-     "schedules <cuda> <onednn>"},
-    {"bench/predict",
-     "analysis/hardware analysis/predict analysis/step analysis/time analysis/work analysis/work/routing "
-     "bench/launch bench/record core/config core/run"},
-    {"bench/rank",
-     "analysis/hardware analysis/predict analysis/simulate analysis/time bench/calibrate bench/cuda "
-     "bench/evaluate bench/generate bench/hosts bench/launch bench/machine bench/report "
+     "analysis/hardware analysis/memory analysis/predict analysis/step analysis/stragglers analysis/time "
+     "analysis/time/stage bench/measure/machine bench/plan bench/processes/launch bench/record "
      "bench/training/checkpoints bench/training/trainer core/backends/mpi core/base core/config "
-     "core/config_text core/run core/schedule "
-     "kernels/cpu kernels/emulated"},
-    {"bench/recovery",
-     "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/record "
-     "bench/training/checkpoints core/base core/config"},
+     "core/config_text core/run core/schedule kernels/emulated"},
+    {"bench/matrix",
+     "analysis/predict bench/evaluate bench/measure/calibrate bench/measure/machine bench/plan "
+     "bench/processes/hosts bench/processes/launch bench/record bench/run bench/show/text core/base "
+     "core/config core/config_text core/tensor"},
+    {"bench/measure/calibrate",
+     "analysis/hardware analysis/predict bench/measure/calibrate/cells bench/measure/calibrate/figures "
+     "bench/measure/machine bench/plan bench/processes/launch bench/record bench/show/text "
+     "bench/training/trainer core/backends/mpi core/base core/run core/tensor kernels kernels/cpu"},
+    {"bench/measure/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
+    {"bench/measure/calibrate/figures", "analysis/hardware bench/measure/calibrate/cells core/base"},
+    {"bench/measure/machine",
+     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/run <onednn>"},
+    {"bench/measure/micro",
+     "analysis/hardware analysis/predict analysis/search analysis/simulate bench/ask bench/cuda "
+     "bench/cuda/times bench/measure/calibrate bench/plan bench/processes/launch bench/training/stage "
+     "bench/training/trainer bench/training/weights core/backends/mpi core/backends/nccl core/base "
+     "core/config core/config_text core/run core/tensor core/validate kernels kernels/cpu kernels/cuda "
+     "kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated schedules <cuda> "
+     "<onednn>"},
+    {"bench/plan",
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
+     "analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing "
+     "bench/processes/launch bench/record core/base core/config core/config_text core/run core/schedule "
+     "core/schedule_text core/validate schedules"},
+    {"bench/processes/hosts", "core/base"},
+    {"bench/processes/launch", "bench/processes/hosts core/base core/run"},
     {"bench/record", "core/base core/run core/tensor core/trace"},
     {"bench/record/tables", "bench/record core/base"},
-    {"bench/report",
-     "bench/record bench/text core/base core/schedule core/schedule_text core/tensor core/trace"},
-    {"bench/text", "bench/record core/base core/config_text core/trace"},
+    {"bench/run",
+     "analysis/hardware analysis/predict analysis/simulate analysis/time bench/cuda bench/evaluate "
+     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts "
+     "bench/processes/launch bench/show/report bench/training/checkpoints bench/training/generate "
+     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/run "
+     "core/schedule kernels/cpu kernels/emulated"},
+    {"bench/run/recovery",
+     "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/plan bench/record "
+     "bench/training/checkpoints core/base core/config"},
+    {"bench/show/report",
+     "bench/record bench/show/text core/base core/schedule core/schedule_text core/tensor core/trace"},
+    {"bench/show/text", "bench/record core/base core/config_text core/trace"},
+    {"bench/show/views",
+     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search analysis/step "
+     "analysis/time/stage bench/plan bench/record bench/show/report bench/show/text "
+     "bench/show/views/cluster core/base core/config core/config_text"},
+    {"bench/show/views/cluster",
+     "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
+     "bench/show/report bench/show/text core/base core/config core/schedule"},
+    {"bench/training/check",
+     "bench/convert bench/training/stage bench/training/weights core/base core/config core/files core/run "
+     "core/tensor kernels/cpu"},
     {"bench/training/checkpoints",
      "bench/training/parameters bench/training/stage core/base core/config core/config_text core/files "
      "core/run"},
@@ -162,29 +171,21 @@ constexpr Room kRooms[] = {
      "bench/training/feed_forward bench/training/layer bench/training/linear bench/training/parameters "
      "core/config core/run core/trace"},
     {"bench/training/feed_forward", "bench/training/linear bench/training/parameters core/tensor"},
+    {"bench/training/generate",
+     "bench/training/ends bench/training/layer bench/training/stage bench/training/trainer "
+     "bench/training/weights core/base core/config core/schedule"},
     {"bench/training/layer", "bench/training/feed_forward bench/training/linear bench/training/parameters"},
     {"bench/training/linear", "bench/training/parameters core/tensor"},
-    {"bench/training/parameters", "core/base core/config core/run core/schedule core/tensor kernels"},
+    {"bench/training/parameters",
+     "core/base core/config core/config/families core/run core/schedule core/tensor kernels"},
     {"bench/training/stage",
      "bench/training/ends bench/training/layer bench/training/parameters core/base core/run core/schedule"},
     {"bench/training/trainer",
      "bench/training/checkpoints bench/training/parameters bench/training/stage bench/training/weights "
-     "core/base core/config core/files "
-     "core/run core/schedule "
-     "core/trace "
-     "kernels"},
+     "core/base core/config core/files core/run core/schedule core/trace kernels"},
     {"bench/training/weights",
      "bench/convert bench/training/parameters bench/training/stage core/base core/config "
-     "core/config/families "
-     "core/files core/run core/tensor"},
-    {"bench/views",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search analysis/step "
-     "analysis/time/stage bench/evaluate bench/record bench/report bench/text bench/views/cluster core/base "
-     "core/config core/config_text"},
-    {"bench/views/cluster",
-     "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record bench/report "
-     "bench/text "
-     "core/base core/config core/schedule"},
+     "core/config/families core/files core/run core/tensor"},
     {"core/backends/mpi", "core/base core/parallel core/run core/tensor <mpi>"},
     {"core/backends/nccl", "core/backends/mpi core/base core/run core/schedule core/tensor <cuda> <nccl>"},
     {"core/checkpoints", "core/base core/files"},
@@ -278,6 +279,16 @@ TEST_F(IncludeRules, NoLoopBetweenFilesUnitsOrRooms) {
   EXPECT_THAT(loops_in(arrows_of(includes_, unit_of)), IsEmpty());
   EXPECT_THAT(loops_in(arrows_of(includes_, itself)), IsEmpty());
   for (const Include& include : includes_) EXPECT_NE(include.file, include.target) << "includes itself";
+}
+
+TEST_F(IncludeRules, BenchHasFewRoomsAndNoArrowUpwards) {
+  const Arrows arrows = arrows_of(includes_, outer_room_of);
+  EXPECT_THAT(loops_in(arrows), IsEmpty());
+  std::set<std::string> rooms;
+  for (const auto& [file, text] : sources_)
+    if (const std::string room = outer_room_of(file); room.rfind("bench/", 0) == 0) rooms.insert(room);
+  rooms.erase(std::string(kBenchmarks));
+  EXPECT_LE(rooms.size(), kMostRooms) << "rooms of bench/ (bench/README.md)";
 }
 
 TEST_F(IncludeRules, NoFolderIsCrowded) {

@@ -32,13 +32,17 @@ def without_expectation(texts):
 
 class Messages(unittest.TestCase):
     def test_texts_are_found(self):
-        source = ('if (x)\n  throw InputError(\n      fmt::format("key: found {}, expected "\n                  "bytes; change it",\n'
-                  '                  d));\nthrow InputError("nothing of the kind here");\nthrow InputError(e.what());')
-        self.assertEqual(list(texts_of(source)), ["key: found {}, expected bytes; change it", "nothing of the kind here"])
+        source = ('if (x)\n  throw InputError(\n      fmt::format("key: found {}, expected "\n               '
+                  '   "bytes; change it",\n'
+                  '                  d));\nthrow InputError("nothing of the kind here");\nthrow '
+                  'InputError(e.what());')
+        self.assertEqual(list(texts_of(source)),
+                         ["key: found {}, expected bytes; change it", "nothing of the kind here"])
         self.assertEqual(without_expectation(texts_of(source)), ["nothing of the kind here"])
 
     def test_refusals_say_what_was_expected(self):
-        files = subprocess.run(["git", "ls-files", *FOLDERS], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+        files = subprocess.run(["git", "ls-files", *FOLDERS], cwd=ROOT, capture_output=True, text=True,
+                               check=True).stdout.split()
         texts = []
         for name in files:
             if name.endswith((".cpp", ".hpp")):

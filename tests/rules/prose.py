@@ -203,9 +203,11 @@ class Page:
         return found
 
     def places(self, name):
-        found = ["%s:%d: found a sentence of %d words, expected at most %d: %s" % (name, line, words, SENTENCE_LONG, text)
+        found = ["%s:%d: found a sentence of %d words, expected at most %d: %s"
+                 % (name, line, words, SENTENCE_LONG, text)
                  for line, words, text in self.sentences if words > SENTENCE_LONG]
-        found += ["%s:%d: found an item or cell of %d words, expected at most %d: %s" % (name, line, words, ITEM_LONG, text[:80])
+        found += ["%s:%d: found an item or cell of %d words, expected at most %d: %s"
+                  % (name, line, words, ITEM_LONG, text[:80])
                   for line, words, text in self.items if words > ITEM_LONG]
         return found
 
@@ -235,7 +237,8 @@ def python_comments(text):
         if token.type == tokenize.COMMENT:
             yield token.start[0], re.sub(r"^#+!?\s*", "", token.string)
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, (ast.Module, ast.ClassDef,
+                             ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
             string = node.body[0].value
             for number in range(string.lineno, string.end_lineno + 1):
                 yield number, re.sub(r'^\s*[rR]?("""|"|\'\'\')?\s*', "", lines[number - 1])
@@ -322,10 +325,12 @@ def tree_findings(root=ROOT):
     found = page_findings(pages, root)
     total = sum(Page(text_of(name, root)).words for name in pages)
     opened, wide = all_comments(root)
-    found["all pages"] = ["all pages: found %d words, expected at most %d" % (total, ALL_WORDS)] if total > ALL_WORDS else []
+    many = "all pages: found %d words, expected at most %d" % (total, ALL_WORDS)
+    found["all pages"] = [many] if total > ALL_WORDS else []
     found["comment openings"] = []
     if len(opened) > OPENINGS:
-        found["comment openings"] = ["comment openings: found %d lines that begin with What, Whether, That, Which, Where, "
+        found["comment openings"] = ["comment openings: found %d lines that begin with What, Whether, That, "
+                                     "Which, Where, "
                                      "How or Of, expected at most %d" % (len(opened), OPENINGS)]
     found["comment columns"] = []
     if wide:
@@ -335,23 +340,29 @@ def tree_findings(root=ROOT):
 
 
 def show_figures(names):
-    print("%6s %9s %8s %12s %13s  %s" % ("words", "sentences", "average", "nine in ten", "same of items", "page"))
+    print("%6s %9s %8s %12s %13s  %s" % ("words", "sentences", "average", "nine in ten", "same of items",
+                                         "page"))
     pages = [(name, Page(text_of(name))) for name in names]
     for name, page in pages:
-        print("%6d %9d %8.1f %12d %13d  %s" % (page.words, len(page.sentences), page.average(), page.sentences_within(),
+        print("%6d %9d %8.1f %12d %13d  %s" % (page.words, len(page.sentences), page.average(),
+                                               page.sentences_within(),
                                                page.items_within(), name))
     counts = [words for _, page in pages for _, words, _ in page.sentences]
     cells = [words for _, page in pages for _, words, _ in page.items]
     print("%6d %9d %8.1f %12d %13d  all" % (sum(page.words for _, page in pages), len(counts),
-                                            sum(counts) / max(1, len(counts)), ninth_of_ten(counts), ninth_of_ten(cells)))
+                                            sum(counts) / max(1, len(counts)), ninth_of_ten(counts),
+                                            ninth_of_ten(cells)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pages", nargs="*", metavar="PAGE")
-    parser.add_argument("--where", action="store_true", help="also print sentences, items and cells over their limits")
-    parser.add_argument("--comments", action="store_true", help="print comment lines over a limit instead of pages")
-    parser.add_argument("--figures", action="store_true", help="print words and averages of pages instead of findings")
+    parser.add_argument("--where", action="store_true",
+                        help="also print sentences, items and cells over their limits")
+    parser.add_argument("--comments", action="store_true",
+                        help="print comment lines over a limit instead of pages")
+    parser.add_argument("--figures", action="store_true",
+                        help="print words and averages of pages instead of findings")
     options = parser.parse_args()
 
     names = [os.path.relpath(os.path.abspath(page), ROOT) for page in options.pages]
@@ -362,7 +373,8 @@ def main():
     if options.comments:
         opened, wide = all_comments()
         found = ["%s:%d: found %s, expected a noun phrase" % place for place in opened]
-        found += ["%s:%d: found a line beyond column %d: %s" % (name, line, column_limit(), text) for name, line, text in wide]
+        found += ["%s:%d: found a line beyond column %d: %s" % (name, line, column_limit(), text)
+                  for name, line, text in wide]
     else:
         by_page = page_findings(names) if names else tree_findings()
         found = [line for lines in by_page.values() for line in lines]

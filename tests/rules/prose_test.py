@@ -30,7 +30,8 @@ class TreeTest(unittest.TestCase):
         self.assertEqual(broken, [], "\n" + "\n".join(broken))
 
     def test_unfinished_ones_break_a_limit(self):
-        done = ["%s: found within all limits, expected off the list; run tests/rules/prose_test.py --shrink" % name
+        done = ["%s: found within all limits, expected off the list; run tests/rules/prose_test.py "
+                "--shrink" % name
                 for name in UNFINISHED if not self.findings.get(name)]
         self.assertEqual(done, [], "\n" + "\n".join(done))
 
@@ -49,7 +50,8 @@ class PageTest(unittest.TestCase):
                          [(1, 3), (1, 2), (2, 2), (3, 1), (5, 2)])
 
     def test_abbreviations_numbers_and_names_end_none(self):
-        self.assertEqual(sentences("Takes 1.5 s, e.g. Fig. 3 of J. Doe et al. and more. Next one."), [(1, 13), (1, 2)])
+        self.assertEqual(sentences("Takes 1.5 s, e.g. Fig. 3 of J. Doe et al. and more. Next one."),
+                         [(1, 13), (1, 2)])
         self.assertEqual(sentences("A file a.b.c is read. `x. y` starts one."), [(1, 5), (1, 3)])
 
     def test_a_colon_ends_a_sentence_before_a_block(self):
@@ -57,11 +59,13 @@ class PageTest(unittest.TestCase):
         self.assertEqual(sentences("Build it:\n\n```sh\nmake. All of it.\n```\n\nDone.\n"), [(1, 2), (7, 1)])
 
     def test_code_spans_are_one_word_and_links_their_text(self):
-        self.assertEqual(sentences("Run `plumbline predict a.yaml` as [the tour](bench/tour/README.md) says."), [(1, 6)])
+        self.assertEqual(sentences("Run `plumbline predict a.yaml` as [the tour](bench/tour/README.md) "
+                                   "says."), [(1, 6)])
         self.assertEqual(sentences("![a long picture](a.svg) See [here][1]."), [(1, 2)])
 
     def test_headings_code_and_comments_have_no_sentences(self):
-        text = "# A heading. Of two.\n\n    indented code. Twice.\n\n    more of it.\n\n<!-- a\ncomment. -->\nText here.\n"
+        text = ("# A heading. Of two.\n\n    indented code. Twice.\n\n    more of it.\n\n"
+                "<!-- a\ncomment. -->\nText here.\n")
         self.assertEqual(sentences(text), [(9, 2)])
 
     def test_a_fence_ends_with_a_fence_of_its_kind(self):
@@ -76,7 +80,8 @@ class PageTest(unittest.TestCase):
         self.assertEqual(items("1. One two.\n2) Three.\n"), [2, 1])
 
     def test_cells_are_no_sentences_and_short_ones_are_left_out(self):
-        text = "| a | b |\n|---|:-:|\n| 1.5 | four words of prose. Five more |\n| `a|b` | with \\| five words in it |\n"
+        text = ("| a | b |\n|---|:-:|\n| 1.5 | four words of prose. Five more |\n"
+                "| `a|b` | with \\| five words in it |\n")
         self.assertEqual(sentences(text), [])
         self.assertEqual(items(text), [6, 5])
 
@@ -97,7 +102,8 @@ class PageTest(unittest.TestCase):
                          ["a.md: found nine in ten sentences within 32 words, expected 30"])
         self.assertEqual(prose.Page("|" + "word " * 61 + "|\n").findings("a.md"),
                          ["a.md: found nine in ten list items and cells within 61 words, expected 60"])
-        self.assertEqual(prose.Page("Word word.\n" * 1001).findings("a.md"), ["a.md: found 2002 words, expected at most 2000"])
+        self.assertEqual(prose.Page("Word word.\n" * 1001).findings("a.md"),
+                         ["a.md: found 2002 words, expected at most 2000"])
         self.assertEqual(prose.Page("Word word.\n" * 1001).findings("bench/training/a.md"), [])
         self.assertEqual(prose.Page("").findings("a.md"), [])
 
@@ -112,9 +118,12 @@ def wide(name, text, limit=20):
 
 class CommentTest(unittest.TestCase):
     def test_cpp(self):
-        text = '// What it is.\nint a;  ///< Whether it is.\n/// what it is, Of course\n/* Which one,\n * How many */\n// Offsets'
+        text = ('// What it is.\nint a;  ///< Whether it is.\n/// what it is, Of course\n'
+                '/* Which one,\n * How many */\n// Offsets')
         self.assertEqual(opened("a.cpp", text), [1, 2, 4, 5])
-        self.assertEqual(opened("a.hpp", 'f("// What");\nchar c = \'"\';  // What\nint n = 1\'000;  // What\n'), [2, 3])
+        self.assertEqual(opened("a.hpp",
+                                'f("// What");\nchar c = \'"\';  // What\nint n = 1\'000;  // What\n'),
+                                [2, 3])
         self.assertEqual(opened("a.cu", 'R"(\n// What\n)";\nR"x(// What)"\n// What\n)x";\n// What\n'), [7])
 
     def test_python(self):
@@ -128,7 +137,8 @@ class CommentTest(unittest.TestCase):
         self.assertEqual(opened("a.sh", '#!/bin/sh\necho ${#a} "# What"  # How\n'), [2])
 
     def test_columns(self):
-        text = "// twenty columns ok\n// twenty-one columns\nint code_beyond_the_limit;\n// https://example.com\n"
+        text = ("// twenty columns ok\n// twenty-one columns\nint code_beyond_the_limit;\n"
+                "// https://example.com\n")
         self.assertEqual(wide("a.cpp", text), [2])
         self.assertEqual(wide("a.py", '"""\ntwenty-one columns ...\n"""\nx = "twenty-one columns"\n'), [2])
 
@@ -138,7 +148,8 @@ def shrink():
     with open(__file__, encoding="utf-8") as file:
         text = file.read()
     names = "".join(name + "\n" for name in UNFINISHED if findings.get(name))
-    text = re.sub(r'(?s)(UNFINISHED = """\n).*?(""")', lambda match: match.group(1) + names + match.group(2), text, count=1)
+    text = re.sub(r'(?s)(UNFINISHED = """\n).*?(""")', lambda match: match.group(1) + names + match.group(2),
+                  text, count=1)
     with open(__file__, "w", encoding="utf-8") as file:
         file.write(text)
 

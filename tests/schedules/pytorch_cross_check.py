@@ -22,7 +22,8 @@ except ImportError as error:
 
 def read(path):
     with open(path, newline="") as file:
-        return {rank: [schedules._Action.from_str(cell) for cell in row] for rank, row in enumerate(csv.reader(file))}
+        return {rank: [schedules._Action.from_str(cell) for cell in row]
+                for rank, row in enumerate(csv.reader(file))}
 
 
 def sizes(actions):
@@ -51,7 +52,8 @@ def main(folder):
         # The simulator of PyTorch knows transfers and single compute actions; waits are the runtime's.
         plain = {
             rank: [
-                part for a in row if not a.computation_type.value.startswith("WAIT") for part in (a.sub_actions or (a,))
+                part for a in row if not a.computation_type.value.startswith("WAIT")
+                for part in (a.sub_actions or (a,))
             ] for rank, row in with_comms.items()
         }
         schedules._simulate_comms_compute(plain, lambda stage: stage_to_rank[stage], stages)
@@ -60,11 +62,13 @@ def main(folder):
     # 1F1B is left out: PyTorch 2.15's visualizer numbers the last rank's forwards from 1, which is no valid
     # schedule.
     for name, ranks, microbatches in (("GPipe", 4, 8), ("Interleaved1F1B", 4, 8),
-                                      ("InterleavedZeroBubble", 4, 8), ("ZBVZeroBubble", 4, 8), ("DualPipeV", 4, 8),
+                                      ("InterleavedZeroBubble", 4, 8), ("ZBVZeroBubble", 4, 8),
+                                      ("DualPipeV", 4, 8),
                                       ("LoopedBFS", 4, 8)):
         for comms in (False, True):
             try:
-                ops = get_schedule_ops(schedule=name, pp_degree=ranks, num_microbatches=microbatches, with_comms=comms)
+                ops = get_schedule_ops(schedule=name, pp_degree=ranks, num_microbatches=microbatches,
+                                       with_comms=comms)
             except Exception as error:  # not every release offers every schedule in both forms
                 print(f"torch offers no {name} (with_comms={comms}): {error}")
                 continue

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bench/generate/prompts.hpp"
-#include "bench/text/figures.hpp"
+#include "bench/show/text/figures.hpp"
+#include "bench/training/generate/prompts.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/output_json.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bench/generate/generator.hpp"
+#include "bench/training/generate/generator.hpp"
 
 namespace plumbline {
 

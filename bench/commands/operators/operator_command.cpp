@@ -10,8 +10,8 @@
 #include "bench/commands/commands.hpp"
 #include "bench/commands/operators/operator_kinds.hpp"
 #include "bench/commands/operators/operator_rows.hpp"
-#include "bench/machine/named_hardware.hpp"
-#include "bench/text/figures.hpp"
+#include "bench/measure/machine/named_hardware.hpp"
+#include "bench/show/text/figures.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 

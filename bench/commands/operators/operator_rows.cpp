@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "bench/machine/named_hardware.hpp"
+#include "bench/measure/machine/named_hardware.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/text_input.hpp"

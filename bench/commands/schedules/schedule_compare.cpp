@@ -5,7 +5,7 @@
 #include "analysis/simulate/costs_json.hpp"
 #include "analysis/simulate/simulation_report.hpp"
 #include "analysis/simulate/simulator.hpp"
-#include "bench/text/csv.hpp"
+#include "bench/show/text/csv.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/calibrate/operator_cases.hpp"
+#include "bench/measure/calibrate/operator_cases.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

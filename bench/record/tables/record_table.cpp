@@ -211,7 +211,8 @@ const ObjectTable<MachineReport>& table_of<MachineReport>() {
        field("gpu", &Report::gpu, "GPU; empty: none"),
        texts_field("versions", &Report::versions, "program and libraries", "string", plain_text),
        texts_field("environment", &Report::environment,
-                   "variables, only those in `bench/machine/recorded_variables.cpp`", "string", plain_text)}};
+                   "variables, only those in `bench/measure/machine/recorded_variables.cpp`", "string",
+                   plain_text)}};
   return kTable;
 }
 

@@ -10,7 +10,7 @@
 #include "bench/training/parameters/layer_widths.hpp"
 #include "bench/training/parameters/parameters.hpp"
 #include "bench/training/parameters/stage_map.hpp"
-#include "bench/training/parameters/tensor_names.hpp"
+#include "core/config/families/tensor_names.hpp"
 
 namespace plumbline::training {
 

@@ -17,7 +17,6 @@
 #include "bench/convert/companions.hpp"
 #include "bench/convert/whole_tensors.hpp"
 #include "bench/training/parameters/rank_parameters.hpp"
-#include "bench/training/parameters/tensor_names.hpp"
 #include "bench/training/weights/adapter_merge.hpp"
 #include "bench/training/weights/checkpoint_check.hpp"
 #include "bench/training/weights/weights.hpp"
@@ -26,6 +25,7 @@
 #include "core/base/output_folder.hpp"
 #include "core/base/text_input.hpp"
 #include "core/config/families/checkpoint_config.hpp"
+#include "core/config/families/tensor_names.hpp"
 #include "core/config/routing_files.hpp"
 #include "core/files/safetensors.hpp"
 

@@ -4,12 +4,14 @@ import re
 
 
 def gpt(layers, hidden, heads, vocab, **more):
-    return {"model_type": "gpt2", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+    return {"model_type": "gpt2", "num_hidden_layers": layers, "hidden_size": hidden,
+            "num_attention_heads": heads,
             "vocab_size": vocab, **more}
 
 
 def llama(layers, hidden, heads, kv, ffn, vocab, **more):
-    return {"model_type": "llama", "num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads,
+    return {"model_type": "llama", "num_hidden_layers": layers, "hidden_size": hidden,
+            "num_attention_heads": heads,
             "num_key_value_heads": kv, "intermediate_size": ffn, "vocab_size": vocab, **more}
 
 
@@ -25,11 +27,13 @@ def mixture(layers, hidden, heads, kv, expert_ffn, vocab, experts, topk, shared_
                  moe_ffn_hidden_size=expert_ffn, moe_shared_expert_intermediate_size=shared_ffn, **more)
 
 
-def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn, dense, dense_ffn, query_rank=1536):
+def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn, dense, dense_ffn,
+             query_rank=1536):
     """Latent attention; the first layers are dense (config.json: first_k_dense_replace,
     intermediate_size)."""
     model = mixture(layers, hidden, heads, heads, expert_ffn, vocab, experts, topk, shared_ffn,
-                    multi_latent_attention="true", kv_lora_rank=512, qk_head_dim=128, qk_pos_emb_head_dim=64, v_head_dim=128,
+                    multi_latent_attention="true", kv_lora_rank=512, qk_head_dim=128, qk_pos_emb_head_dim=64,
+                    v_head_dim=128,
                     moe_layer_freq=f"([0]*{dense}+[1]*{layers - dense})")
     model["intermediate_size"] = dense_ffn
     if query_rank:
@@ -121,9 +125,12 @@ def find_model(name):
 
 
 ACCELERATORS = [
-    (r"96 ?GB HBM2e.*500 W", "h100-grand-teton-96gb"), (r"H200-NVL", "h200-nvl-141gb"), (r"H200", "h200-sxm-141gb"),
-    (r"H800", "h800-sxm-80gb"), (r"H20\b", "h20-sxm-96gb"), (r"H100", "h100-sxm-80gb"), (r"GB200", "gb200-nvl72"),
-    (r"GB300", "gb300-nvl72"), (r"B200", "b200-sxm-180gb"), (r"B300", "b300-sxm-270gb"), (r"A100", "a100-sxm-80gb"),
+    (r"96 ?GB HBM2e.*500 W", "h100-grand-teton-96gb"), (r"H200-NVL", "h200-nvl-141gb"),
+    (r"H200", "h200-sxm-141gb"),
+    (r"H800", "h800-sxm-80gb"), (r"H20\b", "h20-sxm-96gb"), (r"H100", "h100-sxm-80gb"),
+    (r"GB200", "gb200-nvl72"),
+    (r"GB300", "gb300-nvl72"), (r"B200", "b200-sxm-180gb"), (r"B300", "b300-sxm-270gb"),
+    (r"A100", "a100-sxm-80gb"),
     (r"MI(300X|325X|350X|355X)", None),
 ]
 
@@ -155,7 +162,8 @@ def find_precision(text, year):
         "fp8-cs": {"precision": "fp8", "fp8_recipe": "tensorwise"},
         "fp8-tensorwise": {"precision": "fp8", "fp8_recipe": "tensorwise"},
         "fp8-rowwise": {"precision": "fp8", "fp8_recipe": "rowwise"},
-        "mxfp8": {"precision": "fp8", "fp8_recipe": "mxfp8"}, "fp8-mx": {"precision": "fp8", "fp8_recipe": "mxfp8"},
+        "mxfp8": {"precision": "fp8", "fp8_recipe": "mxfp8"},
+        "fp8-mx": {"precision": "fp8", "fp8_recipe": "mxfp8"},
         "nvfp4": {"precision": "bf16", "fp4_format": "e2m1"},
         "bf16+fp8-hybrid-tensorwise": {"precision": "fp8", "fp8_recipe": "tensorwise"},
         "+fp8-e4m3-tensorwise": {"precision": "fp8", "fp8_format": "e4m3", "fp8_recipe": "tensorwise"},

@@ -8,15 +8,21 @@ from .parts import Unplaced, put
 WITHOUT_COST = {
     "manual-gc", "manual-gc-interval", "norm-epsilon", "rotary-base", "rotary-scaling-factor", "decoupled-lr",
     "decoupled-min-lr", "step-batch-size-schedule", "apply-layernorm-1p", "init-method-std", "rerun-mode",
-    "no-check-for-nan-in-loss-and-grad", "check-for-large-grads", "check-for-nan-in-loss-and-grad", "fim-data", "fim-rate",
+    "no-check-for-nan-in-loss-and-grad", "check-for-large-grads", "check-for-nan-in-loss-and-grad",
+    "fim-data", "fim-rate",
     "fim-spm-rate", "test-mode", "export-te-mcore-model", "no-create-attention-mask-in-dataloader", "mscale",
     "mscale-all-dim", "moe-aux-loss-coeff", "moe-router-dtype", "enable-experimental", "tiktoken-pattern",
-    "disable-gloo-process-groups", "cross-entropy-fusion-impl", "calculate-per-token-loss", "rotary-interleaved",
+    "disable-gloo-process-groups", "cross-entropy-fusion-impl", "calculate-per-token-loss",
+    "rotary-interleaved",
     "te-rng-tracker", "cuda-graph-warmup-steps", "exp-avg-dtype", "exp-avg-sq-dtype", "main-grads-dtype",
-    "main-params-dtype", "no-rope-fusion", "wgrad-deferral-limit", "tp-comm-overlap-cfg", "fp8-format", "fp8-recipe",
-    "moe-router-topk-scaling-factor", "moe-router-bias-update-rate", "moe-router-group-topk", "moe-router-num-groups",
-    "optimizer=adam", "recompute-method=uniform", "high-priority-stream-groups", "mtp-loss-scaling-factor", "muon-momentum", "muon-extra-scale-factor",
-    "muon-scale-mode", "moe-grouped-gemm", "moe-permute-fusion", "moe-router-pre-softmax", "moe-router-score-function",
+    "main-params-dtype", "no-rope-fusion", "wgrad-deferral-limit", "tp-comm-overlap-cfg", "fp8-format",
+    "fp8-recipe",
+    "moe-router-topk-scaling-factor", "moe-router-bias-update-rate", "moe-router-group-topk",
+    "moe-router-num-groups",
+    "optimizer=adam", "recompute-method=uniform", "high-priority-stream-groups", "mtp-loss-scaling-factor",
+    "muon-momentum", "muon-extra-scale-factor",
+    "muon-scale-mode", "moe-grouped-gemm", "moe-permute-fusion", "moe-router-pre-softmax",
+    "moe-router-score-function",
     "moe-router-enable-expert-bias",
 }
 # Flags with a column of their own; None: the flag's own value.
@@ -25,7 +31,8 @@ COLUMNS = {
     "position-embedding-type": ("position_embedding_type", None),
     "untie-embeddings-and-output-weights": ("tie_word_embeddings", "false"),
     "disable-bias-linear": ("add_bias_linear", "false"), "hidden-dropout": ("hidden_dropout", None),
-    "attention-dropout": ("attention_dropout", None), "recompute-granularity": ("recompute_granularity", None),
+    "attention-dropout": ("attention_dropout", None),
+    "recompute-granularity": ("recompute_granularity", None),
     "recompute-num-layers": ("recompute_num_layers", None), "recompute-modules": ("recompute_modules", None),
     "cross-entropy-loss-fusion": ("cross_entropy_loss_fusion", "true"), "kv-channels": ("head_dim", None),
     "make-vocab-size-divisible-by": ("make_vocab_size_divisible_by", None),
@@ -34,22 +41,30 @@ COLUMNS = {
     "account-for-embedding-in-pipeline-split": ("account_for_embedding_in_pipeline_split", "true"),
     "account-for-loss-in-pipeline-split": ("account_for_loss_in_pipeline_split", "true"),
     "no-gradient-accumulation-fusion": ("gradient_accumulation_fusion", "false"),
-    "attention-softmax-in-fp32": ("attention_softmax_in_fp32", "true"), "deterministic-mode": ("deterministic_mode", "true"),
-    "overlap-grad-reduce": ("overlap_grad_reduce", "true"), "overlap-param-gather": ("overlap_param_gather", "true"),
+    "attention-softmax-in-fp32": ("attention_softmax_in_fp32", "true"),
+    "deterministic-mode": ("deterministic_mode", "true"),
+    "overlap-grad-reduce": ("overlap_grad_reduce", "true"),
+    "overlap-param-gather": ("overlap_param_gather", "true"),
     "overlap-moe-expert-parallel-comm": ("overlap_moe_expert_parallel_comm", "true"),
-    "overlap-p2p-communication-warmup-flush": ("overlap_p2p_comm", "true"), "tp-comm-overlap": ("tp_comm_overlap", "true"),
+    "overlap-p2p-communication-warmup-flush": ("overlap_p2p_comm", "true"),
+    "tp-comm-overlap": ("tp_comm_overlap", "true"),
     "num-distributed-optimizer-instances": ("num_distributed_optimizer_instances", None),
     "use-megatron-fsdp": ("use_megatron_fsdp", "true"), "optimizer": ("optimizer", None),
     "cuda-graph-impl": ("cuda_graph_impl", None), "fp8-param-gather": ("fp8_param_gather", "true"),
-    "q-lora-rank": ("q_lora_rank", None), "kv-lora-rank": ("kv_lora_rank", None), "qk-head-dim": ("qk_head_dim", None),
+    "q-lora-rank": ("q_lora_rank", None), "kv-lora-rank": ("kv_lora_rank", None),
+    "qk-head-dim": ("qk_head_dim", None),
     "qk-pos-emb-head-dim": ("qk_pos_emb_head_dim", None), "v-head-dim": ("v_head_dim", None),
     "multi-latent-attention": ("multi_latent_attention", "true"), "qk-layernorm": ("qk_layernorm", "true"),
-    "apply-query-key-layer-scaling": ("apply_query_key_layer_scaling", "true"), "squared-relu": ("squared_relu", "true"),
+    "apply-query-key-layer-scaling": ("apply_query_key_layer_scaling", "true"),
+    "squared-relu": ("squared_relu", "true"),
     "rotary-percent": ("rotary_percent", None), "hybrid-layer-pattern": ("hybrid_layer_pattern", None),
-    "mtp-num-layers": ("mtp_num_layers", None), "defer-embedding-wgrad-compute": ("defer_embedding_wgrad_compute", "true"),
+    "mtp-num-layers": ("mtp_num_layers", None),
+    "defer-embedding-wgrad-compute": ("defer_embedding_wgrad_compute", "true"),
     "pipeline-model-parallel-layout": ("pipeline_model_parallel_layout", None),
-    "first-last-layers-bf16": ("first_last_layers_bf16", "true"), "grad-reduce-in-bf16": ("grad_dtype", "same"),
-    "moe-token-dispatcher-type": ("moe_token_dispatcher_type", None), "moe-layer-freq": ("moe_layer_freq", None),
+    "first-last-layers-bf16": ("first_last_layers_bf16", "true"),
+    "grad-reduce-in-bf16": ("grad_dtype", "same"),
+    "moe-token-dispatcher-type": ("moe_token_dispatcher_type", None),
+    "moe-layer-freq": ("moe_layer_freq", None),
     "moe-router-load-balancing-type": ("moe_router_load_balancing_type", None),
     "moe-ffn-hidden-size": ("moe_ffn_hidden_size", None), "cp-comm-type": ("cp_comm_type", None),
     "moe-shared-expert-intermediate-size": ("moe_shared_expert_intermediate_size", None),
@@ -62,7 +77,8 @@ COLUMNS = {
 # Options that do not change memory: fused kernels compute softmax in fp32 anyway, a gradient that is added
 # separately is one weight's. Neither does the order of the ranks, the rank that divides by their number, or
 # the time of gathers.
-TIME_ONLY = {"deterministic-mode", "attention-softmax-in-fp32", "no-gradient-accumulation-fusion", "use-tp-pp-dp-mapping",
+TIME_ONLY = {"deterministic-mode", "attention-softmax-in-fp32", "no-gradient-accumulation-fusion",
+             "use-tp-pp-dp-mapping",
              "ddp-average-in-collective", "overlap-param-gather-with-optimizer-step"}
 SMALL = 1024  # hidden size up to which a test's time is the host's, not the accelerator's
 ONE = {"rotary-percent": "1", "num-distributed-optimizer-instances": "1"}
@@ -93,7 +109,8 @@ def put_flags(cells, flags, small):
 
 
 def convert(row):
-    cells = {"model_type": "gpt2", "software": "megatron-core-2026" if row["env"] == "dev" else "megatron-core-2025"}
+    cells = {"model_type": "gpt2", "software": "megatron-core-2026" if row["env"] == "dev"
+             else "megatron-core-2025"}
     if find_hardware(row["platform"]) is None:
         raise Unplaced(f'the platform "{row["platform"]}" is not known')
     cells["hardware"] = find_hardware(row["platform"])
@@ -104,10 +121,12 @@ def convert(row):
     # Megatron-LM's own defaults, unless a flag overrides them.
     cells.update(hidden_dropout="0.1", attention_dropout="0.1", cross_entropy_loss_fusion="false")
     names = {"world_size": "world_size", "dp": "data_parallel_size", "tp": "tensor_model_parallel_size",
-             "pp": "pipeline_model_parallel_size", "cp": "context_parallel_size", "ep": "expert_model_parallel_size",
+             "pp": "pipeline_model_parallel_size", "cp": "context_parallel_size",
+             "ep": "expert_model_parallel_size",
              "layers": "num_hidden_layers", "hidden": "hidden_size", "ffn": "intermediate_size",
              "heads": "num_attention_heads", "kv_groups": "num_key_value_heads", "seq": "seq_length",
-             "vpp_layers": "num_layers_per_virtual_pipeline_stage", "mbs": "micro_batch_size", "gbs": "global_batch_size",
+             "vpp_layers": "num_layers_per_virtual_pipeline_stage", "mbs": "micro_batch_size",
+             "gbs": "global_batch_size",
              "num_experts": "num_experts", "topk": "moe_router_topk"}
     for name, column in names.items():
         put(cells, column, row[name])

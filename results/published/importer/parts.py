@@ -43,7 +43,8 @@ def add_interleaving(cells, vp):
         cells["virtual_pipeline_chunks"] = str(chunks)
     layers = size_of(cells, "num_hidden_layers")
     if layers and layers % (pipeline * chunks) and (layers + 2) % (pipeline * chunks) == 0:
-        cells.update(account_for_embedding_in_pipeline_split="true", account_for_loss_in_pipeline_split="true")
+        cells.update(account_for_embedding_in_pipeline_split="true",
+                     account_for_loss_in_pipeline_split="true")
 
 
 REQUIRED = ["hardware", "software", "seq_length", "micro_batch_size", "world_size", "global_batch_size"]

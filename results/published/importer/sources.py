@@ -18,8 +18,10 @@ def base(row, model, hardware, precision, year, **sizes):
         raise Unplaced(f'the precision "{precision}" is not known')
     cells.update(number)
     names = {"gpus": "world_size", "tp": "tensor_model_parallel_size", "pp": "pipeline_model_parallel_size",
-             "cp": "context_parallel_size", "ep": "expert_model_parallel_size", "etp": "expert_tensor_parallel_size",
-             "dp": "data_parallel_size", "gbs": "global_batch_size", "mbs": "micro_batch_size", "seq": "seq_length"}
+             "cp": "context_parallel_size", "ep": "expert_model_parallel_size",
+             "etp": "expert_tensor_parallel_size",
+             "dp": "data_parallel_size", "gbs": "global_batch_size", "mbs": "micro_batch_size",
+             "seq": "seq_length"}
     for name, column in names.items():
         put(cells, column, sizes.get(name, row.get(name, "")))
     if cells.get("num_experts") is None:
@@ -71,7 +73,8 @@ def deepseek_recipe(cells):
         return
     if cells["num_experts"] == "256":
         cells["mtp_num_layers"] = "1"
-    stages = int(cells.get("pipeline_model_parallel_size") or 1) * int(cells.get("virtual_pipeline_chunks") or 1)
+    stages = int(cells.get("pipeline_model_parallel_size")
+                 or 1) * int(cells.get("virtual_pipeline_chunks") or 1)
     if stages in DEEPSEEK_LAYOUTS:
         cells["layer_distribution"] = ",".join(map(str, DEEPSEEK_LAYOUTS[stages]))
         for column in ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"):
@@ -134,8 +137,10 @@ def torchtitan(row):
 
 
 # Recomputed activations: remat_policy and CHECKPOINT_POLICY of NVIDIA/dgxc-benchmarking, v24.11.1 and v25.02.
-JAX_POLICIES = {("MaxText", "llama-2-70b"): "maxtext-save-dot-except-mlp", ("MaxText", "llama-3-70b"): "maxtext-save-qkv-proj",
-                ("Paxml", "gpt3-5b"): "paxml-save-dot-only", ("Paxml", "gpt3-175b"): "paxml-save-qkv-out-proj"}
+JAX_POLICIES = {("MaxText", "llama-2-70b"): "maxtext-save-dot-except-mlp",
+                ("MaxText", "llama-3-70b"): "maxtext-save-qkv-proj",
+                ("Paxml", "gpt3-5b"): "paxml-save-dot-only",
+                ("Paxml", "gpt3-175b"): "paxml-save-qkv-out-proj"}
 
 
 def cells_model(row):
@@ -177,7 +182,8 @@ def dgxc(row):
     put(cells, "tokens_per_s", row["tokens_per_s"])
     put(cells, "mfu_percent", row["mfu_pct"])
     put(cells, "peak_tflops", row["peak_tflops_used"])
-    cells["label"] = f"{row['model']} {row['layers']} layers, {row['framework']} {row['precision']} {row['first_tag']}"
+    cells["label"] = (f"{row['model']} {row['layers']} layers, {row['framework']} {row['precision']} "
+                      f"{row['first_tag']}")
     return cells
 
 
@@ -190,7 +196,8 @@ def megascale(row):
     if row["system"].startswith("+"):
         cells["software"] = "megascale"
         cells["other_flags"] = "cumulative ablation step"
-    put(cells, "num_layers_per_virtual_pipeline_stage", 2 if "VP6" in row["note"] else 1 if "VP3" in row["note"] else "")
+    put(cells, "num_layers_per_virtual_pipeline_stage",
+        2 if "VP6" in row["note"] else 1 if "VP3" in row["note"] else "")
     cells.update(zero_stage=1, sequence_parallel="true")
     put(cells, "step_s", row["iter_s"])
     if row["mfu_pct"]:
@@ -232,7 +239,8 @@ def mlperf(row):
         # FP8=True and MBS=1, MICRO_BATCH_SIZE=1 are in NVIDIA's config_common.sh, which the files of nodes
         # read first.
         fp8, mbs = fp8 or not row["fp8"] and not fp4, mbs or "1"
-    cells = base(row, row["benchmark"].replace("_", "-"), row["accelerator"], "nvfp4" if fp4 else "fp8" if fp8 else "bf16",
+    cells = base(row, row["benchmark"].replace("_", "-"), row["accelerator"],
+                 "nvfp4" if fp4 else "fp8" if fp8 else "bf16",
                  year, mbs=mbs)
     if not row["fp8"] and not fp4 and not fp8:
         cells["fp8_recipe"] = "unstated"  # the configuration does not give the width of linear layers
@@ -250,7 +258,8 @@ def mlperf(row):
     megatron_recipe(cells, row, row["vp"])
     put(cells, "num_microbatches", row["microbatches_per_replica"])
     if row["asym_pp_embed_loss"] == "True":
-        cells.update(account_for_embedding_in_pipeline_split="true", account_for_loss_in_pipeline_split="true")
+        cells.update(account_for_embedding_in_pipeline_split="true",
+                     account_for_loss_in_pipeline_split="true")
     if row["layer_cuda_graph"] not in ("", "0", "False"):
         cells["cuda_graph_impl"] = "transformer_engine"  # external_cuda_graph
     if "lora" in row["benchmark"]:
@@ -287,19 +296,23 @@ def bridge_verified(row):
 
 
 def community(row):
-    cells = base(row, row["model"], row["system"], row["precision"], 2026, gbs=row["gbs"], mbs=row["lbs_per_gpu"],
+    cells = base(row, row["model"], row["system"], row["precision"], 2026, gbs=row["gbs"],
+                 mbs=row["lbs_per_gpu"],
                  dp=row["dp_shard"])
     put(cells, "num_hidden_layers", row["layers"])
     put(cells, "hidden_size", row["hidden"])
     put(cells, "num_experts", row["experts"])
     put(cells, "moe_router_topk", row["topk"])
     name = row["framework"].lower()
-    cells["software"] = ("megatron-core-2026" if "megatron" in name else "torchtitan-2025" if "torchtitan" in name else
+    cells["software"] = ("megatron-core-2026" if "megatron" in name else "torchtitan-2025"
+                         if "torchtitan" in name else
                          "jax")
     if "deepep" in name:
         cells["moe_token_dispatcher_type"] = "flex"
-    for column, cell in (("tokens_per_s_per_gpu", "tokens_per_s_per_gpu"), ("tokens_per_s", "tokens_per_s_total"),
-                         ("step_s", "step_s"), ("model_tflops_per_gpu", "tflops_per_gpu"), ("mfu_percent", "mfu_pct"),
+    for column, cell in (("tokens_per_s_per_gpu", "tokens_per_s_per_gpu"),
+                         ("tokens_per_s", "tokens_per_s_total"),
+                         ("step_s", "step_s"), ("model_tflops_per_gpu", "tflops_per_gpu"),
+                         ("mfu_percent", "mfu_pct"),
                          ("peak_gib", "memory_gib")):
         put(cells, column, row[cell])
     cells["label"] = f"{row['model']} {row['framework']}"
@@ -325,7 +338,8 @@ def folding(row):
 
 def matched(row):
     cells = base(row, row["model"], row["system"], row["precision"], 2026)
-    if row["outcome"].startswith("OOM") or not (row["step_ms"] or row["tflops_per_gpu"] or row["peak_allocated_gb"]):
+    if row["outcome"].startswith("OOM") or not (row["step_ms"] or row["tflops_per_gpu"]
+                                                or row["peak_allocated_gb"]):
         raise Unplaced("no measured value of a run that finished")
     cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
@@ -352,7 +366,8 @@ def context(row):
         raise Unplaced("a kernel's time, not a training run's")
     if "moe_parallel_folding" in row["note"]:
         raise Unplaced("the same rows as moe_parallel_folding")
-    cells = base(row, row["model"], row["system"], row["precision"], 2024 if "H100" in row["system"] else 2025)
+    cells = base(row, row["model"], row["system"], row["precision"],
+                 2024 if "H100" in row["system"] else 2025)
     cells["software"] = "nemo-2024" if "H100" in row["system"] else megatron_core(2025)
     megatron_recipe(cells, row, "")
     if row["unit"].startswith("TFLOP"):

@@ -37,7 +37,7 @@ Schedule made(const std::string& name, int ranks, int microbatches, std::int64_t
   request.ranks = ranks;
   request.microbatches = microbatches;
   request.cached_outputs = cached;
-  // bubble-fill with whole backwards, whose memory is abeja's; bench/evaluate/distillation_plan.cpp makes
+  // bubble-fill with whole backwards, whose memory is abeja's; bench/plan/distillation_plan.cpp makes
   // room for others.
   const auto same = [&](double time) {
     return std::vector<Seconds>(static_cast<std::size_t>(ranks), Seconds{time});

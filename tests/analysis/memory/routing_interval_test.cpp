@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {

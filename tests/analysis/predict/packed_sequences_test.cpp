@@ -11,7 +11,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/flops.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

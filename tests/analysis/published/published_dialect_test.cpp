@@ -10,7 +10,7 @@
 #include "analysis/published/dialect/measured_values.hpp"
 #include "analysis/published/dialect/row_cells.hpp"
 #include "analysis/published/published.hpp"
-#include "bench/evaluate/schedule_makers.hpp"
+#include "bench/plan/schedule_makers.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

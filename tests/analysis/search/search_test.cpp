@@ -14,7 +14,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/search/search_space.hpp"
 #include "analysis/search/sensitivity.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/schedule/schedule_traits.hpp"
 

@@ -10,7 +10,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/action_time.hpp"
 #include "analysis/work/framework_list.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

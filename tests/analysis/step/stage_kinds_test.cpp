@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/step/stage_shapes.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 namespace plumbline {
 namespace {

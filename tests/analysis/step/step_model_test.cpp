@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 namespace plumbline {
 namespace {

@@ -5,7 +5,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/action_time.hpp"
 #include "analysis/work/framework_list.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 namespace plumbline {
 namespace {

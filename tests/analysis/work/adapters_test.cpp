@@ -8,7 +8,7 @@
 #include "analysis/work/flops.hpp"
 #include "analysis/work/operator_list.hpp"
 #include "analysis/work/parameter_units.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 namespace plumbline {
 namespace {

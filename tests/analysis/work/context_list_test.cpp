@@ -9,7 +9,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/operator_list.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 namespace plumbline {
 namespace {

@@ -12,7 +12,7 @@
 #include "analysis/work/parameter_units.hpp"
 #include "analysis/work/routing/routed_rows.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 

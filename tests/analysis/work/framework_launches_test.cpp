@@ -6,7 +6,7 @@
 
 #include "analysis/predict/predict.hpp"
 #include "analysis/work/framework_list.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 namespace plumbline {
 namespace {

@@ -12,7 +12,7 @@
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/predict/context_advice.hpp"
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 

@@ -6,7 +6,7 @@
 #include "analysis/predict/prediction_rows.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {

@@ -8,7 +8,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/parameter_units.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {

@@ -4,7 +4,7 @@
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 
 namespace plumbline {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 
 namespace plumbline {

@@ -13,8 +13,8 @@
 
 #include "analysis/predict/predict.hpp"
 #include "bench/ask/legality.hpp"
-#include "bench/evaluate/plan.hpp"
-#include "bench/predict/prediction_parts.hpp"
+#include "bench/plan/plan.hpp"
+#include "bench/plan/prediction_parts.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/config_text/load_config.hpp"
 #include "tests/support/sanitized.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/help/completion.hpp"
+#include "bench/commands/help/completion.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 

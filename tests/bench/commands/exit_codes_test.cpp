@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "bench/help/command_pages.hpp"
+#include "bench/commands/help/command_pages.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/commands/program_folder.hpp"
 

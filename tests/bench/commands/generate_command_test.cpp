@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/bench/commands/program_folder.hpp"
-#include "tests/bench/generate/golden_generation.hpp"
+#include "tests/bench/training/generate/golden_generation.hpp"
 
 namespace plumbline {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "bench/convert/check/check_tokens.hpp"
-#include "bench/convert/check/checkpoint_check.hpp"
+#include "bench/training/check/check_tokens.hpp"
+#include "bench/training/check/checkpoint_comparison.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
@@ -23,20 +23,20 @@ namespace fs = std::filesystem;
 
 const std::string kGolden = PLUMBLINE_SOURCE_DIR "/tests/golden/";
 
-CheckReport check(const CheckRequest& request) {
-  return check_checkpoints(request, [](int, int) {});
+training::CheckReport check(const training::CheckRequest& request) {
+  return training::check_checkpoints(request, [](int, int) {});
 }
 
 class CheckTest : public ConvertFolder {
  protected:
-  CheckRequest request(const std::string& from, const std::string& to) const {
-    CheckRequest made;
+  training::CheckRequest request(const std::string& from, const std::string& to) const {
+    training::CheckRequest made;
     made.folders = {from, to};
     made.sequences = 2;
     made.seq_length = 16;
     return made;
   }
-  std::string complaint_of(const CheckRequest& request) const {
+  std::string complaint_of(const training::CheckRequest& request) const {
     try {
       check(request);
     } catch (const InputError& error) {
@@ -55,15 +55,15 @@ TEST_F(CheckTest, ConvertedCheckpointsGiveTheSame) {
     there.to = at("m");
     there.megatron.sizes.tensor = 2;
     convert_checkpoint(there, [](Bytes, Bytes) {});
-    const CheckReport report = check(request(kGolden + name, at("m")));
+    const training::CheckReport report = check(request(kGolden + name, at("m")));
     ASSERT_EQ(report.sequences.size(), 2U);
     EXPECT_EQ(report.different, 0);
     EXPECT_EQ(report.formats[1], CheckpointFormat::megatron);
-    for (const CheckedSequence& sequence : report.sequences) {
+    for (const training::CheckedSequence& sequence : report.sequences) {
       EXPECT_TRUE(sequence.same);
       EXPECT_EQ(sequence.difference, 0);
       EXPECT_TRUE(std::isfinite(sequence.sides[0].loss));
-      EXPECT_EQ(sequence.sides[0].top.size(), kTopTokens);
+      EXPECT_EQ(sequence.sides[0].top.size(), training::kTopTokens);
       EXPECT_EQ(sequence.sides[0].top, sequence.sides[1].top);
     }
     EXPECT_NE(report.sequences[0].sides[0].loss, report.sequences[1].sides[0].loss);
@@ -71,7 +71,7 @@ TEST_F(CheckTest, ConvertedCheckpointsGiveTheSame) {
   }
   for (const std::string kind : {"llama", "mixtral", "qwen3_moe"}) {
     const std::string folder = kGolden + "torch_dist/" + kind;
-    const CheckReport report = check(request(folder + "/hf", folder + "/torch_dist"));
+    const training::CheckReport report = check(request(folder + "/hf", folder + "/torch_dist"));
     EXPECT_EQ(report.different, 0) << kind;
     EXPECT_EQ(report.formats[1], CheckpointFormat::distributed);
   }
@@ -79,12 +79,12 @@ TEST_F(CheckTest, ConvertedCheckpointsGiveTheSame) {
 
 TEST_F(CheckTest, TheLossIsThatOfPyTorch) {
   const std::string folder = kGolden + "llama";
-  CheckRequest made = request(folder, folder);
+  training::CheckRequest made = request(folder, folder);
   made.tokens = folder + "/tokens.npy";
   made.sequences = 8;
-  const CheckReport report = check(made);
+  const training::CheckReport report = check(made);
   double sum = 0;
-  for (const CheckedSequence& sequence : report.sequences) sum += sequence.sides[0].loss;
+  for (const training::CheckedSequence& sequence : report.sequences) sum += sequence.sides[0].loss;
   const Json expected = parse_json_object(read_text_file(folder + "/expected.json", 10'000), "expected.json");
   EXPECT_NEAR(sum / 8, expected["loss"].get<double>(), 1e-5);
 }
@@ -106,29 +106,29 @@ TEST_F(CheckTest, ADamagedWeightShows) {
               swapped.end());
   fc1.bytes = swapped;
   rewrite(rank, tensors);
-  CheckRequest made = request(hf, at("m"));
-  CheckReport report = check(made);
+  training::CheckRequest made = request(hf, at("m"));
+  training::CheckReport report = check(made);
   EXPECT_EQ(report.different, 2);
   EXPECT_GT(report.sequences[0].difference, made.tolerance);
   EXPECT_FALSE(report.sequences[0].same);
   made.tolerance = 100;
   report = check(made);
-  for (const CheckedSequence& sequence : report.sequences)
+  for (const training::CheckedSequence& sequence : report.sequences)
     EXPECT_EQ(sequence.same, sequence.sides[0].top == sequence.sides[1].top);
 }
 
 TEST_F(CheckTest, TokensOfTextsArraysAndSeeds) {
   write("ids.txt", "1 2,3\n4\t5\n");
-  EXPECT_THAT(check_tokens(at("ids.txt"), 6, 2, 3, 0),
+  EXPECT_THAT(training::check_tokens(at("ids.txt"), 6, 2, 3, 0),
               ElementsAre(ElementsAre(1, 2, 3), ElementsAre(3, 4, 5), ElementsAre(5, 1, 2)));
   write("ids.bin", std::string("\1\0\0\0\2\0\0\0\3\0\0\0", 12));
-  EXPECT_THAT(check_tokens(at("ids.bin"), 6, 2, 1, 0), ElementsAre(ElementsAre(1, 2, 3)));
-  EXPECT_EQ(check_tokens("", 100, 8, 2, 3), check_tokens("", 100, 8, 2, 3));
-  EXPECT_NE(check_tokens("", 100, 8, 2, 3), check_tokens("", 100, 8, 2, 4));
+  EXPECT_THAT(training::check_tokens(at("ids.bin"), 6, 2, 1, 0), ElementsAre(ElementsAre(1, 2, 3)));
+  EXPECT_EQ(training::check_tokens("", 100, 8, 2, 3), training::check_tokens("", 100, 8, 2, 3));
+  EXPECT_NE(training::check_tokens("", 100, 8, 2, 3), training::check_tokens("", 100, 8, 2, 4));
   const auto complaint = [&](const std::string& text) -> std::string {
     write("ids.txt", text);
     try {
-      check_tokens(at("ids.txt"), 6, 2, 1, 0);
+      training::check_tokens(at("ids.txt"), 6, 2, 1, 0);
     } catch (const InputError& error) {
       return error.what();
     }
@@ -143,7 +143,7 @@ TEST_F(CheckTest, TokensOfTextsArraysAndSeeds) {
 
 TEST_F(CheckTest, WhatIsNoPairOfCheckpointsIsRefused) {
   const std::string llama = kGolden + "llama";
-  CheckRequest made = request(llama, at("nowhere"));
+  training::CheckRequest made = request(llama, at("nowhere"));
   EXPECT_THAT(complaint_of(made), HasSubstr("not a folder"));
   made = request(llama, kGolden + "torch_dist/llama/hf");
   EXPECT_THAT(complaint_of(made), HasSubstr("expected checkpoints of one model"));

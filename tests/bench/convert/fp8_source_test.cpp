@@ -7,7 +7,7 @@
 #include <cstring>
 #include <random>
 
-#include "bench/convert/check/checkpoint_check.hpp"
+#include "bench/training/check/checkpoint_comparison.hpp"
 #include "core/tensor/half_floats.hpp"
 #include "tests/bench/convert/convert_folder.hpp"
 
@@ -119,11 +119,11 @@ TEST_F(Fp8SourceTest, IsEvaluatedLikeItsValues) {
   make("plain", kConfig);
   for (const char* name : {"fp8", "wide"}) write(fmt::format("{}/config.json", name), kConfig);
   make_fp8(at("plain"), at("fp8"), at("wide"));
-  CheckRequest request;
+  training::CheckRequest request;
   request.folders = {at("fp8"), at("wide")};
   request.sequences = 1;
   request.seq_length = 8;
-  const CheckReport report = check_checkpoints(request, [](int, int) {});
+  const training::CheckReport report = training::check_checkpoints(request, [](int, int) {});
   ASSERT_EQ(report.sequences.size(), 1U);
   EXPECT_TRUE(std::isfinite(report.sequences.front().sides[0].loss));
   EXPECT_EQ(report.sequences.front().difference, 0);

@@ -36,7 +36,8 @@ def read_safetensors(path):
     for name, entry in header.items():
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
         assert entry["dtype"] == "BF16", entry
-        tensors[name] = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.bfloat16).view(entry["shape"])
+        tensors[name] = torch.frombuffer(bytearray(data[begin:end]),
+                                         dtype=torch.bfloat16).view(entry["shape"])
     return tensors
 
 
@@ -95,7 +96,8 @@ def make_theirs(hf):
         path = folder / f"made/iter_0000007/mp_rank_{rank:02}/model_optim_rng.pt"
         path.parent.mkdir(parents=True)
         torch.save({"args": options, "checkpoint_version": 3.0, "iteration": 7, "model": state,
-                    "optimizer": {"param_groups": [{"lr": 1e-4}], "state": {0: torch.nn.Parameter(torch.ones(3))}},
+                    "optimizer": {"param_groups": [{"lr": 1e-4}],
+                                  "state": {0: torch.nn.Parameter(torch.ones(3))}},
                     "rng_state": [{"cpu": torch.get_rng_state()}]}, path)
     (folder / "made/latest_checkpointed_iteration.txt").write_text("7\n")
     (folder / "made/config.json").write_text(json.dumps(config))

@@ -4,7 +4,7 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/run_config.hpp"
 
 namespace plumbline {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/memory/memory_model.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

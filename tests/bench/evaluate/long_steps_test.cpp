@@ -9,9 +9,9 @@
 
 #include "analysis/predict/predict.hpp"
 #include "analysis/work/traffic.hpp"
-#include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
-#include "bench/evaluate/what_would_fit.hpp"
+#include "bench/plan/plan.hpp"
+#include "bench/plan/what_would_fit.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"

@@ -9,10 +9,10 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/published/predict_run.hpp"
 #include "analysis/search/evaluator.hpp"
-#include "bench/evaluate/plan.hpp"
 #include "bench/evaluate/record_parts.hpp"
-#include "bench/evaluate/schedule_makers.hpp"
 #include "bench/matrix/oom_table.hpp"
+#include "bench/plan/plan.hpp"
+#include "bench/plan/schedule_makers.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 

@@ -8,9 +8,9 @@
 #include <fstream>
 
 #include "bench/evaluate/evaluation.hpp"
-#include "bench/evaluate/plan.hpp"
 #include "bench/matrix/fit_choice.hpp"
 #include "bench/matrix/matrix_source.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

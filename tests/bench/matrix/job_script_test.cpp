@@ -12,7 +12,7 @@
 #include <iterator>
 #include <string>
 
-#include "bench/launch/launch_agent.hpp"
+#include "bench/processes/launch/launch_agent.hpp"
 #include "core/base/error.hpp"
 #include "core/base/shell_word.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "bench/record/tables/record_schema.hpp"
-#include "bench/text/cell_columns.hpp"
+#include "bench/show/text/cell_columns.hpp"
 #include "tests/bench/record/record_support.hpp"
 
 namespace plumbline {

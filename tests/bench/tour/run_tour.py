@@ -38,8 +38,10 @@ GONE = "\0"
 MASKS = [
     (re.compile(r"^(predicted times are a guess|guess): .*$"), GONE),
     (re.compile(r"\bguess (?=\S)|, a guess(?= \()"), ""),
-    (re.compile(r"^((#\d+ )?disturbed: |(predicted|measured) step time \d.*: (range|the diff)|predicted at current machine speed: |step time and bubble: ).*$"), GONE),
-    (re.compile(r", (disturbed$|\d+ of them disturbed)| \(current machine speed\), \S+ %| \((?:calibrated|guess)\)"), ""),
+    (re.compile(r"^((#\d+ )?disturbed: |(predicted|measured) step time \d.*: (range|the diff)|predicted at "
+                r"current machine speed: |step time and bubble: ).*$"), GONE),
+    (re.compile(r", (disturbed$|\d+ of them disturbed)| \(current machine speed\), \S+ %| "
+                r"\((?:calibrated|guess)\)"), ""),
     (re.compile(r"^(rank +\d+ )\S+ +[\d.]+ %$"), r"\1BARS"),
     (re.compile(r"^ +\|\S+ u?m?s.*$"), "AXIS"),
     (re.compile(r"^(#\d+ oom): .*$"), r"\1: WHO"),
@@ -86,7 +88,8 @@ def steps_of(lines):
 
 
 def run(command, folder, program):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "OMPI_", "PMIX_"))}
+    environment = {key: value for key, value in os.environ.items()
+                   if not key.startswith(("XDG_", "OMPI_", "PMIX_"))}
     if "--update" not in sys.argv:
         environment["HOME"] = folder
     environment.update(NO_COLOR="1", LC_ALL="C.UTF-8", PATH=program + os.pathsep + os.environ["PATH"])
@@ -122,7 +125,8 @@ def main():
                 def kept(lines):
                     return [text for text in map(same, lines) if text != GONE]
 
-                difference = list(difflib.unified_diff(kept(shown), kept(printed), "shown", "printed", lineterm="", n=1))
+                difference = list(difflib.unified_diff(kept(shown), kept(printed), "shown", "printed",
+                                                       lineterm="", n=1))
                 if difference:
                     wrong += 1
                     print("DIFFERENT (%s): %s\n%s" % (kind, command, "\n".join(difference)), flush=True)
@@ -135,7 +139,8 @@ def main():
             file.write("\n".join(flat))
         print("%d outputs written" % wrong)
         return 0
-    print("all commands print what the page shows" if not wrong else "%d outputs differ; --update writes them" % wrong)
+    print("all commands print what the page shows" if not wrong
+          else "%d outputs differ; --update writes them" % wrong)
     return 1 if wrong else 0
 
 

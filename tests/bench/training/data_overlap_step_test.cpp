@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analysis/work/traffic.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/training_support.hpp"

@@ -16,7 +16,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/emulation.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/run_files.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "analysis/memory/memory_model.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config/families/families.hpp"

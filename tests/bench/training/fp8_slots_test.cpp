@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/linear/fp8_slots.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"

@@ -19,7 +19,7 @@
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/routing/given_routing.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "analysis/memory/memory_model.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/trainer.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/layer_distribution.hpp"

@@ -18,7 +18,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/evaluate/emulation.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"

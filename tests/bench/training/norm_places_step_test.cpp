@@ -13,7 +13,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/work/traffic.hpp"
 #include "bench/evaluate/emulation.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <numeric>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <vector>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "kernels/cpu/cpu_operators.hpp"

@@ -7,7 +7,7 @@
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/step/stage_shapes.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {

@@ -16,7 +16,7 @@
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/work/traffic.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"

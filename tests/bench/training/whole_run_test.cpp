@@ -12,7 +12,7 @@
 #include <limits>
 #include <string>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/busy_share.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"

@@ -21,19 +21,25 @@ from transformers import CONFIG_MAPPING
 OUT = pathlib.Path(__file__).parent / "counted_files.json"
 BOTH = (True, False)
 DENSE = dict(
-    vocab_size=(61, 97), hidden_size=(64, 96, 32), intermediate_size=(48, 80), num_hidden_layers=(4, 1, 3, 7, 12),
-    num_attention_heads=(8, 4, 16), num_key_value_heads=(4, 2, 1), max_position_embeddings=(32, 64), tie_word_embeddings=BOTH,
+    vocab_size=(61, 97), hidden_size=(64, 96, 32), intermediate_size=(48, 80),
+    num_hidden_layers=(4, 1, 3, 7, 12),
+    num_attention_heads=(8, 4, 16), num_key_value_heads=(4, 2, 1), max_position_embeddings=(32, 64),
+    tie_word_embeddings=BOTH,
 )  # fmt: skip
 BIASED = dict(DENSE, attention_bias=BOTH)
 HEADS = dict(head_dim=(16, 8, 32))
 WINDOW = dict(sliding_window=(8, 4, 16))
 EXPERTS = dict(num_local_experts=(8, 4), num_experts_per_tok=(2, 1, 3))
 DEEP = dict(
-    moe_intermediate_size=(24, 40), n_routed_experts=(8, 16), num_experts_per_tok=(2, 1), n_shared_experts=(1, 2),
-    first_k_dense_replace=(0, 1), n_group=(1, 2), topk_group=(1,), norm_topk_prob=BOTH, routed_scaling_factor=(1.0, 2.5),
+    moe_intermediate_size=(24, 40), n_routed_experts=(8, 16), num_experts_per_tok=(2, 1),
+    n_shared_experts=(1, 2),
+    first_k_dense_replace=(0, 1), n_group=(1, 2), topk_group=(1,), norm_topk_prob=BOTH,
+    routed_scaling_factor=(1.0, 2.5),
 )  # fmt: skip
-LATENT = dict(q_lora_rank=(20, None, 12), kv_lora_rank=(16, 24), qk_nope_head_dim=(10, 8), qk_rope_head_dim=(6, 4), v_head_dim=(12, 8))
-FACTORS = {key: (2.0, 0.5) for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier")}
+LATENT = dict(q_lora_rank=(20, None, 12), kv_lora_rank=(16, 24), qk_nope_head_dim=(10, 8),
+              qk_rope_head_dim=(6, 4), v_head_dim=(12, 8))
+FACTORS = {key: (2.0, 0.5) for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier",
+                                       "attention_multiplier")}
 SPARSE = dict(
     num_experts=(8, 4), num_experts_per_tok=(2, 1), moe_intermediate_size=(24, 40), norm_topk_prob=BOTH,
     decoder_sparse_step=(1, 2, 3), mlp_only_layers=([], [0], [0, 1], [2]),
@@ -55,7 +61,8 @@ OPTIONS = {
     "olmo3": dict(BIASED, **WINDOW),
     "exaone4": dict(DENSE, sliding_window=(8, 4), sliding_window_pattern=(4, 2)),
     "glm4": dict(BIASED, **HEADS),
-    "smollm3": dict(BIASED, mlp_bias=BOTH, **ROPE_LAYERS, use_sliding_window=BOTH, sliding_window=(None, 4, 8)),
+    "smollm3": dict(BIASED, mlp_bias=BOTH, **ROPE_LAYERS, use_sliding_window=BOTH,
+                    sliding_window=(None, 4, 8)),
     "seed_oss": dict(BIASED, **HEADS, attention_out_bias=BOTH, mlp_bias=BOTH),
     "apertus": BIASED,
     "arcee": dict(BIASED, mlp_bias=BOTH),
@@ -66,19 +73,24 @@ OPTIONS = {
     "ernie4_5": dict(DENSE, **HEADS, use_bias=BOTH),
     "ministral": dict(DENSE, **HEADS, **WINDOW),
     "ministral3": dict(DENSE, **HEADS),
-    "minicpm3": dict(DENSE, num_key_value_heads=(8,), num_attention_heads=(8,), **dict(LATENT, v_head_dim=(12, 8, None))),
-    "stablelm": dict(DENSE, hidden_size=(64, 128), num_attention_heads=(8, 4), use_qkv_bias=BOTH, use_parallel_residual=BOTH),
+    "minicpm3": dict(DENSE, num_key_value_heads=(8,), num_attention_heads=(8,),
+                     **dict(LATENT, v_head_dim=(12, 8, None))),
+    "stablelm": dict(DENSE, hidden_size=(64, 128), num_attention_heads=(8, 4), use_qkv_bias=BOTH,
+                     use_parallel_residual=BOTH),
     "gpt_neox": dict(
-        {k: v for k, v in DENSE.items() if k != "num_key_value_heads"}, hidden_size=(64, 128), num_attention_heads=(8, 4), attention_bias=BOTH, use_parallel_residual=BOTH),
+        {k: v for k, v in DENSE.items() if k != "num_key_value_heads"}, hidden_size=(64, 128),
+        num_attention_heads=(8, 4), attention_bias=BOTH, use_parallel_residual=BOTH),
     "dots1": dict(BIASED, **DEEP, sliding_window=(4, None), max_window_layers=(62, 2, 0)),
     "minimax_m2": dict(DENSE, **HEADS, **EXPERTS, rotary_dim=(8, 4)),
     "gpt_oss": dict(BIASED, **HEADS, **EXPERTS, **WINDOW),
     "llama4_text": dict(
-        BIASED, **HEADS, **EXPERTS, **ROPE_LAYERS, intermediate_size_mlp=(80, 112), interleave_moe_layer_step=(1, 2, 3),
+        BIASED, **HEADS, **EXPERTS, **ROPE_LAYERS, intermediate_size_mlp=(80, 112),
+        interleave_moe_layer_step=(1, 2, 3),
         attention_chunk_size=(8, 4, None), use_qk_norm=BOTH, moe_layers=(None, [0], [1, 2]),
     ),  # fmt: skip
     "ernie4_5_moe": dict(
-        DENSE, moe_intermediate_size=(24, 40), moe_k=(2, 1), moe_num_experts=(8, 4), moe_num_shared_experts=(2, 0, 1),
+        DENSE, moe_intermediate_size=(24, 40), moe_k=(2, 1), moe_num_experts=(8, 4),
+        moe_num_shared_experts=(2, 0, 1),
         moe_layer_start_index=(1, 0, 2), moe_layer_end_index=(-1, 2), moe_layer_interval=(1, 2),
     ),  # fmt: skip
     "hunyuan_v1_moe": dict(BIASED, **HEADS, num_experts=(8, 4), moe_topk=(2, 1, [2] * 12)),
@@ -87,15 +99,19 @@ OPTIONS = {
     "granitemoe": dict(BIASED, **EXPERTS, **FACTORS),
     "granitemoeshared": dict(BIASED, **EXPERTS, **FACTORS, shared_intermediate_size=(20, 32, 0)),
     "granitemoehybrid": dict(
-        BIASED, **FACTORS, num_local_experts=(0, 4), num_experts_per_tok=(2, 1), shared_intermediate_size=(20, 32),
+        BIASED, **FACTORS, num_local_experts=(0, 4), num_experts_per_tok=(2, 1),
+        shared_intermediate_size=(20, 32),
         num_hidden_layers=(4,), mamba_n_heads=(8,), layer_types=(["attention"] * 4,),
     ),  # fmt: skip
     "dbrx": dict(
         vocab_size=(61, 97), d_model=(64, 96), n_layers=(4, 2), n_heads=(8, 4), max_seq_len=(32,),
-        attn_config=({"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 500000.0}, {"kv_n_heads": 4, "rope_theta": 10000.0}),
-        ffn_config=({"ffn_hidden_size": 48, "moe_num_experts": 8, "moe_top_k": 2}, {"ffn_hidden_size": 80, "moe_num_experts": 4, "moe_top_k": 1}),
+        attn_config=({"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 500000.0},
+                     {"kv_n_heads": 4, "rope_theta": 10000.0}),
+        ffn_config=({"ffn_hidden_size": 48, "moe_num_experts": 8, "moe_top_k": 2},
+                    {"ffn_hidden_size": 80, "moe_num_experts": 4, "moe_top_k": 1}),
     ),  # fmt: skip
-    "deepseek_v2": dict(DENSE, num_key_value_heads=(8,), num_attention_heads=(8,), **DEEP, **LATENT, topk_method=("greedy", "group_limited_greedy")),
+    "deepseek_v2": dict(DENSE, num_key_value_heads=(8,), num_attention_heads=(8,), **DEEP, **LATENT,
+                        topk_method=("greedy", "group_limited_greedy")),
 }
 
 
@@ -137,7 +153,8 @@ def main():
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     files = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    out = [json.dumps({"source": f"the model classes of transformers {transformers.__version__}, made by draw_counts.py"})]
+    out = [json.dumps({"source": f"the model classes of transformers {transformers.__version__}, made by "
+                                 f"draw_counts.py"})]
     for family in OPTIONS:
         chance = random.Random(family)
         drawn = refused = 0

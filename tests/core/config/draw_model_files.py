@@ -49,7 +49,8 @@ BASES = {
     "qwen3_moe": dict(**SMALL, **EXPERTS, num_experts=4),
     "qwen2_moe": dict(**SMALL, **EXPERTS, num_experts=4, shared_expert_intermediate_size=20),
     "deepseek_v3": dict(
-        SMALL, **DEEP, num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=12
+        SMALL, **DEEP, num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=16, qk_nope_head_dim=10,
+        qk_rope_head_dim=6, v_head_dim=12
     ),
     "glm4_moe": dict(**SMALL, **DEEP),
     "gpt_bigcode": GPT,
@@ -65,29 +66,41 @@ BASES = {
 }
 # Families that are predicted only; draw_counts.py has files of theirs.
 PREDICTED = (
-    "gemma2", "gemma3_text", "olmo", "olmo2", "olmo3", "exaone4", "glm4", "smollm3", "seed_oss", "apertus", "arcee", "granite",
-    "cohere", "cohere2", "hunyuan_v1_dense", "ernie4_5", "ministral", "ministral3", "minicpm3", "stablelm", "gpt_neox", "dots1",
-    "minimax_m2", "gpt_oss", "llama4_text", "ernie4_5_moe", "hunyuan_v1_moe", "olmoe", "phimoe", "granitemoe", "granitemoeshared",
+    "gemma2", "gemma3_text", "olmo", "olmo2", "olmo3", "exaone4", "glm4", "smollm3", "seed_oss", "apertus",
+    "arcee", "granite",
+    "cohere", "cohere2", "hunyuan_v1_dense", "ernie4_5", "ministral", "ministral3", "minicpm3", "stablelm",
+    "gpt_neox", "dots1",
+    "minimax_m2", "gpt_oss", "llama4_text", "ernie4_5_moe", "hunyuan_v1_moe", "olmoe", "phimoe", "granitemoe",
+    "granitemoeshared",
     "granitemoehybrid", "dbrx", "deepseek_v2",
 )  # fmt: skip
 OWN_SIZES = ("gemma3_text",)  # whose multimodal files leave the class's sizes out
 # Sizes that a file must give, regardless of a class's defaults.
 SIZES = (set(GPT) | set(SMALL) | set(EXPERTS)) | {
-    "n_routed_experts", "num_experts", "num_local_experts", "shared_expert_intermediate_size", "q_lora_rank", "kv_lora_rank",
-    "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "ffn_dim", "d_model", "n_heads", "n_layers", "max_seq_len",
+    "n_routed_experts", "num_experts", "num_local_experts", "shared_expert_intermediate_size", "q_lora_rank",
+    "kv_lora_rank",
+    "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "ffn_dim", "d_model", "n_heads", "n_layers",
+    "max_seq_len",
 }  # fmt: skip
 # Ids of tokens are no part of the model, and those of a large vocabulary do not fit the small one.
 TOKENS = dict(bos_token_id=None, eos_token_id=None, pad_token_id=None)
 NO_KEYS = {
-    "architectures", "attention_dropout", "attn_pdrop", "bos_token_id", "chunk_size_feed_forward", "dtype", "embd_pdrop",
-    "embedding_dropout", "eos_token_id", "hidden_dropout", "id2label", "is_encoder_decoder", "label2id", "output_attentions",
-    "output_hidden_states", "pad_token_id", "pretraining_tp", "problem_type", "resid_pdrop", "residual_dropout", "return_dict",
-    "router_aux_loss_coef", "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
-    "summary_use_proj", "use_cache", "dropout", "layerdrop", "num_mtp_layers", "slow_but_exact", "attention_softmax_in_fp32",
-    "scale_attention_softmax_in_fp32", "reorder_and_upcast_attn", "transformers_version", "model_type", "_name_or_path",
+    "architectures", "attention_dropout", "attn_pdrop", "bos_token_id", "chunk_size_feed_forward", "dtype",
+    "embd_pdrop",
+    "embedding_dropout", "eos_token_id", "hidden_dropout", "id2label", "is_encoder_decoder", "label2id",
+    "output_attentions",
+    "output_hidden_states", "pad_token_id", "pretraining_tp", "problem_type", "resid_pdrop",
+    "residual_dropout", "return_dict",
+    "router_aux_loss_coef", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj", "use_cache", "dropout", "layerdrop", "num_mtp_layers", "slow_but_exact",
+    "attention_softmax_in_fp32",
+    "scale_attention_softmax_in_fp32", "reorder_and_upcast_attn", "transformers_version", "model_type",
+    "_name_or_path",
     "original_max_position_embeddings", "qk_head_dim", "layer_types", "rope_parameters", "mlp_only_layers",
 }  # fmt: skip
-MORE_KEYS = ("hidden_activation", "rope_theta", "partial_rotary_factor", "n_embed", "n_inner", "scoring_func", "topk_method")
+MORE_KEYS = ("hidden_activation", "rope_theta", "partial_rotary_factor", "n_embed", "n_inner", "scoring_func",
+             "topk_method")
 WINDOWED = ("llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe", "qwen2_moe", "starcoder2", "phi3")
 FEW_ACTIVATIONS = ("silu", "gelu", "gelu_pytorch_tanh", "relu")
 ROPES = (
@@ -119,7 +132,8 @@ def only(values, what):
 
 def attribute(model, *names):
     """The value that all modules with one of these attributes have."""
-    found = [getattr(m, n) for m in model.modules() for n in names if isinstance(getattr(m, n, None), (int, float, bool))]
+    found = [getattr(m, n) for m in model.modules() for n in names
+             if isinstance(getattr(m, n, None), (int, float, bool))]
     return only(found, names)
 
 
@@ -141,6 +155,7 @@ def rotary_of(model):
             rotated = 2 * len(frequencies)
             theta = float(frequencies[-1]) ** (-rotated / (rotated - 2)) if rotated > 2 else None
             return {"rotated": rotated, "rope_theta": None if theta is None else float(f"{theta:.4g}")}
+    epsilons = [getattr(m, 'variance_epsilon', getattr(m, 'eps', None)) for m in norms]
     return {"rotated": None, "rope_theta": None}
 
 
@@ -166,11 +181,12 @@ def facts_of(config):
         "layers": len(layers),
         "vocab": model.get_input_embeddings().weight.shape[0],
         "hidden": model.get_input_embeddings().weight.shape[1],
-        "heads": model(input_ids=torch.arange(2)[None], output_attentions=True, use_cache=False).attentions[0].shape[1],
+        "heads": model(input_ids=torch.arange(2)[None], output_attentions=True,
+                       use_cache=False).attentions[0].shape[1],
         "head_dim": attribute(layers, "qk_head_dim") or attribute(layers, "head_dim"),
         "tied": model.get_output_embeddings().weight is model.get_input_embeddings().weight,
         "activation": only(acts, "activation"),
-        "epsilon": float(f"{only([getattr(m, 'variance_epsilon', getattr(m, 'eps', None)) for m in norms], 'eps'):.4g}"),
+        "epsilon": float(f"{only(epsilons, 'eps'):.4g}"),
         "windows": windows_of(model),
         "init": config.init_std if config.model_type == "opt" else config.initializer_range,
         "position_rows": tables[1].weight.shape[0] if len(tables) > 1 else 0,
@@ -182,7 +198,8 @@ def facts_of(config):
         "routed_scale": attribute(layers, "routed_scaling_factor"),
         "groups": attribute(layers, "num_group", "n_group"),
         "chosen_groups": attribute(layers, "topk_group"),
-        "shared": next((p.shape[0] for n, p in layers.named_parameters() if "shared_expert" in n and "gate_proj" in n), 0),
+        "shared": next((p.shape[0] for n, p in layers.named_parameters() if "shared_expert" in n
+                        and "gate_proj" in n), 0),
         "first_dense": sum(not any("expert" in n for n, _ in layer.named_parameters()) for layer in layers),
         **rotary_of(torch.nn.Module() if getattr(config, "alibi", False) else body),
     }
@@ -247,7 +264,8 @@ def changes_of(family, all_keys):
             if mark not in seen and not (key in base and mark == json.dumps(base[key])):
                 seen.append(mark)
                 yield {key: value}, []
-    for names, values in ((("hidden_act", "hidden_activation"), FEW_ACTIVATIONS), (("num_experts", "num_local_experts"), (4, 8))):
+    for names, values in ((("hidden_act", "hidden_activation"), FEW_ACTIVATIONS),
+                          (("num_experts", "num_local_experts"), (4, 8))):
         if set(names) & set(defaults):
             yield from ((dict(zip(names, pair)), []) for pair in itertools.product(values, repeat=2))
     for kind, rope in itertools.product(("rope_scaling", "rope_parameters"), ROPES):
@@ -260,7 +278,8 @@ def changes_of(family, all_keys):
 def windows():
     mixed = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
     alike = [["full_attention"] * 4, ["sliding_attention"] * 4]
-    for use, window, layers, kinds in itertools.product((True, False), (None, 4, 0), (0, 3, 28), (None, mixed, *alike)):
+    for use, window, layers, kinds in itertools.product((True, False), (None, 4, 0), (0, 3, 28),
+                                                        (None, mixed, *alike)):
         keys = dict(use_sliding_window=use, sliding_window=window, max_window_layers=layers)
         yield keys if kinds is None else {**keys, "layer_types": kinds}
     for keys in ({}, {"sliding_window": 4}, {"use_sliding_window": True, "sliding_window": 4}):
@@ -293,10 +312,12 @@ def main():
     torch.set_grad_enabled(False)
     source = f"the configuration classes of transformers {transformers.__version__}"
     defaults = {
-        family: without(defaults_of(family), *(() if family in OWN_SIZES else SIZES)) for family in (*BASES, *PREDICTED)
+        family: without(defaults_of(family), *(() if family in OWN_SIZES else SIZES))
+        for family in (*BASES, *PREDICTED)
     }
     lines = [f'    "{family}": {json.dumps(keys)}' for family, keys in defaults.items()]
-    DEFAULTS.write_text('{\n  "source": "' + source + '",\n  "families": {\n' + ",\n".join(lines) + "\n  }\n}\n")
+    DEFAULTS.write_text('{\n  "source": "' + source + '",\n  "families": {\n' + ",\n".join(lines)
+                        + "\n  }\n}\n")
     all_keys = {key for family in BASES for key in defaults_of(family)} | set(MORE_KEYS)
     out = [f'{{"source": "{source}, made by draw_model_files.py"}}']
     for family, base in BASES.items():

@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config_text/load_config.hpp"
 
 int main(int count, char** arguments) {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "bench/calibrate/operator_cases.hpp"
+#include "bench/measure/calibrate/operator_cases.hpp"
 #include "core/tensor/arena.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
 

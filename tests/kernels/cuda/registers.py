@@ -99,7 +99,8 @@ def faults_of(kernels, table, same_toolkit):
     faults += [f"{name}: not in the table; run with --update" for name in sorted(set(kernels) - set(table))]
     faults += [f"{name}: in the table only; run with --update" for name in sorted(set(table) - set(kernels))]
     if same_toolkit:
-        faults += [f"{name}: found {kernels[name][0]} registers, expected {table[name]}; if that is meant, run with --update"
+        faults += [f"{name}: found {kernels[name][0]} registers, expected {table[name]}; if that is meant, "
+                   f"run with --update"
                    for name in sorted(set(table) & set(kernels)) if kernels[name][0] != table[name]]
     return faults
 

@@ -19,13 +19,15 @@ import unittest
 
 IMPORTER, SHIPPED, PLUMBLINE, SOURCE = (pathlib.Path(each) for each in sys.argv[1:5])
 
-SUMMARY = ["release", "phase", "system", "model", "gpus", "precision", "gbs", "mbs", "seq", "fsdp", "tp", "pp", "cp", "vp", "ep",
+SUMMARY = ["release", "phase", "system", "model", "gpus", "precision", "gbs", "mbs", "seq", "fsdp", "tp",
+           "pp", "cp", "vp", "ep",
            "ga", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "step_s_derived", "note", "source"]
 
 
 def summary(**cells):
     """A made-up row of a performance summary: Llama 3 8B, 51.47 GFLOP per token at 8192 tokens."""
-    row = dict(zip(SUMMARY, ["26.02", "Pre-Training", "DGX-H100", "LLAMA3_8B", "8", "BF16", "128", "1", "8192", "0", "1", "1",
+    row = dict(zip(SUMMARY, ["26.02", "Pre-Training", "DGX-H100", "LLAMA3_8B", "8", "BF16", "128", "1",
+                             "8192", "0", "1", "1",
                              "1", "n/a", "n/a", "", "10000", "515", "", "", "somewhere"]))
     row.update(cells)
     return row
@@ -53,33 +55,42 @@ class Import(unittest.TestCase):
     def run_import(self, source):
         done = subprocess.run([sys.executable, IMPORTER, source, self.out], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        counts = {line.split(":")[0]: (int(line.split()[1]), int(line.split()[3])) for line in done.stdout.splitlines()}
+        counts = {line.split(":")[0]: (int(line.split()[1]), int(line.split()[3]))
+                  for line in done.stdout.splitlines()}
         return counts, (self.out / "not_imported.txt").read_text()
 
     def figures(self, name):
         """Rows in any order; of rows that repeat each other either label may stay."""
-        return collections.Counter(tuple(value for column, value in row.items() if column not in ("label", "source"))
+        return collections.Counter(tuple(value for column, value in row.items()
+                                         if column not in ("label", "source"))
                                    for row in read(self.out / name))
 
     def validate(self):
-        done = subprocess.run([PLUMBLINE, "validate", "--tables", self.out, "--json"], capture_output=True, text=True)
+        done = subprocess.run([PLUMBLINE, "validate", "--tables", self.out, "--json"], capture_output=True,
+                              text=True)
         return done, json.loads(done.stdout)
 
     def test_rows_are_placed_or_named(self):
         write(self.root / "perf.csv", [
-            summary(), summary(gpus="24", tp="16"), summary(tokens_per_s_per_gpu="20000"), summary(model="LLAMA9_1B"),
-            summary(system="TPU v9"), summary(precision="INT3"), summary(), summary(mbs=""), summary(gbs="100"),
-            summary(tp="4", gpus="16"), summary(cp="2"), summary(model="Qwen3_30B_a3B", ep="8", model_tflops_per_gpu="230"),
+            summary(), summary(gpus="24", tp="16"), summary(tokens_per_s_per_gpu="20000"),
+            summary(model="LLAMA9_1B"),
+            summary(system="TPU v9"), summary(precision="INT3"), summary(), summary(mbs=""),
+            summary(gbs="100"),
+            summary(tp="4", gpus="16"), summary(cp="2"),
+            summary(model="Qwen3_30B_a3B", ep="8", model_tflops_per_gpu="230"),
             summary(precision="NVFP4", system="DGX-GB200"), summary(phase="LoRA"), summary(gpus="many"),
             summary(tokens_per_s_per_gpu="", model_tflops_per_gpu="")])
         write(self.root / "something_else.csv", [{"a": "1"}])
         counts, left = self.run_import(self.root)
         self.assertEqual(counts, {"perf.csv": (7, 9)})
         for line in ["perf.csv row 2: contradicts itself: 24 GPUs, tensor x pipeline x context = 16",
-                     "perf.csv row 3: contradicts itself: 25.8 GFLOP per token, 51.5 in the other rows", "row 4: the model \"LLAMA9_1B\" is not",
-                     "row 5: the accelerator \"TPU v9\" is not known", "row 6: the precision \"INT3\" is not known",
+                     "perf.csv row 3: contradicts itself: 25.8 GFLOP per token, 51.5 in the other rows",
+                     "row 4: the model \"LLAMA9_1B\" is not",
+                     "row 5: the accelerator \"TPU v9\" is not known",
+                     "row 6: the precision \"INT3\" is not known",
                      "row 7: repeats row 1",
-                     "row 9: contradicts itself: batch 100, micro-batch 1 x 8 replicas", "row 15: cannot be read",
+                     "row 9: contradicts itself: batch 100, micro-batch 1 x 8 replicas",
+                     "row 15: cannot be read",
                      "row 16: no measured value", "something_else.csv: holds no training runs"]:
             self.assertIn(line, left)
         rows = read(self.out / "perf.csv")
@@ -87,7 +98,8 @@ class Import(unittest.TestCase):
         self.assertEqual([row["tp_comm_overlap"] for row in rows], ["", "", "true", "", "", "", ""])
         done, report = self.validate()
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual([(row["frozen"], row["lora_targets"]) for row in rows if row["frozen"]], [("lora", "qkv")])
+        self.assertEqual([(row["frozen"], row["lora_targets"]) for row in rows if row["frozen"]],
+                         [("lora", "qkv")])
         self.assertEqual([row["fp4_format"] for row in rows if row["fp4_format"]], ["e2m1"])
         for feature in ["micro_batch_size unstated"]:
             self.assertEqual(report["not_modelled"].get(feature), 1, feature)
@@ -96,19 +108,25 @@ class Import(unittest.TestCase):
         """Settings of NVIDIA's implementation for all who submit it, and nobody else's."""
         def run(**cells):
             row = {"round": "v5.0", "submitter": "S", "system": "s", "benchmark": "llama2_70b_lora",
-                   "accelerator": "NVIDIA H200-SXM-141GB", "gpus": "8", "tp": "1", "pp": "1", "cp": "2", "vp": "", "dp": "4", "mbs": "",
-                   "microbatches_per_replica": "2", "gbs": "8", "seq": "8192", "fp8": "", "fp4": "", "asym_pp_embed_loss": "",
-                   "layer_cuda_graph": "", "step_s_median": "3.1", "tokens_per_s_per_gpu": "", "max_memory_gb_logged": "70",
+                   "accelerator": "NVIDIA H200-SXM-141GB", "gpus": "8", "tp": "1", "pp": "1", "cp": "2",
+                   "vp": "", "dp": "4", "mbs": "",
+                   "microbatches_per_replica": "2", "gbs": "8", "seq": "8192", "fp8": "", "fp4": "",
+                   "asym_pp_embed_loss": "",
+                   "layer_cuda_graph": "", "step_s_median": "3.1", "tokens_per_s_per_gpu": "",
+                   "max_memory_gb_logged": "70",
                    "step_source": "", "model_dims": ""}
             return {**row, **cells}
         write(self.root / "lora.csv", [
             run(), run(fp8="True", layer_cuda_graph="1", step_s_median="3.2"),
             run(accelerator="AMD Instinct MI325X 256GB HBM3e", mbs="1", fp8="True"),
-            run(round="v5.1", benchmark="llama31_8b", fp8="True", step_s_median="0.2", cp="1", dp="8", microbatches_per_replica="1"),
-            run(round="v5.1", benchmark="llama31_405b", fp8="True", pp="2", dp="2", microbatches_per_replica="4")])
+            run(round="v5.1", benchmark="llama31_8b", fp8="True", step_s_median="0.2", cp="1", dp="8",
+                microbatches_per_replica="1"),
+            run(round="v5.1", benchmark="llama31_405b", fp8="True", pp="2", dp="2",
+                microbatches_per_replica="4")])
         counts, left = self.run_import(self.root)
         self.assertEqual(counts, {"lora.csv": (5, 0)}, left)
-        columns = ["fp8_recipe", "grad_dtype", "fp8_param_gather", "cp_comm_type", "cuda_graph_impl", "peak_gb"]
+        columns = ["fp8_recipe", "grad_dtype", "fp8_param_gather", "cp_comm_type", "cuda_graph_impl",
+                   "peak_gb"]
         header = (self.out / "lora.yaml").read_text()
         self.assertIn('precision: "fp8"', header)
         self.assertIn('micro_batch_size: "1"', header)
@@ -124,10 +142,14 @@ class Import(unittest.TestCase):
         from importer.bridge import recipe
         for model, system, precision, release, modules in [
                 ("GPT OSS 120B", "DGX-H100", "BF16", "26.04", "layernorm,moe_act"),
-                ("GPT OSS 120B", "DGX-GB300", "BF16", "26.04", None), ("GPT OSS 120B", "DGX-GB200", "FP8-MX", "26.06", None),
-                ("DeepSeekV3", "DGX-GB200", "FP8-MX", "26.04", "mlp"), ("DeepSeekV3", "DGX-GB200", "FP8-MX", "26.06", "mla_up_proj"),
-                ("DeepSeekV3", "DGX-GB300", "FP8-MX", "26.06", None), ("DeepSeekV3", "DGX-H100", "FP8", "25.11", "mla_up_proj,mlp"),
-                ("DeepSeekV3 (dropless)", "DGX-H100", "FP8", "25.09", None), ("Qwen3_30B_a3B", "DGX-H100", "FP8", "26.04", None)]:
+                ("GPT OSS 120B", "DGX-GB300", "BF16", "26.04", None),
+                ("GPT OSS 120B", "DGX-GB200", "FP8-MX", "26.06", None),
+                ("DeepSeekV3", "DGX-GB200", "FP8-MX", "26.04", "mlp"),
+                ("DeepSeekV3", "DGX-GB200", "FP8-MX", "26.06", "mla_up_proj"),
+                ("DeepSeekV3", "DGX-GB300", "FP8-MX", "26.06", None),
+                ("DeepSeekV3", "DGX-H100", "FP8", "25.11", "mla_up_proj,mlp"),
+                ("DeepSeekV3 (dropless)", "DGX-H100", "FP8", "25.09", None),
+                ("Qwen3_30B_a3B", "DGX-H100", "FP8", "26.04", None)]:
             row = summary(model=model, system=system, precision=precision, release=release)
             self.assertEqual(recipe(row).get("recompute_modules"), modules, (model, system, release))
 
@@ -142,7 +164,8 @@ class Import(unittest.TestCase):
         (self.root / "binary.csv").write_bytes(bytes(range(256)) * 10)
         (self.root / "empty.csv").write_text("")
         head = ",".join(SUMMARY)
-        (self.root / "ragged.csv").write_text(head + "\n1\n" + ",".join("x" * 40) + "\n" + ",".join(["-1e999"] * 21) + "\n")
+        rows = ["1", ",".join("x" * 40), ",".join(["-1e999"] * 21)]
+        (self.root / "ragged.csv").write_text("\n".join([head, *rows]) + "\n")
         counts, left = self.run_import(self.root)
         self.assertEqual(counts, {"ragged.csv": (0, 3)})
         self.assertEqual(left.count("ragged.csv row"), 3)
@@ -153,10 +176,12 @@ class Import(unittest.TestCase):
         random.seed(1)
         random.shuffle(rows)
         write(self.root / "kernels.csv", rows)
-        done = subprocess.run([sys.executable, IMPORTER.parent / "import_kernels.py", self.root / "kernels.csv",
+        done = subprocess.run([sys.executable, IMPORTER.parent / "import_kernels.py",
+                               self.root / "kernels.csv",
                                self.root / "rates.csv"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        counted = sum(int(number) for number in re.findall(r"^(?:not in the table: )?(\d+)", done.stdout, re.M))
+        counted = sum(int(number) for number in re.findall(r"^(?:not in the table: )?(\d+)", done.stdout,
+                                                           re.M))
         self.assertEqual(counted, len(rows))
         shipped = IMPORTER.parents[2] / "analysis/hardware/kernel_rates.csv"
         self.assertEqual((self.root / "rates.csv").read_text(), shipped.read_text(), "import it anew")

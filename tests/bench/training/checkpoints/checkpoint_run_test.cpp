@@ -12,7 +12,7 @@
 #include <functional>
 #include <string>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/checkpoints/checkpoint_start.hpp"
 #include "bench/training/checkpoints/step_folder.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"

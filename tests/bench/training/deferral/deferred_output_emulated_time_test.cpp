@@ -7,7 +7,7 @@
 
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/emulation.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"

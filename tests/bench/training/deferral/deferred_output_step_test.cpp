@@ -9,7 +9,7 @@
 
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/work/traffic.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"

@@ -10,7 +10,7 @@
 #include "analysis/predict/predict.hpp"
 #include "analysis/simulate/simulator.hpp"
 #include "bench/evaluate/emulation.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"

@@ -13,7 +13,7 @@
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/lane_sums.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/emulated/compared_lanes.hpp"
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"

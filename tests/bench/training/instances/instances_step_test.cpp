@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"

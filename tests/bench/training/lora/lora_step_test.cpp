@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weight_files.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"

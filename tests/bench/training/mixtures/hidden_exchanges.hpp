@@ -1,7 +1,7 @@
 // A step whose exchanges of rows are hidden, against the same step whose exchanges are awaited.
 #pragma once
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/routed_memory.hpp"

@@ -6,7 +6,7 @@
 #include <mpi.h>
 
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 

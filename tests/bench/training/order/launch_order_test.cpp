@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/schedule/vocab_passes.hpp"
 #include "tests/bench/training/order/launch_order.hpp"

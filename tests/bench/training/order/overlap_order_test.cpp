@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/evaluate/plan.hpp"
+#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/order/message_order.hpp"
 #include "tests/bench/training/training_support.hpp"

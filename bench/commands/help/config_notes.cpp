@@ -1,0 +1,21 @@
+#include "bench/commands/help/config_notes.hpp"
+
+#include <algorithm>
+
+#include "bench/commands/help/help_files.hpp"
+
+namespace plumbline {
+
+const std::vector<Described>& config_notes() {
+  static const std::vector<Described> kNotes = read_described(embedded_text(help_files(), "keys.md"));
+  return kNotes;
+}
+
+const Described* find_config_note(std::string_view key) {
+  const auto& notes = config_notes();
+  const auto found =
+      std::find_if(notes.begin(), notes.end(), [key](const Described& note) { return note.name == key; });
+  return found == notes.end() ? nullptr : &*found;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,233 @@
+#include "bench/show/views/search_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "bench/show/text/figures.hpp"
+#include "core/base/escaped_controls.hpp"
+#include "core/base/output_json.hpp"
+
+namespace plumbline {
+namespace {
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+std::vector<std::string> not_searched(const SearchContext& context) {
+  std::vector<std::string> keys;
+  if (context.context == 1) keys.emplace_back("context_parallel_size");
+  if (context.expert == 1) keys.emplace_back("expert_model_parallel_size");
+  keys.emplace_back("fp8_format");
+  return keys;
+}
+
+std::string_view granularity_of(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::none:
+      return "none";
+    case Recompute::selective:
+      return "selective";
+    case Recompute::full:
+      return "full";
+  }
+  return "none";
+}
+
+}  // namespace
+
+Settings settings_of(const Candidate& c) {
+  const SearchKeys& keys = c.keys;
+  const HierarchicalContext sizes = hierarchical_of(keys);
+  return {
+      {"tensor_model_parallel_size", std::to_string(keys.tensor)},
+      {"pipeline_model_parallel_size", std::to_string(keys.pipeline)},
+      {"data_parallel_size", std::to_string(keys.data)},
+      {"context_parallel_size", std::to_string(keys.context)},
+      {"cp_comm_type", std::string(cp_comm_type_name(keys.cp_comm_type))},
+      {"hierarchical_context_parallel_sizes",
+       sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none"},
+      {"expert_model_parallel_size", std::to_string(keys.expert)},
+      {"expert_tensor_parallel_size", std::to_string(keys.expert_tensor)},
+      {"moe_token_dispatcher_type", std::string(token_dispatcher_name(keys.dispatcher))},
+      {"virtual_pipeline_chunks", std::to_string(keys.chunks)},
+      {"pipeline_schedule", std::string(search_traits(keys.schedule).name)},
+      {"micro_batch_size", std::to_string(keys.micro_batch)},
+      {"sequence_parallel", keys.sequence_parallel ? "true" : "false"},
+      {"recompute_granularity", std::string(granularity_of(keys.recompute))},
+      {"recompute_num_layers", std::to_string(keys.recompute_layers)},
+      {"recompute_modules", to_string(keys.recomputed)},
+      {"zero_stage", std::to_string(keys.zero)},
+      {"vocab_parallel", std::string(vocab_parallel_name(keys.vocabulary))},
+      {"layer_distribution", keys.balanced ? "balanced" : "even"},
+      {"grad_dtype", keys.half_gradients ? "same" : "fp32"},
+  };
+}
+
+namespace {
+
+nlohmann::ordered_json json_of(const Candidate& c, const SearchContext& context) {
+  nlohmann::ordered_json config;
+  for (const auto& [key, value] : settings_of(c)) {
+    const bool number = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+    if (number) {
+      config[key] = std::stoi(value);
+    } else if (value == "true" || value == "false") {
+      config[key] = value == "true";
+    } else {
+      config[key] = value;
+    }
+  }
+  return {{"config", config},
+          {"step_s", c.time.step.value},
+          {"peak_bytes", c.peak.value},
+          {"device_bytes", c.device.value > 0 ? nlohmann::ordered_json(c.device.value) : nullptr},
+          {"needed_bytes", c.fit.needed.value},
+          {"fits", c.fit.fits},
+          {"compute_s", c.time.compute.value},
+          {"exposed_tensor_s", c.time.exposed_tensor.value},
+          {"exposed_pipeline_s", c.time.exposed_pipeline.value},
+          {"exposed_data_s", c.time.exposed_data.value},
+          {"optimizer_s", c.time.optimizer.value},
+          {"tokens_per_s", c.throughput.tokens_per_s},
+          {"tokens_per_s_per_gpu", c.throughput.tokens_per_s_per_gpu},
+          {"model_tflops_per_gpu", c.throughput.model_tflops_per_gpu},
+          {"mfu", c.throughput.mfu},
+          {"command", context.command(c)}};
+}
+
+double gib(Bytes bytes) {
+  return static_cast<double>(bytes.value) / kBytesPerGiB;
+}
+
+std::string table_of(const std::vector<Candidate>& list) {
+  const auto cell = [](bool known, Bytes bytes) { return known ? fmt::format(" {:>8.2f}", gib(bytes)) : ""; };
+  const bool known = !list.empty() && list.front().device.value > 0;
+  std::string text = fmt::format("{:>3} {:>9} {:>10} {:>6} {:>8}{} {:>8} {:>8} {:>7} {:>6} {:>6}  {}\n", "#",
+                                 "step s", "tokens/s", "MFU %", "peak GiB", known ? "   device   needed" : "",
+                                 "compute", "TP/CP/EP", "bubble", "DP", "optim", "configuration");
+  int number = 0;
+  for (const Candidate& c : list) {
+    text += fmt::format(
+        "{:>3} {:>9.4f} {:>10} {:>6.1f} {:>8.2f}{}{} {:>8.3f} {:>8.3f} {:>7.3f} {:>6.3f} {:>6.3f}  {}{}\n",
+        ++number, c.time.step.value, grouped_digits(c.throughput.tokens_per_s), 100 * c.throughput.mfu,
+        gib(c.peak), cell(known, c.device), cell(known, c.fit.needed), c.time.compute.value,
+        c.time.exposed_tensor.value, c.time.exposed_pipeline.value, c.time.exposed_data.value,
+        c.time.optimizer.value, describe_candidate(c), c.fit.fits ? "" : " (does not fit)");
+  }
+  return text;
+}
+
+std::string commands_of(const std::vector<Candidate>& list, const SearchContext& context) {
+  std::string text;
+  int number = 0;
+  for (const Candidate& c : list)
+    text += fmt::format("{:>3} {}\n", ++number, escaped_controls(context.command(c)));
+  return text;
+}
+
+}  // namespace
+
+std::string describe_candidate(const Candidate& c) {
+  const SearchKeys& keys = c.keys;
+  std::string text = fmt::format("tp {} pp {} dp {}", keys.tensor, keys.pipeline, keys.data);
+  if (keys.context > 1) text += fmt::format(" cp {} {}", keys.context, cp_comm_type_name(keys.cp_comm_type));
+  if (const HierarchicalContext sizes = hierarchical_of(keys); sizes.given())
+    text += fmt::format(" {},{}", sizes.heads, sizes.ring);
+  if (keys.expert > 1) text += fmt::format(" ep {}", keys.expert);
+  if (keys.expert_tensor > 0) text += fmt::format(" etp {}", keys.expert_tensor);
+  if (keys.dispatcher != TokenDispatcher::automatic)
+    text += fmt::format(" {}", token_dispatcher_name(keys.dispatcher));
+  text += fmt::format(" mbs {} {}", keys.micro_batch, search_traits(keys.schedule).name);
+  if (keys.chunks > 1) text += fmt::format(" chunks {}", keys.chunks);
+  if (keys.sequence_parallel) text += " sp";
+  if (keys.recompute != Recompute::none) text += fmt::format(" recompute {}", granularity_of(keys.recompute));
+  if (keys.recomputed != kCoreAttention) text += fmt::format(" {}", to_string(keys.recomputed));
+  if (keys.recompute == Recompute::full) text += fmt::format("/{}", keys.recompute_layers);
+  if (keys.zero > 0) text += fmt::format(" zero {}", keys.zero);
+  if (keys.vocabulary != VocabPasses::none) text += fmt::format(" {}", vocab_parallel_name(keys.vocabulary));
+  if (keys.balanced) text += " balanced";
+  if (keys.half_gradients) text += " grad same";
+  return text;
+}
+
+std::string why_second(const Candidate& first, const Candidate& second) {
+  const Settings a = settings_of(first);
+  const Settings b = settings_of(second);
+  std::string differences;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].second == b[i].second) continue;
+    differences += fmt::format("{}{} {} instead of {}", differences.empty() ? "" : ", ", a[i].first,
+                               b[i].second, a[i].second);
+  }
+  const std::array<std::pair<const char*, double>, 5> parts = {
+      {{"compute", (second.time.compute - first.time.compute).value},
+       {"exposed TP/CP/EP communication", (second.time.exposed_tensor - first.time.exposed_tensor).value},
+       {"pipeline bubble", (second.time.exposed_pipeline - first.time.exposed_pipeline).value},
+       {"exposed DP communication", (second.time.exposed_data - first.time.exposed_data).value},
+       {"optimizer", (second.time.optimizer - first.time.optimizer).value}}};
+  const auto grown = std::max_element(parts.begin(), parts.end(),
+                                      [](const auto& x, const auto& y) { return x.second < y.second; });
+  const double loss = second.time.step / first.time.step - 1;
+  if (loss < 1e-6) {
+    return fmt::format("same step time, {:.2f} instead of {:.2f} GiB: {}", gib(second.peak), gib(first.peak),
+                       differences);
+  }
+  return fmt::format("{:.2f} % slower ({}): {} {:+.1f} ms, step time {:+.1f} ms", 100 * loss, differences,
+                     grown->first, 1e3 * grown->second, 1e3 * (second.time.step - first.time.step).value);
+}
+
+std::string search_text(const SearchResult& result, const SearchContext& context) {
+  std::string text = fmt::format(
+      "{} configurations on {}, {} fit {:.2f} GiB; searched in {:.2f} s ({} simulated, the rest ruled out by "
+      "bounds)\n\n",
+      grouped_digits(static_cast<double>(result.configurations)), context.machine,
+      grouped_digits(static_cast<double>(result.fitting)), gib(context.limit), context.seconds,
+      result.simulated);
+  text += table_of(result.best);
+  if (context.by_device)
+    text +=
+        "peak: tensors; device: device memory; needed: device memory and allocator margin, which must fit\n";
+  else if (std::ranges::any_of(result.best, [](const Candidate& c) { return c.device.value > 0; }))
+    text += "peak, needed: tensors, which must fit memory_budget; device: device memory, not compared\n";
+  text += "\ncommands:\n" + commands_of(result.best, context);
+  if (result.best.size() > 1) {
+    text += fmt::format("\nsecond best: {}\n", why_second(result.best[0], result.best[1]));
+  }
+  // Steps of less than three percent are left out of the text; the JSON has them all.
+  std::vector<Candidate> shown;
+  for (const Candidate& c : result.front) {
+    if (shown.empty() || c.time.step.value < 0.97 * shown.back().time.step.value) shown.push_back(c);
+  }
+  text += "\nPareto front of memory and step time (commands: --json):\n";
+  text += table_of(shown);
+  if (!context.ways.empty()) text += fmt::format("\nbest configuration, by {}", context.ways);
+  text += fmt::format("\nnot searched: {} (use `predict` with one configuration)\n",
+                      fmt::join(not_searched(context), ", "));
+  return text;
+}
+
+nlohmann::ordered_json to_json(const SearchResult& result, const SearchContext& context) {
+  nlohmann::ordered_json json;
+  json["hardware"] = context.machine;
+  json["memory_budget_bytes"] = context.limit.value;
+  json["configurations"] = result.configurations;
+  json["fitting"] = result.fitting;
+  json["simulated"] = result.simulated;
+  json["seconds"] = context.seconds;
+  json["not_searched"] = not_searched(context);
+  auto& best = json["best"] = nlohmann::ordered_json::array();
+  for (const Candidate& c : result.best) best.push_back(json_of(c, context));
+  if (result.best.size() > 1) json["why_not_second"] = why_second(result.best[0], result.best[1]);
+  auto& front = json["front"] = nlohmann::ordered_json::array();
+  for (const Candidate& c : result.front) front.push_back(json_of(c, context));
+  return json;
+}
+
+std::string search_json(const SearchResult& result, const SearchContext& context) {
+  return output_json(to_json(result, context), 2) + "\n";
+}
+
+}  // namespace plumbline

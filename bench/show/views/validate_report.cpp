@@ -1,0 +1,247 @@
+#include "bench/show/views/validate_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "analysis/published/run_respects.hpp"
+#include "bench/show/views/published_errors.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Quantities in order of appearance, step times first.
+std::vector<std::string> quantities_of(const ComparedTable& table) {
+  std::vector<std::string> names;
+  for (const ComparedRow& row : table.rows) {
+    if (std::find(names.begin(), names.end(), row.quantity) == names.end()) names.push_back(row.quantity);
+  }
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) { return name == "step_s"; });
+  return names;
+}
+
+/// A mean over nothing is no figure: null.
+nlohmann::ordered_json json_of(const Errors& errors) {
+  if (errors.rows == 0) {
+    return {{"rows", 0},       {"mape", nullptr}, {"median", nullptr},
+            {"bias", nullptr}, {"p90", nullptr},  {"worst", nullptr}};
+  }
+  return {{"rows", errors.rows}, {"mape", errors.mape}, {"median", errors.median},
+          {"bias", errors.bias}, {"p90", errors.p90},   {"worst", errors.worst}};
+}
+
+/// "table 2 rows skipped: 1 not modelled yet, 1 unreadable"; empty if none was.
+std::string skipped_line(const ComparedTable& table) {
+  if (table.skipped.empty()) return "";
+  int coming = 0;
+  int unreadable = 0;
+  for (const SkippedRow& row : table.skipped) {
+    coming += row.unmodelled.empty() ? 0 : 1;
+    unreadable += row.unreadable ? 1 : 0;
+  }
+  const int other = static_cast<int>(table.skipped.size()) - coming - unreadable;
+  std::string parts;
+  const auto add = [&](int count, const char* what) {
+    if (count > 0) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", count, what);
+  };
+  add(coming, "not modelled yet");
+  add(other, "self-contradictory");
+  add(unreadable, "unreadable");
+  return fmt::format("{:<40} rows skipped: {}\n", table.name, parts);
+}
+
+/// Number of rows that wait for each feature, the most frequent first.
+std::string unmodelled_text(const std::vector<ComparedTable>& tables) {
+  const std::map<std::string, int> counts = unmodelled_features(tables);
+  std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text = sorted.empty() ? "" : "not modelled yet, rows per feature:\n";
+  for (const auto& [feature, rows] : sorted) text += fmt::format("  {:>5}  {}\n", rows, feature);
+  return text;
+}
+
+nlohmann::ordered_json skipped_json(const ComparedTable& table) {
+  auto list = nlohmann::ordered_json::array();
+  for (const SkippedRow& row : table.skipped) {
+    list.push_back({{"row", row.row > 0 ? nlohmann::ordered_json(row.row) : nlohmann::ordered_json()},
+                    {"reason", row.reason}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json groups_json(const std::vector<ComparedTable>& tables) {
+  nlohmann::ordered_json groups;
+  for (const std::string& key : group_keys()) {
+    auto& list = groups[key] = nlohmann::ordered_json::array();
+    for (const ComparedGroup& group : compare_groups(tables, key)) {
+      nlohmann::ordered_json entry = {{"value", group.value}, {"quantity", group.quantity}};
+      entry.update(json_of(group.errors));
+      list.push_back(std::move(entry));
+    }
+  }
+  return groups;
+}
+
+/// The row's cells but its texts and measured values.
+nlohmann::ordered_json settings_json(const Cells& cells) {
+  auto settings = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : cells) {
+    if (is_setting(key)) settings[key] = value;
+  }
+  return settings;
+}
+
+}  // namespace
+
+std::string validation_text(const std::vector<ComparedTable>& tables, bool rows) {
+  std::string text =
+      fmt::format("{:<40} {:<18} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "table", "quantity", "rows",
+                  "mape %", "median %", "bias %", "p90 %", "worst %", "regret %");
+  for (const ComparedTable& table : tables) {
+    if (table.skipped.size() == 1 && table.skipped.front().row == 0) {
+      text += fmt::format("{:<40} {}\n", table.name, table.skipped.front().reason);
+      continue;
+    }
+    for (const std::string& quantity : quantities_of(table)) {
+      const Errors errors = errors_of(table.rows, quantity);
+      const bool with_regret = quantity == "step_s" && table.regret;
+      text += fmt::format("{:<40} {:<18} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f} {:>8}\n",
+                          table.name, quantity, errors.rows, 100 * errors.mape, 100 * errors.median,
+                          100 * errors.bias, 100 * errors.p90, 100 * errors.worst,
+                          with_regret ? fmt::format("{:.2f}", 100 * *table.regret) : "");
+    }
+    text += skipped_line(table);
+    if (!rows) continue;
+    // Units are part of the quantities' names: step_s, peak_bytes.
+    if (!table.rows.empty())
+      text += fmt::format("  {:<56} {:<18} {:>12} {:>12} {:>8}\n", "row", "quantity", "predicted",
+                          "published", "error %");
+    for (const ComparedRow& row : table.rows) {
+      text += fmt::format("  {:<56} {:<18} {:>12.5g} {:>12.5g} {:>+8.2f}\n", row.label, row.quantity,
+                          row.predicted, row.published, 100 * row.error());
+    }
+    for (const SkippedRow& row : table.skipped)
+      text += fmt::format("  row {} skipped: {}\n", row.row, row.reason);
+  }
+  return text + unmodelled_text(tables);
+}
+
+std::string validation_groups_text(const std::vector<ComparedTable>& tables, const std::string& key) {
+  std::string text = fmt::format("{:<58} {:>5} {:>8} {:>8} {:>8} {:>8} {:>8}\n", key + ", quantity", "rows",
+                                 "mape %", "median %", "bias %", "p90 %", "worst %");
+  for (const ComparedGroup& group : compare_groups(tables, key)) {
+    text += fmt::format("{:<58} {:>5} {:>8.2f} {:>8.2f} {:>+8.2f} {:>8.2f} {:>+8.2f}\n",
+                        fmt::format("{}, {}", group.value, group.quantity), group.errors.rows,
+                        100 * group.errors.mape, 100 * group.errors.median, 100 * group.errors.bias,
+                        100 * group.errors.p90, 100 * group.errors.worst);
+  }
+  return text;
+}
+
+std::string validation_json(const std::vector<ComparedTable>& tables) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ComparedTable& table : tables) {
+    nlohmann::ordered_json entry;
+    entry["name"] = table.name;
+    const std::vector<std::string> quantities = quantities_of(table);
+    entry.update(json_of(quantities.empty() ? Errors{} : errors_of(table.rows, quantities.front())));
+    entry["regret"] = table.regret ? nlohmann::ordered_json(*table.regret) : nlohmann::ordered_json();
+    auto& parts = entry["quantities"] = nlohmann::ordered_json::object();
+    for (const std::string& quantity : quantities) parts[quantity] = json_of(errors_of(table.rows, quantity));
+    auto& comparisons = entry["comparisons"] = nlohmann::ordered_json::array();
+    for (const ComparedRow& row : table.rows) {
+      comparisons.push_back({{"label", row.label},
+                             {"quantity", row.quantity},
+                             {"predicted", row.predicted},
+                             {"published", row.published},
+                             {"error", row.error()},
+                             {"source", row.traits.source},
+                             {"settings", settings_json(row.traits.settings)}});
+    }
+    entry["skipped"] = skipped_json(table);
+    list.push_back(std::move(entry));
+  }
+  auto features = nlohmann::ordered_json::object();
+  for (const auto& [feature, rows] : unmodelled_features(tables)) features[feature] = rows;
+  return nlohmann::ordered_json{{"tables", list},
+                                {"groups", groups_json(tables)},
+                                {"not_modelled", features},
+                                {"errors_by_software", errors_by_software(tables)},
+                                {"held_out", held_out_json(tables)},
+                                {"changes", changes_json(tables)}}
+             .dump(2, ' ', true, nlohmann::json::error_handler_t::replace) +
+         "\n";
+}
+
+std::string leave_one_out_text(const std::vector<LeftOut>& list) {
+  std::string text = fmt::format("{:<36} {:>10} {:>10} {:>8}  factors of:", "held-out table", "shipped %",
+                                 "chosen %", "points");
+  for (const std::string& name : calibratable_constants()) text += fmt::format(" {},", name);
+  text.back() = '\n';
+  for (const LeftOut& left : list) {
+    text += fmt::format("{:<36} {:>10.2f} {:>10.2f} {:>+8.2f} ", left.table, 100 * left.shipped,
+                        100 * left.chosen, 100 * (left.chosen - left.shipped));
+    for (const double factor : left.factors) text += fmt::format(" {:.2f}", factor);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string validation_svg(const std::vector<ComparedTable>& tables) {
+  constexpr double kWidth = 900;
+  constexpr double kLeft = 300;
+  constexpr double kStrip = 34;
+  constexpr double kTop = 46;
+  constexpr double kReach = 0.3;  // errors beyond ±30 % are drawn at the edge
+  const auto x_of = [&](double error) {
+    const double clamped = std::clamp(error, -kReach, kReach);
+    return kLeft + (kWidth - kLeft - 20) * (clamped + kReach) / (2 * kReach);
+  };
+  std::string marks;
+  double y = kTop;
+  for (const ComparedTable& table : tables) {
+    for (const std::string& quantity : quantities_of(table)) {
+      const Errors errors = errors_of(table.rows, quantity);
+      marks += fmt::format(
+          "<text x=\"8\" y=\"{:.1f}\">{}</text><text x=\"8\" y=\"{:.1f}\" class=\"small\">{}, {} rows, "
+          "mean |error| {:.2f} %</text>\n",
+          y + 13, table.name, y + 25, quantity, errors.rows, 100 * errors.mape);
+      // Rows of a strip are spread over its height in table order, so that equal errors stay apart.
+      int index = 0;
+      for (const ComparedRow& row : table.rows) {
+        if (row.quantity != quantity) continue;
+        const double place = y + 5 + (kStrip - 14) * (errors.rows > 1 ? index / (errors.rows - 1.0) : 0.5);
+        marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.2\"/>\n", x_of(row.error()), place);
+        ++index;
+      }
+      y += kStrip;
+      marks += fmt::format("<line x1=\"0\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\" class=\"rule\"/>\n", kWidth,
+                           y - 2, y - 2);
+    }
+  }
+  std::string axis;
+  for (int percent = -30; percent <= 30; percent += 10) {
+    const double x = x_of(percent / 100.0);
+    axis += fmt::format(
+        "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2:.1f}\" class=\"{3}\"/>"
+        "<text x=\"{0:.1f}\" y=\"34\" text-anchor=\"middle\" class=\"small\">{4:+d} %</text>\n",
+        x, kTop - 6, y, percent == 0 ? "zero" : "rule", percent);
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1:.0f}\" width=\"{0}\" "
+      "height=\"{1:.0f}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n<style>.small{{font-size:10px;fill:#555}}"
+      ".rule{{stroke:#ddd}}.zero{{stroke:#333}}circle{{fill:#1f5fa8;fill-opacity:.55}}</style>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+      "<text x=\"8\" y=\"18\" font-weight=\"bold\">Predicted against published: relative error of every "
+      "row</text>\n"
+      "{2}{3}</svg>\n",
+      kWidth, y + 8, axis, marks);
+}
+
+}  // namespace plumbline

@@ -1,0 +1,158 @@
+#include "bench/training/generate/generation_model.hpp"
+
+#include <numeric>
+#include <utility>
+
+#include "bench/training/stage/layer_use.hpp"
+#include "core/schedule/schedule.hpp"
+
+namespace plumbline::generation {
+namespace {
+
+using training::RankParameters;
+using training::StageMap;
+
+constexpr int kStreamTag = 1;  // of messages between stages
+
+/// One stage per pipeline rank.
+StageMap stage_per_rank(const RunConfig& config) {
+  Schedule schedule;
+  schedule.ranks = schedule.stages = config.parallel.pipeline;
+  schedule.rank_of_stage.resize(static_cast<std::size_t>(schedule.stages));
+  std::iota(schedule.rank_of_stage.begin(), schedule.rank_of_stage.end(), 0);
+  return StageMap(schedule);
+}
+
+/// Keys of training alone have no effect.
+RunConfig generation_config(RunConfig config) {
+  config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = false;
+  config.parallel.zero_stage = 0;
+  config.parallel.overlap_param_gather.reset();
+  config.numerics.attention_backend = AttentionBackend::fused;
+  config.numerics.hidden_dropout = config.numerics.attention_dropout = 0;
+  config.recompute.granularity = Recompute::none;
+  config.mixture = MixtureConfig();
+  return config;
+}
+
+RankParameters own_parameters(const RunConfig& config, const Communicator& communicator) {
+  return rank_parameters(config, stage_per_rank(config),
+                         communicator.layout().coordinates(communicator.rank()));
+}
+
+Tensor ids_on_device(const training::TrainingContext& context, const char* holder,
+                     std::span<const std::int32_t> ids) {
+  Tensor made = context.arena.allocate(Category::workspace, holder, 1, std::ssize(ids), DType::int32);
+  context.operators.upload(ids.data(), made);
+  return made;
+}
+
+}  // namespace
+
+GenerationModel::GenerationModel(const RunConfig& config, Operators& operators, Communicator& communicator,
+                                 Arena& arena)
+    : config_(generation_config(config)),
+      rank_({config_, training::LayerWidths(config_), operators, communicator, arena, tensor_communication_,
+             Category::workspace, nullptr, nullptr, true},
+            stage_per_rank(config_), own_parameters(config_, communicator)),
+      stage_(rank_.parameters.stages.front()),
+      rope_cos_(std::move(rank_.shared.rope_cos)),
+      rope_sin_(std::move(rank_.shared.rope_sin)),
+      cache_(rank_.context, stage_.part.first_layer, stage_.part.layers),
+      attention_(rank_.context, cache_, rank_.shared.attention_scratch) {
+  rank_.shared.attention = &attention_;
+  for (std::int64_t i = 0; i < stage_.part.layers; ++i)
+    layers_.emplace_back(rank_.memory, stage_, stage_.part.first_layer + i);
+  if (stage_.part.first()) {
+    input_.emplace(rank_, stage_);
+    embedding_norm_.emplace(rank_, stage_);
+    uses_ = input_->units();
+  }
+  for (const training::Layer& layer : layers_) uses_.push_back(layer.unit);
+  if (stage_.part.last()) {
+    output_.emplace(rank_, stage_);
+    uses_.push_back(output_->units().front());
+  }
+}
+
+int GenerationModel::last_rank() const {
+  return rank_.context.communicator.layout().rank_of({0, 0, config_.parallel.pipeline - 1});
+}
+
+void GenerationModel::begin_pass(std::span<const SequenceRows> rows, std::int64_t tokens) {
+  training::TrainingContext& context = rank_.context;
+  context.shape = training::LayerWidths(config_, 1, tokens);
+  attention_.begin_pass(rows);
+  std::vector<std::int32_t> positions;
+  positions.reserve(static_cast<std::size_t>(tokens));
+  for (const SequenceRows& sequence : rows) {
+    for (std::int64_t i = 0; i < sequence.count; ++i)
+      positions.push_back(static_cast<std::int32_t>(sequence.past + i));
+  }
+  rank_.shared.rope_cos.reset();
+  rank_.shared.rope_sin.reset();
+  positions_.reset();
+  positions_ = ids_on_device(context, "positions of a pass", positions);
+  rank_.shared.positions = positions_;
+  if (!rope_cos_) return;
+  const auto rows_of = [&](const Tensor& table) {
+    Tensor gathered =
+        context.make_fp32(Category::workspace, "rotary table of a pass", tokens, table.matrix().cols);
+    context.operators.embedding_forward(positions_, table, 0, gathered);
+    return gathered;
+  };
+  rank_.shared.rope_cos = rows_of(rope_cos_);
+  rank_.shared.rope_sin = rows_of(rope_sin_);
+}
+
+Tensor GenerationModel::first_stream(std::span<const std::int32_t> tokens) {
+  const training::TrainingContext& context = rank_.context;
+  Tensor stream = context.make_stream(context.kept, "layer input");
+  if (!input_) {
+    Ticket received =
+        context.communicator.receive(stream, rank_.rank_of_stage(stage_.part.stage - 1), kStreamTag);
+    context.communicator.wait(received);
+    return stream;
+  }
+  input_->forward(ids_on_device(context, "input tokens", tokens), stream);
+  training::EmbeddedTokens unused;
+  embedding_norm_->forward(stream, unused);
+  return stream;
+}
+
+Tensor GenerationModel::forward(std::span<const SequenceRows> rows, std::span<const std::int32_t> tokens) {
+  training::TrainingContext& context = rank_.context;
+  begin_pass(rows, std::ssize(tokens));
+  rank_.values.begin_action(uses_);
+  Tensor stream = first_stream(tokens);
+  for (const training::Layer& layer : layers_) {
+    Tensor output;
+    forward_only(rank_, rank_.dropout(0), layer, std::move(stream), [&](const auto& /*saved*/) {
+      output = context.make_stream(context.kept, "layer input");
+      return output.matrix();
+    });
+    stream = std::move(output);
+  }
+  if (output_) return logits_of_last(rows, std::move(stream));
+  Ticket sent = context.communicator.send(stream, rank_.rank_of_stage(stage_.part.stage + 1), kStreamTag);
+  context.communicator.wait(sent);
+  return {};
+}
+
+Tensor GenerationModel::logits_of_last(std::span<const SequenceRows> rows, Tensor stream) {
+  training::TrainingContext& context = rank_.context;
+  context.shape = training::LayerWidths(config_, 1, std::ssize(rows));
+  training::OutputActivations saved;
+  saved.input = context.make_stream(context.kept, "last tokens");
+  std::vector<std::int32_t> last;
+  last.reserve(rows.size());
+  for (const SequenceRows& sequence : rows)
+    last.push_back(static_cast<std::int32_t>(sequence.row + sequence.count - 1));
+  context.operators.embedding_forward(ids_on_device(context, "rows of last tokens", last), stream, 0,
+                                      saved.input);
+  stream.reset();
+  output_->normalise(saved);
+  return output_->project(saved.norm, Category::logits, DType::fp32);
+}
+
+}  // namespace plumbline::generation

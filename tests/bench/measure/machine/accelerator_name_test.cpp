@@ -1,0 +1,29 @@
+// Devices as CUDA names them, and the accelerators whose constants fit them.
+#include "bench/measure/machine/accelerator_name.hpp"
+
+#include <gtest/gtest.h>
+
+namespace plumbline {
+namespace {
+
+TEST(AcceleratorName, IsFoundByModelFormAndMemory) {
+  struct Case {
+    const char* device;
+    std::int64_t mib;
+    const char* accelerator;
+  };
+  constexpr Case kCases[] = {
+      {"NVIDIA H200", 143'771, "h200-sxm-141gb"},
+      {"NVIDIA H200 NVL", 143'771, "h200-nvl-141gb"},
+      {"NVIDIA H100 80GB HBM3", 81'559, "h100-sxm-80gb"},
+      {"NVIDIA A100-SXM4-40GB", 40'960, "a100-sxm-40gb"},
+      {"NVIDIA A100 80GB PCIe", 81'920, "a100-pcie-80gb"},
+      {"Tesla V100-SXM2-16GB", 16'384, "v100-sxm-16gb"},
+      {"NVIDIA GeForce RTX 4090", 24'564, ""},
+      {"", 0, ""},
+  };
+  for (const Case& c : kCases) EXPECT_EQ(accelerator_of(c.device, kMiB * c.mib), c.accelerator) << c.device;
+}
+
+}  // namespace
+}  // namespace plumbline

@@ -1,0 +1,54 @@
+// State of a GPU as a management library reports it, with a fake library and without any.
+#include "bench/measure/machine/gpu_sampler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+namespace plumbline {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(GpuSampler, KeepsTheExtremesOfWhatItSaw) {
+  const Nvml nvml("0000:1A:00.0", FAKE_NVML);
+  ASSERT_TRUE(nvml.there());
+  EXPECT_EQ(nvml.memory()->total.value, 1000);
+  EXPECT_EQ(nvml.memory()->used.value, 600);
+  GpuSampler sampler(nvml, Seconds{0.001});
+  EXPECT_FALSE(sampler.state().has_value()) << "before it was started";
+  sampler.start();
+  std::optional<GpuState> state;
+  for (int i = 0; i < 5000 && (!state || state->samples < 3); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    state = sampler.state();
+  }
+  sampler.stop();
+  ASSERT_TRUE(state.has_value());
+  EXPECT_GE(state->samples, 3);
+  EXPECT_EQ(state->most_sm_mhz - state->least_sm_mhz, 10 * (state->samples - 1));
+  EXPECT_EQ(state->most_memory_mhz, 2619);
+  EXPECT_EQ(state->mean_watt, 700);
+  EXPECT_EQ(state->most_watt, 700);
+  EXPECT_EQ(state->most_celsius, 66);
+  EXPECT_THAT(state->throttled, ElementsAre("sw_power_cap"));
+}
+
+TEST(GpuSampler, WithoutLibraryOrDeviceThereIsNothing) {
+  for (const Nvml* nvml : {new Nvml("0000:1A:00.0", "libthere-is-none.so"), new Nvml("x", FAKE_NVML)}) {
+    EXPECT_FALSE(nvml->there());
+    EXPECT_FALSE(nvml->memory().has_value());
+    EXPECT_FALSE(nvml->look().has_value());
+    {
+      GpuSampler sampler(*nvml);
+      sampler.start();
+      EXPECT_FALSE(sampler.state().has_value());
+    }
+    delete nvml;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline

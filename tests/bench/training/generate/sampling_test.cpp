@@ -1,0 +1,74 @@
+// Choice of tokens: greedy, limits, and the distribution of draws.
+#include "bench/training/generate/sampling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace plumbline::generation {
+namespace {
+
+const std::vector<float> kLogits = {0.5F, 2.0F, -1.0F, 2.0F, 1.0F};
+
+double probability(std::size_t id, double temperature) {
+  double sum = 0;
+  for (const float logit : kLogits) sum += std::exp(logit / temperature);
+  return std::exp(kLogits[id] / temperature) / sum;
+}
+
+std::set<std::int32_t> drawn_ids(Sampling sampling) {
+  std::set<std::int32_t> ids;
+  for (std::int64_t i = 0; i < 2000; ++i) ids.insert(choose(kLogits, sampling, {0, i}).id);
+  return ids;
+}
+
+TEST(Sampling, GreedyTakesTheFirstOfEqualLogits) {
+  const Choice choice = choose(kLogits, {}, {});
+  EXPECT_EQ(choice.id, 1);
+  EXPECT_NEAR(choice.log_probability, std::log(probability(1, 1)), 1e-12);
+}
+
+TEST(Sampling, LimitsTheIdsThatAreDrawn) {
+  EXPECT_EQ(drawn_ids({.temperature = 1, .top_k = 3}), (std::set<std::int32_t>{1, 3, 4}));
+  EXPECT_EQ(drawn_ids({.temperature = 1, .top_k = 1}), (std::set<std::int32_t>{1}));
+  // Ids 1 and 3 have 0.379 each and id 4 has 0.139: the third is needed above 0.757.
+  EXPECT_EQ(drawn_ids({.temperature = 1, .top_p = 0.75}), (std::set<std::int32_t>{1, 3}));
+  EXPECT_EQ(drawn_ids({.temperature = 1, .top_p = 0.76}), (std::set<std::int32_t>{1, 3, 4}));
+  EXPECT_EQ(drawn_ids({.temperature = 1}), (std::set<std::int32_t>{0, 1, 2, 3, 4}));
+}
+
+TEST(Sampling, DrawsInProportionToProbabilities) {
+  constexpr std::int64_t kDraws = 40000;
+  for (const double temperature : {0.7, 1.0, 1.5}) {
+    std::vector<double> share(kLogits.size());
+    for (std::int64_t i = 0; i < kDraws; ++i) {
+      const Choice choice = choose(kLogits, {.temperature = temperature}, {i, 7});
+      share[static_cast<std::size_t>(choice.id)] += 1.0 / kDraws;
+    }
+    for (std::size_t id = 0; id < kLogits.size(); ++id)  // five standard deviations
+      EXPECT_NEAR(share[id], probability(id, temperature), 5 * std::sqrt(0.25 / kDraws)) << temperature;
+  }
+}
+
+TEST(Sampling, DependsOnSeedSequenceAndPosition) {
+  const auto draws = [](std::uint64_t seed, std::int64_t sequence) {
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < 20; ++i)
+      ids.push_back(choose(kLogits, {.temperature = 1, .seed = seed}, {sequence, i}).id);
+    return ids;
+  };
+  EXPECT_EQ(draws(1, 2), draws(1, 2));
+  EXPECT_NE(draws(1, 2), draws(2, 2));
+  EXPECT_NE(draws(1, 2), draws(1, 3));
+}
+
+TEST(Sampling, RefusesLogitsThatAreNoNumbers) {
+  EXPECT_THROW(choose(std::vector<float>{1, std::nanf("")}, {}, {}), Error);
+}
+
+}  // namespace
+}  // namespace plumbline::generation
