@@ -2,7 +2,7 @@
 
 const noPartner = 0xffffffff;
 
-/** {run, tick, ranks: [{first, end}], start, length, microbatch, partner, stage, type, chain, …}, or null. */
+/** Null, or {run, tick, ranks: [{first, end}], start, length, microbatch, partner, stage, type, …}. */
 function decodeTimeline(run, index) {
   const header = (data.cells[index].timelines || {})[run];
   const element = document.getElementById(`${run}-${index}`);
@@ -17,7 +17,9 @@ function decodeTimeline(run, index) {
   };
   const timeline = {run, tick: header.tick_s, count, ranks: []};
   timeline.changeBytes = column(Float64Array, header.memory);
-  for (const name of ["start", "length", "microbatch", "partner"]) timeline[name] = column(Uint32Array, count);
+  for (const name of ["start", "length", "microbatch", "partner"]) {
+    timeline[name] = column(Uint32Array, count);
+  }
   timeline.chain = column(Uint32Array, header.chain);
   timeline.changeWhen = column(Uint32Array, header.memory);
   timeline.stage = column(Uint16Array, count);
@@ -33,7 +35,8 @@ function decodeTimeline(run, index) {
   timeline.lanes = lanes.map((length) => {
     const first = next;
     next += length;
-    return {first, end: next, groups: Array.from(new Set(timeline.laneGroup.subarray(first, next))).sort((a, b) => a - b)};
+    const groups = Array.from(new Set(timeline.laneGroup.subarray(first, next)));
+    return {first, end: next, groups: groups.sort((a, b) => a - b)};
   });
   let first = 0;
   for (const events of header.ranks) {

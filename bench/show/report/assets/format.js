@@ -9,7 +9,8 @@ const dash = "\u2013";
 function el(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
-    if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+    if (value === undefined || value === null || value === false) continue;
+    element.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children.flat()) {
     if (child !== null && child !== undefined) element.append(child);
@@ -42,7 +43,8 @@ const ratio = (value) => (known(value) ? value.toFixed(4) : dash);
 
 /** The colour behind a custom property, as the theme has it now. */
 function color(name) {
-  const probe = color.probe || (color.probe = document.body.appendChild(el("span", {class: "sr", "aria-hidden": "true"})));
+  const probe = color.probe || (color.probe = document.body.appendChild(el("span",
+      {class: "sr", "aria-hidden": "true"})));
   probe.style.color = `var(${name})`;
   return getComputedStyle(probe).color;
 }

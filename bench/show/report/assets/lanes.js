@@ -67,7 +67,8 @@ class Lanes {
   get view() {
     const width = this.width;
     const scale = (width - gutter) / (this.to - this.from);
-    return {from: this.from, to: this.to, scale, width, x: (seconds) => gutter + (seconds - this.from) * scale};
+    return {from: this.from, to: this.to, scale, width,
+        x: (seconds) => gutter + (seconds - this.from) * scale};
   }
   get width() { return Math.max(this.root.clientWidth, gutter + 50); }
 
@@ -93,7 +94,8 @@ class Lanes {
   /** {timeline, rank, event} under a point of the canvas, or null. */
   pick(x, y) {
     const inside = y + this.root.scrollTop;
-    const row = this.rows.find((each) => !each.title && inside >= each.y && inside < each.y + each.height + 2);
+    const holds = (each) => !each.title && inside >= each.y && inside < each.y + each.height + 2;
+    const row = this.rows.find(holds);
     if (!row || x < gutter || y < axisHeight) return null;
     if (row.group !== undefined) return this.pickSpan(row, x);
     if (row.of) return this.pickCollective(row, x, inside);
@@ -108,7 +110,8 @@ class Lanes {
     const {first, end} = lanes[row.rank], ticks = this.timeAt(x) / tick;
     for (let span = upperBound(laneStart, ticks, first, end) - 1; span >= first; --span) {
       if (laneGroup[span] !== row.group) continue;
-      return ticks <= laneStart[span] + laneLength[span] ? {timeline: row.of, rank: row.rank, event: -1, ticks, span} : null;
+      return ticks <= laneStart[span] + laneLength[span]
+          ? {timeline: row.of, rank: row.rank, event: -1, ticks, span} : null;
     }
     return null;
   }
@@ -231,7 +234,8 @@ class Lanes {
     const outline = (timeline, event) => {
       const row = this.laneOf(timeline, timeline.rankOf[event]);
       const x0 = Math.max(gutter, view.x(secondsOf(timeline, timeline.start[event])));
-      const x1 = Math.min(view.width, view.x(secondsOf(timeline, timeline.start[event] + timeline.length[event])));
+      const x1 = Math.min(view.width, view.x(secondsOf(timeline,
+          timeline.start[event] + timeline.length[event])));
       if (x1 < gutter || x0 > view.width) return;
       context.strokeStyle = theme.ink;
       context.lineWidth = 2;

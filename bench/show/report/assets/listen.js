@@ -18,7 +18,8 @@ function listen(root, canvas, lanes) {
     const before = pointers.get(event.pointerId);
     if (!before) {
       const found = lanes.pick(x, y);
-      const same = found && lanes.selected && found.timeline === lanes.selected.timeline && found.event === lanes.selected.event &&
+      const same = found && lanes.selected && found.timeline === lanes.selected.timeline &&
+          found.event === lanes.selected.event &&
         found.rank === lanes.selected.rank && found.event >= 0;
       if (!same) lanes.select(found, false);
       return;
@@ -55,10 +56,12 @@ function listen(root, canvas, lanes) {
 /** The selected event, or the first of the first lane that has one. */
 function here(lanes) {
   if (lanes.selected && lanes.selected.event >= 0) return lanes.selected;
-  const row = lanes.lanesInView().find((each) => each.timeline.ranks[each.rank].end > each.timeline.ranks[each.rank].first);
+  const row = lanes.lanesInView().find((each) =>
+      each.timeline.ranks[each.rank].end > each.timeline.ranks[each.rank].first);
   if (!row) return null;
   const first = row.timeline.ranks[row.rank].first;
-  const from = Math.max(first, upperBound(row.timeline.start, lanes.from / row.timeline.tick, first, row.timeline.ranks[row.rank].end) - 1);
+  const from = Math.max(first, upperBound(row.timeline.start, lanes.from / row.timeline.tick, first,
+      row.timeline.ranks[row.rank].end) - 1);
   return {timeline: row.timeline, rank: row.rank, event: from, fresh: true};
 }
 
@@ -81,7 +84,8 @@ function changeLane(lanes, by) {
     const {first, end} = timeline.ranks[rank];
     if (first === end) continue;
     const found = eventAt(timeline, rank, seconds / timeline.tick);
-    const near = found >= 0 ? found : Math.min(Math.max(upperBound(timeline.start, seconds / timeline.tick, first, end) - 1, first), end - 1);
+    const near = found >= 0 ? found : Math.min(Math.max(upperBound(timeline.start, seconds / timeline.tick,
+        first, end) - 1, first), end - 1);
     lanes.select({timeline, rank, event: near}, true);
     return;
   }
@@ -105,7 +109,8 @@ function nextOnChain(lanes) {
 
 const middleOf = (lanes) => {
   const at = lanes.selected;
-  return at && at.event >= 0 ? secondsOf(at.timeline, at.timeline.start[at.event] + at.timeline.length[at.event] / 2) : undefined;
+  return at && at.event >= 0 ? secondsOf(at.timeline,
+      at.timeline.start[at.event] + at.timeline.length[at.event] / 2) : undefined;
 };
 
 const keys = {

@@ -3,7 +3,8 @@
 function setUpPicker(open) {
   const pick = document.getElementById("pick");
   const options = document.createDocumentFragment();
-  data.cells.forEach((cell, index) => options.append(el("option", {value: index}, `${index + 1}: ${cell.label} (${cell.status})`)));
+  data.cells.forEach((cell, index) => options.append(el("option", {value: index},
+      `${index + 1}: ${cell.label} (${cell.status})`)));
   pick.append(options);
   pick.addEventListener("change", () => open(Number(pick.value), false));
   const move = (by) => open(Math.min(Math.max(current.index + by, 0), data.cells.length - 1), false);
@@ -25,7 +26,8 @@ function firstCell() {
 function setUpTheme() {
   const root = document.documentElement;
   const toggle = document.getElementById("theme");
-  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark"
+      : "light")) === "dark";
   const name = () => { toggle.textContent = dark() ? "Light" : "Dark"; };
   const redraw = () => { name(); current.lanes?.show(current.lanes.from, current.lanes.to); };
   toggle.hidden = false;

@@ -6,9 +6,12 @@ function showMemory(place, lanes) {
   if (having.length === 0) return null;
   const canvas = el("canvas", {class: "memory", role: "img"});
   const ranks = Math.max(...having.map((timeline) => timeline.ranks.length));
-  const pick = el("select", {id: "memory-rank"}, Array.from({length: ranks}, (_, rank) => el("option", {value: rank}, `rank ${rank}`)));
-  place.append(el("h3", {}, "Memory over time"), el("div", {class: "toolbar"}, el("label", {}, "Rank ", pick)), canvas,
-    categoryLegend(having.flatMap((timeline) => Array.from(new Set(timeline.changeCategory.filter((_, i) => timeline.changeBytes[i] > 0))))));
+  const pick = el("select", {id: "memory-rank"},
+      Array.from({length: ranks}, (_, rank) => el("option", {value: rank}, `rank ${rank}`)));
+  place.append(el("h3", {}, "Memory over time"),
+      el("div", {class: "toolbar"}, el("label", {}, "Rank ", pick)), canvas,
+    categoryLegend(having.flatMap((timeline) =>
+        Array.from(new Set(timeline.changeCategory.filter((_, i) => timeline.changeBytes[i] > 0))))));
   let rank = 0;
   const paint = () => {
     const peaks = paintMemory(canvas, having, rank, lanes);
@@ -57,7 +60,8 @@ function paintMemory(canvas, timelines, rank, lanes) {
       if (until < timeline.start[first]) continue;
       let row = -1, largest = -1;
       for (;; ++i) {
-        const inside = timeline.start[i] + timeline.length[i] >= (view.from + (x - gutter) / view.scale) / timeline.tick;
+        const inside = timeline.start[i] + timeline.length[i] >= 
+            (view.from + (x - gutter) / view.scale) / timeline.tick;
         const at = 2 * (i - first) + (inside ? 0 : 1);
         const total = totalOf(rows, at, kinds);
         if (total > largest) { largest = total; row = at; }
@@ -83,9 +87,10 @@ function paintMemory(canvas, timelines, rank, lanes) {
   return peaks;
 }
 
-/** The vertical axis: lines and labels of round numbers of bytes up to `most`, which is `room` pixels high. */
+/** The vertical axis: lines and labels at round numbers of bytes up to `most`, `room` pixels high. */
 function paintBytes(context, width, bottom, room, most, theme) {
-  const [unit, name] = most >= 1073741824 ? [1073741824, "GiB"] : most >= 1048576 ? [1048576, "MiB"] : [1, "B"];
+  const [unit, name] = most >= 1073741824 ? [1073741824, "GiB"] : most >= 1048576 ? [1048576, "MiB"]
+      : [1, "B"];
   const step = tickStep(most / unit, 3);
   context.font = "11px system-ui, sans-serif";
   context.textAlign = "right";
@@ -166,7 +171,8 @@ function paintOverview(canvas, lanes) {
     const half = (lanes.to - lanes.from) / 2;
     lanes.show(share * lanes.span * 1.01 - half, share * lanes.span * 1.01 + half);
   };
-  canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); move(event); });
+  canvas.addEventListener("pointerdown", (event) =>
+      { canvas.setPointerCapture(event.pointerId); move(event); });
   canvas.addEventListener("pointermove", move);
   const draw = oncePerFrame(paint);
   new ResizeObserver(draw).observe(canvas.parentElement);

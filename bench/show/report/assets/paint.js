@@ -9,13 +9,15 @@ const fills = {
 };
 const names = {
   F: "Forward", B: "Backward", I: "Input gradient", W: "Weight gradient",
-  SEND_F: "Send activation", RECV_F: "Receive activation", SEND_B: "Send gradient", RECV_B: "Receive gradient",
+  SEND_F: "Send activation", RECV_F: "Receive activation", SEND_B: "Send gradient",
+      RECV_B: "Receive gradient",
   TF: "Teacher forward", S: "Vocabulary forward", T: "Vocabulary backward",
   IF: "Embedding", IB: "Embedding gradient", ARG: "DP gradient reduction",
   ARE: "Tied embedding reduction", OPT: "Optimizer", SEND_TF: "Send teacher activation",
   RECV_TF: "Receive teacher activation",
 };
-const collectiveNames = ["C0 broadcast X", "C1 all-gather statistics", "C2 all-reduce dX", "I1 all-reduce embedded",
+const collectiveNames = ["C0 broadcast X", "C1 all-gather statistics", "C2 all-reduce dX",
+    "I1 all-reduce embedded",
   "I2 broadcast gradient"];
 const collectiveHeight = 4;
 const collectivesHeight = collectiveHeight * collectiveNames.length;
@@ -53,7 +55,8 @@ function hatchPattern(context, theme) {
 
 function themeColors() {
   const theme = {};
-  for (const name of ["card", "ink", "ink-2", "line", "lane", "hatch", "path", "predicted", "measured", "focus"]) {
+  for (const name of ["card", "ink", "ink-2", "line", "lane", "hatch", "path", "predicted", "measured",
+      "focus"]) {
     theme[name] = color("--" + name);
   }
   return theme;
@@ -110,7 +113,8 @@ const rgbOfType = fillOf.map(rgbOf);
 /** Events narrower than a pixel: each pixel gets the mean colour of its time, idle time included. */
 class Mixture {
   constructor(boxes, y, height, idle) {
-    Object.assign(this, {boxes, y, height, idle, column: -1, busy: 0, red: 0, green: 0, blue: 0, fill: "", from: 0, to: -1});
+    Object.assign(this, {boxes, y, height, idle, column: -1, busy: 0, red: 0, green: 0, blue: 0, fill: "",
+        from: 0, to: -1});
   }
   add(column, width, [red, green, blue]) {
     if (column !== this.column) {
@@ -126,7 +130,8 @@ class Mixture {
   close() {
     if (this.busy > 0) {
       const rest = Math.max(0, 1 - this.busy), all = Math.max(1, this.busy);
-      const mixed = [this.red, this.green, this.blue].map((sum, i) => Math.min(255, 6 * Math.round((sum + rest * this.idle[i]) / all / 6)));
+      const mixed = [this.red, this.green, this.blue].map((sum, i) =>
+          Math.min(255, 6 * Math.round((sum + rest * this.idle[i]) / all / 6)));
       const fill = `rgb(${mixed.join()})`;
       if (fill !== this.fill || this.to !== this.column) {
         this.flush();
@@ -138,7 +143,9 @@ class Mixture {
     this.busy = this.red = this.green = this.blue = 0;
   }
   flush() {
-    if (this.to > this.from && this.fill) put(this.boxes, this.fill, this.from, this.y, this.to - this.from, this.height);
+    if (this.to > this.from && this.fill) {
+      put(this.boxes, this.fill, this.from, this.y, this.to - this.from, this.height);
+    }
     this.fill = "";
   }
   end() {
@@ -153,7 +160,8 @@ function gatherLane(lane, view, boxes, labels, idle) {
   const {start, length, type, stage, microbatch, half, tick} = timeline;
   const {first, end} = timeline.ranks[rank];
   const chunks = timeline.chunks[rank];
-  const from = view.from / tick, to = view.to / tick, scale = view.scale * tick, shift = gutter - view.from * view.scale;
+  const from = view.from / tick, to = view.to / tick, scale = view.scale * tick,
+      shift = gutter - view.from * view.scale;
   const mixture = new Mixture(boxes, y, height, idle);
   let i = Math.max(first, upperBound(start, from, first, end) - 9);
   let lastThin = -1;
@@ -176,8 +184,10 @@ function gatherLane(lane, view, boxes, labels, idle) {
     const h = half[i] ? height / 2 : height;
     const top = half[i] === 2 ? y + h : y;
     const chunk = chunks.length > 1 ? chunks.indexOf(stage[i]) : 0;
-    put(boxes, chunk > 0 ? shade(fillOf[kind], chunk) : fillOf[kind], x0, top, x1 - x0 - gap, h - (half[i] ? 0.5 : 0));
-    if (h >= 10 && x1 - x0 > 15) addLabel(labels, kind, microbatch[i], (x0 + x1 - gap) / 2, top + h / 2, x1 - x0 - 4, h);
+    put(boxes, chunk > 0 ? shade(fillOf[kind], chunk) : fillOf[kind], x0, top, x1 - x0 - gap,
+        h - (half[i] ? 0.5 : 0));
+    if (h >= 10 && x1 - x0 > 15) addLabel(labels, kind, microbatch[i], (x0 + x1 - gap) / 2, top + h / 2,
+        x1 - x0 - 4, h);
   }
   mixture.end();
 }
@@ -187,7 +197,8 @@ function gatherCollectives(row, view, boxes, theme) {
   const numbers = row.of.collectives[row.rank], tick = row.of.tick;
   const box = (fill, from, to, y) => {
     const x0 = Math.max(gutter, view.x(from * tick)), x1 = Math.min(view.width, view.x(to * tick));
-    if (x1 >= gutter && x0 <= view.width && x1 >= x0) put(boxes, fill, x0, y, Math.max(x1 - x0, 0.5), collectiveHeight - 1);
+    if (x1 >= gutter && x0 <= view.width && x1 >= x0) put(boxes, fill, x0, y, Math.max(x1 - x0, 0.5),
+        collectiveHeight - 1);
   };
   for (const pass of [0, 1]) {
     for (let i = 0; i < numbers.length; i += 6) {
@@ -210,7 +221,8 @@ function gatherGroup(row, view, boxes, theme) {
     put(boxes, fill, x0, row.y + 1, Math.max(x1 - x0, 0.5), groupHeight - 2);
   };
   // One that has begun before the view may reach into it.
-  for (let i = Math.max(first, upperBound(laneStart, view.from / tick, first, end) - 64); i < end && laneStart[i] * tick <= view.to; ++i) {
+  for (let i = Math.max(first, upperBound(laneStart, view.from / tick, first, end) - 64);
+      i < end && laneStart[i] * tick <= view.to; ++i) {
     if (laneGroup[i] !== row.group) continue;
     const until = laneStart[i] + laneLength[i];
     const waited = Math.min(laneWaited[i], laneLength[i]);
@@ -269,7 +281,12 @@ function paintChain(context, timeline, laneOfRank, view, theme) {
     if (t0 > view.to && !open) break;
     const y = lane.y + lane.height - 1.5;
     const x0 = view.x(t0), x1 = view.x(t1);
-    if (!open) { context.moveTo(x0, y); open = true; } else if (y !== penY || x0 - penX > 0.7) context.lineTo(x0, y);
+    if (!open) {
+      context.moveTo(x0, y);
+      open = true;
+    } else if (y !== penY || x0 - penX > 0.7) {
+      context.lineTo(x0, y);
+    }
     if (x1 - x0 > 0.7 || y !== penY) { context.lineTo(x1, y); penX = x1; penY = y; }
     if (t0 > view.to) break;
   }

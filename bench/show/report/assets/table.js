@@ -14,7 +14,8 @@ function setUpTable() {
   const choices = Array.from(form.querySelectorAll("select[data-key]"));
   const facts = rows.map((row) => {
     const cell = data.cells[Number(row.dataset.cell)];
-    const text = [cell.label, cell.status, cell.reason, cell.id, ...Object.values(cell.config)].join(" ").toLowerCase();
+    const text = [cell.label, cell.status, cell.reason, cell.id,
+        ...Object.values(cell.config)].join(" ").toLowerCase();
     return {row, cell, text, fits: true, keys: []};
   });
   markRow.rows = rows;
@@ -24,18 +25,22 @@ function setUpTable() {
   // A choice offers the table's own values; the table's cells are the common language.
   const shownValue = new Map();
   for (const {row, cell} of facts) {
-    for (const td of row.querySelectorAll("td[data-k]")) shownValue.set(cell.id + "\n" + td.dataset.k, td.dataset.v);
+    for (const td of row.querySelectorAll("td[data-k]")) {
+      shownValue.set(cell.id + "\n" + td.dataset.k, td.dataset.v);
+    }
   }
 
   function filter() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const least = worst ? parseFloat(worst.value) / 100 : NaN;
-    const chosen = choices.filter((choice) => choice.value !== "").map((choice) => [choice.dataset.key, choice.value]);
+    const chosen = choices.filter((choice) => choice.value !== "").map((choice) =>
+        [choice.dataset.key, choice.value]);
     for (const fact of facts) {
       const {cell, text} = fact;
       fact.fits = words.every((word) => text.includes(word)) &&
         (!(least > 0) || (cell.error && Math.abs(cell.error.step_time) >= least)) &&
-        chosen.every(([key, value]) => (shownValue.get(cell.id + "\n" + key) ?? valueOf(cell, key)) === value);
+        chosen.every(([key, value]) =>
+          (shownValue.get(cell.id + "\n" + key) ?? valueOf(cell, key)) === value);
     }
     room = rowsAtATime;
     show();
@@ -66,7 +71,8 @@ function setUpTable() {
     const sign = descending ? -1 : 1;
     facts.sort((one, other) => {
       const a = keyOf(one, column), b = keyOf(other, column);
-      if (a.text === undefined || b.text === undefined) return (a.text === undefined) - (b.text === undefined);
+      const missing = [a, b].map((each) => each.text === undefined);
+      if (missing[0] || missing[1]) return missing[0] - missing[1];
       if (!Number.isNaN(a.number) && !Number.isNaN(b.number)) return sign * (a.number - b.number);
       return sign * (a.text < b.text ? -1 : a.text > b.text ? 1 : 0);
     });

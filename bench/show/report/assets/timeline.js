@@ -1,8 +1,9 @@
 // Mouse, touch and keyboard on the timelines, and the words about the action under the cursor.
 
-const laneHelp = "Predicted and measured timelines. Left and right arrows go from action to action, up and down from lane " +
-  "to lane, plus and minus zoom, 0 shows everything, Home and End go to the first and last action, C to the next on the " +
-  "critical path.";
+const laneHelp = "Predicted and measured timelines. Left and right arrows go from action to action, up and " +
+  "down from lane to lane, plus and minus zoom, 0 shows everything, Home and End go to the first and last " +
+  "action, C to the next on the critical path.";
+const onPath = "; exposed parts in the colour of the critical path";
 
 function button(text, label, work) {
   const element = el("button", {type: "button", "aria-label": label, title: label}, text);
@@ -46,7 +47,8 @@ function buildTimelines(index, timelines, place) {
   if (cell.timeline_note) place.append(el("p", {class: "note"}, cell.timeline_note));
   if (timelines.length === 0) {
     if (!cell.timeline_note) {
-      place.append(el("p", {class: "note"}, "No timelines were recorded for this cell: it did not run, or its folder has " +
+      place.append(el("p", {class: "note"},
+          "No timelines were recorded for this cell: it did not run, or its folder has " +
         "no timelines/" + cell.id + ".json."));
     }
     return;
@@ -77,7 +79,8 @@ function buildTimelines(index, timelines, place) {
       button("Fit", "Show everything", () => lanes.show(0, lanes.span * 1.01)),
       timelines.length > 1 ? grouping : null,
       timelines.some((timeline) => timeline.lanes.length)
-        ? checkbox("Communication lanes", lanes.showGroups, (on) => { lanes.showGroups = on; lanes.arrange(); }) : null,
+        ? checkbox("Communication lanes", lanes.showGroups,
+            (on) => { lanes.showGroups = on; lanes.arrange(); }) : null,
       checkbox("Critical path", true, (on) => { lanes.showChain = on; lanes.draw(); })),
     root, overview, explain, legend(timelines), memory, rankTable(timelines));
   explain.replaceChildren(...explanation(null, timelines));
@@ -88,7 +91,8 @@ function buildTimelines(index, timelines, place) {
 }
 
 function legend(timelines) {
-  const items = data.types.filter((name, type) => !isTransfer(name) && timelines.some((timeline) => timeline.types[type]))
+  const items = data.types.filter((name, type) => !isTransfer(name) &&
+      timelines.some((timeline) => timeline.types[type]))
     .map((name) => {
       const swatch = el("i", {class: "swatch"});
       swatch.style.background = fills[name] || fills.transfer;
@@ -101,17 +105,18 @@ function legend(timelines) {
   thin.style.background = fills.transfer;
   thin.style.height = "3px";
   const waits = timelines.some((timeline) => timeline.collectives.length)
-    ? el("li", {}, "thin lines: vocabulary collectives C0, C1, C2, I1, I2; exposed parts in the colour of the critical path") : null;
+    ? el("li", {}, "thin lines: vocabulary collectives C0, C1, C2, I1, I2" + onPath) : null;
   return el("ul", {class: "legend"}, items, el("li", {}, thin, "message, waiting included"), waits,
     timelines.some((timeline) => timeline.lanes.length)
-      ? el("li", {}, "bars below a rank: communication and CPU offload copies; exposed parts in the colour of the critical path") : null,
+      ? el("li", {}, "bars below a rank: communication and CPU offload copies" + onPath) : null,
     el("li", {}, el("i", {class: "swatch hatch"}), "bubble (idle)"), el("li", {}, line, "critical path"));
 }
 
 /** Busy and idle time of every rank: the chart in words. */
 function rankTable(timelines) {
   const head = [el("th", {scope: "col"}, "rank")];
-  for (const {run} of timelines) head.push(...["busy", "idle"].map((what) => el("th", {scope: "col", class: "num"}, `${run} ${what}`)));
+  for (const {run} of timelines) head.push(...["busy",
+      "idle"].map((what) => el("th", {scope: "col", class: "num"}, `${run} ${what}`)));
   const ranks = Math.max(...timelines.map((timeline) => timeline.ranks.length));
   const rows = [];
   for (let rank = 0; rank < ranks; ++rank) {
@@ -119,12 +124,14 @@ function rankTable(timelines) {
     for (const timeline of timelines) {
       const busy = timeline.busy[rank];
       cells.push(el("td", {class: "num"}, busy === undefined ? dash : time(secondsOf(timeline, busy))),
-        el("td", {class: "num"}, busy === undefined ? dash : time(secondsOf(timeline, timeline.pipelineEnd - busy))));
+        el("td", {class: "num"}, busy === undefined ? dash
+            : time(secondsOf(timeline, timeline.pipelineEnd - busy))));
     }
     rows.push(el("tr", {}, cells));
   }
   return el("details", {}, el("summary", {}, "Busy and idle time of every rank"),
-    el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Busy and idle time of every rank"},
+    el("div", {class: "scroll", tabindex: "0", role: "region",
+        "aria-label": "Busy and idle time of every rank"},
       el("table", {class: "ranks"}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
 }
 
@@ -136,15 +143,19 @@ function explanation(found, timelines) {
   const {timeline, rank, event} = found;
   if (found.collective) {
     const [kind, microbatch, start, end, from, to] = found.collective;
-    return [el("b", {}, collectiveNames[kind]), ` \u00b7 micro-batch ${microbatch}, rank ${rank}, ${timeline.run}`,
-      el("p", {class: "note"}, `from ${time(secondsOf(timeline, start))} to ${time(secondsOf(timeline, end))}; ` +
+    return [el("b", {}, collectiveNames[kind]),
+        ` \u00b7 micro-batch ${microbatch}, rank ${rank}, ${timeline.run}`,
+      el("p", {class: "note"},
+        `from ${time(secondsOf(timeline, start))} to ${time(secondsOf(timeline, end))}; ` +
         (to > from ? `exposed ${time(secondsOf(timeline, to - from))}` : "overlapped with computation"))];
   }
   if (found.span !== undefined) {
     const {laneStart, laneLength, laneWaited, laneGroup} = timeline, i = found.span;
     return [el("b", {}, capital(data.group_titles[laneGroup[i]])), ` \u00b7 rank ${rank}, ${timeline.run}`,
-      el("p", {class: "note"}, `${time(secondsOf(timeline, laneStart[i]))} + ${time(secondsOf(timeline, laneLength[i]))}; ` +
-        (laneWaited[i] > 0 ? `exposed ${time(secondsOf(timeline, laneWaited[i]))}` : "overlapped with computation"))];
+      el("p", {class: "note"},
+        `${time(secondsOf(timeline, laneStart[i]))} + ${time(secondsOf(timeline, laneLength[i]))}; ` +
+        (laneWaited[i] > 0 ? `exposed ${time(secondsOf(timeline, laneWaited[i]))}`
+            : "overlapped with computation"))];
   }
   if (event < 0) {
     const after = found.ticks > timeline.pipelineEnd;
@@ -157,11 +168,13 @@ function explanation(found, timelines) {
   const partner = other && timeline.partner[event] !== noPartner ? timeline.partner[event] : -1;
   const facts = [];
   const fact = (term, text) => facts.push(el("div", {}, el("dt", {}, term), el("dd", {}, text)));
-  const describe = (line, i) => `${time(secondsOf(line, line.start[i]))} + ${time(secondsOf(line, line.length[i]))}`;
+  const describe = (line, i) =>
+      `${time(secondsOf(line, line.start[i]))} + ${time(secondsOf(line, line.length[i]))}`;
   fact(`${timeline.run}: start + length`, describe(timeline, event));
   if (partner >= 0) {
     fact(`${other.run}: start + length`, describe(other, partner));
-    const [p, m] = timeline.run === "predicted" ? [secondsOf(timeline, timeline.length[event]), secondsOf(other, other.length[partner])]
+    const [p, m] = timeline.run === "predicted"
+        ? [secondsOf(timeline, timeline.length[event]), secondsOf(other, other.length[partner])]
       : [secondsOf(other, other.length[partner]), secondsOf(timeline, timeline.length[event])];
     fact("length: predicted against measured", m > 0 ? percent(p / m - 1) : dash);
   }
@@ -171,7 +184,8 @@ function explanation(found, timelines) {
   }
   const where = data.compute[timeline.type[event]] || isTransfer(name)
     ? `micro-batch ${timeline.microbatch[event]}, stage ${timeline.stage[event]}, ` : "";
-  return [el("b", {}, names[name] ? `${names[name]} (${name})` : name), ` \u00b7 ${where}rank ${rank}, ${timeline.run}` +
+  return [el("b", {}, names[name] ? `${names[name]} (${name})` : name),
+      ` \u00b7 ${where}rank ${rank}, ${timeline.run}` +
     (timeline.onChain[event] ? ", on the critical path" : ""), el("dl", {}, facts)];
 }
 

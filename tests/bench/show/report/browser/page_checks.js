@@ -3,7 +3,8 @@
 (() => {
   const visible = (element) => element.checkVisibility({checkOpacity: true, checkVisibilityCSS: true});
   const name = (element) => {
-    const label = element.id ? "#" + element.id : element.className && element.className.baseVal === undefined ? "." + element.className : "";
+    const label = element.id ? "#" + element.id : element.className && element.className.baseVal === undefined
+        ? "." + element.className : "";
     return `${element.tagName.toLowerCase()}${label} "${(element.textContent || "").trim().slice(0, 40)}"`;
   };
 
@@ -13,7 +14,8 @@
     const boxes = [];
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       const parent = node.parentElement;
-      if (!node.data.trim() || parent.closest("script, style, noscript, option, title, .sr, .skip") || !visible(parent)) continue;
+      if (!node.data.trim() || parent.closest("script, style, noscript, option, title, .sr, .skip") ||
+          !visible(parent)) continue;
       let clip = null, scrolls = false;
       for (let at = parent; at; at = at.parentElement) {
         const style = getComputedStyle(at);
@@ -21,16 +23,20 @@
         if (at === document.documentElement || at === document.body) continue;
         const box = at.getBoundingClientRect();
         scrolls ||= style.overflowX === "auto" || style.overflowX === "scroll";
-        clip = clip ? {left: Math.max(clip.left, box.left), right: Math.min(clip.right, box.right), top: Math.max(clip.top, box.top),
-          bottom: Math.min(clip.bottom, box.bottom)} : {left: box.left, right: box.right, top: box.top, bottom: box.bottom};
+        clip = clip ? {left: Math.max(clip.left, box.left), right: Math.min(clip.right, box.right),
+            top: Math.max(clip.top, box.top),
+          bottom: Math.min(clip.bottom, box.bottom)}
+              : {left: box.left, right: box.right, top: box.top, bottom: box.bottom};
       }
       const range = document.createRange();
       range.selectNodeContents(node);
       for (const box of range.getClientRects()) {
-        const cut = clip ? {left: Math.max(box.left, clip.left), right: Math.min(box.right, clip.right), top: Math.max(box.top, clip.top),
+        const cut = clip ? {left: Math.max(box.left, clip.left), right: Math.min(box.right, clip.right),
+            top: Math.max(box.top, clip.top),
           bottom: Math.min(box.bottom, clip.bottom)} : box;
         if (cut.right - cut.left < 1 || cut.bottom - cut.top < 1) continue;
-        boxes.push({node, parent, left: cut.left, right: cut.right, top: cut.top, bottom: cut.bottom, scrolls});
+        boxes.push({node, parent, left: cut.left, right: cut.right, top: cut.top, bottom: cut.bottom,
+            scrolls});
       }
     }
     return boxes;
@@ -39,20 +45,26 @@
   function overflow() {
     const wrong = [];
     const width = document.documentElement.clientWidth;
-    if (document.documentElement.scrollWidth > width) wrong.push(`the page is ${document.documentElement.scrollWidth} wide in a view of ${width}`);
+    const wide = document.documentElement.scrollWidth;
+    if (wide > width) wrong.push(`the page is ${wide} wide in a view of ${width}`);
     for (const box of textBoxes()) {
-      if (!box.scrolls && (box.left < -1 || box.right > width + 1)) wrong.push("outside the view: " + name(box.parent));
+      if (!box.scrolls && (box.left < -1 || box.right > width + 1)) wrong.push("outside the view: " +
+          name(box.parent));
     }
     const lines = new Map();
     for (const box of textBoxes()) lines.set(box.node, (lines.get(box.node) || 0) + 1);
     for (const [node, count] of lines) {
-      if (count > 3 && node.data.trim().length < 6 * count) wrong.push("broken into letters: " + name(node.parentElement));
+      if (count > 3 && node.data.trim().length < 6 * count) wrong.push("broken into letters: " +
+          name(node.parentElement));
     }
     for (const element of document.querySelectorAll("body *")) {
-      if (!visible(element) || element.closest(".sr, .skip, .lanes, .bar, svg, option") || element.tagName === "CANVAS") continue;
+      if (!visible(element) || element.closest(".sr, .skip, .lanes, .bar, svg, option") ||
+          element.tagName === "CANVAS") continue;
       const style = getComputedStyle(element);
-      if ((style.overflowX === "hidden" || style.overflowX === "clip" || element.tagName === "BUTTON") && element.tagName !== "SELECT" &&
-          element.tagName !== "INPUT" && element.scrollWidth > element.clientWidth + 1) wrong.push("text cut off: " + name(element));
+      if ((style.overflowX === "hidden" || style.overflowX === "clip" || element.tagName === "BUTTON") &&
+          element.tagName !== "SELECT" &&
+          element.tagName !== "INPUT" && element.scrollWidth > element.clientWidth +
+              1) wrong.push("text cut off: " + name(element));
     }
     return wrong;
   }
@@ -88,7 +100,8 @@
   }
   const over = (top, below) => [0, 1, 2].map((i) => top[i] * top[3] + below[i] * (1 - top[3])).concat(1);
   function luminance([r, g, b]) {
-    const linear = [r, g, b].map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : Math.pow((v / 255 + 0.055) / 1.055, 2.4)));
+    const linear = [r, g, b].map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92
+        : Math.pow((v / 255 + 0.055) / 1.055, 2.4)));
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
   }
   function contrastOf(a, b) {
@@ -114,7 +127,8 @@
       if (found < needed) wrong.add(`${found.toFixed(2)} of ${needed}: ${name(parent)}`);
     }
     const of = (property) => rgba(color(property));
-    for (const [front, back] of [["--predicted", "--card"], ["--measured", "--card"], ["--path", "--card"], ["--line-2", "--card"],
+    for (const [front, back] of [["--predicted", "--card"], ["--measured", "--card"], ["--path", "--card"],
+        ["--line-2", "--card"],
       ["--accent", "--card"], ["--focus", "--card"], ["--focus", "--page"]]) {
       const found = contrastOf(of(front), of(back));
       if (found < 3) wrong.add(`${found.toFixed(2)} of 3: ${front} on ${back}`);
@@ -126,13 +140,15 @@
     for (const [kind, fill] of Object.entries(fills)) {
       for (const chunk of [0, 1, 2]) {
         const found = contrastOf(rgba("#10131a"), rgba(chunk ? shade(fill, chunk) : fill));
-        if (kind !== "transfer" && found < 4.5) wrong.add(`${found.toFixed(2)} of 4.5: the label of ${kind}, chunk ${chunk}`);
+        if (kind !== "transfer" &&
+            found < 4.5) wrong.add(`${found.toFixed(2)} of 4.5: the label of ${kind}, chunk ${chunk}`);
       }
     }
     return Array.from(wrong);
   }
 
-  const focusable = () => Array.from(document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")).filter(
+  const focusables = "a[href], button, input, select, summary, [tabindex='0']";
+  const focusable = () => Array.from(document.querySelectorAll(focusables)).filter(
     (element) => visible(element) && !element.disabled);
 
   /** Frames from the start of `work` until its result has been drawn, in milliseconds. */
@@ -152,7 +168,8 @@
       seen.push([this.canvas.className, text]);
       return fillText.call(this, text, ...place);
     };
-    await until(() => { current.lanes.stale = true; current.lanes.show(current.lanes.from, current.lanes.to); });
+    await until(() => { current.lanes.stale = true; current.lanes.show(current.lanes.from,
+        current.lanes.to); });
     pens.fillText = fillText;
     return seen;
   }
