@@ -200,7 +200,7 @@ class CallList {
   }
   int next_ticket() { return ++tickets_; }
   void wait(int ticket) { calls.push_back({.work = WaitCall{ticket}}); }
-  // With tensor_overlap (operator_list_overlap.cpp):
+  // With tensor_overlap (operator_list_tensor_overlap.cpp):
   /// A layer's product of the gathered rows of a stream tensor, block by block. Every tensor rank's rows are
   /// broadcast while the product of the previous ones is computed, its own first. `whole`: all rows are
   /// needed afterwards.

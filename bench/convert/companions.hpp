@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/convert/plan.hpp"
+#include "bench/convert/planned_files.hpp"
 
 namespace plumbline::convert {
 

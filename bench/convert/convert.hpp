@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/convert/plan.hpp"
+#include "bench/convert/planned_files.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline::convert {

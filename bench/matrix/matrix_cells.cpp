@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -12,41 +11,21 @@
 #include "bench/evaluate/cell_duration.hpp"
 #include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/host_memory_check.hpp"
-#include "bench/evaluate/profile_trust.hpp"
-#include "bench/evaluate/record_parts.hpp"
+#include "bench/matrix/cell_prediction.hpp"
 #include "bench/matrix/matrix_runner.hpp"
 #include "bench/matrix/matrix_time.hpp"
 #include "bench/measure/machine/available_memory.hpp"
 #include "bench/measure/machine/machine.hpp"
 #include "bench/plan/keys_without_effect.hpp"
-#include "bench/plan/plan.hpp"
 #include "bench/record/cell_claims.hpp"
 #include "bench/run/cell_timelines.hpp"
 #include "bench/show/text/progress.hpp"
-#include "core/base/byte_text.hpp"
 #include "core/base/error.hpp"
 #include "core/base/output_folder.hpp"
 #include "core/base/standard_streams.hpp"
 
 namespace plumbline {
 namespace {
-
-/// Files beside the records that could not be stored: the cells are well without.
-class Unsaved {
- public:
-  void add(const std::string& why) {
-    if (count_++ == 0) first_ = why;
-  }
-  void tell() const {
-    if (count_ == 0) return;
-    const std::string more = count_ == 1 ? "" : fmt::format(" (the first of {} files)", count_);
-    say(fmt::format("note: {}{}; the records are whole\n", first_, more));
-  }
-
- private:
-  int count_ = 0;
-  std::string first_;
-};
 
 /// Before any cell is measured: throws InputError for a link in the place of timelines that will be written.
 void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folder, const RecordStore& store,
@@ -59,57 +38,6 @@ void refuse_links(const std::vector<MatrixCell>& cells, const std::string& folde
     std::error_code unknown;
     if (std::filesystem::is_symlink(parent, unknown) || std::filesystem::is_symlink(place, unknown))
       OutputFolder::made(parent).check(place.filename().string());
-  }
-}
-
-/// Each doubt about a hardware profile is reported once.
-using Doubts = std::set<std::string>;
-
-/// The rank that needs most, its memory, and its largest category.
-std::string why_not_fitting(const PredictionReport& report, const Fit& fit) {
-  const RankMemoryReport* rank = report.memory.row_of(fit.rank);
-  std::string line = fmt::format("predicted not to fit: rank {} needs {} of {}{}", fit.rank,
-                                 brief_bytes(fit.needed), brief_bytes(fit.limit),
-                                 fit.by_device ? " of device memory, allocator margin included" : "");
-  if (rank == nullptr) return line;
-  auto most = static_cast<Category>(0);
-  for (int i = 1; i < kCategories; ++i) {
-    if (rank->bytes[most] < rank->bytes[static_cast<Category>(i)]) most = static_cast<Category>(i);
-  }
-  return line + fmt::format(", largest: {} {}", name_of(most), brief_bytes(rank->bytes[most]));
-}
-
-void predict_cell(const MatrixCell& cell, const CellsRequest& request, std::string& note, Doubts& doubts,
-                  Unsaved& unsaved, Record& record) {
-  // A configuration that this build cannot execute is predicted all the same; the runner says so if it should
-  // be measured.
-  Record started = start_record(cell.id, cell.config, Asked::prediction);
-  record.config = std::move(started.config);
-  record.model = started.model;
-  record.status = started.status;
-  record.reason = started.reason;
-  if (record.status != Status::ok) return;
-  const RepeatedSchedule step = step_for(cell.config);
-  const HardwareProfile hardware = hardware_of(cell.config, note);
-  for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
-    doubts.insert(doubt);
-  const Prediction prediction = predict(cell.config, step, hardware);
-  record.prediction = report_of(prediction, cell.config, step);
-  record.prediction->step_interval = step_interval_of(cell.config, step, hardware);
-  record.prediction->lanes = lanes_of(cell.config, step, hardware);
-  if (request.predict_only && !prediction.fit.fits)
-    record.reason = why_not_fitting(*record.prediction, prediction.fit);
-  const auto path = timeline_path(request.folder, cell.id);
-  if (!request.timelines || !path ||
-      count_of(count_by_stage(step)) > static_cast<std::int64_t>(kMostTimelineActions))
-    return;
-  try {
-    const Schedule schedule = with_copies(step, step.copies);
-    CellTimelines timelines;
-    timelines.predicted = predicted_timeline(cell.config, schedule, prediction, hardware);
-    write_timelines(*path, std::move(timelines));  // a cell that is measured writes it again with both
-  } catch (const Error& error) {
-    unsaved.add(error.what());
   }
 }
 
@@ -248,9 +176,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
                     request.share ? StoreUse::shared : StoreUse::alone);
   std::optional<CellClaims> claims;
   if (request.share) claims.emplace(folder);
-  std::string note;
-  Doubts doubts;
-  Unsaved unsaved;
+  CellNotes notes;
   const MatrixOptions options{request.retry, request.predict_only ? 1 : request.rounds,
                               claims ? &*claims : nullptr};
   refuse_links(cells, folder, store, options);
@@ -260,14 +186,15 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
   MatrixHooks hooks;
   hooks.machine = this_machine();
   hooks.predict = [&](const MatrixCell& cell, Record& record) {
-    predict_cell(cell, request, note, doubts, unsaved, record);
+    const auto timeline = request.timelines ? timeline_path(folder, cell.id) : std::nullopt;
+    predict_cell(cell, timeline, request.predict_only, notes, record);
   };
   if (!request.predict_only) {
     hooks.measure = [&](const MatrixCell& cell, const std::function<bool()>& go_on, Record& record) {
       if (!has_device(cell.config, record)) return true;
       int ranks_here = cell.config.layout().world();
       try {
-        for (const std::string& remark : check_files(cell.config)) note = remark;
+        for (const std::string& remark : check_files(cell.config)) notes.note = remark;
         if (!request.hosts.empty()) ranks_here = hosts_for(request.hosts, ranks_here).front().slots;
       } catch (const InputError& refusal) {
         record.status = Status::failed;  // files may come, hosts may change
@@ -294,7 +221,7 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
                                .name = cell.id,
                                .go_on = go_on,
                                .on_line = {},
-                               .on_unsaved = [&](const std::string& why) { unsaved.add(why); },
+                               .on_unsaved = [&](const std::string& why) { notes.unsaved.add(why); },
                                .hosts = request.hosts,
                                .timeout = derived_timeout(duration, time.pace())},
                               duration.predicted, time, record);
@@ -310,9 +237,9 @@ CellsResult run_cells(const std::vector<MatrixCell>& cells, const CellsRequest& 
                       request.quiet ? nullptr : stderr);
     result.stopped = run_matrix(cells, store, hooks, options, progress).stopped;
   }
-  unsaved.tell();
-  if (!note.empty()) say(fmt::format("note: {}\n", note));
-  for (const std::string& doubt : doubts) say(fmt::format("note: {}\n", doubt));
+  notes.unsaved.tell();
+  if (!notes.note.empty()) say(fmt::format("note: {}\n", notes.note));
+  for (const std::string& doubt : notes.doubts) say(fmt::format("note: {}\n", doubt));
   for (const std::string& idle : idle_keys(cells)) say(fmt::format("note: {}\n", idle));
   for (const MatrixCell& cell : cells) {
     if (const Record* record = store.records().find(cell.id)) result.records.push_back(*record);

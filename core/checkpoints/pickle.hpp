@@ -52,6 +52,9 @@ struct Pickle {
 /// are proportional to the number of bytes.
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& origin);
 
+/// True for "module name" of a name that checkpoints have. Nothing named is ever called.
+bool is_allowed_global(std::string_view global);
+
 /// Protocol 2, value by value, as torch.save and its `weights_only` reader know it.
 class PickleWriter {
  public:

@@ -83,9 +83,9 @@ constexpr Room kRooms[] = {
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/topology "
      "bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
      "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts "
-     "bench/processes/launch bench/record bench/run bench/run/recovery bench/show/report bench/show/text "
-     "bench/show/views bench/show/views/cluster bench/training/check bench/training/checkpoints core/base "
-     "core/config core/config_text core/launch_files core/run schedules <onednn>"},
+     "bench/processes/launch bench/record bench/run bench/show/report bench/show/text bench/show/views "
+     "bench/show/views/cluster bench/training/check core/base core/config core/config_text "
+     "core/launch_files core/run schedules <onednn>"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/generate",
      "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
@@ -99,6 +99,10 @@ constexpr Room kRooms[] = {
      "core/base core/config"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
+    {"bench/commands/run",
+     "bench/commands bench/evaluate bench/measure/machine bench/plan bench/processes/hosts "
+     "bench/processes/launch bench/run bench/run/recovery bench/show/report bench/show/text "
+     "bench/show/views bench/training/checkpoints core/base core/config core/config_text"},
     {"bench/commands/schedules",
      "analysis/simulate bench/ask bench/commands bench/show/report bench/show/text core/base core/schedule "
      "core/schedule_text core/trace core/validate schedules"},

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "bench/show/text/figures.hpp"
 #include "bench/show/text/lane_titles.hpp"
 #include "bench/show/views/cluster/slow_rank_lines.hpp"
+#include "bench/show/views/comparison_sheet.hpp"
+#include "bench/show/views/memory_rows.hpp"
 #include "core/base/byte_text.hpp"
 
 namespace plumbline {
@@ -27,144 +28,7 @@ std::string as_fraction(double value) {
   return fmt::format("{:.4f}", value);
 }
 
-/// Rows of up to three columns; a part of the record that is missing leaves its column out.
-class Sheet {
- public:
-  explicit Sheet(const Record& record) : record_(record) {
-    text_ += fmt::format("{:<34}", "");
-    if (record.prediction && record.prediction->times_guessed) width_ = 20;
-    if (record.prediction) text_ += fmt::format("{:>{}}", "predicted", width_);
-    if (record.measurement) text_ += fmt::format("{:>14}", "measured");
-    if (both()) text_ += fmt::format("{:>12}", "difference");
-    text_ += '\n';
-  }
-
-  using Value = std::function<double(const MemoryReport&, const StepTime&, const Throughput&)>;
-  using Print = std::string (*)(double);
-
-  void row(const std::string& name, const Value& value, Print print, bool relative = true) {
-    double predicted = 0;
-    double measured = 0;
-    std::string line = fmt::format("{:<34}", name);
-    if (record_.prediction) {
-      const PredictionReport& p = *record_.prediction;
-      predicted = value(p.memory, p.time, p.throughput);
-      line += predicted_cell(print(predicted));
-    }
-    if (record_.measurement) {
-      const MeasurementReport& m = *record_.measurement;
-      measured = value(m.memory, m.time, m.throughput);
-      line += fmt::format("{:>14}", std::isnan(measured) ? "-" : print(measured));
-    }
-    if (std::isnan(predicted) && std::isnan(measured)) return;
-    if (predicted == 0 && measured == 0) return;  // nothing of this kind in this configuration
-    if (both()) line += fmt::format("{:>12}", difference(predicted, measured, relative));
-    text_ += line + '\n';
-  }
-
-  /// Predicted times and rates follow; the cells of guessed ones say so.
-  void begin_times() { guesses_ = record_.prediction && record_.prediction->times_guessed; }
-  void end_times() { guesses_ = false; }
-
-  /// The same for two numbers; NaN: not known.
-  void pair(const std::string& name, double predicted, double measured, Print print) {
-    if (std::isnan(predicted) && std::isnan(measured)) return;
-    if (predicted == 0 && !(measured > 0)) return;
-    const auto cell = [&](double value) { return std::isnan(value) ? std::string("-") : print(value); };
-    std::string line = fmt::format("{:<34}", name);
-    if (record_.prediction) line += predicted_cell(cell(predicted));
-    if (record_.measurement) line += fmt::format("{:>14}", cell(measured));
-    if (both() && !std::isnan(predicted))
-      line += fmt::format("{:>12}", difference(predicted, measured, true));
-    text_ += line + '\n';
-  }
-  void say(const std::string& line) { text_ += line + '\n'; }
-  std::string take() { return std::move(text_); }
-
- private:
-  bool both() const { return record_.prediction && record_.measurement; }
-  std::string predicted_cell(const std::string& value) const {
-    return fmt::format("{:>{}}", guesses_ && value != "-" ? "guess " + value : value, width_);
-  }
-  static std::string difference(double predicted, double measured, bool relative) {
-    if (std::isnan(measured) || std::isnan(predicted)) return "-";
-    if (!relative) return fmt::format("{:+.4f}", predicted - measured);
-    return measured == 0 ? "-" : fmt::format("{:+.1f} %", 100 * (predicted / measured - 1));
-  }
-
-  const Record& record_;
-  std::string text_;
-  int width_ = 14;  // of the predicted column
-  bool guesses_ = false;
-};
-
-void memory_rows(Sheet& sheet, int rank) {
-  const auto of_rank = [rank](const MemoryReport& memory) -> const MemoryBreakdown& {
-    static const MemoryBreakdown kNone;
-    const RankMemoryReport* row = memory.row_of(rank);
-    return row == nullptr ? kNone : row->bytes;
-  };
-  sheet.row(
-      fmt::format("peak memory, rank {}", rank),
-      [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m).total().value); },
-      readable_bytes);
-  for (int i = 0; i < kCategories; ++i) {
-    const auto category = static_cast<Category>(i);
-    sheet.row(
-        fmt::format("  {}", name_of(category)),
-        [=](const MemoryReport& m, auto&, auto&) { return static_cast<double>(of_rank(m)[category].value); },
-        readable_bytes);
-  }
-  sheet.row(
-      fmt::format("host memory, rank {}", rank),
-      [=](const MemoryReport& m, auto&, auto&) {
-        const RankMemoryReport* row = m.row_of(rank);
-        return static_cast<double>(row == nullptr ? 0 : row->host.value);
-      },
-      readable_bytes);
-}
-
-/// The device of the rank that is fullest: its tensors, and the rest.
-void device_rows(Sheet& sheet, const Record& record) {
-  const auto of = [](const auto& part) -> const DeviceMemoryReport* {
-    return part && part->device_memory ? &*part->device_memory : nullptr;
-  };
-  const DeviceMemoryReport* predicted = of(record.prediction);
-  const DeviceMemoryReport* measured = of(record.measurement);
-  const DeviceMemoryReport* shown = measured != nullptr ? measured : predicted;
-  if (shown == nullptr || shown->fullest() == nullptr) return;
-  const int rank = shown->fullest()->rank;
-  const auto row_of = [rank](const DeviceMemoryReport* report) {
-    return report == nullptr ? nullptr : report->row_of(rank);
-  };
-  const DeviceMemoryRow* p = row_of(predicted);
-  const DeviceMemoryRow* m = row_of(measured);
-  const auto add = [&](const std::string& name,
-                       const std::function<std::optional<Bytes>(const DeviceMemoryRow&)>& value) {
-    const auto number = [&](const DeviceMemoryRow* row) {
-      const std::optional<Bytes> bytes = row == nullptr ? std::nullopt : value(*row);
-      return bytes ? static_cast<double>(bytes->value) : NAN;
-    };
-    sheet.pair(name, number(p), number(m), readable_bytes);
-  };
-  add(fmt::format("device memory, rank {}", rank), [](const DeviceMemoryRow& r) { return r.total; });
-  add("  tensors (allocated)", [](const DeviceMemoryRow& r) { return r.allocated; });
-  add("  tensors (reserved)", [](const DeviceMemoryRow& r) { return r.reserved; });
-  add("  CUDA context", [](const DeviceMemoryRow& r) { return r.context; });
-  add("  cuBLASLt and workspaces", [](const DeviceMemoryRow& r) { return r.libraries; });
-  add("  NCCL communicators", [](const DeviceMemoryRow& r) { return r.nccl; });
-  add("  kernels and other", [](const DeviceMemoryRow& r) { return r.other; });
-  add("allocator margin", [](const DeviceMemoryRow& r) { return r.margin; });
-  add("  all processes on the device", [](const DeviceMemoryRow& r) { return r.device_used; });
-  sheet.say(fmt::format("device capacity: {} ({})", readable_bytes(static_cast<double>(shown->device.value)),
-                        shown->source));
-  const int sharing = m != nullptr ? m->ranks_on_device : 1;
-  if (sharing > 1)
-    sheet.say(
-        fmt::format("{} ranks share the device: NCCL and other are even shares of the reading", sharing));
-}
-
-void time_rows(Sheet& sheet, bool split_vocabulary, bool offloads) {
+void time_rows(ComparisonSheet& sheet, bool split_vocabulary, bool offloads) {
   const auto time = [&](const char* indent, const Figure<StepTime>& figure) {
     sheet.row(
         indent + std::string(figure.title),
@@ -191,7 +55,7 @@ void time_rows(Sheet& sheet, bool split_vocabulary, bool offloads) {
 
 /// Each collective of vocabulary parallelism: its time in a step, its exposed time on a rank, and its overlap
 /// with computation in the steady state.
-void collective_rows(Sheet& sheet) {
+void collective_rows(ComparisonSheet& sheet) {
   for (const VocabularyCall call : kAllVocabularyCalls) {
     const auto of = [call](const StepTime& time) {
       return time.vocabulary_collectives ? (*time.vocabulary_collectives)[static_cast<std::size_t>(call)]
@@ -209,7 +73,7 @@ void collective_rows(Sheet& sheet) {
 }
 
 /// Each lane of either side: total time of its collectives or copies in a step, and the exposed part.
-void lane_rows(Sheet& sheet, const Record& record) {
+void lane_rows(ComparisonSheet& sheet, const Record& record) {
   const auto of = [&](const auto& part, std::size_t place, Seconds LaneTimes::*member) -> double {
     return part && part->lanes ? ((*part->lanes)[place].*member).value : NAN;
   };
@@ -228,7 +92,7 @@ void lane_rows(Sheet& sheet, const Record& record) {
 }
 
 /// MoE models: share of the tokens' choices that experts dropped, and the load of the busiest.
-void expert_rows(Sheet& sheet, const Record& record) {
+void expert_rows(ComparisonSheet& sheet, const Record& record) {
   const auto share = [](const auto& part) -> double {
     if (!part || part->expert_load.empty()) return NAN;
     return static_cast<double>(dropped_of(part->expert_load)) /
@@ -276,24 +140,6 @@ std::string losses_line(const MeasurementReport& m) {
   return line;
 }
 
-/// The action of the peak and its largest holders.
-void peak_lines(Sheet& sheet, const Record& record, int rank) {
-  const auto says = [&](const char* who, const MemoryReport& memory) {
-    const RankMemoryReport* row = memory.row_of(rank);
-    if (row != nullptr && !row->at.empty()) sheet.say(fmt::format("peak during {} ({})", row->at, who));
-  };
-  if (record.prediction) says("predicted", record.prediction->memory);
-  if (!record.measurement) return;
-  says("measured", record.measurement->memory);
-  const RankMemoryReport* measured = record.measurement->memory.row_of(rank);
-  if (measured == nullptr) return;
-  for (const HolderReport& holder : measured->holders) {
-    sheet.say(fmt::format("  {:<32} {:>13}  {}, {} tensor{}", holder.holder,
-                          readable_bytes(static_cast<double>(holder.bytes.value)), name_of(holder.category),
-                          holder.tensors, holder.tensors == 1 ? "" : "s"));
-  }
-}
-
 /// With linear layers in FP8: whose peak utilisation is relative to.
 std::string of_storage_type(const Record& record) {
   const auto value = [&](std::string_view name) {
@@ -305,7 +151,8 @@ std::string of_storage_type(const Record& record) {
 }
 
 /// MFU and HFU with the numbers they come from. `of`: behind the peak.
-void utilisation_lines(Sheet& sheet, const Throughput& throughput, const char* who, const std::string& of) {
+void utilisation_lines(ComparisonSheet& sheet, const Throughput& throughput, const char* who,
+                       const std::string& of) {
   const auto say = [&](const char* name, const char* what, double share) {
     if (std::isnan(share) || throughput.tokens_per_s_per_gpu <= 0) return;
     const double per_token = share * throughput.peak_tflops * 1e12 / throughput.tokens_per_s_per_gpu;
@@ -318,7 +165,7 @@ void utilisation_lines(Sheet& sheet, const Throughput& throughput, const char* w
 }
 
 /// The difference at current machine speed, and its relation to the noise.
-void speed_lines(Sheet& sheet, const Record& record) {
+void speed_lines(ComparisonSheet& sheet, const Record& record) {
   const auto between = [](const StepInterval& i) {
     return fmt::format("{} to {}", readable_time(i.low.value), readable_time(i.high.value));
   };
@@ -356,7 +203,7 @@ std::string side_by_side(const Record& record) {
   if (!record.prediction && !record.measurement) {
     return fmt::format("{}: {}\n", name_of(record.status), record.reason);
   }
-  Sheet sheet(record);
+  ComparisonSheet sheet(record);
   const MemoryReport& memory = record.measurement ? record.measurement->memory : record.prediction->memory;
   memory_rows(sheet, memory.peak_rank);
   peak_lines(sheet, record, memory.peak_rank);

@@ -19,14 +19,14 @@ bool is_name_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+}  // namespace
+
 std::size_t name_length(std::string_view text) {
   std::size_t length = 0;
   if (!text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0) return 0;
   while (length < text.size() && is_name_character(text[length])) ++length;
   return length;
 }
-
-}  // namespace
 
 /// Expands one word; lives for that long.
 class WordExpander {
@@ -278,49 +278,6 @@ ShellWord ShellVariables::expand_whole(const std::string& text, int line) {
 ShellWord ShellVariables::expand_test(const std::string& text, int line) {
   std::vector<ShellWord> words = WordExpander(*this, line, false, true).words(text);
   return words.empty() ? ShellWord{"", line, true, true} : words.front();
-}
-
-bool ShellVariables::assigns(const ShellToken& token) {
-  const std::size_t length = name_length(token.text);
-  const std::string_view rest = std::string_view(token.text).substr(length);
-  return length > 0 && (rest.starts_with("=") || rest.starts_with("+="));
-}
-
-void ShellVariables::assign(const ShellToken& token) {
-  if (!assigns(token)) return;
-  const std::size_t length = name_length(token.text);
-  std::string_view rest = std::string_view(token.text).substr(length);
-  const bool append = rest.starts_with("+=");
-  rest.remove_prefix(append ? 2 : 1);
-  const std::string name = token.text.substr(0, length);
-  ShellVariable value;
-  if (token.kind == ShellToken::Kind::array) {
-    value.array = true;
-    for (const ShellToken& item : token.items) {
-      if (item.kind != ShellToken::Kind::word) continue;
-      for (ShellWord& word : expand(item)) value.items.push_back(std::move(word));
-    }
-  } else {
-    value.items.push_back(expand_whole(std::string(rest), token.line));
-    value.items.front().line = token.line;
-  }
-  const auto found = variables_.find(name);
-  value.order = found == variables_.end() ? static_cast<int>(variables_.size()) + 1 : found->second.order;
-  if (append && found != variables_.end()) {
-    ShellVariable& before = found->second;
-    if (value.array || before.array) {
-      before.array = true;
-      before.items.insert(before.items.end(), value.items.begin(), value.items.end());
-    } else if (!before.items.empty()) {
-      count(before.items.front().text.size());
-      before.items.front().text += value.items.front().text;
-      if (!value.items.front().known) before.items.front().known = false;
-    } else {
-      before.items = std::move(value.items);
-    }
-  } else {
-    variables_[name] = std::move(value);
-  }
 }
 
 std::optional<std::int64_t> ShellVariables::arithmetic(std::string_view text) const {

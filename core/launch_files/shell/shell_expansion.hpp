@@ -13,6 +13,9 @@
 
 namespace plumbline {
 
+/// Length of the variable name that `text` begins with; 0: none.
+std::size_t name_length(std::string_view text);
+
 struct ShellWord {
   std::string text;
   int line = 1;

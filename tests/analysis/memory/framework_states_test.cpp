@@ -190,5 +190,30 @@ TEST(FrameworkStates, DeepSpeedsUpdateNeedsGradientsInFp32) {
   }
 }
 
+// Llama 2 7B in Megatron-LM's former transformer on eight H800, whose SwiGLU keeps its activated half, too.
+// The sequence is not printed with the peaks; 2048 is assumed.
+TEST(FrameworkStates, FormerSwigluKeepsThreeValues) {
+  struct Case {
+    const char* micro_batch;
+    const char* tensor;
+    double peak_gib;
+  };
+  for (const Case& c : {Case{"2", "1", 69.1}, Case{"4", "2", 55.7}}) {
+    const RunConfig config = load_run_config("", {{"model", "llama-2-7b", ""},
+                                                  {"hardware", "h800-sxm-80gb", ""},
+                                                  {"software", "megatron-2022", ""},
+                                                  {"world_size", "8", ""},
+                                                  {"tensor_model_parallel_size", c.tensor, ""},
+                                                  {"zero_stage", "1", ""},
+                                                  {"micro_batch_size", c.micro_batch, ""},
+                                                  {"global_batch_size", "256", ""},
+                                                  {"seq_length", "2048", ""},
+                                                  {"precision", "bf16", ""}});
+    const Prediction prediction = predict(config, step_for(config), load_hardware("h800-sxm-80gb"));
+    EXPECT_NEAR(static_cast<double>(prediction.memory.peak.value) / (1 << 30), c.peak_gib, 0.03 * c.peak_gib)
+        << c.micro_batch;
+  }
+}
+
 }  // namespace
 }  // namespace plumbline

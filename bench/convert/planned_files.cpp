@@ -1,4 +1,4 @@
-#include "bench/convert/plan.hpp"
+#include "bench/convert/planned_files.hpp"
 
 #include <fmt/format.h>
 

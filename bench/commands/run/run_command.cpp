@@ -1,66 +1,39 @@
 // `plumbline run`: measures one configuration on ranks of its own and compares it with the prediction.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <memory>
 
-#include "bench/commands/commands.hpp"
-#include "bench/commands/config_options.hpp"
+#include "bench/commands/run/run_options.hpp"
 #include "bench/evaluate/budget_check.hpp"
 #include "bench/evaluate/cell_duration.hpp"
-#include "bench/evaluate/evaluation.hpp"
 #include "bench/evaluate/host_memory_check.hpp"
 #include "bench/evaluate/profile_trust.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/measure/machine/machine_facts.hpp"
-#include "bench/measure/machine/version.hpp"
 #include "bench/plan/keys_without_effect.hpp"
 #include "bench/plan/plan.hpp"
-#include "bench/processes/hosts/chosen_hosts.hpp"
-#include "bench/processes/hosts/placement.hpp"
 #include "bench/processes/launch/interrupts.hpp"
 #include "bench/processes/launch/launch.hpp"
 #include "bench/processes/launch/launch_output.hpp"
 #include "bench/processes/launch/run_folder.hpp"
-#include "bench/processes/launch/task_launch.hpp"
 #include "bench/run/cell_timelines.hpp"
-#include "bench/run/recovery/recovering_run.hpp"
 #include "bench/show/report/terminal_timeline.hpp"
 #include "bench/show/report/timelines.hpp"
 #include "bench/show/text/progress.hpp"
 #include "bench/show/text/record_tables.hpp"
 #include "bench/show/views/recovery_report.hpp"
 #include "bench/show/views/side_by_side.hpp"
-#include "bench/training/checkpoints/checkpoint_start.hpp"
-#include "bench/training/checkpoints/step_folder.hpp"
 #include "core/base/atomic_file.hpp"
 #include "core/base/error.hpp"
-#include "core/base/json_keys.hpp"
 #include "core/base/one_line.hpp"
 #include "core/base/output_json.hpp"
 #include "core/base/standard_streams.hpp"
-#include "core/base/text_input.hpp"
-#include "core/config/config_checks.hpp"
-#include "core/config_text/config_listing.hpp"
 
 namespace plumbline {
 namespace {
-
-constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
-
-struct RunCommand {
-  ConfigOptions config;
-  RunFiles files;
-  LauncherOptions launcher;
-  std::string failures;  // --inject-failures
-  bool elastic = false;
-  std::string recovery_costs;  // --recovery-costs
-  bool json = false;
-  bool timeline = false;
-};
 
 /// Handles the ranks' output: "step 2 of 5" advances the progress, everything else is shown.
 class Listener {
@@ -95,53 +68,6 @@ std::string timeline_text(const Schedule& schedule, const CellTimelines& timelin
   if (timelines.measured) traces.push_back({"measured", timelines.measured->trace, nullptr});
   const TableStyle style = style_of_standard_output();
   return terminal_timeline(schedule, traces, {style.width, style.color, false});
-}
-
-/// Checkpoint options of a run whose ranks are about to start; the folder belongs to it for as long as it
-/// lives.
-struct Checkpoints {
-  training::CheckpointOptions options;
-  std::optional<training::CheckpointLock> lock;
-  std::optional<FailureSpec> failures;
-  ReplicaSizes sizes{};
-  std::optional<RecoveryCosts> costs;
-
-  ~Checkpoints() {
-    if (lock) training::remove_unfinished(options.folder);  // of ranks that were stopped
-  }
-};
-
-/// Recovery costs measured in the run of a record.
-RecoveryCosts costs_in(const std::string& file) {
-  const Record record = parse_record(read_text_file(file, kLargestRecord), file);
-  if (record.recovery) return record.recovery->costs;
-  throw InputError(fmt::format(
-      "--recovery-costs: {} has no key recovery; expected the record of a run with --inject-failures",
-      printable(file, 400)));
-}
-
-void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& checkpoints) {
-  checkpoints.options = command.files.checkpoints;
-  if (!command.failures.empty()) {
-    checkpoints.failures = parse_failure_spec(command.failures);
-    if (checkpoints.options.folder.empty())
-      throw InputError(
-          "--inject-failures: expected --checkpoint-dir, from which the run goes on after a failure");
-    if (!command.recovery_costs.empty()) checkpoints.costs = costs_in(command.recovery_costs);
-    if (command.elastic) {
-      if (checkpoints.failures->replacement <= Seconds{}) {
-        throw InputError(
-            "--elastic: expected replacement=TIME in --inject-failures, for how long a lost rank is missing");
-      }
-      check_elastic(config);
-    }
-  }
-  training::check_checkpoint_options(checkpoints.options, config);
-  if (checkpoints.options.folder.empty()) return;
-  training::make_checkpoint_folder(checkpoints.options.folder);
-  checkpoints.lock.emplace(checkpoints.options.folder);
-  for (const std::string& remark : training::prepare_checkpoints(checkpoints.options, config))
-    say(fmt::format("note: {}\n", remark));
 }
 
 int launch_and_compare(const RunCommand& command, bool quiet) {
@@ -221,97 +147,6 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
     say(fmt::format("plumbline: {}: {}\n", name_of(record.status), record.reason));
   if (!unsaved.empty()) throw Error(unsaved);
   return static_cast<int>(exit_code_of(record.status));
-}
-
-/// Ranks may find other files on other hosts.
-RunConfig load_on_this_host(const RunCommand& command) {
-  try {
-    return command.config.load();
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("on {}: {}", this_host(), error.what()));
-  }
-}
-
-/// One task of torchrun, or of srun without PMIx: mpirun starts the ranks for all of them.
-int run_as_task(const RunCommand& command, const Placement& placement) {
-  const RunConfig config = load_on_this_host(command);
-  if (const auto reason = why_invalid(config)) throw InputError(*reason);
-  if (config.layout().world() != placement.size) {
-    throw InputError(fmt::format(
-        "world_size: found {0} ranks and {2} tasks of {1}, expected equal numbers; start one task per rank",
-        config.layout().world(), name_of(placement.launcher), placement.size));
-  }
-  // By every task, so that all end with the same line; ranks start when all have come.
-  const int first = placement.rank - std::max(placement.local_rank, 0);
-  check_host_memory(config, {std::max(placement.local_size, 1), first});
-  TaskLaunch launch;
-  launch.placement = placement;
-  launch.version = plumbline_version();
-  launch.work = to_yaml(config);
-  launch.spec.program = self_path();
-  launch.spec.arguments = command_line();
-  launch.spec.ranks = placement.size;
-  launch.spec.bind_ranks = config.machine.backend == Backend::cpu;
-  if (placement.rank > 0) return launch_from_tasks(launch);
-  std::string ignored;
-  const HardwareProfile hardware = hardware_of(config, ignored);
-  const Seconds derived = derived_timeout(duration_of(config, hardware, predict_config(config, hardware)));
-  launch.spec.timeout = {config.measure.timeout_s.value_or(derived.value)};
-  launch.spec.timeout_per_step = !config.measure.timeout_s;
-  for (const std::string& remark : check_files(config)) say(fmt::format("note: {}\n", remark));
-  // Through a file: mpirun breaks the lines that ranks print.
-  const RunFolder scratch(RunFolderUse::files);
-  const std::string path = scratch.path() + "/measurement";
-  launch.spec.environment = {{kRecordOutVariable, path}};
-  const int code = launch_from_tasks(launch);
-  auto measured = parse_json_object<OrderedJson>(read_text_file(path, kLargestRecord), "measurement");
-  const std::string unsaved = measured.value(kUnsavedKey, "");
-  measured.erase(kUnsavedKey);
-  fmt::print("{}\n", output_json(measured, 2));
-  if (!unsaved.empty()) throw Error(unsaved);
-  return code;
-}
-
-constexpr int kMostKept = 1000;
-constexpr int kLongestInterval = 1 << 20;
-
-void add_recovery_options(CLI::App& command, RunCommand& options) {
-  training::CheckpointOptions& checkpoints = options.files.checkpoints;
-  command
-      .add_option("--checkpoint-dir", checkpoints.folder,
-                  "Folder for training checkpoints: weights, optimizer, step; one after the last step")
-      ->type_name("DIR");
-  command.add_option("--checkpoint-interval", checkpoints.interval, "Steps between checkpoints")
-      ->type_name("K")
-      ->check(CLI::Range(1, kLongestInterval));
-  command
-      .add_option("--keep-checkpoints", checkpoints.keep,
-                  "Checkpoints to keep; older ones are removed once a newer one is verified")
-      ->type_name("N")
-      ->check(CLI::Range(1, kMostKept))
-      ->capture_default_str();
-  command.add_flag("--async-save", checkpoints.async,
-                   "Write checkpoints asynchronously, alongside the next steps");
-  command.add_flag("--resume", checkpoints.resume_newest,
-                   "Resume from the newest complete checkpoint of --checkpoint-dir, with any parallel sizes");
-  command
-      .add_option(
-          "--inject-failures", options.failures,
-          "Inject random failures and restart from the newest checkpoint: mtbf=30s[,kinds=kill,hang,disk]"
-          "[,seed=1][,most=N][,replacement=TIME][,hang_timeout=10s]")
-      ->type_name("SPEC");
-  command
-      .add_flag("--elastic", options.elastic,
-                "Continue with the other data-parallel replicas until a lost rank is replaced")
-      ->needs("--inject-failures");
-  command
-      .add_option("--recovery-costs", options.recovery_costs,
-                  "Record whose costs of steps, checkpoints and failures predict the goodput beforehand")
-      ->type_name("RECORD")
-      ->needs("--inject-failures");
-  // Options that this command passes to its ranks.
-  command.add_option("--resume-from", checkpoints.resume)->group("");
-  command.add_flag("--checkpoints-prepared", checkpoints.prepared)->group("");
 }
 
 }  // namespace

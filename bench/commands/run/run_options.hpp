@@ -1,0 +1,55 @@
+// Options of `plumbline run`, and its parts.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "bench/commands/commands.hpp"
+#include "bench/commands/config_options.hpp"
+#include "bench/evaluate/evaluation.hpp"
+#include "bench/processes/hosts/chosen_hosts.hpp"
+#include "bench/processes/hosts/placement.hpp"
+#include "bench/run/recovery/recovering_run.hpp"
+#include "bench/training/checkpoints/checkpoint_start.hpp"
+#include "bench/training/checkpoints/step_folder.hpp"
+
+namespace plumbline {
+
+constexpr std::size_t kLargestRecord = std::size_t{64} << 20;
+
+struct RunCommand {
+  ConfigOptions config;
+  RunFiles files;
+  LauncherOptions launcher;
+  std::string failures;  // --inject-failures
+  bool elastic = false;
+  std::string recovery_costs;  // --recovery-costs
+  bool json = false;
+  bool timeline = false;
+};
+
+/// Checkpoint options of a run whose ranks are about to start; the folder belongs to it for as long as it
+/// lives.
+struct Checkpoints {
+  training::CheckpointOptions options;
+  std::optional<training::CheckpointLock> lock;
+  std::optional<FailureSpec> failures;
+  ReplicaSizes sizes{};
+  std::optional<RecoveryCosts> costs;
+
+  ~Checkpoints() {
+    if (lock) training::remove_unfinished(options.folder);  // of ranks that were stopped
+  }
+};
+
+void add_recovery_options(CLI::App& command, RunCommand& options);
+/// Checks the options, and takes the checkpoint folder. Throws InputError naming the option.
+void prepare(const RunCommand& command, const RunConfig& config, Checkpoints& checkpoints);
+
+/// The configuration of a rank or task. Throws InputError naming this host: others may have other files.
+RunConfig load_on_this_host(const RunCommand& command);
+/// One task of torchrun, or of srun without PMIx: mpirun starts the ranks for all of them. Returns the exit
+/// code.
+int run_as_task(const RunCommand& command, const Placement& placement);
+
+}  // namespace plumbline
