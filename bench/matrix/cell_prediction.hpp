@@ -29,8 +29,8 @@ struct CellNotes {
   Unsaved unsaved;
 };
 
-/// Predicts `cell` into `record`, and its timeline into the file `timeline`, if there is one. `alone`: it will
-/// not be measured, so that the record says why it would not fit. Throws InputError as step_for() does.
+/// Predicts `cell` into `record`, and its timeline into the file `timeline`, if there is one. `alone`: it
+/// will not be measured, so that the record says why it would not fit. Throws InputError as step_for() does.
 void predict_cell(const MatrixCell& cell, const std::optional<std::string>& timeline, bool alone,
                   CellNotes& notes, Record& record);
 
