@@ -50,7 +50,8 @@ touch "$out/.plumbline-bundle"
 # The C library and its loader are the host's: they belong to its kernel and to its NVIDIA driver.
 is_of_the_host() {
   case $1 in
-    ld-linux*|libc.so*|libm.so*|libpthread.so*|libdl.so*|librt.so*|libutil.so*|libresolv.so*|libnsl.so*|libcuda.so*) ;;
+    ld-linux*|libc.so*|libm.so*|libpthread.so*|libdl.so*|librt.so*) ;;
+    libutil.so*|libresolv.so*|libnsl.so*|libcuda.so*) ;;
     *) return 1 ;;
   esac
 }
@@ -106,7 +107,8 @@ for folder in "$plugins" "$texts"; do
 done
 cp "$texts"/*.txt "$out/${texts#"$prefix"/}/"
 for plugin in "$plugins"/*.so; do
-  if needs "$plugin" | grep -qE '^lib(fabric|efa|ibverbs|rdmacm|psm|infinipath|uc[mpst]|oshmem|mca_common_(ofi|ucx|verbs))'; then
+  if needs "$plugin" |
+    grep -qE '^lib(fabric|efa|ibverbs|rdmacm|psm|infinipath|uc[mpst]|oshmem|mca_common_(ofi|ucx|verbs))'; then
     continue
   fi
   cp "$plugin" "$out/${plugins#"$prefix"/}/"

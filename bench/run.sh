@@ -17,4 +17,6 @@ plumbline=build/release/bench/plumbline
 mkdir -p results/local
 [ -f "$profile" ] || "$plumbline" calibrate --out "$profile"
 "$plumbline" matrix "$matrix" --hardware "$profile" --out "$out"
-[ $# -gt 0 ] || "$plumbline" oom bench/matrices/abeja_oom_small.yaml --hardware "$profile" --out results/local/abeja_oom_small
+[ $# -gt 0 ] ||
+  "$plumbline" oom bench/matrices/abeja_oom_small.yaml --hardware "$profile" \
+    --out results/local/abeja_oom_small

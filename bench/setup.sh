@@ -5,8 +5,8 @@
 plumbline_packages=(
   g++ cmake ninja-build ccache
   libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libtomlplusplus-dev libcli11-dev
-  libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev openmpi-bin libhwloc-dev librandom123-dev libprotozero-dev libminizip-dev
-  zlib1g-dev libsodium-dev
+  libdnnl-dev ocl-icd-opencl-dev libopenmpi-dev openmpi-bin libhwloc-dev librandom123-dev
+  libprotozero-dev libminizip-dev zlib1g-dev libsodium-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   python3
 )
@@ -23,7 +23,8 @@ plumbline_setup() {
     return 0
   fi
   for package in "$@"; do
-    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+    dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed ||
+      missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
   local sudo=()
@@ -35,30 +36,33 @@ plumbline_setup() {
     sudo=(sudo)
   fi
   echo "Installing: ${missing[*]}" >&2
-  "${sudo[@]}" apt-get update -qq >&2 || echo "apt-get update failed; trying with the package lists at hand" >&2
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" \
-    >/dev/null
+  "${sudo[@]}" apt-get update -qq >&2 ||
+    echo "apt-get update failed; trying with the package lists at hand" >&2
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null
 }
 
 # The headers of NVIDIA's cudnn-frontend, which no Debian package has, into build/third_party. Only where a
 # CUDA toolkit brings cudnn.h; without them attention on a GPU is left to own kernels. One wheel of PyPI for
 # any host Python: only the headers in it count.
 plumbline_cudnn_frontend() {
-  local version=1.32.0 folder=build/third_party/cudnn-frontend wheel nvcc
+  local version=1.32.0 folder=build/third_party/cudnn-frontend wheel nvcc toolkit
   local hash=c6006556017a4d1c914c52a556c71b1267f2d6a0500f742e7b4edef539878df0
   [ -e "$folder/$version" ] && return 0
   nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-  [ -e "$(dirname "$(dirname "$(readlink -f "$nvcc")")")/include/cudnn.h" ] || [ -e /usr/include/cudnn.h ] || return 0
+  toolkit=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
+  [ -e "$toolkit/include/cudnn.h" ] || [ -e /usr/include/cudnn.h ] || return 0
   rm -rf "$folder"
   mkdir -p "$folder"
   wheel=$folder/wheel
   if echo "nvidia-cudnn-frontend==$version --hash=sha256:$hash" >"$folder/requirements.txt" &&
-    python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary=:all: \
-      --python-version 3.11 --platform manylinux_2_28_x86_64 -d "$wheel" -r "$folder/requirements.txt" >/dev/null 2>&1 &&
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --require-hashes \
+      --only-binary=:all: --python-version 3.11 --platform manylinux_2_28_x86_64 -d "$wheel" \
+      -r "$folder/requirements.txt" >/dev/null 2>&1 &&
     python3 -m zipfile -e "$wheel"/*.whl "$wheel" && mv "$wheel/include" "$folder/"; then
     touch "$folder/$version"
   else
-    echo "cudnn-frontend $version could not be fetched from PyPI: attention on a GPU is left to own kernels" >&2
+    echo "cudnn-frontend $version could not be fetched: attention on a GPU is left to own kernels" >&2
   fi
   rm -rf "$wheel"
 }

@@ -17,8 +17,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source bench/setup.sh
 build=${PLUMBLINE_GPU_BUILD:-build/gpu}
 packed=build/gpu-bundle.tar.xz
-programs=(tests/kernels/cuda/cuda_operators_test bench/measure/micro/micro_cuda_facts bench/measure/micro/micro_cuda_operators
-  bench/measure/micro/micro_cuda_attention bench/measure/micro/micro_cuda_collectives)
+programs=(tests/kernels/cuda/cuda_operators_test
+  bench/measure/micro/micro_cuda_{facts,operators,attention,collectives})
 
 build_programs() {  # build_programs [CMAKE OPTION ...]
   plumbline_cudnn_frontend
@@ -27,13 +27,15 @@ build_programs() {  # build_programs [CMAKE OPTION ...]
 }
 
 pack() {
-  build_programs -DCMAKE_CUDA_ARCHITECTURES="${PLUMBLINE_GPU_ARCHITECTURE:-90-real}" -DCMAKE_EXE_LINKER_FLAGS=-s
+  build_programs -DCMAKE_CUDA_ARCHITECTURES="${PLUMBLINE_GPU_ARCHITECTURE:-90-real}" \
+    -DCMAKE_EXE_LINKER_FLAGS=-s
   bench/bundle.sh build/gpu-bundle --build "$build" "${programs[@]/#/--program=}"
   mkdir build/gpu-bundle/gpu
   cp tests/gpu/*.py build/gpu-bundle/gpu/
   local family
   for family in tests/golden/families/*/; do
-    install -D -m 644 -t "build/gpu-bundle/gpu/families/$(basename "$family")" "$family/config.json" "$family/run.yaml"
+    install -D -m 644 -t "build/gpu-bundle/gpu/families/$(basename "$family")" "$family/config.json" \
+      "$family/run.yaml"
   done
   cp tests/gpu/start.sh build/gpu-bundle/gpu-slot
   # Every program contains the kernels. A dictionary as large as all of them finds the copies: 21 MiB instead
@@ -42,7 +44,7 @@ pack() {
   local bytes room
   bytes=$(stat -c %s "$packed")
   room=$(python3 tests/gpu/bundle.py room)
-  echo "$packed: $((bytes / 1048576)) of $((room / 1048576)) MiB that a GPU machine is sent besides the working tree" >&2
+  echo "$packed: $((bytes / 1048576)) of $((room / 1048576)) MiB that a GPU machine is sent besides the tree" >&2
   if [ "$bytes" -gt "$room" ]; then
     echo "$packed: found $bytes bytes, expected at most $room; leave programs out or make the tree smaller" >&2
     exit 1
@@ -66,7 +68,8 @@ if [ -n "$dry" ]; then
   trap 'rm -rf "$folder"' EXIT
   mkdir "$folder/out"
   python3 tests/gpu/bundle.py unpack "$packed" "$folder"
-  tests/gpu/empty_root.sh "$folder/gpu-bundle" "$folder/out" /bundle/gpu-slot --out /out --dry-run "${arguments[@]}"
+  tests/gpu/empty_root.sh "$folder/gpu-bundle" "$folder/out" /bundle/gpu-slot --out /out --dry-run \
+    "${arguments[@]}"
   exit
 fi
 

@@ -110,7 +110,9 @@ function(plumbline_add_test name)
   foreach(ranks IN LISTS ARG_RANKS)
     add_test(NAME ${name}.${ranks}ranks
       COMMAND ${MPIEXEC_EXECUTABLE} -n ${ranks} --oversubscribe --bind-to none ${ARG_COMMAND})
-    set_tests_properties(${name}.${ranks}ranks PROPERTIES TIMEOUT 600 LABELS "mpi;${ARG_LABELS}" PROCESSORS ${ranks}
-      ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMP_NUM_THREADS=1;OMPI_MCA_coll_libnbc_iallreduce_algorithm=3")
+    set(variables OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
+      OMPI_MCA_coll_libnbc_iallreduce_algorithm=3)
+    set_tests_properties(${name}.${ranks}ranks PROPERTIES TIMEOUT 600 LABELS "mpi;${ARG_LABELS}"
+      PROCESSORS ${ranks} ENVIRONMENT "${variables}")
   endforeach()
 endfunction()

@@ -10,7 +10,9 @@ set -euo pipefail
 plumbline=$(realpath "$1")
 folder=$(realpath -m "$2")
 for tool in slurmctld slurmd srun sbatch munged; do
-  command -v "$tool" >/dev/null || { echo "slurm.sh: $tool is not installed (slurm-wlm, munge)" >&2; exit 77; }
+  command -v "$tool" >/dev/null && continue
+  echo "slurm.sh: $tool is not installed (slurm-wlm, munge)" >&2
+  exit 77
 done
 [ "$(id -u)" -eq 0 ] || { echo "slurm.sh: needs root, for munged and slurmd" >&2; exit 77; }
 [ -n "${PLUMBLINE_HOSTFILE:-}" ] || { echo "slurm.sh: start it by bench/several_hosts.sh" >&2; exit 2; }
@@ -58,7 +60,8 @@ end() {
   [ ${#pids[@]} -eq 0 ] || kill "${pids[@]}" 2>/dev/null || true
 }
 trap end EXIT
-munged --force --foreground --key-file="$folder/munge.key" --socket="$folder/munge.socket" --pid-file="$folder/munge.pid" \
+munged --force --foreground --key-file="$folder/munge.key" --socket="$folder/munge.socket" \
+  --pid-file="$folder/munge.pid" \
   --log-file="$folder/munged.log" --seed-file="$folder/munge.seed" & pids+=($!)
 until [ -S munge.socket ]; do sleep 0.1; done
 slurmctld -D & pids+=($!)
@@ -103,7 +106,8 @@ held() {
 "$plumbline" run run.yaml --json --save-gradients one.safetensors >one.json 2>one.err
 for kind in none pmix; do
   srun --mpi=list 2>&1 | grep -qw $kind || { echo "srun --mpi=$kind: not in this Slurm"; continue; }
-  timeout 120 srun --mpi=$kind --nodes=2 --ntasks=2 "$plumbline" run run.yaml --pp 2 --save-gradients srun-$kind.safetensors \
+  timeout 120 srun --mpi=$kind --nodes=2 --ntasks=2 "$plumbline" run run.yaml --pp 2 \
+    --save-gradients srun-$kind.safetensors \
     >srun-$kind.json 2>srun-$kind.err || true
   held srun-$kind
 done
@@ -117,7 +121,10 @@ held batch
 
 # A matrix of 40 cells as an array of two jobs: both get notice of their time limit after some seconds and are
 # queued again.
-{ sed 's/^steps:.*/steps: 20/' run.yaml; echo "matrix: {pipeline_model_parallel_size: [1, 2], seed: [$(seq -s, 20)]}"; } >matrix.yaml
+{
+  sed 's/^steps:.*/steps: 20/' run.yaml
+  echo "matrix: {pipeline_model_parallel_size: [1, 2], seed: [$(seq -s, 20)]}"
+} >matrix.yaml
 # cells FOLDER: how many have a row, more than one, and are ok by their last.
 cells() {
   python3 - "$1/results.jsonl" <<'END'
@@ -125,7 +132,8 @@ import collections, json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 count = collections.Counter(row["id"] for row in rows)
 last = {row["id"]: row["status"] for row in rows}
-print(len(count), "cells,", sum(n > 1 for n in count.values()), "with two rows,", sum(s == "ok" for s in last.values()), "ok")
+print(len(count), "cells,", sum(n > 1 for n in count.values()), "with two rows,",
+      sum(s == "ok" for s in last.values()), "ok")
 END
 }
 # finish JOB: waits until it has left the queue. A requeued job need not wait the two minutes that Slurm gives
@@ -167,7 +175,8 @@ scontrol update NodeName=host2 State=DOWN Reason=died
 start_node host2
 scontrol update NodeName=host2 State=RESUME
 finish "$job"
-echo "dead-node: $(cells dead-node) after the jobs, $(scontrol show job "$job" | grep -oE '(Restarts|JobState)=[A-Z0-9_]*' | paste -sd' ')"
+state=$(scontrol show job "$job" | grep -oE '(Restarts|JobState)=[A-Z0-9_]*' | paste -sd' ')
+echo "dead-node: $(cells dead-node) after the jobs, $state"
 job=$(submit dead-node --retry)
 finish "$job"
 found=$(cells dead-node)

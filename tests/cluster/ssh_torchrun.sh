@@ -11,7 +11,8 @@ torchrun=${2:-}
 sshd=$(command -v sshd || true)
 [ -n "$sshd" ] || { echo "ssh_torchrun.sh: sshd is not installed (openssh-server)" >&2; exit 77; }
 [ "$(id -u)" -eq 0 ] || { echo "ssh_torchrun.sh: needs root, for sshd" >&2; exit 77; }
-[ -n "${PLUMBLINE_HOSTFILE:-}" ] || { echo "ssh_torchrun.sh: start it by bench/several_hosts.sh" >&2; exit 2; }
+[ -n "${PLUMBLINE_HOSTFILE:-}" ] ||
+  { echo "ssh_torchrun.sh: start it by bench/several_hosts.sh" >&2; exit 2; }
 enter=${PLUMBLINE_LAUNCH_AGENT% *}
 unset PLUMBLINE_LAUNCH_AGENT
 hosts=$(sed 's/ .*//' "$PLUMBLINE_HOSTFILE")
@@ -31,7 +32,8 @@ for host in $hosts; do echo "$host $(cut -d' ' -f1,2 host_key.pub)" >>ssh/known_
 mkdir -p "$HOME/.ssh" /run/sshd
 for host in $hosts; do
   "$enter" "$host" mount --bind "$folder/ssh" "$HOME/.ssh"
-  "$enter" "$host" "$sshd" -D -e -f /dev/null -h "$folder/host_key" -o PidFile=none -o UsePAM=no -o StrictModes=no \
+  "$enter" "$host" "$sshd" -D -e -f /dev/null -h "$folder/host_key" -o PidFile=none -o UsePAM=no \
+    -o StrictModes=no \
     2>"sshd.$host.log" &
   pids+=($!)
 done
@@ -58,7 +60,8 @@ def tensors(path):
         yield name, struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
 one, other = dict(tensors("one.safetensors")), dict(tensors(sys.argv[1] + ".safetensors"))
 assert one.keys() == other.keys()
-worst = max(max(abs(a - b) for a, b in zip(one[name], other[name])) / max(map(abs, one[name])) for name in one)
+worst = max(max(abs(a - b) for a, b in zip(one[name], other[name])) / max(map(abs, one[name]))
+            for name in one)
 def loss(path):
     record = json.load(open(path))
     return (record.get("measurement") or record)["loss"]
@@ -71,7 +74,8 @@ END
 "$plumbline" run $options one.safetensors --json --quiet >one.json
 for split in "--pp 2 --dp 2" "--tp 2 --dp 2" "--tp 4"; do
   name=ssh${split// /}
-  "$plumbline" run $options "$name.safetensors" $split --hostfile "$PLUMBLINE_HOSTFILE" --json --quiet >"$name.json"
+  "$plumbline" run $options "$name.safetensors" $split --hostfile "$PLUMBLINE_HOSTFILE" --json --quiet \
+    >"$name.json"
   same "$name"
 done
 [ -n "$torchrun" ] || exit 0

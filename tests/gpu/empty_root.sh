@@ -27,7 +27,9 @@ put() {  # a file, and the libraries it is linked with
 for program in sh env dirname readlink mkdir tee uname cat; do
   path=$(command -v "$program")
   put "$(realpath "$path")"
-  for place in bin usr/bin; do [ -e "$root/$place/$program" ] || ln -s "$(realpath "$path")" "$root/$place/$program"; done
+  for place in bin usr/bin; do
+    [ -e "$root/$place/$program" ] || ln -s "$(realpath "$path")" "$root/$place/$program"
+  done
 done
 # The C library's parts that other programs may be linked with.
 libc=$(dirname "$(ldd /bin/sh | grep -oE '/[^ ]*libc\.so\.6')")
@@ -40,14 +42,15 @@ put "$python"
 ln -sf "$python" "$root/usr/bin/python3"
 ln -sf "$python" "$root/bin/python3"
 mkdir -p "$root$library"
-tar -C "$library" --exclude=site-packages --exclude=dist-packages --exclude=test --exclude=__pycache__ --exclude='config-*' \
-  -cf - . | tar -C "$root$library" -xf -
+tar -C "$library" --exclude=site-packages --exclude=dist-packages --exclude=test --exclude=__pycache__ \
+  --exclude='config-*' -cf - . | tar -C "$root$library" -xf -
 for path in "$library"/lib-dynload/*.so; do put "$path"; done
 # As PyTorch's packages for CUDA 13 lie.
 site=$root/opt/torch/lib/python3.12/site-packages/nvidia
 toolkit=$(dirname "$(dirname "$(realpath "$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)")")")
 mkdir -p "$site"/{cu13,cudnn,nccl}/lib
-for name in libcublasLt.so.13 libcupti.so.13 libnvrtc.so.13 'libnvrtc-builtins.so.13*' 'libcudnn*.so.9' libnccl.so.2; do
+for name in libcublasLt.so.13 libcupti.so.13 libnvrtc.so.13 'libnvrtc-builtins.so.13*' 'libcudnn*.so.9' \
+  libnccl.so.2; do
   case $name in libcudnn*) package=cudnn ;; libnccl*) package=nccl ;; *) package=cu13 ;; esac
   for path in "$toolkit"/lib64/$name "$toolkit"/extras/CUPTI/lib64/$name; do
     [ -e "$path" ] || continue

@@ -30,6 +30,7 @@ export OPAL_PREFIX="$here" PATH="$here/bin:$PATH" HOME="${HOME:-/tmp}"
 # Open MPI wants a way to other hosts even when there are none.
 command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}"
 # shellcheck disable=SC2086
-[ -n "$start" ] && exec python3 "$here/gpu/session.py" start "$out" python3 -u "$here/gpu/slot.py" "$here" "$out" $arguments
+[ -n "$start" ] &&
+  exec python3 "$here/gpu/session.py" start "$out" python3 -u "$here/gpu/slot.py" "$here" "$out" $arguments
 # shellcheck disable=SC2086
 exec python3 -u "$here/gpu/slot.py" "$here" "$out" $arguments

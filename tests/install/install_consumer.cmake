@@ -34,7 +34,8 @@ string(FIND "${shown}" "```" end)
 string(SUBSTRING "${shown}" 0 ${end} shown)
 string(FIND "${consumer}" "${shown}" at)
 if(at EQUAL -1)
-  message(FATAL_ERROR "cmake/README.md: found another program than tests/install/consumer/consumer.cpp:\n${shown}")
+  message(FATAL_ERROR
+    "cmake/README.md: found another program than tests/install/consumer/consumer.cpp:\n${shown}")
 endif()
 
 run(_ ${CMAKE_COMMAND} -S ${SOURCE}/tests/install/consumer -B ${SCRATCH}/consumer -G Ninja

@@ -3,7 +3,8 @@
 # Exit code 77, skipped, without a package index, and without PLUMBLINE_TEST_PYTHON=1: it compiles the
 # prediction libraries a second time.
 set -euo pipefail
-[ -n "${PLUMBLINE_TEST_PYTHON:-}" ] || { echo "skipped: PLUMBLINE_TEST_PYTHON=1 tests the Python package" >&2; exit 77; }
+[ -n "${PLUMBLINE_TEST_PYTHON:-}" ] ||
+  { echo "skipped: PLUMBLINE_TEST_PYTHON=1 tests the Python package" >&2; exit 77; }
 program=$(realpath "$1")
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 scratch=$(mktemp -d)

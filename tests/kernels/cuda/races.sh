@@ -15,13 +15,14 @@ if ! command -v clang++ >/dev/null || [ ! -e "$toolkit/cuda_runtime.h" ]; then
 fi
 objects=$build/races
 mkdir -p "$objects"
-flags=(-std=c++20 -g1 -DFMT_SHARED -DPLUMBLINE_HOST_THREADS -DPLUMBLINE_KERNELS_ON_HOST='"tests/kernels/cuda/host_processor.hpp"' -I. -isystem "$toolkit"
-  -Wno-everything)
+flags=(-std=c++20 -g1 -DFMT_SHARED -DPLUMBLINE_HOST_THREADS
+  -DPLUMBLINE_KERNELS_ON_HOST='"tests/kernels/cuda/host_processor.hpp"' -I. -isystem "$toolkit" -Wno-everything)
 watched=(-O1 -fsanitize=thread)
 
 mapfile -t kernels < <(find kernels/cuda -name '*.cu')
-plain=(kernels/cuda/attention/cudnn_absent.cpp kernels/cuda/attention/cudnn_attention.cpp kernels/cuda/attention/cudnn_slices.cpp
-  kernels/cuda/backend/cuda_{backend,fp8,gemm,layers,model_ends,routing,vocabulary}.cpp kernels/cuda/device/error.cpp
+plain=(kernels/cuda/attention/cudnn_{absent,attention,slices}.cpp
+  kernels/cuda/backend/cuda_{backend,fp8,gemm,layers,model_ends,routing,vocabulary}.cpp
+  kernels/cuda/device/error.cpp
   tests/kernels/cuda/host_runtime.cpp tests/kernels/cuda/host_shared_memory.cpp tests/kernels/cuda/races.cpp)
 launcher=()
 command -v ccache >/dev/null && launcher=(ccache)
@@ -40,12 +41,13 @@ for process in "${compilers[@]}"; do wait "$process"; done
 sources=("${kernels[@]}" "${plain[@]}" tests/kernels/cuda/host_threads.cpp)
 linked=()
 for source in "${sources[@]}"; do linked+=("$objects/$(basename "$source").o"); done
-clang++ -fsanitize=thread "${linked[@]}" "$build/bench/libplumbline_operator_cases.a" "$build/kernels/libplumbline_kernels.a" \
-  "$build/core/libplumbline_core.a" -lyaml-cpp -ldnnl -lfmt -lgomp -o "$objects/races"
+clang++ -fsanitize=thread "${linked[@]}" "$build/bench/libplumbline_operator_cases.a" \
+  "$build/kernels/libplumbline_kernels.a" "$build/core/libplumbline_core.a" -lyaml-cpp -ldnnl -lfmt -lgomp -o "$objects/races"
 
 export TSAN_OPTIONS="halt_on_error=0 report_thread_leaks=0 ${TSAN_OPTIONS:-}"
 "$objects/races" | tail -1
-if PLUMBLINE_WITHOUT_BARRIERS=1 TSAN_OPTIONS="$TSAN_OPTIONS halt_on_error=1" "$objects/races" >"$objects/without" 2>&1 ||
+if PLUMBLINE_WITHOUT_BARRIERS=1 TSAN_OPTIONS="$TSAN_OPTIONS halt_on_error=1" \
+  "$objects/races" >"$objects/without" 2>&1 ||
   ! grep -q "data race" "$objects/without"; then
   echo "found no race without barriers: what looks on is blind" >&2
   exit 1
