@@ -211,7 +211,7 @@ PackedWork packed_work(const PackedSequences& packed, const RunConfig& config) {
   PackedWork work;
   work.attention.mean = all_pairs(all) / (in_steps * whole);
   work.attention.slowest = slowest * static_cast<double>(replicas) / (in_steps * whole * last);
-  if (config.batch.packed_sequence && config.machine.software == "plumbline")
+  if (config.batch.packed_sequence && config.machine.own_step())
     work.attention.lengths = calls_by_length(packed);
   work.by_context_rank = all;
   const double mean = all_pairs(all) / parts;

@@ -125,7 +125,7 @@ std::vector<std::string> keys_without_effect(const RunConfig& config) {
 
 std::optional<std::string> why_receives_change_nothing(const RunConfig& config, const RepeatedSchedule& step,
                                                        const MemoryPrediction& memory) {
-  const bool own = config.machine.software == "plumbline";
+  const bool own = config.machine.own_step();
   const bool even = config.mixture.routing == MixtureConfig().routing;
   if (!own || !even || config.parallel.pipeline == 1 || !config.parallel.effective_overlap_p2p_comm())
     return std::nullopt;

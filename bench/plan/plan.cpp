@@ -104,7 +104,7 @@ Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) 
 ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest request) {
   ZeroBubbleCosts costs;
   costs.memory_limit = config.parallel.zero_bubble_memory * request.ranks;
-  if (config.machine.software == "plumbline" || config.machine.hardware.empty()) {
+  if (config.machine.own_step() || config.machine.hardware.empty()) {
     const std::vector<Seconds> equal(static_cast<std::size_t>(request.ranks), Seconds{1});
     costs.forward = costs.backward_input = costs.backward_weight = equal;
     return costs;
@@ -125,7 +125,7 @@ ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest reque
 
 /// Other software's schedules are as they are without.
 bool runs_pairs(const RunConfig& config) {
-  return config.parallel.overlap_moe_expert_parallel_comm && config.machine.software == "plumbline";
+  return config.parallel.overlap_moe_expert_parallel_comm && config.machine.own_step();
 }
 
 ScheduleRequest request_for(const RunConfig& config) {
@@ -147,7 +147,7 @@ Schedule make_for(const RunConfig& config) {
       return shortest_on_hardware(config, request);
   }
   if (schedule_traits(request.name).order == OrderFrom::zero_bubble_times) {
-    const bool measured = config.machine.software != "plumbline";
+    const bool measured = !config.machine.own_step();
     if (measured || config.parallel.zero_bubble_memory != 1)
       request.zero_bubble = zero_bubble_costs(config, request);
   }
@@ -162,7 +162,7 @@ Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedul
   const StepEndActions end = {.data_parallel = layout.data > 1 || copied_experts,
                               .tied_embedding = copies_embedding(config)};
   // When another framework's runtime posts its messages is in its traits, not in the schedule.
-  if (config.machine.software != "plumbline") return add_step_end(schedule, end);
+  if (!config.machine.own_step()) return add_step_end(schedule, end);
   // Our executor's sends return at once. All ranks may meet for a pass before they receive. A message
   // received no earlier than needed would then keep its sender waiting for room to send the next.
   const bool meetings = schedule.vocab == VocabPasses::interlaced;

@@ -24,7 +24,7 @@ namespace plumbline::features {
 using C = RunConfig;
 
 inline bool is_own(const C& c) {
-  return c.machine.software == "plumbline";
+  return c.machine.own_step();
 }
 inline std::string model_name(const C& c) {
   return c.model.name;

@@ -34,10 +34,6 @@ std::optional<std::string> first_refusal(const RunConfig& config, unsigned refus
   return std::nullopt;
 }
 
-bool is_own_step(const RunConfig& config) {
-  return config.machine.software == "plumbline";
-}
-
 unsigned run_on(Backend backend) {
   return backend == Backend::cpu ? kRunCpu : backend == Backend::cuda ? kRunCuda : kRunEmulated;
 }
@@ -72,7 +68,7 @@ std::optional<std::string> refusal_of(const CompatibilityRow& row, const RunConf
 }
 
 std::optional<std::string> why_invalid(const RunConfig& config) {
-  return first_refusal(config, is_own_step(config) ? kOwnStep : kOtherSoftware);
+  return first_refusal(config, config.machine.own_step() ? kOwnStep : kOtherSoftware);
 }
 
 std::optional<std::string> why_unsupported(const RunConfig& config) {
@@ -81,11 +77,11 @@ std::optional<std::string> why_unsupported(const RunConfig& config) {
 
 std::optional<std::string> why_generation_invalid(const RunConfig& config) {
   if (!config.generation.on()) return "task: found train, expected generate; set task: generate";
-  return first_refusal(config, is_own_step(config) ? kOwnStep : kOtherSoftware, RunTask::generate);
+  return first_refusal(config, config.machine.own_step() ? kOwnStep : kOtherSoftware, RunTask::generate);
 }
 
 std::optional<std::string> why_unpredictable(const RunConfig& config) {
-  const unsigned refuser = is_own_step(config) ? kPredictOwn : kPredictOther;
+  const unsigned refuser = config.machine.own_step() ? kPredictOwn : kPredictOther;
   if (!config.machine.hardware.empty()) return first_refusal(config, refuser);
   for (const CompatibilityRow& row : compatibility_rows()) {
     const bool here =

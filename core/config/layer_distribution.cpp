@@ -82,7 +82,7 @@ std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
 }
 
 int ends_without_layers(const RunConfig& config) {
-  if (config.machine.software == "plumbline") return 0;
+  if (config.machine.own_step()) return 0;
   const std::vector<int> layers = numbers(config.parallel.layer_distribution);
   if (layers.size() < 2) return 0;
   return (layers.front() == 0 ? 1 : 0) + (layers.back() == 0 ? 1 : 0);
@@ -97,7 +97,7 @@ std::optional<std::string> why_layer_distribution_invalid(const RunConfig& confi
     return fmt::format("layer_distribution: found \"{}\", expected {}", printable(text), kExpected);
   }
   // Megatron-LM's first stage may hold the embedding alone (account_for_embedding_in_pipeline_split).
-  const std::size_t first = config.machine.software == "plumbline" ? 0 : 1;
+  const std::size_t first = config.machine.own_step() ? 0 : 1;
   for (std::size_t stage = first; stage + 1 < layers.size(); ++stage) {
     if (layers[stage] > 0) continue;
     return fmt::format(

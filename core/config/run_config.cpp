@@ -18,7 +18,7 @@ Layout RunConfig::layout() const {
     if (parallel.folds_experts()) layout.expert_tensor = parallel.expert_tensor;
   }
   layout.zero_param = parallel.zero_hpz_partition_size;
-  if (machine.software == "plumbline" && parallel.num_distributed_optimizer_instances > 1)
+  if (machine.own_step() && parallel.num_distributed_optimizer_instances > 1)
     layout.optimizer_instance = parallel.state_shards();
   layout.vocab_parallel = parallel.splits_vocabulary();
   if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {

@@ -77,7 +77,9 @@ struct BatchConfig {
 /// Machine of a run.
 struct MachineConfig {
   std::string hardware;                // preset or profile file; empty: this machine's calibrated profile
-  std::string software = "plumbline";  // whose training step is predicted; only plumbline's is also executed
+  std::string software = "plumbline";  // whose training step is predicted
+  /// True for this program's own step, the only one that is executed.
+  bool own_step() const { return software == "plumbline"; }
   CudaGraphImpl cuda_graph_impl = CudaGraphImpl::none;
   /// Parts of a layer that are captured: all, or names such as attn,moe_router (Megatron-LM's
   /// --cuda-graph-scope).
@@ -159,7 +161,7 @@ struct RunConfig {
     return distillation.teacher && spreads_experts_of(*distillation.teacher);
   }
   bool spreads_experts_of(const ModelConfig& of) const {
-    return of.mixture && machine.software == "plumbline" && (parallel.expert > 1 || parallel.folds_experts());
+    return of.mixture && machine.own_step() && (parallel.expert > 1 || parallel.folds_experts());
   }
   /// Limit for an expert's rows, from the tokens of a rank's micro-batch; 0: no limit (Megatron-LM,
   /// get_capacity).

@@ -19,7 +19,7 @@ struct NeedyKey {
 };
 
 bool is_own(const C& c) {
-  return c.machine.software == "plumbline";
+  return c.machine.own_step();
 }
 bool has_fp8(const C& c) {
   return c.numerics.fp8.on();

@@ -7,10 +7,6 @@
 namespace plumbline {
 namespace {
 
-bool is_own(const RunConfig& config) {
-  return config.machine.software == "plumbline";
-}
-
 /// `unit`: divisor from the figures to the unit of `name`.
 std::string published_line(const char* what, const KnownError& error, const std::string& software,
                            const RunConfig& config, double predicted, double unit, const char* name) {
@@ -44,7 +40,7 @@ double bytes_of(const Prediction& prediction) {
 std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction) {
   std::string text;
-  text += is_own(config)
+  text += config.machine.own_step()
               ? "tensor memory: exact to the byte for plumbline's own training step\n"
               : fmt::format("memory: estimated from the tensors that {} keeps\n", config.machine.software);
   if (hardware.guessed()) {
@@ -77,7 +73,7 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
 OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction) {
   OrderedJson json;
-  json["memory"] = is_own(config) ? "exact" : "estimated";
+  json["memory"] = config.machine.own_step() ? "exact" : "estimated";
   json["time"] = hardware.guessed()                  ? "guess"
                  : hardware.accelerator() == nullptr ? "calibrated"
                                                      : "estimated";
