@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -30,20 +32,41 @@ bool multiplies(const Device& device, Fp8Recipe recipe) {
   return (recipe == Fp8Recipe::mxfp8 ? device.peak_mx8 : device.peak_8bit) > 0;
 }
 
-/// Parts of a valid configuration that predictions do not model.
-std::vector<std::string> not_predicted(const RunConfig& config, const Profiles& profiles) {
+bool is_file(const std::string& hardware) {
+  return hardware.find('/') != std::string::npos || hardware.ends_with(".json");
+}
+
+/// The accelerator that a row names: one of `profiles`, or that of a user's file. Empty for any other name.
+/// Throws InputError for a file that is none.
+std::optional<HardwareProfile> hardware_of(const std::string& name, const Profiles& profiles) {
+  const auto machine = profiles.machines.find(name);
+  if (machine != profiles.machines.end()) return accelerator_profile(name, machine->second);
+  if (!is_file(name)) return std::nullopt;
+  HardwareProfile hardware = load_hardware(name);
+  if (hardware.accelerator() == nullptr) {
+    throw InputError(
+        fmt::format("hardware: found the calibrated profile {}, expected an accelerator's file or name",
+                    printable(name)));
+  }
+  return hardware;
+}
+
+/// Parts of a valid configuration that predictions do not model. `hardware`: none if it is not known.
+std::vector<std::string> not_predicted(const RunConfig& config,
+                                       const std::optional<HardwareProfile>& hardware,
+                                       const Profiles& profiles) {
   std::vector<std::string> features;
   const auto add = [&](std::string_view key, const std::string& value) {
     features.push_back(fmt::format("{} {}", key, printable(value)));
   };
-  const auto machine = profiles.machines.find(config.machine.hardware);
-  if (machine == profiles.machines.end()) {
+  const Device* device = hardware ? &hardware->accelerator()->constants.device : nullptr;
+  if (device == nullptr) {
     add("hardware", config.machine.hardware);
-  } else if (config.numerics.fp8.on() && !multiplies(machine->second.device, config.numerics.fp8.recipe)) {
+  } else if (config.numerics.fp8.on() && !multiplies(*device, config.numerics.fp8.recipe)) {
     add("fp8_recipe", name_of(config.numerics.fp8.recipe) + " on " + config.machine.hardware);
   }
   const bool fp4 = config.numerics.fp4_format != Fp4Format::none;
-  if (fp4 && machine != profiles.machines.end() && !(machine->second.device.peak_4bit > 0))
+  if (fp4 && device != nullptr && device->peak_4bit <= 0)
     add("fp4_format", "e2m1 on " + config.machine.hardware);
   const auto software = profiles.software.find(config.machine.software);
   if (software == profiles.software.end()) {
@@ -96,14 +119,13 @@ double peak_of(const MemoryPrediction& memory, MemoryOf which) {
 PredictedRun predict_run(const PublishedRun& run, const Profiles& profiles, const ScheduleMakers& make) {
   PredictedRun predicted;
   predicted.unmodelled = run.unmodelled;
-  for (std::string& feature : not_predicted(run.config, profiles)) {
+  const std::optional<HardwareProfile> hardware = hardware_of(run.config.machine.hardware, profiles);
+  for (std::string& feature : not_predicted(run.config, hardware, profiles)) {
     predicted.unmodelled.push_back(std::move(feature));
   }
   if (!predicted.unmodelled.empty()) return predicted;
-  HardwareProfile hardware = *find_hardware_preset(run.config.machine.hardware);
-  hardware.accelerator()->constants = profiles.machine(run.config.machine.hardware);
   const Software& software = profiles.generation(run.config.machine.software);
-  const Prediction prediction = predict(run.config, make.of_run(run.config), hardware, software);
+  const Prediction prediction = predict(run.config, make.of_run(run.config), *hardware, software);
   predicted.step_s = prediction.time.step.value;
   predicted.fit = prediction.fit;
   predicted.peak_bytes = peak_of(prediction.memory, run.measured.memory_of);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "analysis/published/dialect/measured_values.hpp"
 #include "analysis/published/dialect/row_cells.hpp"
@@ -229,6 +230,22 @@ TEST(PublishedDialect, WhatCannotBeReadOrModelledIsSkippedWithItsReason) {
   EXPECT_EQ(table.skipped.size(), 1u);
   EXPECT_EQ(unmodelled_features({compared("gpus,gbs,step_s,ep\n8,16,2,2\n8,16,2,4\n", kHeader)}),
             (std::map<std::string, int>{{"expert_model_parallel_size", 2}}));
+}
+
+/// A file of one's own that copies an accelerator predicts what its name does.
+TEST(PublishedDialect, HardwareMayBeAnAcceleratorsFile) {
+  const std::string path = testing::TempDir() + "published_dialect_test.json";
+  std::ofstream(path) << R"({"name": "mine", "like": "h100-sxm-80gb", "constants": {}})";
+  const auto row = [&](const std::string& hardware) {
+    return compared("gpus,gbs,step_s,hardware\n8,16,2," + hardware + "\n", kHeader);
+  };
+  const ComparedTable mine = row(path), named = row("h100-sxm-80gb");
+  ASSERT_EQ(mine.rows.size(), 1u) << mine.skipped.front().reason;
+  EXPECT_EQ(mine.rows.front().predicted, named.rows.front().predicted);
+  EXPECT_EQ(mine.rows.front().traits.hardware, path);
+  EXPECT_THAT(row("/nowhere/mine.json").skipped.front().reason, HasSubstr("/nowhere/mine.json"));
+  std::ofstream(path) << "{}";
+  EXPECT_TRUE(row(path).skipped.front().unreadable);
 }
 
 TEST(PublishedDialect, ATableWithoutMeasuredValuesHasNoReader) {
