@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "analysis/hardware/kernel_rates.hpp"
-#include "analysis/silicon/measured_products.hpp"
+#include "analysis/silicon/measured_operators.hpp"
 
 namespace plumbline {
 
@@ -49,8 +49,8 @@ struct Device {
   double cudnn_backward_speedup = 1;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
-  /// Measured times of products; none where they come from the constants.
-  std::shared_ptr<const silicon::MeasuredProducts> products;
+  /// Measured times of operators; none where they come from the constants.
+  std::shared_ptr<const silicon::MeasuredOperators> measured;
 };
 
 /// Reads or writes of `bytes` in one kernel.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/hardware/embedded.hpp"
+#include "analysis/hardware/measured_machines.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
@@ -305,9 +306,7 @@ const Profiles& built_in_profiles() {
          parse_kernel_rates(embedded_text(analysis_files(), "kernel_rates"), "kernel_rates.csv")) {
       profiles.machines.at(name).device.rates = std::make_shared<const KernelRates>(std::move(rates));
     }
-    // Others keep their shares of the peak, which stand for more than products, until everything is measured.
-    const auto products = std::make_shared<const silicon::MeasuredProducts>("gb300-nvl72");
-    profiles.machines.at("gb300-nvl72").device.products = products;
+    set_measured(profiles.machines);
     return profiles;
   }();
   return kProfiles;

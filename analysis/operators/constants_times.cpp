@@ -4,41 +4,10 @@
 
 #include <algorithm>
 
+#include "analysis/hardware/product_rates.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::silicon {
-namespace {
-
-struct TypeRate {
-  double flops_per_s;
-  double operand_bytes;
-};
-
-TypeRate rate_of(const Device& device, const std::string& type) {
-  TypeRate rate{0, 2};
-  if (type == "bf16") {
-    rate = {device.peak_16bit * device.gemm_share, 2};
-  } else if (type == "fp8" || type == "fp8_block") {
-    const bool scaled_units = type == "fp8_block" && device.peak_mx8 > 0;
-    rate = {(scaled_units ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit, 1};
-  } else if (type == "nvfp4") {
-    rate = {device.peak_4bit * device.gemm_share_4bit, 0.5};
-  } else {
-    throw InputError(fmt::format("type: found {}, expected bf16, fp8, fp8_block or nvfp4", type));
-  }
-  if (rate.flops_per_s <= 0)
-    throw InputError(fmt::format("type: found {}, expected a type with GEMMs on this accelerator", type));
-  return rate;
-}
-
-/// Bytes that quantizing an element moves: 2 for the largest value of a tensor, then 2 and the result.
-double quantized_bytes(const std::string& type) {
-  if (type == "bf16") return 0;
-  return type == "fp8" ? 5 : type == "nvfp4" ? 2.5 : 3;
-}
-
-}  // namespace
-
 double product_by_constants(const Device& device, const ProductShape& shape) {
   const TypeRate rate = rate_of(device, shape.type);
   const double product =
@@ -94,14 +63,6 @@ double exchange_by_constants(const Network& network, const ExchangeShape& shape)
   placed.gpus_per_node = static_cast<int>(std::max(1.0, shape.ranks / shape.nodes));
   return dispatch_seconds(placed, {static_cast<int>(shape.ranks), 1}, shape.tokens * shape.hidden * element,
                           shape.choices, 0);
-}
-
-double product_roofline(const Device& device, const ProductShape& shape) {
-  const TypeRate rate = rate_of(device, shape.type);
-  const double bytes = rate.operand_bytes * shape.k * (shape.m + shape.n) + 2 * shape.m * shape.n +
-                       quantized_bytes(shape.type) * shape.m * shape.k;
-  return std::max(2 * shape.m * shape.n * shape.k / rate.flops_per_s,
-                  bytes / (device.bandwidth * device.stream_share));
 }
 
 double experts_roofline(const Device& device, const ExpertsShape& shape) {

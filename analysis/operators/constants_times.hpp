@@ -14,8 +14,7 @@ double collective_by_constants(const Network& network, const CollectiveShape& sh
 double cast_by_constants(const Device& device, const CastShape& shape);
 double exchange_by_constants(const Network& network, const ExchangeShape& shape);
 
-/// The slower of arithmetic and memory, both at the rates of large operators.
-double product_roofline(const Device& device, const ProductShape& shape);
+/// The slower of arithmetic and memory, both at the rates of large operators: without steps.
 double experts_roofline(const Device& device, const ExpertsShape& shape);
 
 }  // namespace plumbline::silicon

@@ -2,8 +2,8 @@
 // accelerator's constants (analysis/silicon/README.md).
 #pragma once
 
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -32,7 +32,7 @@ class OperatorLookup {
  public:
   /// `accelerator`: name of the tables. `machine`: constants for sizes outside the tables, or without any.
   OperatorLookup(std::string accelerator, Machine machine)
-      : accelerator_(std::move(accelerator)), machine_(std::move(machine)) {}
+      : accelerator_(std::move(accelerator)), machine_(std::make_shared<const Machine>(std::move(machine))) {}
 
   /// Throws InputError if the accelerator lacks the type, or sustained clocks are asked for but not measured.
   OperatorTime product(const ProductShape& shape, Clock clock = Clock::as_measured);
@@ -45,17 +45,15 @@ class OperatorLookup {
 
  private:
   using Tables = std::map<std::string, MeasuredTable, std::less<>>;
-  /// `model`: seconds by the constants, for a size without a grid. `roofline` extrapolates a time from the
-  /// border of a grid: it has no steps, unlike a model that counts tiles.
-  using SecondsOfSize = std::function<double(std::span<const double>)>;
-  OperatorTime looked_up(const TimeGrid* grid, std::span<const double> size, const SecondsOfSize& model,
-                         const SecondsOfSize& roofline) const;
+  /// By the grid, or, without one, by `constants`.
+  OperatorTime looked_up(const TimeGrid* grid, std::span<const double> size,
+                         const SecondsOfPoint& constants) const;
   const Tables& tables(const std::string& file);
   const TimeGrid* grid(const std::string& file, const std::string& section, const Keys& keys,
-                       const std::vector<KeyAxis>& along, Spacing last);
+                       const std::vector<KeyAxis>& along, Spacing last, const SecondsOfPoint& model);
 
   std::string accelerator_;
-  Machine machine_;
+  std::shared_ptr<const Machine> machine_;  // shared with the models of the grids
   std::map<std::string, Tables> tables_;
   std::map<std::string, std::optional<TimeGrid>> grids_;
 };

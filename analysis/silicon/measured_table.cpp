@@ -103,7 +103,8 @@ std::map<std::string, MeasuredTable, std::less<>> parse_measured_tables(std::str
 }
 
 std::optional<TimeGrid> grid_of(const MeasuredTable& table, const Keys& keys,
-                                const std::vector<KeyAxis>& along, Spacing last) {
+                                const std::vector<KeyAxis>& along, Spacing last,
+                                const SecondsOfPoint& model) {
   std::vector<std::pair<std::size_t, std::string_view>> equal;
   equal.reserve(keys.size());
   for (const auto& [name, value] : keys) equal.emplace_back(column(table, name), value);
@@ -127,7 +128,7 @@ std::optional<TimeGrid> grid_of(const MeasuredTable& table, const Keys& keys,
     axes.push_back({{values[d].begin(), values[d].end()}, along[d].second});
   }
   axes.push_back({table.last_values, last});
-  TimeGrid grid(axes);
+  TimeGrid grid(axes, model);
   std::vector<std::size_t> point(axes.size());
   for (const MeasuredTable::Line* line : lines) {
     for (std::size_t d = 0; d < along.size(); ++d) {

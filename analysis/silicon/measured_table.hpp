@@ -34,8 +34,9 @@ using KeyAxis = std::pair<std::string_view, Spacing>;
 using Keys = std::vector<std::pair<std::string_view, std::string>>;
 
 /// The filled grid of the lines with these keys, over the axes `along` and then the last one; none without
-/// such lines.
+/// such lines. `model`: of the grid (time_grid.hpp).
 std::optional<TimeGrid> grid_of(const MeasuredTable& table, const Keys& keys,
-                                const std::vector<KeyAxis>& along, Spacing last);
+                                const std::vector<KeyAxis>& along, Spacing last,
+                                const SecondsOfPoint& model = {});
 
 }  // namespace plumbline::silicon

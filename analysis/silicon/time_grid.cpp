@@ -24,6 +24,10 @@ double coordinate(Spacing spacing, double value) {
   return value;
 }
 
+bool is_logarithmic(const Axis& axis) {
+  return axis.spacing == Spacing::logarithmic;
+}
+
 }  // namespace
 
 std::string_view name_of(Basis basis) {
@@ -38,7 +42,8 @@ std::string_view name_of(Basis basis) {
   return "";
 }
 
-TimeGrid::TimeGrid(std::vector<Axis> axes) : axes_(std::move(axes)), strides_(axes_.size()) {
+TimeGrid::TimeGrid(std::vector<Axis> axes, SecondsOfPoint model)
+    : axes_(std::move(axes)), model_(std::move(model)), strides_(axes_.size()) {
   if (axes_.empty() || axes_.size() > kMostAxes)
     throw std::invalid_argument("TimeGrid: expected one to six axes");
   std::size_t points = 1;
@@ -52,6 +57,7 @@ TimeGrid::TimeGrid(std::vector<Axis> axes) : axes_(std::move(axes)), strides_(ax
     strides_[d] = points;
     points *= values.size();
   }
+  ratios_ = model_ != nullptr && std::all_of(axes_.begin(), axes_.end(), is_logarithmic);
   logs_.assign(points, kUnknown);
   basis_.assign(points, Basis::estimated);
 }
@@ -64,8 +70,15 @@ std::size_t TimeGrid::index_of(std::span<const std::size_t> point) const {
 
 void TimeGrid::set(std::span<const std::size_t> point, double seconds) {
   const std::size_t index = index_of(point);
-  logs_.at(index) = std::log(seconds);
+  logs_.at(index) = std::log(seconds) - (ratios_ ? model_log(index) : 0);
   basis_[index] = Basis::measured;
+}
+
+double TimeGrid::model_log(std::size_t index) const {
+  std::array<double, kMostAxes> point{};
+  for (std::size_t d = 0; d < axes_.size(); ++d)
+    point[d] = axes_[d].values[index / strides_[d] % axes_[d].values.size()];
+  return std::log(model_({point.data(), axes_.size()}));
 }
 
 /// Logarithm of the time at `value` on the line through two points of an axis. Linear extrapolation could
@@ -81,44 +94,82 @@ double TimeGrid::between(const Axis& axis, std::size_t low, std::size_t high, do
   return std::log((1 - x) * std::exp(low_log) + x * std::exp(high_log));
 }
 
-/// Sets next_ from the known points along each axis; false if there are none. `beyond`: also past the last
-/// known point.
+/// Nearest two known points of an axis on either side of another one; `count`: there is none.
+struct TimeGrid::Known {
+  std::size_t count = 0, place = 0, first = 0, stride = 0;
+  std::array<std::size_t, 2> below{}, above{};
+
+  bool both() const { return below[0] != count && above[0] != count; }
+  std::size_t index_of(std::size_t i) const { return first + i * stride; }
+};
+
+TimeGrid::Known TimeGrid::known_from(std::size_t index, std::size_t d) const {
+  Known k;
+  k.stride = strides_[d], k.count = axes_[d].values.size();
+  k.place = index / k.stride % k.count, k.first = index - k.place * k.stride;
+  k.below = k.above = {k.count, k.count};
+  const auto is_known = [&](std::size_t i) { return !std::isnan(logs_[k.index_of(i)]); };
+  for (std::size_t i = k.place; i-- > 0 && k.below[1] == k.count;) {
+    if (is_known(i)) (k.below[0] == k.count ? k.below[0] : k.below[1]) = i;
+  }
+  for (std::size_t i = k.place + 1; i < k.count && k.above[1] == k.count; ++i) {
+    if (is_known(i)) (k.above[0] == k.count ? k.above[0] : k.above[1]) = i;
+  }
+  return k;
+}
+
+/// Sets next_ from known points; false if there are none. `beyond`: also past an axis's last known point.
 bool TimeGrid::estimate(std::size_t index, bool beyond) {
   double sum = 0, weights = 0;
-  bool inside = false;
-  const auto add = [&](const Axis& axis, std::size_t place, std::size_t low, std::size_t high,
-                       std::size_t first, std::size_t stride) {
-    const double distance = std::log(axis.values[high] / axis.values[low]);
-    const double weight = 1 / (distance * distance);
-    sum += weight * between(axis, low, high, axis.values[place], logs_[first + low * stride],
-                            logs_[first + high * stride]);
-    weights += weight;
+  const auto add = [&](double value, double over, double share = 1) {
+    const double weight = share / (over * over);
+    sum += weight * value, weights += weight;
   };
-  const auto each = [&](bool outside) {
-    for (std::size_t d = 0; d < axes_.size(); ++d) {
-      const Axis& axis = axes_[d];
-      const std::size_t stride = strides_[d], count = axis.values.size();
-      const std::size_t place = index / stride % count, first = index - place * stride;
-      const auto known = [&](std::size_t i) { return !std::isnan(logs_[first + i * stride]); };
-      std::array<std::size_t, 2> below{count, count}, above{count, count};  // the nearest two
-      for (std::size_t i = place; i-- > 0 && below[1] == count;) {
-        if (known(i)) (below[0] == count ? below[0] : below[1]) = i;
-      }
-      for (std::size_t i = place + 1; i < count && above[1] == count; ++i) {
-        if (known(i)) (above[0] == count ? above[0] : above[1]) = i;
-      }
-      if (!outside && below[0] != count && above[0] != count) {
-        add(axis, place, below[0], above[0], first, stride);
-        inside = true;
-      } else if (outside && above[0] == count && below[1] != count) {
-        add(axis, place, below[1], below[0], first, stride);
-      } else if (outside && below[0] == count && above[1] != count) {
-        add(axis, place, above[0], above[1], first, stride);
+  std::array<Known, kMostAxes> known;
+  const auto distance = [&](std::size_t d, std::size_t from, std::size_t to) {
+    return std::abs(std::log(axes_[d].values[to] / axes_[d].values[from]));
+  };
+  const auto line = [&](std::size_t d, std::size_t low, std::size_t high) {
+    const Known& k = known[d];
+    add(between(axes_[d], low, high, axes_[d].values[k.place], logs_[k.index_of(low)],
+                logs_[k.index_of(high)]),
+        distance(d, low, high));
+  };
+  for (std::size_t d = axes_.size(); d-- > 0;) {
+    known[d] = known_from(index, d);
+    if (known[d].both()) line(d, known[d].below[0], known[d].above[0]);
+    // Times with a fixed part and one in proportion to the last axis follow from that axis alone.
+    if (weights > 0 && axes_[d].spacing == Spacing::linear && d + 1 == axes_.size()) break;
+  }
+  const bool inside = weights > 0;
+  // A corner's plane: what one step changes next to the point, it changes here.
+  const auto plane = [&](std::size_t d, std::size_t e, std::size_t u, std::size_t v) {
+    if (u == known[d].count || v == known[e].count) return;
+    const std::size_t a = known[d].index_of(u), b = known[e].index_of(v), corner = a + b - index;
+    if (std::isnan(logs_[corner])) return;
+    constexpr double kShare = 0.25;  // of four corners
+    add(logs_[a] + logs_[b] - logs_[corner], distance(d, known[d].place, u) + distance(e, known[e].place, v),
+        kShare);
+  };
+  for (std::size_t d = 0; inside && d < axes_.size(); ++d) {
+    for (std::size_t e = d + 1; e < axes_.size(); ++e) {
+      if (!is_logarithmic(axes_[d]) || !is_logarithmic(axes_[e])) continue;
+      for (const std::size_t u : {known[d].below[0], known[d].above[0]}) {
+        for (const std::size_t v : {known[e].below[0], known[e].above[0]}) plane(d, e, u, v);
       }
     }
-  };
-  each(false);
-  if (weights == 0 && beyond) each(true);
+  }
+  for (std::size_t d = 0; !inside && beyond && d < axes_.size(); ++d) {
+    const Known& k = known[d];
+    const auto& side = k.below[0] != k.count ? k.below : k.above;
+    if (side[0] == k.count) continue;
+    if (model_ != nullptr) {
+      const std::size_t near = k.index_of(side[0]);
+      add(logs_[near] + (ratios_ ? 0 : model_log(index) - model_log(near)), distance(d, k.place, side[0]));
+    } else if (side[1] != k.count) {
+      line(d, std::min(side[0], side[1]), std::max(side[0], side[1]));
+    }
+  }
   if (weights == 0) return false;
   next_[index] = sum / weights;
   basis_[index] = inside && !beyond ? Basis::interpolated : Basis::estimated;
@@ -188,6 +239,11 @@ std::optional<TimeGrid::At> TimeGrid::at(std::span<const double> point) const {
     if (!on_line[d]) found.basis = std::max(found.basis, Basis::interpolated);
   }
   found.seconds = std::exp(logs[0]);
+  if (ratios_) {
+    found.seconds *= model_(point);
+  } else if (model_ != nullptr && !std::equal(point.begin(), point.end(), found.at.begin())) {
+    found.seconds *= model_(point) / model_(found.at);
+  }
   return found;
 }
 

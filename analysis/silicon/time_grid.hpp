@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -29,9 +30,13 @@ struct Axis {
   Spacing spacing = Spacing::logarithmic;
 };
 
-/// Seconds at the points of a grid with up to six axes. Points that were not measured are interpolated
-/// linearly along each axis. Their mean is weighted by the inverse square of the distance between the
-/// neighbours.
+/// Estimated seconds at a point, without steps: a roofline. Sizes in the order of the axes.
+using SecondsOfPoint = std::function<double(std::span<const double>)>;
+
+/// Seconds at the points of a grid with up to six axes. Over logarithmic axes alone the ratios to a model are
+/// interpolated, else the times. Points that were not measured take the weighted mean of the lines through
+/// their neighbours along each axis and, over two logarithmic axes, of the planes through three neighbours;
+/// with a linear last axis of the line along it. Beyond the measured points times go on as the model does.
 class TimeGrid {
  public:
   struct At {
@@ -40,8 +45,9 @@ class TimeGrid {
     std::vector<double> at;  // the point itself, or where it lies outside, the nearest on the border
   };
 
-  /// No point is measured yet. Throws std::invalid_argument for axes that are empty or not ascending.
-  explicit TimeGrid(std::vector<Axis> axes);
+  /// No point is measured yet. `model`: none: times beyond the measured points go on along straight lines.
+  /// Throws std::invalid_argument for axes that are empty or not ascending.
+  explicit TimeGrid(std::vector<Axis> axes, SecondsOfPoint model = {});
 
   /// `point` has an index per axis.
   void set(std::span<const std::size_t> point, double seconds);
@@ -56,9 +62,14 @@ class TimeGrid {
   std::size_t index_of(std::span<const std::size_t> point) const;
   double between(const Axis& axis, std::size_t low, std::size_t high, double value, double low_log,
                  double high_log) const;
+  struct Known;
+  Known known_from(std::size_t index, std::size_t d) const;
   bool estimate(std::size_t index, bool beyond);
+  double model_log(std::size_t index) const;
 
   std::vector<Axis> axes_;
+  SecondsOfPoint model_;
+  bool ratios_ = false;  // logs_ are of seconds over the model's
   std::vector<std::size_t> strides_;
   std::vector<double> logs_;  // of seconds; NaN: not known
   std::vector<Basis> basis_;

@@ -6,16 +6,35 @@
 namespace plumbline {
 namespace {
 
-/// A single bf16 product by the accelerator's measured times.
-std::optional<double> measured_product(const GemmCall& call, DType type, const Device& device) {
-  if (device.products == nullptr || call.fp8 || call.fp4 || type == DType::fp32) return std::nullopt;
-  if (call.batch != 1 || call.grouped) return std::nullopt;
+/// A single product by the accelerator's measured times. A sum with an fp32 result takes 1/0.93 of a 16-bit
+/// result's time, measured by SimuMax for weight gradients on B200
+/// (results/published/2026/simumax_kernel_efficiency.csv, layout NT).
+std::optional<silicon::Measured> measured_product(const GemmCall& call, DType type, const Device& device) {
+  using silicon::ProductType;
+  if (device.measured == nullptr || type == DType::fp32 || call.batch != 1 || call.grouped)
+    return std::nullopt;
   const auto rows = static_cast<double>(call.tokens), out = static_cast<double>(call.out),
              in = static_cast<double>(call.in);
-  if (call.pass == GemmPass::forward) return device.products->seconds(rows, out, in);
-  if (call.pass == GemmPass::input_gradient) return device.products->seconds(rows, in, out);
+  const ProductType operands = call.fp4   ? ProductType::nvfp4
+                               : call.fp8 ? ProductType::fp8
+                                          : ProductType::bf16;
+  if (call.pass == GemmPass::forward) return device.measured->product(operands, rows, out, in);
+  if (call.pass == GemmPass::input_gradient) return device.measured->product(operands, rows, in, out);
+  constexpr double kShareOfFp32Result = 0.93;
   const bool narrow = call.result_bytes > 0 && call.result_bytes <= 4;  // read and written in 16 bit
-  return narrow ? device.products->seconds(out, in, rows) : device.products->adding_seconds(out, in, rows);
+  auto found = device.measured->product(operands, out, in, rows);
+  if (found && !narrow) found->seconds /= kShareOfFp32Result;
+  return found;
+}
+
+/// The forward of whole sequences by the same tables, in cuDNN's place.
+std::optional<silicon::Measured> measured_forward(const AttentionCall& call, DType type,
+                                                  const Device& device) {
+  if (device.measured == nullptr || type == DType::fp32 || call.dropout || call.prefix > 0 || !call.cudnn)
+    return std::nullopt;
+  return device.measured->attention(static_cast<double>(call.heads), static_cast<double>(call.group),
+                                    static_cast<double>(call.queries), static_cast<double>(call.head_dim),
+                                    call.window >= call.queries ? 0 : static_cast<double>(call.window));
 }
 
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing if it has none that is near.
@@ -65,7 +84,7 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
       call.fp4   ? device.peak_4bit * device.gemm_share_4bit
       : call.fp8 ? (call.block_scaled ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit
                  : device.gemm_share * (type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
-  if (const auto measured = measured_product(call, type, device)) return *measured;
+  if (const auto measured = measured_product(call, type, device)) return measured->seconds;
   if (const auto measured = tabled_product(call, type, device)) return *measured;
   const auto product = [&](double m, double n, double k, double output_bytes) {
     const double spread = call.pass == GemmPass::weight_gradient ? 0 : call.spread;
@@ -85,6 +104,23 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
   return product(out, in, tokens, 8);
 }
 
+/// Of whole sequences, without the measured forward.
+double attention_by_constants(const AttentionCall& call, DType type, const Device& device) {
+  if (const auto measured = tabled_attention(call, type, device)) return *measured;
+  if (type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
+    Device plain = device;
+    plain.peak_16bit = device.peak_fp32;
+    return attention_by_constants(call, type, plain);
+  }
+  const double speedup = !call.cudnn     ? 1
+                         : call.backward ? device.cudnn_backward_speedup
+                                         : device.cudnn_forward_speedup;
+  return flash_seconds(device, static_cast<double>(call.heads), static_cast<double>(call.queries),
+                       static_cast<double>(call.head_dim), call.backward, call.dropout,
+                       static_cast<double>(call.window), static_cast<double>(call.prefix)) /
+         speedup;
+}
+
 double attention_seconds(const AttentionCall& call, DType type, const Device& device) {
   if (call.cached) {  // as long as reading keys and values takes, or the pairs, in a kernel of its own
     AttentionCall computed = call;
@@ -98,19 +134,16 @@ double attention_seconds(const AttentionCall& call, DType type, const Device& de
     whole.queries = (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.queries;
     return attention_seconds(whole, type, device) * pairs_of(call) / pairs_of(whole);
   }
-  if (const auto measured = tabled_attention(call, type, device)) return *measured;
-  if (type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
-    Device plain = device;
-    plain.peak_16bit = device.peak_fp32;
-    return attention_seconds(call, type, plain);
-  }
-  const double speedup = !call.cudnn     ? 1
-                         : call.backward ? device.cudnn_backward_speedup
-                                         : device.cudnn_forward_speedup;
-  return flash_seconds(device, static_cast<double>(call.heads), static_cast<double>(call.queries),
-                       static_cast<double>(call.head_dim), call.backward, call.dropout,
-                       static_cast<double>(call.window), static_cast<double>(call.prefix)) /
-         speedup;
+  AttentionCall forward = call;
+  forward.backward = false;
+  const auto measured = measured_forward(forward, type, device);
+  const double all = attention_by_constants(call, type, device);
+  if (!measured) return all;
+  if (!call.backward) return measured->seconds;
+  // The backward has as much softmax as the forward, whose products take as long as expected: it gains, or
+  // loses, the same time.
+  const double gained = attention_by_constants(forward, type, device) - measured->seconds;
+  return std::max(all - gained, 0.5 * all);
 }
 
 }  // namespace
@@ -126,6 +159,20 @@ Seconds accelerator_time(const OperatorCall& call, const Device& device) {
   // A mask is one byte per number that is drawn: as a rule drawing takes longer than writing.
   const bool draws = stream->random || call.name() == "dropout_mask";
   return {draws ? std::max(streaming, elements * device.random_s) : streaming};
+}
+
+bool is_measured(const OperatorCall& call, const Device& device) {
+  const auto known = [](const std::optional<silicon::Measured>& found) {
+    return found && found->basis != silicon::Basis::estimated;
+  };
+  if (const auto* gemm = call.as<GemmCall>()) {
+    const auto measured = measured_product(*gemm, call.type, device);
+    return measured ? known(measured) : tabled_product(*gemm, call.type, device).has_value();
+  }
+  const auto* attention = call.as<AttentionCall>();
+  if (attention == nullptr || attention->cached || attention->past > 0) return false;
+  return (!attention->backward && known(measured_forward(*attention, call.type, device))) ||
+         tabled_attention(*attention, call.type, device).has_value();
 }
 
 Span span_of(Group group, int ranks, const Layout& layout, int gpus_per_node) {

@@ -11,6 +11,8 @@ namespace plumbline {
 /// fp32 at the plain fp32 peak, with the same shares of it; FP8 products at their own peak and share, for any
 /// storage type (infinite on a device without them). 0 for collectives and allocations.
 Seconds accelerator_time(const OperatorCall& call, const Device& device);
+/// True if that time was measured for this size, or lies between measured sizes.
+bool is_measured(const OperatorCall& call, const Device& device);
 
 /// One collective call, ignoring its count: a ring over the ranks of its group.
 Seconds accelerator_collective_time(const OperatorCall& call, const Network& network, const Layout& layout);

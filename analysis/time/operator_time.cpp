@@ -51,6 +51,16 @@ OperatorCall bias_gradient_call(const OperatorCall& product, std::int64_t elemen
   return {.work = sum, .type = product.type};
 }
 
+/// Gradients of an attention backward's scores, 2 bytes each: all are written, the causal half is read.
+/// cuDNN's deterministic backward on an H100 takes 0.86 to 1.16 times that longer at 4096 and 8192 tokens, 0
+/// to 0.5 times at 1024, 1.9 times at 16,384 (results/recorded/nvidia-h100-80gb-hbm3/rates.jsonl).
+OperatorCall scores_copy(const OperatorCall& attention) {
+  const auto& of = *attention.as<AttentionCall>();
+  const StreamCall copy{
+      .name = "copy", .elements = of.heads * of.queries * of.queries * 3 / 4, .bytes_per_element = 4};
+  return {.work = copy, .type = attention.type};
+}
+
 constexpr std::string_view kAdd = "add_";
 /// A sum and its norm in one operator.
 bool adds_and_norms(const OperatorCall& call) {
@@ -90,6 +100,11 @@ double compute_time(const OperatorCall& call, const HardwareProfile& hardware, c
   const bool at_once = !has_tables && hardware.accelerator() != nullptr;
   const auto* gemm = call.as<GemmCall>();
   if (gemm != nullptr && gemm->bias_gradient) return joined_time(call, hardware, load, at_once);
+  if (const auto* attention = call.as<AttentionCall>(); attention != nullptr && attention->scores_apart) {
+    OperatorCall plain = call;
+    plain.get<AttentionCall>().scores_apart = false;
+    return compute_time(plain, hardware, load) + compute_time(scores_copy(call), hardware, load);
+  }
   if (has_tables) {
     const double measured = tabled_time(call, hardware, load);
     if (measured >= 0) return measured + hardware.launch_overhead.value;
@@ -198,6 +213,12 @@ Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const
     once = compute_time(call, hardware, load);
   }
   return {once * call.share * static_cast<double>(call.count)};
+}
+
+bool is_measured(const OperatorCall& call, const HardwareProfile& hardware) {
+  const bool has_tables = !hardware.alone.empty() || !hardware.busy.empty();
+  return !has_tables && hardware.accelerator() != nullptr &&
+         is_measured(call, hardware.accelerator()->constants.device);
 }
 
 }  // namespace plumbline

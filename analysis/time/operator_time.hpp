@@ -11,6 +11,8 @@ namespace plumbline {
 /// One call (times its count) on one rank with a processor of its own. A collective takes its wall time
 /// divided by load.sharing, since a simulation of sharing stretches it again.
 Seconds time_of(const OperatorCall& call, const HardwareProfile& hardware, const Load& load);
+/// True if its accelerator's time was measured for this size, or lies between measured sizes.
+bool is_measured(const OperatorCall& call, const HardwareProfile& hardware);
 /// One collective call: wall time, including the processor sharing that the world size implies. Measured: the
 /// nearest group and world size, half an all-reduce for an all-gather or reduce-scatter. An accelerator:
 /// rings within and between nodes (hardware/network.hpp). Else a ring, 2·latency + 2(n-1)/n · bytes / link

@@ -20,6 +20,8 @@ void CallList::one_attention(bool is_backward, std::int64_t window) {
   add(is_backward ? "attention backward" : "attention forward",
       AttentionCall{.backward = is_backward,
                     .dropout = a.dropout,
+                    .scores_apart = is_backward && s_.numerics.cuda && s_.numerics.deterministic &&
+                                    s_.numerics.type != DType::fp32,
                     .queries = s_.stream.seq,
                     .head_dim = a.latent() ? (a.head_dim + a.value_dim) / 2 : a.head_dim,
                     .group = a.heads / a.kv_heads,
@@ -81,6 +83,7 @@ void CallList::chunk_attention(bool is_backward, std::int64_t window, std::int64
   one_attention(is_backward, window);
   auto& call = last<AttentionCall>();
   call.queries = s_.ring_chunk();
+  call.scores_apart = false;
   call.past = past;
   call.keys = keys;
   call.heads = s_.attention.heads / s_.cp.head_ranks;

@@ -10,18 +10,25 @@ namespace plumbline {
 CostLines::CostLines(std::vector<CostLine>& lines, int stage, std::string phase)
     : lines_(lines), first_(lines.size()), stage_(stage), phase_(std::move(phase)) {}
 
-void CostLines::add(const OperatorCall& call, Seconds time) {
-  add(label_of(call), call.count, time, flops_of(call));
+CostLine& CostLines::line_of(const std::string& label) {
+  const auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first_), lines_.end(),
+                                 [&](const CostLine& known) { return known.label == label; });
+  return line != lines_.end() ? *line
+                              : lines_.emplace_back(CostLine{stage_, phase_, label, 0, {}, {}, {}, {}});
+}
+
+void CostLines::add(const OperatorCall& call, Seconds time, bool measured) {
+  const std::string label = label_of(call);
+  add(label, call.count, time, flops_of(call));
+  if (measured) line_of(label).measured += time;
 }
 
 void CostLines::add(const std::string& label, std::int64_t count, Seconds time, Flops flops, Seconds hidden) {
-  auto line = std::find_if(lines_.begin() + static_cast<std::ptrdiff_t>(first_), lines_.end(),
-                           [&](const CostLine& known) { return known.label == label; });
-  if (line == lines_.end()) line = lines_.insert(line, {stage_, phase_, label, 0, {}, {}, {}});
-  line->count += count;
-  line->seconds += time;
-  line->flops += flops;
-  line->hidden += hidden;
+  CostLine& line = line_of(label);
+  line.count += count;
+  line.seconds += time;
+  line.flops += flops;
+  line.hidden += hidden;
 }
 
 void CostLines::add(const std::vector<Alongside>& alongside) {

@@ -20,7 +20,8 @@ struct CostLine {
   std::int64_t count = 0;
   Seconds seconds;  // all `count` calls; the exposed part of those that overlap with computation
   Flops flops;
-  Seconds hidden;  // of collectives: the part hidden behind computation, not included in `seconds`
+  Seconds hidden;    // of collectives: the part hidden behind computation, not included in `seconds`
+  Seconds measured;  // part of `seconds` from operators measured on this accelerator, or interpolated
 };
 
 /// The lines of one phase of a stage: one per label.
@@ -29,13 +30,16 @@ class CostLines {
   /// Appends to `lines`, which must outlive this.
   CostLines(std::vector<CostLine>& lines, int stage, std::string phase);
 
-  void add(const OperatorCall& call, Seconds time);
+  /// `measured`: the time is, or was interpolated between measured sizes.
+  void add(const OperatorCall& call, Seconds time, bool measured = false);
   /// `hidden`: its time besides `time`, behind computation.
   void add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {}, Seconds hidden = {});
   /// Collectives that run alongside computation, and by how much they slow it.
   void add(const std::vector<Alongside>& alongside);
 
  private:
+  CostLine& line_of(const std::string& label);
+
   std::vector<CostLine>& lines_;
   std::size_t first_;
   int stage_;

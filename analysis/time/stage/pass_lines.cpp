@@ -22,7 +22,7 @@ class PassLines {
     if (collective != nullptr && collective->ticket > 0) {  // its time follows from that of the whole action
       lines_.add(call.label, call.count, {});
     } else {
-      lines_.add(call, time_of(call, hardware_, load_));
+      lines_.add(call, time_of(call, hardware_, load_), is_measured(call, hardware_));
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "analysis/predict/measured_share.hpp"
 #include "analysis/published/known_errors.hpp"
 
 namespace plumbline {
@@ -31,6 +32,20 @@ KnownErrors known_errors_of(const RunConfig& config) {
   return known_errors(config.machine.software, static_cast<bool>(config.model.mixture));
 }
 
+MeasuredShare share_of(const RunConfig& config, const Prediction& prediction) {
+  return measured_share(prediction.lines, static_cast<double>(config.microbatches()));
+}
+
+/// ", 61 % measured; largest estimate: fc1 forward (12 %)"
+std::string measured_text(const RunConfig& config, const HardwareProfile& hardware,
+                          const Prediction& prediction) {
+  const Device& device = hardware.accelerator()->constants.device;
+  if (device.measured == nullptr && device.rates == nullptr) return "";
+  const MeasuredShare share = share_of(config, prediction);
+  return fmt::format(", {:.0f} % measured; largest estimate: {} ({:.0f} %)", 100 * share.measured,
+                     share.estimated, 100 * share.estimated_share);
+}
+
 double bytes_of(const Prediction& prediction) {
   return static_cast<double>(prediction.memory.peak.value);
 }
@@ -51,7 +66,8 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
   if (hardware.accelerator() == nullptr) {
     return text + "time: calibrated from measured operators and messages\n";
   }
-  text += fmt::format("time: estimated from the constants of {}\n", hardware.accelerator()->name);
+  text += fmt::format("time: estimated from the constants of {}{}\n", hardware.accelerator()->name,
+                      measured_text(config, hardware, prediction));
   for (const std::string& line : hardware.defaults)
     text += fmt::format("  missing constant, default taken: {}\n", line);
   const KnownErrors known = known_errors_of(config);
@@ -77,6 +93,12 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
   json["time"] = hardware.guessed()                  ? "guess"
                  : hardware.accelerator() == nullptr ? "calibrated"
                                                      : "estimated";
+  if (hardware.accelerator() != nullptr) {
+    const MeasuredShare share = share_of(config, prediction);
+    json["measured"] = {{"share", share.measured},
+                        {"largest_estimated", share.estimated},
+                        {"largest_estimated_share", share.estimated_share}};
+  }
   if (!hardware.defaults.empty()) json["hardware_defaults"] = hardware.defaults;
   OrderedJson published = OrderedJson::object();
   const KnownErrors known = known_errors_of(config);

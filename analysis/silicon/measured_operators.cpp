@@ -1,0 +1,124 @@
+#include "analysis/silicon/measured_operators.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "analysis/silicon/embedded.hpp"
+#include "analysis/silicon/measured_table.hpp"
+
+namespace plumbline::silicon {
+namespace {
+
+constexpr Spacing kLog = Spacing::logarithmic;
+constexpr const char* kTypes[] = {"bf16", "fp8", "nvfp4"};
+
+auto tables_in(const std::string& file) {
+  return parse_measured_tables(embedded_text(silicon_files(), file), file);
+}
+
+}  // namespace
+
+/// Grids of one type of products.
+struct ProductGrids {
+  std::once_flag once;
+  std::optional<TimeGrid> burst, like_burst, like_sustained;
+
+  void read(const std::string& type, const std::string& accelerator, const StepTables::Product& from) {
+    const auto grid = [&](const auto& tables, const char* section) {
+      return grid_of(tables.at(section), {}, {{"n", kLog}, {"k", kLog}}, kLog, from.model);
+    };
+    burst = grid(tables_in(fmt::format("products_{}_{}.csv", type, accelerator)), "burst");
+    if (from.clocks.like.empty()) return;
+    const auto like = tables_in(fmt::format("products_{}_{}.csv", type, from.clocks.like));
+    like_burst = grid(like, "burst");
+    like_sustained = grid(like, "sustained");
+  }
+};
+
+/// Grids of the kernels that quantize an operand.
+struct CastGrids {
+  std::once_flag once;
+  std::optional<TimeGrid> amax, cast;
+
+  void read(const std::string& accelerator, const SecondsOfPoint& model) {
+    const auto tables = tables_in("casts.csv");
+    const auto grid = [&](const char* part) {
+      return grid_of(tables.at(fmt::format("{} {}", accelerator, part)), {}, {{"m", kLog}}, kLog, model);
+    };
+    amax = grid("amax");
+    cast = grid("cast");
+  }
+};
+
+struct AttentionGrids {
+  std::once_flag once;
+  std::map<std::pair<double, double>, std::optional<TimeGrid>> forward;  // by head and window
+
+  void read(const StepTables& from) {
+    const auto tables = tables_in(fmt::format("attention_bf16_{}.csv", from.accelerator));
+    const MeasuredTable& table = tables.at("forward");
+    for (const MeasuredTable::Line& line : table.lines) {
+      const std::string head(line.keys.at(0)), window(line.keys.at(1));
+      const std::pair<double, double> sizes{std::stod(head), std::stod(window)};
+      auto& grid = forward[sizes];
+      if (grid) continue;
+      grid = grid_of(table, {{"head", head}, {"window", window}},
+                     {{"batch", kLog}, {"heads", kLog}, {"group", kLog}}, kLog,
+                     from.attention(sizes.first, sizes.second));
+    }
+  }
+};
+
+struct MeasuredOperators::Grids {
+  std::array<ProductGrids, 3> products;
+  CastGrids casts;
+  AttentionGrids attention;
+};
+
+MeasuredOperators::MeasuredOperators(StepTables tables)
+    : tables_(std::move(tables)), grids_(std::make_unique<Grids>()) {}
+MeasuredOperators::~MeasuredOperators() = default;
+
+std::optional<Measured> MeasuredOperators::product(ProductType type, double m, double n, double k) const {
+  const auto t = static_cast<std::size_t>(type);
+  if (!tables_.products[t]) return std::nullopt;
+  ProductGrids& of = grids_->products[t];
+  std::call_once(of.once, [&] { of.read(kTypes[t], tables_.accelerator, *tables_.products[t]); });
+  // Many rows of a narrow result are the same product the other way round.
+  if (m > of.burst->axes()[2].values.back() && n < m) std::swap(m, n);
+  const std::array<double, 3> size = {n, k, m};
+  const auto burst = of.burst->at(size);
+  Measured found{burst->seconds, burst->basis};
+  if (of.like_sustained) {
+    const double longer = of.like_sustained->at(size)->seconds / of.like_burst->at(size)->seconds;
+    found.seconds *= std::max(1.0, longer / tables_.products[t]->clocks.more_clock);
+  }
+  if (type == ProductType::bf16) return found;
+  // The table's time has the quantizing of A: by its largest value, or of 4 bits by the bytes of a cast.
+  CastGrids& casts = grids_->casts;
+  std::call_once(casts.once, [&] { casts.read(tables_.accelerator, tables_.casts); });
+  const std::array<double, 2> operand = {m, k};
+  const double cast = casts.cast->at(operand)->seconds;
+  const double quantizing =
+      type == ProductType::fp8 ? casts.amax->at(operand)->seconds + cast : cast * 2.5 / 3;
+  found.seconds = std::max(found.seconds - quantizing, 0.5 * found.seconds);
+  return found;
+}
+
+std::optional<Measured> MeasuredOperators::attention(double heads, double group, double sequence, double head,
+                                                     double window) const {
+  if (!tables_.attention) return std::nullopt;
+  AttentionGrids& all = grids_->attention;
+  std::call_once(all.once, [&] { all.read(tables_); });
+  const auto grid = all.forward.find({head, window});
+  if (grid == all.forward.end() || !grid->second) return std::nullopt;
+  const double batch = std::max(1.0, heads / grid->second->axes()[1].values.back());
+  const auto found = grid->second->at(std::array<double, 4>{batch, heads / batch, group, sequence});
+  return Measured{found->seconds, found->basis};
+}
+
+}  // namespace plumbline::silicon
