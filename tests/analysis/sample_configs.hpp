@@ -1,6 +1,7 @@
 // Small configurations and hand-written schedules that the tests of analysis/ share.
 #pragma once
 
+#include "analysis/hardware/hardware.hpp"
 #include "core/config/run_config.hpp"
 #include "core/schedule/schedule.hpp"
 
@@ -12,21 +13,21 @@ inline RunConfig tiny_qwen2() {
   ModelConfig& m = config.model;
   m.name = "tiny-qwen2";
   m.architecture = "qwen2";
-  m.layers = 2;
-  m.hidden = 8;
-  m.heads = 2;
-  m.kv_heads = 1;
-  m.head_dim = 4;
-  m.ffn = 16;
-  m.vocab = 32;
+  m.layers = 2, m.hidden = 8, m.heads = 2, m.kv_heads = 1, m.head_dim = 4, m.ffn = 16, m.vocab = 32;
   m.max_positions = 64;
-  m.qkv_bias = true;
-  m.tied_embeddings = true;
-  config.batch.seq_length = 4;
-  config.batch.micro_batch_size = 1;
-  config.batch.global_batch_size = 2;
+  m.qkv_bias = m.tied_embeddings = true;
+  config.batch = {.seq_length = 4, .micro_batch_size = 1, .global_batch_size = 2};
   config.numerics.precision = DType::fp32;
   config.parallel.make_vocab_size_divisible_by = 32;
+  return config;
+}
+
+/// The same on ranks of two kinds, two samples for each replica.
+inline RunConfig spread(RunConfig config, int tensor, int data) {
+  config.parallel.tensor = tensor;
+  config.parallel.world_size = tensor * data;
+  config.batch.global_batch_size = std::int64_t{2} * data;
+  config.parallel.make_vocab_size_divisible_by = 32 / tensor;
   return config;
 }
 
@@ -56,6 +57,30 @@ inline RunConfig tiny_hybrid() {
   config.numerics.precision = DType::bf16;
   config.numerics.fp8.format = Fp8Format::hybrid;
   return config;
+}
+
+/// A model whose products fill a device.
+inline RunConfig real_model() {
+  RunConfig config = tiny_qwen2();
+  ModelConfig& m = config.model;
+  m.layers = 8, m.hidden = 2048, m.heads = 16, m.kv_heads = 8, m.head_dim = 128, m.ffn = 8192,
+  m.vocab = 32000;
+  config.batch.seq_length = 2048;
+  config.numerics.precision = DType::bf16;
+  config.parallel.make_vocab_size_divisible_by = 128;
+  return config;
+}
+
+/// On this machine every operator takes one second, an all-gather or reduce-scatter `latency`, an all-reduce
+/// two of it.
+inline HardwareProfile counting_machine(double latency) {
+  constexpr double kHuge = 1e30;
+  HardwareProfile p;
+  p.peak_fp32 = p.peak_16bit = {kHuge};
+  p.memory_bandwidth = p.link_bandwidth = {kHuge};
+  p.launch_overhead = {1};
+  p.link_latency = {latency};
+  return p;
 }
 
 /// One rank: F B per micro-batch, then the end of the step.

@@ -57,11 +57,7 @@ TEST(ActionLanes, OfAStepHaveWhatItsFiguresHave) {
     config.parallel.tp_comm_overlap = c.overlap;
     config.parallel.make_vocab_size_divisible_by = 32 / c.tensor;
     config.batch.global_batch_size = std::int64_t{3} * c.data;
-    HardwareProfile machine;
-    machine.peak_fp32 = machine.peak_16bit = {1e30};
-    machine.memory_bandwidth = machine.link_bandwidth = {1e30};
-    machine.launch_overhead = {1};
-    machine.link_latency = {5};
+    HardwareProfile machine = sample::counting_machine(5);
     machine.kind = Calibrated{c.processors};
     ScheduleRequest request;
     request.name = "1f1b";

@@ -14,16 +14,6 @@
 namespace plumbline {
 namespace {
 
-constexpr double kHuge = 1e30;
-
-HardwareProfile second_per_operator() {
-  HardwareProfile p;
-  p.peak_fp32 = p.peak_16bit = {kHuge};
-  p.memory_bandwidth = p.link_bandwidth = {kHuge};
-  p.launch_overhead = {1};
-  return p;
-}
-
 RunConfig four_layers(std::int64_t offloaded) {
   RunConfig config = sample::tiny_qwen2();
   config.model.layers = 4;
@@ -58,7 +48,7 @@ TEST(HostCopies, RunBesideTheNextLayer) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);
-    HardwareProfile machine = second_per_operator();
+    HardwareProfile machine = sample::counting_machine(0);
     machine.kind = Calibrated{c.processors};
     const StageShape shape = stage_shapes(four_layers(c.layers), 1)[0];
     HostCopies copies;

@@ -1,4 +1,4 @@
-// FLOPs against closed forms, the time model's sanity, and a whole prediction.
+// The time model's sanity, and a whole prediction.
 #include "analysis/time/stage/time_model.hpp"
 #include "analysis/step/stage_shapes.hpp"
 
@@ -18,120 +18,8 @@
 namespace plumbline {
 namespace {
 
-TEST(Flops, ModelFlopsPerToken) {
-  ModelConfig m = sample::tiny_qwen2().model;
-  // Layer: qkv 8·16, projection 64, fc1 8·32, fc2 128 = 576; output 8·32.
-  EXPECT_EQ(matmul_parameters(m), 2 * 576 + 256);
-  EXPECT_DOUBLE_EQ(model_flops_per_token(m, 4).value, 6 * (2 * 576 + 256) + 6 * 2 * 8 * 4);
-  // GPT-3 175B: 6·N within 3 % at s = 2048 (Narayanan et al. 2021 print 1 + s/6h + v/16Lh around 1).
-  const ModelConfig* gpt3 = find_preset("gpt3-175b");
-  if (gpt3 != nullptr) {
-    EXPECT_NEAR(model_flops_per_token(*gpt3, 2048).value / (6 * 175e9), 1, 0.03);
-  }
-}
-
-TEST(Flops, StageCallsAddUpToTheModel) {
-  for (const bool gpt2 : {false, true}) {
-    const RunConfig config = gpt2 ? sample::tiny_gpt2() : sample::tiny_qwen2();
-    const auto tokens = static_cast<double>(config.batch.seq_length * config.batch.micro_batch_size);
-    for (const int stages : {1, 2}) {
-      double executed = 0;
-      for (const StageShape& shape : stage_shapes(config, stages)) {
-        const StageFlops flops = stage_flops(shape);
-        executed += flops.forward.value + flops.backward.value;
-      }
-      // Hardware FLOPs have the scores once more: 2.5 instead of 2 times the forward of attention.
-      const double scores = 0.5 * 2 * tokens * tokens * 8 * 2;
-      EXPECT_DOUBLE_EQ(executed - scores,
-                       model_flops_per_token(config.model, config.batch.seq_length).value * tokens);
-    }
-  }
-}
-
-struct ExecutedCase {
-  const char* name;
-  Recompute recompute;
-  std::int64_t group;
-  int stages;
-  double again;  // FLOPs of one micro-batch beyond a plain B
-};
-// Four tokens: a layer's products forward are 2·4·576 without fc2's 2·4·128, attention 2·4·4·4·2.
-constexpr double kScores = 2 * 4 * 4 * 4 * 2;
-constexpr double kLayer = 2 * 4 * 576 + kScores;
-constexpr double kWithoutFc2 = kLayer - 2 * 4 * 128;
-constexpr ExecutedCase kExecutedCases[] = {
-    {"selective: attention", Recompute::selective, 1, 1, 2 * kScores},
-    {"full, layer by layer", Recompute::full, 1, 1, 2 * kWithoutFc2},
-    {"full, both layers at once", Recompute::full, 2, 1, kLayer + kWithoutFc2},
-    {"full, groups end with the stage", Recompute::full, 2, 2, 2 * kWithoutFc2},
-};
-
-TEST(Flops, ExecutedWithRecomputation) {
-  RunConfig config = sample::tiny_qwen2();
-  const double plain = executed_flops_per_token(config, 1).value * 4;
-  EXPECT_DOUBLE_EQ(plain, model_flops_per_token(config.model, 4).value * 4 + 0.5 * 2 * kScores);
-  for (const ExecutedCase& c : kExecutedCases) {
-    SCOPED_TRACE(c.name);
-    config.recompute.granularity = c.recompute;
-    config.recompute.num_layers = c.group;
-    EXPECT_DOUBLE_EQ(executed_flops_per_token(config, c.stages).value * 4, plain + c.again);
-    const Throughput throughput =
-        throughput_of(config, *find_hardware_preset("a100-sxm-80gb"), {1}, c.stages);
-    EXPECT_DOUBLE_EQ(throughput.hfu / throughput.mfu,
-                     (plain + c.again) / (model_flops_per_token(config.model, 4).value * 4));
-  }
-}
-
-TEST(Flops, ATeacherAddsItsForward) {
-  RunConfig config = sample::tiny_qwen2();
-  const double model = model_flops_per_token(config).value;
-  const double executed = executed_flops_per_token(config, 1).value;
-  EXPECT_DOUBLE_EQ(model, model_flops_per_token(config.model, 4).value);
-  config.recompute.granularity = Recompute::full;  // of the student only
-  const double again = executed_flops_per_token(config, 1).value - executed;
-  config.distillation.teacher = config.model;
-  config.distillation.teacher->layers = 4;
-  const double forward = model_flops_per_token(*config.distillation.teacher, 4).value / 3;
-  EXPECT_DOUBLE_EQ(model_flops_per_token(config).value, model + forward);
-  EXPECT_DOUBLE_EQ(executed_flops_per_token(config, 2).value, executed + again + forward);
-}
-
-TEST(Flops, SplitBackwardIsTheWhole) {
-  RunConfig config = sample::tiny_gpt2();
-  config.recompute.granularity = Recompute::full;
-  const StageShape shape = stage_shapes(config, 1)[0];
-  Flops parts;
-  for (const OperatorCall& call : backward_input_calls(shape)) parts += flops_of(call);
-  for (const OperatorCall& call : backward_weight_calls(shape)) parts += flops_of(call);
-  EXPECT_DOUBLE_EQ(parts.value, stage_flops(shape).backward.value);
-}
-
-TEST(Flops, TensorRanksShareTheWork) {
-  RunConfig config = sample::tiny_gpt2();
-  const double whole = stage_flops(stage_shapes(config, 1)[0]).forward.value;
-  config.parallel.tensor = 2;
-  config.parallel.world_size = 2;
-  config.parallel.make_vocab_size_divisible_by = 16;
-  EXPECT_DOUBLE_EQ(stage_flops(stage_shapes(config, 1)[0]).forward.value * 2, whole);
-}
-
 const HardwareProfile& a100() {
   return *find_hardware_preset("a100-sxm-80gb");
-}
-
-RunConfig real_model() {
-  RunConfig config = sample::tiny_qwen2();
-  config.model.layers = 8;
-  config.model.hidden = 2048;
-  config.model.heads = 16;
-  config.model.kv_heads = 8;
-  config.model.head_dim = 128;
-  config.model.ffn = 8192;
-  config.model.vocab = 32000;
-  config.batch.seq_length = 2048;
-  config.numerics.precision = DType::bf16;
-  config.parallel.make_vocab_size_divisible_by = 128;
-  return config;
 }
 
 Costs costs_of(const RunConfig& config, const HardwareProfile& hardware) {
@@ -139,7 +27,7 @@ Costs costs_of(const RunConfig& config, const HardwareProfile& hardware) {
 }
 
 TEST(TimeModel, MoreWorkTakesLonger) {
-  const RunConfig base = real_model();
+  const RunConfig base = sample::real_model();
   const double forward = costs_of(base, a100()).stages[0].forward.value;
   EXPECT_GT(forward, 0);
   struct Case {
@@ -164,7 +52,7 @@ TEST(TimeModel, MoreWorkTakesLonger) {
 }
 
 TEST(TimeModel, FasterMachinesAreFaster) {
-  const RunConfig config = real_model();
+  const RunConfig config = sample::real_model();
   double before = 1e9;
   for (const char* name : {"v100-sxm-32gb", "a100-sxm-80gb", "h100-sxm-80gb"}) {
     const double now = costs_of(config, *find_hardware_preset(name)).stages[0].backward.value;
@@ -305,58 +193,6 @@ TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   EXPECT_DOUBLE_EQ(time_of(call, accelerator, load).value, alone * passes);
 }
 
-OperatorCall collective(CallKind kind, Group group, int ranks, DType type, std::int64_t bytes) {
-  return CallList::collective_call(kind, "", group, ranks, bytes / size_of(type), type);
-}
-
-TEST(TimeModel, CollectivesTakeTheNearestMeasurement) {
-  HardwareProfile p = a100();
-  p.collectives.push_back({2, 2, DType::fp32, false, {{100}, {1}}});
-  p.collectives.push_back({2, 8, DType::fp32, false, {{100}, {2}}});
-  p.collectives.push_back({4, 4, DType::fp32, false, {{100}, {3}}});
-  p.collectives.push_back({4, 4, DType::bf16, false, {{100}, {4}}});
-  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {5}}});
-  struct Measured {
-    const char* name;
-    CallKind kind;
-    int world, ranks;
-    DType type;
-    std::int64_t bytes;
-    bool started;
-    double seconds;
-  };
-  using enum CallKind;
-  constexpr Measured kCases[] = {
-      {"exact", all_reduce, 2, 2, DType::fp32, 100, false, 1},
-      {"begun early", all_reduce, 2, 2, DType::fp32, 100, true, 5},
-      {"none begun early", all_reduce, 4, 4, DType::fp32, 100, true, 3},
-      {"larger world", all_reduce, 16, 2, DType::fp32, 100, false, 2},
-      {"group before world", all_reduce, 8, 4, DType::fp32, 100, false, 3},
-      {"beyond the table", all_reduce, 8, 8, DType::bf16, 200, false, 8},
-      {"alone", all_reduce, 8, 1, DType::fp32, 100, false, 0},
-      {"a gather is half", all_gather, 2, 2, DType::fp32, 100, false, 0.5},
-      {"a scatter is half", reduce_scatter, 2, 2, DType::fp32, 100, false, 0.5},
-      {"gather alone", all_gather, 2, 1, DType::fp32, 100, false, 0},
-  };
-  for (const Measured& c : kCases) {
-    const OperatorCall call = collective(c.kind, Group::tensor, c.ranks, c.type, c.bytes);
-    EXPECT_DOUBLE_EQ(collective_time(call, p, {c.world, 1, 1}, c.started).value, c.seconds) << c.name;
-  }
-}
-
-TEST(TimeModel, AGatherAndAScatterOfTheirOwnAreTaken) {
-  HardwareProfile p = a100();
-  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {8}}});
-  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {1}}, CollectiveKind::all_gather});
-  p.collectives.push_back({2, 2, DType::fp32, true, {{100}, {7}}, CollectiveKind::reduce_scatter});
-  for (const auto& [kind, seconds] :
-       {std::pair{CallKind::all_reduce, 8.0}, std::pair{CallKind::all_gather, 1.0},
-        std::pair{CallKind::reduce_scatter, 7.0}}) {
-    const OperatorCall call = collective(kind, Group::data, 2, DType::fp32, 100);
-    EXPECT_DOUBLE_EQ(collective_time(call, p, {1, 1, 2}, true).value, seconds) << static_cast<int>(kind);
-  }
-}
-
 TEST(TimeModel, TheLastVectorOfARowTakesAsLongAsAFullOne) {
   HardwareProfile p;
   p.kind = Calibrated{1};
@@ -401,116 +237,6 @@ TEST(TimeModel, TheLastVectorOfARowTakesAsLongAsAFullOne) {
   }
 }
 
-TEST(TimeModel, WithoutMeasurementsOrAcceleratorALinkIsARing) {
-  HardwareProfile p;
-  p.link_latency.value = 1;
-  p.link_bandwidth.value = 100;
-  const auto time = [&](CallKind kind) {
-    return collective_time(collective(kind, Group::tensor, 4, DType::fp32, 400), p, {4, 1, 1}).value;
-  };
-  EXPECT_DOUBLE_EQ(time(CallKind::all_reduce), 2 + 2 * 0.75 * 4);
-  EXPECT_DOUBLE_EQ(time(CallKind::all_gather), 1 + 0.75 * 4);
-  EXPECT_DOUBLE_EQ(message_time(p, 2, {400}).value, 5);
-  EXPECT_EQ(pipeline_ranks_per_node(p, {4, 64, 1}), 0);
-}
-
-TEST(TimeModel, GroupsMeetTheTierTheySpan) {
-  const Network net = a100().accelerator()->constants.network;
-  ASSERT_EQ(net.gpus_per_node, 8);
-  constexpr std::int64_t kBytes = 1'000'000'000;
-  const double inside = 1.0 / net.node_bandwidth;  // seconds per byte of bus traffic
-  const double one_card = 1.0 / net.nic_bandwidth;
-  struct Placed {
-    const char* name;
-    Layout layout;
-    Group group;
-    int ranks;
-    double per_byte;
-  };
-  const Placed kCases[] = {
-      {"tensor in a node", {8, 8, 2}, Group::tensor, 8, inside},
-      {"data in a node", {1, 4, 8}, Group::data, 8, inside},
-      {"data over nodes, a card each", {8, 1, 4}, Group::data, 4, one_card},
-      {"data, two ranks of a group per node", {4, 1, 4}, Group::data, 4, one_card / 2},
-      {"secondary shards in a node", {1, 1, 32, 1, false, 1, 1, 1, 0, 8}, Group::zero_param, 8, inside},
-      {"secondary shards, half of a group per node",
-       {2, 1, 32, 1, false, 1, 1, 1, 0, 8},
-       Group::zero_param,
-       8,
-       one_card / 4},
-      {"an instance in a node", {1, 1, 32, 1, false, 1, 1, 1, 0, 1, 8}, Group::optimizer_instance, 8, inside},
-      {"between instances, a card each",
-       {1, 1, 32, 1, false, 1, 1, 1, 0, 1, 8},
-       Group::between_instances,
-       4,
-       one_card},
-      {"between instances, two ranks of a group per node",
-       {1, 1, 32, 1, false, 1, 1, 1, 0, 1, 4},
-       Group::between_instances,
-       8,
-       one_card / 2},
-      {"pipeline in a node", {2, 4, 1}, Group::pipeline, 4, inside},
-      {"pipeline over nodes", {8, 4, 1}, Group::pipeline, 4, one_card},
-      {"embedding in a node", {1, 4, 1}, Group::embedding, 2, inside},
-      {"embedding over nodes", {4, 4, 1}, Group::embedding, 2, one_card},
-      {"mirror over nodes", {4, 4, 1}, Group::mirror, 2, one_card},
-      {"model in a node", {4, 2, 1}, Group::model, 8, inside},
-      {"world over nodes", {8, 2, 1}, Group::world, 16, one_card / 8},
-  };
-  for (const Placed& c : kCases) {
-    const double n = c.ranks;
-    const auto time = [&](CallKind kind) {
-      return collective_time(collective(kind, c.group, c.ranks, DType::bf16, kBytes), a100(), c.layout).value;
-    };
-    EXPECT_NEAR(time(CallKind::all_reduce) / (2 * (n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
-    EXPECT_NEAR(time(CallKind::all_gather) / ((n - 1) / n * kBytes * c.per_byte), 1, 0.02) << c.name;
-  }
-}
-
-TEST(TimeModel, AGroupsShareOfTheFirstNodeIsThatOfTheWholeLayout) {
-  constexpr int kNode = 8;
-  for (const int tensor : {1, 2, 4, 8, 16}) {
-    for (const int pipeline : {1, 2, 3, 8, 16}) {
-      for (const int data : {1, 2, 3, 4, 32}) {
-        const Layout layout{tensor, pipeline, data};
-        for (const Group group : {Group::world, Group::tensor, Group::data, Group::pipeline, Group::model,
-                                  Group::embedding, Group::mirror}) {
-          int local = 0;
-          for (const int rank : layout.members(group, 0)) local += rank < kNode ? 1 : 0;
-          EXPECT_EQ(span_of(group, 2, layout, kNode).stride, kNode / local)
-              << name_of(group) << " " << tensor << " " << pipeline << " " << data;
-        }
-      }
-    }
-  }
-}
-
-TEST(TimeModel, MessagesBetweenNodesAreSlower) {
-  struct Placed {
-    const char* name;
-    Layout layout;
-    int ranks_per_node;
-  };
-  constexpr Placed kCases[] = {
-      {"one node", {2, 4, 1}, 0},
-      {"every hop", {8, 4, 1}, 1},
-      {"every hop, replicas between", {4, 4, 4}, 1},
-      {"every second hop", {4, 4, 1}, 2},
-  };
-  for (const Placed& c : kCases) {
-    EXPECT_EQ(pipeline_ranks_per_node(a100(), c.layout), c.ranks_per_node) << c.name;
-  }
-  EXPECT_GT(message_time(a100(), 16, kMiB, true).value, 2 * message_time(a100(), 16, kMiB, false).value);
-
-  RunConfig config = real_model();
-  config.parallel.pipeline = 2;
-  config.parallel.tensor = 8;
-  config.parallel.world_size = 16;
-  const Costs costs = stage_costs(config, sample::two_ranks(), a100()).costs;
-  EXPECT_EQ(costs.ranks_per_node, 1);
-  EXPECT_GT(costs.between_nodes.transfer.value, 2 * costs.transfer.value);
-}
-
 TEST(TimeModel, AnAcceleratorComputesInTiles) {
   OperatorCall call{.work = GemmCall{.tokens = 4096, .out = 4096, .in = 4096}};
   const auto rate = [&] { return flops_of(call).value / time_of(call, a100(), Load{}).value; };
@@ -528,7 +254,7 @@ TEST(TimeModel, AnAcceleratorComputesInTiles) {
 }
 
 TEST(Predict, PartsAddUpToTheStep) {
-  RunConfig config = real_model();
+  RunConfig config = sample::real_model();
   config.parallel.world_size = 4;
   config.parallel.tensor = 2;
   config.parallel.pipeline = 2;

@@ -12,19 +12,13 @@
 #include <thread>
 #include <utility>
 
-#include "core/backends/nccl/nccl_communicator.hpp"
 #include "core/base/error.hpp"
-#include "tests/core/backends/fake_gpu/shared_comm.hpp"
-#include "tests/core/backends/fake_gpu/streams.hpp"
+#include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
 namespace plumbline {
 namespace {
 
-Layout pipeline_of_all() {
-  Layout layout;
-  MPI_Comm_size(MPI_COMM_WORLD, &layout.pipeline);
-  return layout;
-}
+using namespace fake;
 
 NcclOptions options_of(const Layout& layout, cudaStream_t compute, Seconds timeout) {
   NcclOptions options;
@@ -34,24 +28,14 @@ NcclOptions options_of(const Layout& layout, cudaStream_t compute, Seconds timeo
   return options;
 }
 
-class Numbers {
- public:
-  Numbers() { check_cuda(cudaMalloc(&data_, 4000), "cudaMalloc"); }
-  ~Numbers() { (void)cudaFree(data_); }
-  Numbers(const Numbers&) = delete;
-  Numbers& operator=(const Numbers&) = delete;
-  Matrix matrix() const { return {data_, 1, 1000, DType::int32}; }
-
- private:
-  void* data_ = nullptr;
-};
+constexpr std::size_t kNumbers = 1000;
 
 TEST(HostAhead, WaitsForNoMessageAndNoCollective) {
-  const Layout layout = pipeline_of_all();
+  const Layout layout = two_by(1, world());
   MpiCommunicator control(layout);
   const DeviceStream compute;
   NcclCommunicator nccl(layout, control, options_of(layout, compute.get(), {300}));
-  const Numbers numbers;
+  const OnDevice<int> numbers(kNumbers);
   const Matrix buffer = numbers.matrix();
   const int me = control.rank();
   const int before = fake::waits_for_the_device();
@@ -78,7 +62,7 @@ TEST(HostAhead, WaitsForNoMessageAndNoCollective) {
 /// C1, the operators behind it and C2 of three micro-batches. The compute stream goes on only when these
 /// operators are done, and nobody waits for it.
 TEST(HostAhead, ASideStreamComputesBetweenTwoCollectives) {
-  Layout layout = pipeline_of_all();
+  Layout layout = two_by(1, world());
   layout.vocab_parallel = true;
   const int n = layout.pipeline;
   if (n == 1) return;
@@ -93,7 +77,7 @@ TEST(HostAhead, ASideStreamComputesBetweenTwoCollectives) {
   NcclCommunicator nccl(layout, control, options);
   const int me = control.rank();
   struct Microbatch {
-    Numbers statistics, gradient;
+    OnDevice<int> statistics{kNumbers}, gradient{kNumbers};
     std::atomic<bool> prepared{false};
     bool passed = false;
     std::int32_t result = 0;
@@ -145,12 +129,12 @@ TEST(HostAhead, ASideStreamComputesBetweenTwoCollectives) {
 
 TEST(HostAhead, TheWatchdogLetsADeviceCompute) {
   using namespace std::chrono_literals;
-  const Layout layout = pipeline_of_all();
+  const Layout layout = two_by(1, world());
   if (layout.pipeline == 1) return;
   MpiCommunicator control(layout);
   const DeviceStream compute;
   NcclCommunicator nccl(layout, control, options_of(layout, compute.get(), {1}));
-  const Numbers numbers;
+  const OnDevice<int> numbers(kNumbers);
   const int me = control.rank();
   // Eight actions of 0.3 s, and messages that only come, or are only fetched, after them.
   const auto action = [](void*) { std::this_thread::sleep_for(300ms); };

@@ -13,18 +13,13 @@
 
 #include "core/base/error.hpp"
 #include "core/tensor/segmented_memory.hpp"
-#include "tests/core/backends/fake_gpu/shared_comm.hpp"
+#include "tests/core/backends/fake_gpu/nccl_rank.hpp"
 
 namespace plumbline {
 namespace {
 
+using fake::world;
 using testing::HasSubstr;
-
-int world() {
-  int size = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  return size;
-}
 
 /// Tensor and pipeline ranks, so that there are several communicators, of groups and of messages.
 Layout layout_of_test() {

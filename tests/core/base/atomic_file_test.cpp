@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/base/text_input.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -24,15 +25,8 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-class AtomicFile : public testing::Test {
+class AtomicFile : public testing::Test, protected test::TemporaryFolder {
  protected:
-  AtomicFile()
-      : folder_(fs::path(testing::TempDir()) / ("plumbline_atomic_file_test." + std::to_string(::getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~AtomicFile() override { fs::remove_all(folder_); }
-  std::string at(const std::string& name) const { return (folder_ / name).string(); }
   std::string read(const std::string& name) const { return read_text_file(at(name), 1 << 24); }
   std::size_t files() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
@@ -50,7 +44,6 @@ class AtomicFile : public testing::Test {
     }
     return "written";
   }
-  fs::path folder_;
 };
 
 TEST_F(AtomicFile, IsWrittenAndReplacedWhole) {

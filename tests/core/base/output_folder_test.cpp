@@ -1,5 +1,6 @@
 // Folders that commands fill, with files that others may have put into them.
 #include "core/base/output_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -20,26 +21,13 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-class OutputFolders : public ::testing::Test {
+class OutputFolders : public ::testing::Test, protected test::TemporaryFolder {
  protected:
   OutputFolders() {
-    std::string pattern = (fs::temp_directory_path() / "output_folder_test_XXXXXX").string();
-    folder_ = mkdtemp(pattern.data());
     fs::create_directories(folder_ / "out");
     fs::create_directories(folder_ / "victim");
     write("victim/file", "precious");
   }
-  ~OutputFolders() override { fs::remove_all(folder_); }
-  void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-  }
-  std::string read(const std::string& name) const {
-    std::ifstream in(folder_ / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  std::string at(const std::string& name) const { return (folder_ / name).string(); }
-
-  fs::path folder_;
 };
 
 TEST_F(OutputFolders, AreFilledAndEmptied) {

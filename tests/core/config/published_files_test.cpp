@@ -3,49 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "core/config/config_checks.hpp"
 #include "core/config/families/checkpoint_config.hpp"
-#include "core/config/model_config.hpp"
-#include "core/config/run_config.hpp"
+#include "tests/core/config/model_texts.hpp"
 
 namespace plumbline {
 namespace {
 
-using nlohmann::json;
+using namespace test;
 using testing::HasSubstr;
-
-json with(json base, const json& changes) {
-  base.update(changes);
-  return base;
-}
-json llama() {
-  return {{"model_type", "llama"},    {"hidden_size", 64},    {"intermediate_size", 96},
-          {"num_hidden_layers", 2},   {"vocab_size", 100},    {"num_attention_heads", 4},
-          {"num_key_value_heads", 4}, {"rms_norm_eps", 1e-5}, {"max_position_embeddings", 32}};
-}
-json mistral() {
-  return with(llama(), {{"model_type", "mistral"}, {"sliding_window", nullptr}});
-}
-json deepseek(const json& changes = json::object()) {
-  return with(with(llama(), {{"model_type", "deepseek_v3"},
-                             {"q_lora_rank", 24},
-                             {"kv_lora_rank", 16},
-                             {"qk_nope_head_dim", 12},
-                             {"qk_rope_head_dim", 8},
-                             {"v_head_dim", 10},
-                             {"moe_intermediate_size", 20},
-                             {"n_routed_experts", 8},
-                             {"num_experts_per_tok", 3},
-                             {"first_k_dense_replace", 1},
-                             {"n_group", 1},
-                             {"topk_group", 1}}),
-              changes);
-}
-ModelConfig parse(const json& config) {
-  return parse_model_config(config.dump(), "config.json");
-}
 
 TEST(PublishedFiles, TakesScaledPositionsForPredictionsAlone) {
   for (const char* type : {"yarn", "longrope", "su", "linear", "dynamic"}) {

@@ -11,6 +11,7 @@
 #include "core/config_text/config_listing.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/config_text/matrix_config.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -23,19 +24,8 @@ constexpr const char* kModelJson =
     R"({"model_type": "gpt2", "n_embd": 48, "n_layer": 3, "n_head": 4,
 	"n_positions": 32, "vocab_size": 9})";  // a tab, which YAML would not have
 
-class ConfigSource : public testing::Test {
+class ConfigSource : public testing::Test, protected test::TemporaryFolder {
  protected:
-  ConfigSource()
-      : folder_(fs::path(testing::TempDir()) /
-                ("plumbline_config_source_test." + std::to_string(::getpid()))) {
-    fs::create_directories(folder_);
-  }
-  ~ConfigSource() override { fs::remove_all(folder_); }
-  std::string write(const std::string& name, const std::string& text) {
-    fs::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return (folder_ / name).string();
-  }
   static std::string complaint(const std::string& source, const Overrides& overrides = {}) {
     try {
       load_run_config(source, overrides);
@@ -44,7 +34,6 @@ class ConfigSource : public testing::Test {
     }
     return "accepted";
   }
-  fs::path folder_;
 };
 
 TEST_F(ConfigSource, APresetAFolderOrNothingIsAConfiguration) {

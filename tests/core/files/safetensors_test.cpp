@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/base/error.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -20,15 +21,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-class TensorFolder : public testing::Test {
+class TensorFolder : public testing::Test, protected test::TemporaryFolder {
  protected:
-  TensorFolder()
-      : folder_(fs::path(testing::TempDir()) / ("plumbline_safetensors_test." + std::to_string(::getpid()))) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~TensorFolder() override { fs::remove_all(folder_); }
-  std::string at(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& bytes, const std::string& name = "t.safetensors") const {
     std::ofstream(at(name), std::ios::binary) << bytes;
     return at(name);
@@ -44,7 +38,6 @@ class TensorFolder : public testing::Test {
   std::size_t files_in_folder() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
-  fs::path folder_;
 };
 
 /// A file image: header length, header, data.
