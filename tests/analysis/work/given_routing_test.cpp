@@ -12,6 +12,7 @@
 #include "analysis/work/routing/drawn_routing.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -35,12 +36,7 @@ RunConfig tiny() {
 constexpr const char* kNames = "copy,layer,microbatch,expert 0,expert 1,expert 2,expert 3\n";
 
 std::string complaint(const std::string& text) {
-  try {
-    (void)parse_routing(text, "routing.csv", tiny());
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { (void)parse_routing(text, "routing.csv", tiny()); });
 }
 
 TEST(GivenRouting, AFileIsReadWhole) {

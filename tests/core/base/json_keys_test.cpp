@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "core/base/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -24,12 +25,7 @@ constexpr const char* kText = R"({
   "plain": {"z": 1, "a": "t", "m": true}})";
 
 std::string complaint(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { call(); });
 }
 
 TEST(JsonKeys, ReadsEveryKind) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -75,12 +76,7 @@ std::map<std::string, DistributedTensor> read(const std::string& bytes) {
   return read_distributed_metadata(std::as_bytes(std::span(bytes)), ".metadata");
 }
 std::string complaint(const std::string& bytes) {
-  try {
-    read(bytes);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(bytes); });
 }
 
 TEST(DistributedMetadataTest, TensorsAreBoxesInFiles) {

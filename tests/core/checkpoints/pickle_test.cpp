@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -18,12 +19,7 @@ Pickle read(const std::string& bytes) {
   return read_pickle(std::as_bytes(std::span(bytes)), "model.pt");
 }
 std::string complaint(const std::string& bytes) {
-  try {
-    read(bytes);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read(bytes); });
 }
 std::string text(const std::string& value) {
   return std::string("X") + static_cast<char>(value.size()) + std::string(3, '\0') + value;

@@ -12,6 +12,7 @@
 
 #include "core/base/error.hpp"
 #include "core/checkpoints/torch_writer.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -131,13 +132,10 @@ class TorchFileTest : public testing::Test {
     return path;
   }
   std::string complaint(const std::string& bytes) const {
-    try {
+    return test::refusal_of([&] {
       const TorchFile file(write(bytes));
       file.tensors("");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    });
   }
   fs::path folder_;
 };

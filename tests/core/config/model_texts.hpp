@@ -6,6 +6,7 @@
 
 #include "core/base/error.hpp"
 #include "core/config/model_config.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline::test {
 
@@ -57,12 +58,7 @@ inline ModelConfig parse(const json& config) {
 }
 /// Of parse_model_config: "accepted" without one.
 inline std::string complaint(const std::string& text) {
-  try {
-    parse_model_config(text, "config.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { parse_model_config(text, "config.json"); });
 }
 
 }  // namespace plumbline::test

@@ -15,6 +15,7 @@
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/config_listing.hpp"
 #include "core/config_text/load_config.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
@@ -33,12 +34,7 @@ class ConfigFolder : public testing::Test, protected test::TemporaryFolder {
     return load_run_config(write(text), overrides);
   }
   std::string complaint(const std::string& text, const Overrides& overrides = {}) {
-    try {
-      load(text, overrides);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::refusal_of([&] { load(text, overrides); });
   }
 };
 

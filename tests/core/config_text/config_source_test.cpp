@@ -11,6 +11,7 @@
 #include "core/config_text/config_listing.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/config_text/matrix_config.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
@@ -27,12 +28,7 @@ constexpr const char* kModelJson =
 class ConfigSource : public testing::Test, protected test::TemporaryFolder {
  protected:
   static std::string complaint(const std::string& source, const Overrides& overrides = {}) {
-    try {
-      load_run_config(source, overrides);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::refusal_of([&] { load_run_config(source, overrides); });
   }
 };
 

@@ -10,6 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/config/run_config.hpp"
 #include "core/config_text/matrix_config.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -33,12 +34,7 @@ std::vector<MatrixCell> cells(const std::string& text, const Overrides& override
   return load_matrix(path.string(), overrides);
 }
 std::string complaint(const std::string& text) {
-  try {
-    cells(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { cells(text); });
 }
 /// The varied values of every cell as text: "tensor_model_parallel_size=1 seq_length=16".
 std::vector<std::string> values(const std::vector<MatrixCell>& list) {

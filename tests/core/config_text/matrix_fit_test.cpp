@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/config_text/matrix_config.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -33,14 +34,11 @@ class MatrixFitFile : public testing::Test {
     return path_.string();
   }
   std::string complaint(const std::string& text) const {
-    try {
+    return test::refusal_of([&] {
       const std::string path = write(text);
       const auto fit = load_fit(path);
       load_matrix(path, {}, fit ? fit->settings(0, "") : Settings{});
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    });
   }
   fs::path path_ =
       fs::path(testing::TempDir()) / ("plumbline_fit_test." + std::to_string(::getpid()) + ".yaml");

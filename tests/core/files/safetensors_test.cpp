@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "core/base/error.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
@@ -28,12 +29,7 @@ class TensorFolder : public testing::Test, protected test::TemporaryFolder {
     return at(name);
   }
   static std::string complaint(const std::string& path) {
-    try {
-      const TensorFile file(path);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::refusal_of([&] { const TensorFile file(path); });
   }
   std::size_t files_in_folder() const {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/base/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -47,12 +48,7 @@ TokenSource from(const std::string& bytes, const char* name = "plumbline_tokens.
   return {path, vocab, 3, 1};
 }
 std::string complaint(const std::string& bytes, const char* name = "plumbline_tokens.npy") {
-  try {
-    from(bytes, name);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { from(bytes, name); });
 }
 
 TEST(TokenFile, EveryFormHoldsTheSameStream) {

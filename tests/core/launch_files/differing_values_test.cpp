@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -23,12 +24,7 @@ constexpr const char* kMegatron =
 
 /// The first refusal, or the error, of a launch file.
 std::string launch_refusal(const std::string& text, const std::string& name) {
-  try {
-    read_launch_file(text, name).value().require_modelled();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read_launch_file(text, name).value().require_modelled(); });
 }
 
 TEST(DifferingValues, OfMegatronFlagsAreRefused) {

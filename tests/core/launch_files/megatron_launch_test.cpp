@@ -15,6 +15,7 @@
 #include "core/config_text/load_config.hpp"
 #include "core/launch_files/arguments/argument_table.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -37,12 +38,7 @@ std::map<std::string, std::string> read(const std::string& more) {
 }
 
 std::string complaint(const std::string& source) {
-  try {
-    load_run_config(source, {});
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { load_run_config(source, {}); });
 }
 
 TEST(MegatronLaunch, FlagsBecomeKeys) {

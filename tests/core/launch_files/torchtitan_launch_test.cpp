@@ -12,6 +12,7 @@
 #include "core/config_text/config_listing.hpp"
 #include "core/launch_files/arguments/argument_table.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -33,12 +34,7 @@ std::map<std::string, std::string> titan_settings(const std::string& more) {
 }
 
 std::string titan_complaint(const std::string& text, const std::string& name = "job.toml") {
-  try {
-    read_launch_file(text, name).value().require_modelled();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read_launch_file(text, name).value().require_modelled(); });
 }
 
 TEST(TorchtitanLaunch, KeysBecomeSettings) {

@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/launch_files/launch_file.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -36,12 +37,7 @@ std::map<std::string, std::string> trainer_settings(const std::string& text) {
 }
 
 std::string trainer_complaint(const std::string& text) {
-  try {
-    read_launch_file(text, "file", with_zero3()).value().require_modelled();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { read_launch_file(text, "file", with_zero3()).value().require_modelled(); });
 }
 
 struct TrainerCase {
