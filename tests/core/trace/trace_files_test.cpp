@@ -5,15 +5,18 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <protozero/pbf_reader.hpp>
 #include <set>
 #include <string>
 
 #include "core/trace/perfetto_trace.hpp"
 #include "core/trace/trace_lanes.hpp"
+#include "tests/core/trace/perfetto_reader.hpp"
 
 namespace plumbline {
 namespace {
+
+using test::Perfetto;
+using test::Slice;
 
 Event at(ActionType type, std::uint16_t stage, std::uint32_t microbatch, double start, double end) {
   return {{type, false, stage, microbatch}, {start}, {end}};
@@ -76,127 +79,6 @@ TEST(TraceLanes, MessagesGoFromTheSendToTheActionThatUsesThem) {
   EXPECT_EQ(text(messages[2].from_rank, messages[2].from_event), "0F1");  // no send: from the action itself
 }
 
-struct Slice {
-  std::string name;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-};
-
-/// A protobuf as a trace viewer sees it; checks its rules while reading.
-struct Perfetto {
-  std::map<std::uint64_t, std::string> tracks;
-  std::map<std::uint64_t, std::uint64_t> parents;
-  std::map<std::uint64_t, std::vector<Slice>> slices;
-  std::map<std::uint64_t, std::vector<std::int64_t>> counters;
-  std::map<std::uint64_t, std::vector<std::uint64_t>> flows_out;  // moments
-  std::map<std::uint64_t, std::vector<std::uint64_t>> flows_in;
-  std::set<std::string> processes;
-  int cleared = 0;
-
-  explicit Perfetto(const std::string& file) {
-    protozero::pbf_reader reader(file);
-    while (reader.next(1)) packet(reader.get_message());
-    for (const auto& [uuid, open] : open_) EXPECT_EQ(open, 0) << "a slice without end on " << tracks[uuid];
-  }
-
- private:
-  void packet(protozero::pbf_reader reader) {
-    std::uint64_t timestamp = 0;
-    bool sequence = false;
-    protozero::pbf_reader event;
-    bool has_event = false;
-    while (reader.next()) {
-      switch (reader.tag()) {
-        case 8:
-          timestamp = reader.get_uint64();
-          break;
-        case 10:
-          sequence = reader.get_uint32() != 0;
-          break;
-        case 13:
-          cleared += reader.get_uint32() == 1 ? 1 : 0;
-          break;
-        case 11:
-          event = reader.get_message();
-          has_event = true;
-          break;
-        case 60:
-          descriptor(reader.get_message());
-          break;
-        default:
-          FAIL() << "field " << reader.tag() << " of a packet";
-      }
-    }
-    EXPECT_TRUE(sequence);
-    if (has_event) track_event(event, timestamp);
-  }
-
-  void descriptor(protozero::pbf_reader reader) {
-    std::uint64_t uuid = 0;
-    std::uint64_t parent = 0;
-    std::string name;
-    while (reader.next()) {
-      if (reader.tag() == 1) {
-        uuid = reader.get_uint64();
-      } else if (reader.tag() == 2) {
-        name = reader.get_string();
-      } else if (reader.tag() == 5) {
-        parent = reader.get_uint64();
-      } else if (reader.tag() == 3) {
-        protozero::pbf_reader process = reader.get_message();
-        while (process.next(6)) processes.insert(process.get_string());
-      } else {
-        reader.skip();
-      }
-    }
-    EXPECT_TRUE(tracks.emplace(uuid, name).second) << "described twice: " << name;
-    parents[uuid] = parent;
-    EXPECT_TRUE(parent == 0 || tracks.contains(parent)) << name;
-  }
-
-  void track_event(protozero::pbf_reader reader, std::uint64_t timestamp) {
-    std::uint64_t uuid = 0;
-    std::int32_t type = 0;
-    std::string name;
-    std::int64_t value = 0;
-    while (reader.next()) {
-      if (reader.tag() == 9) {
-        type = reader.get_enum();
-      } else if (reader.tag() == 11) {
-        uuid = reader.get_uint64();
-      } else if (reader.tag() == 23) {
-        name = reader.get_string();
-      } else if (reader.tag() == 30) {
-        value = reader.get_int64();
-      } else if (reader.tag() == 47) {
-        flows_out[reader.get_fixed64()].push_back(timestamp);
-      } else if (reader.tag() == 48) {
-        flows_in[reader.get_fixed64()].push_back(timestamp);
-      } else {
-        reader.skip();
-      }
-    }
-    ASSERT_TRUE(tracks.contains(uuid)) << "an event on a track that was not described";
-    if (type == 1) {
-      // Only the wait for a collective lies within another slice.
-      EXPECT_EQ(open_[uuid]++, name == "exposed wait" ? 1 : 0) << "slices overlap on " << tracks[uuid];
-      slices[uuid].push_back({name, timestamp, 0});
-    } else if (type == 2) {
-      const int open = open_[uuid]--;
-      ASSERT_GE(open, 1);
-      Slice* slice = &slices[uuid].back();
-      while (slice->end != 0) --slice;  // one within it has ended before
-      slice->end = timestamp;
-      EXPECT_GE(timestamp, slice->begin);
-    } else {
-      EXPECT_EQ(type, 4);
-      counters[uuid].push_back(value);
-    }
-  }
-
-  std::map<std::uint64_t, int> open_;
-};
-
 TEST(Perfetto, TwoProcessesWithAllSlicesMessagesAndBytes) {
   const Sample sample;
   const Perfetto file(to_perfetto(
@@ -250,11 +132,7 @@ Sample with_collectives() {
 TEST(Perfetto, CollectivesHaveTracksOfTheirOwn) {
   const Sample sample = with_collectives();
   const Perfetto file(to_perfetto(sample.schedule, {{"predicted", sample.trace, nullptr}}));
-  std::map<std::string, std::vector<Slice>> found;
-  for (const auto& [uuid, slices] : file.slices) {
-    auto& all = found[file.tracks.at(uuid)];
-    all.insert(all.end(), slices.begin(), slices.end());
-  }
+  const auto found = file.by_track();
   EXPECT_EQ(found.at("rank 0 C0 broadcast X").size(), 2U);
   const std::vector<Slice>& gather = found.at("rank 0 C1 all-gather statistics");
   ASSERT_EQ(gather.size(), 2U);
@@ -310,11 +188,7 @@ const std::vector<std::vector<LaneSpan>> kLanes = {
 TEST(Perfetto, GroupsHaveTracksOfTheirOwn) {
   const Sample sample = with_collectives();
   const Perfetto file(to_perfetto(sample.schedule, {{"predicted", sample.trace, nullptr, &kLanes}}));
-  std::map<std::string, std::vector<Slice>> found;
-  for (const auto& [uuid, slices] : file.slices) {
-    auto& all = found[file.tracks.at(uuid)];
-    all.insert(all.end(), slices.begin(), slices.end());
-  }
+  const auto found = file.by_track();
   const std::vector<Slice>& tensor = found.at("rank 0 tensor group");
   ASSERT_EQ(tensor.size(), 3U);
   EXPECT_EQ(tensor[1].name, "exposed wait");
