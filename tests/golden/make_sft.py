@@ -1,5 +1,7 @@
 """Makes the golden files of supervised fine-tuning: losses of ten AdamW steps, and the first gradients.
 
+Of all parameters, and (MODEL_lora) of LoRA adapters alone, which start as make_lora.py's.
+
     python make_sft.py [FOLDER]        needs torch, transformers, safetensors
 
 FOLDER/sft gets chats.jsonl and, for the golden llama and gpt2, MODEL.json and MODEL.safetensors. Every step
@@ -14,9 +16,13 @@ import sys
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
-LR, DECAY, STEPS = 1e-3, 0.01, 10
+from make_lora import adapt
+
+LR, LORA_LR, DECAY, STEPS = 1e-3, 1e-2, 0.01, 10
+# Adapters of all linear layers, in golden/lora.
+ADAPTERS = {"llama_lora": "llama_all", "gpt2_lora": "gpt2"}
 LENGTHS = (24, 3, 17, 8, 11, 2, 21, 5, 13, 9, 16, 4, 7, 19, 6, 10)
 
 
@@ -55,20 +61,32 @@ def backward(model, chats):
     return total
 
 
+def trained(model, name, folder):
+    """Trained parameters by name: all, or those of adapters."""
+    if name not in ADAPTERS:
+        return dict(model.named_parameters())
+    model.requires_grad_(False)
+    named = adapt(model, name.removesuffix("_lora"), 4, torch.Generator())
+    for key, value in load_file(folder / "lora" / ADAPTERS[name] / "adapter_model.safetensors").items():
+        named[key].data.copy_(value)
+    return named
+
+
 def make(name, folder, chats):
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        folder / name, dtype=torch.float32, attn_implementation="eager")
+        folder / name.removesuffix("_lora"), dtype=torch.float32, attn_implementation="eager")
     model.eval()
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() == 1]
+    named = trained(model, name, folder)
+    matrices = list({id(p): p for p in named.values() if p.dim() > 1}.values())
+    vectors = [p for p in named.values() if p.dim() == 1]
     groups = [dict(params=matrices, weight_decay=DECAY), dict(params=vectors, weight_decay=0.0)]
-    optimizer = torch.optim.AdamW(groups, lr=LR, betas=(0.9, 0.95), eps=1e-8)
+    optimizer = torch.optim.AdamW(groups, lr=LORA_LR if name in ADAPTERS else LR, betas=(0.9, 0.95), eps=1e-8)
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()
         losses.append(backward(model, chats))
         if step == 0:
-            gradients = {key: p.grad.clone().contiguous() for key, p in model.named_parameters()}
+            gradients = {key: p.grad.clone().contiguous() for key, p in named.items()}
             save_file(gradients, folder / "sft" / f"{name}.safetensors")
         optimizer.step()
     expected = {"losses": losses, "torch": torch.__version__, "transformers": transformers.__version__}
@@ -82,7 +100,7 @@ def main():
     torch.use_deterministic_algorithms(True)
     chats = list(conversations(random.Random(63)))
     write_chats(folder / "sft" / "chats.jsonl", chats)
-    for name in ("llama", "gpt2"):
+    for name in ("llama", "gpt2", *ADAPTERS):
         make(name, folder, chats)
 
 

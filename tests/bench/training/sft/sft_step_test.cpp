@@ -1,6 +1,6 @@
 // Supervised fine-tuning against transformers (tests/golden/make_sft.py): losses and gradients of masked and
 // of packed batches are those of the same conversations one by one, in every split, also of conversations
-// over ranks.
+// over ranks; of all parameters, and of LoRA adapters.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1
@@ -45,6 +45,7 @@ enum class Packing { none, packs, dynamic };
 /// All 16 conversations in every step, padded or in packs; dynamic: over the layout's data ranks.
 RunConfig chats(const std::string& model, Packing packing, const Layout& layout) {
   const bool packed = packing != Packing::none;
+  const bool adapters = model.starts_with("lora/");
   RunConfig config = load_run_config(golden(model) + "/run.yaml", {});
   config.files.data = golden("sft/chats.jsonl");
   config.generation.task = RunTask::sft;
@@ -52,7 +53,7 @@ RunConfig chats(const std::string& model, Packing packing, const Layout& layout)
                   .micro_batch_size = packed ? 1 : 2,
                   .global_batch_size = packed ? 8 : 16,
                   .packed_sequence = packed};
-  config.optimizer.learning_rate = 1e-3;
+  config.optimizer.learning_rate = adapters ? 1e-2 : 1e-3;
   config.optimizer.weight_decay = 0.01;
   config.optimizer.clip_grad = 0;
   config.measure.warmup_steps = 0;
@@ -81,13 +82,19 @@ int ranks_here() {
   return ranks;
 }
 
-class SftStep : public testing::TestWithParam<const char*> {};
+struct Golden {
+  const char* model;  // folder of golden/
+  const char* files;  // of golden/sft/
+};
+
+class SftStep : public testing::TestWithParam<Golden> {};
 
 TEST_P(SftStep, LossesAndGradientsAreThoseOfTransformersOneByOne) {
-  const std::string model = GetParam();
-  std::ifstream file(golden("sft/" + model + ".json"));
+  const std::string model = GetParam().model;
+  const std::string files = golden(std::string("sft/") + GetParam().files);
+  std::ifstream file(files + ".json");
   const auto losses = nlohmann::json::parse(file)["losses"].get<std::vector<double>>();
-  const Tensors gradients = gradients_of(golden("sft/" + model + ".safetensors"));
+  const Tensors gradients = gradients_of(files + ".safetensors");
   for (const Layout& layout : layouts_of(ranks_here())) {
     for (const Packing packing : packings_of(layout)) {
       const RunConfig config = chats(model, packing, layout);
@@ -114,7 +121,11 @@ TEST_P(SftStep, LossesAndGradientsAreThoseOfTransformersOneByOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, SftStep, testing::Values("llama", "gpt2"));
+INSTANTIATE_TEST_SUITE_P(Models, SftStep,
+                         testing::Values(Golden{"llama", "llama"}, Golden{"gpt2", "gpt2"},
+                                         Golden{"lora/llama_all", "llama_lora"},
+                                         Golden{"lora/gpt2", "gpt2_lora"}),
+                         [](const auto& each) { return std::string(each.param.files); });
 
 struct Change {
   const char* name;
