@@ -13,7 +13,7 @@ namespace plumbline {
 namespace {
 
 /// Values and names of the section that change neither memory nor time.
-constexpr std::string_view kIdleLeaves[] = {"alpha", "_name_", "_call_", "_partial_"};
+constexpr std::string_view kIdleLeaves[] = {"_name_", "_call_", "_partial_"};
 
 bool is_idle(const std::string& leaf, const std::string& value) {
   if (leaf == "_target_") return value.ends_with(".LoRA");
@@ -49,7 +49,7 @@ void BridgeAdapters::add(const std::string& leaf, const LaunchArgument& key, Lau
     file.without_effect.push_back({shown, key.place, "it is not given a value"});
     return;
   }
-  if (settings_.empty()) {  // a recipe's
+  if (settings_.empty()) {  // a recipe's; its alpha is lora_alpha's default
     set("frozen", "lora", key);
     set("lora_targets", "all", key);
     set("lora_rank", "32", key);
@@ -57,6 +57,8 @@ void BridgeAdapters::add(const std::string& leaf, const LaunchArgument& key, Lau
   const char* const targets = leaf == "target_modules" ? targets_of(key.values) : nullptr;
   if (leaf == "dim") {
     set("lora_rank", key.values.front(), key);
+  } else if (leaf == "alpha") {
+    set("lora_alpha", key.values.front(), key);
   } else if (targets != nullptr) {
     set("lora_targets", targets, key);
   } else if (is_idle(leaf, key.values.front())) {

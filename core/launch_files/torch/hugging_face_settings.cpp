@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/base/error.hpp"
@@ -80,6 +81,18 @@ void set_trainer_sizes(LaunchArguments& from) {
   if (from.file().num_microbatches < 1) from.refuse("gradient_accumulation_steps", "1 or more");
 }
 
+/// LLaMA-Factory's rank and alpha; with use_rslora alpha is divided by the rank's root.
+void set_trainer_adapters(LaunchArguments& from) {
+  const std::int64_t rank = from.integer("lora_rank", 8);
+  if (rank < 1) from.refuse("lora_rank", "1 or more");
+  from.set("lora_rank", fmt::format("{}", rank), "lora_rank");
+  const auto given = static_cast<double>(rank);
+  const double alpha = gives(from, "lora_alpha") ? from.number("lora_alpha", 0) : 2 * given;
+  const bool by_root = from.on("use_rslora");
+  from.set("lora_alpha", fmt::format("{}", by_root ? alpha * std::sqrt(given) : alpha),
+           by_root ? "use_rslora" : "lora_alpha");
+}
+
 void set_trainer_method(LaunchArguments& from) {
   const std::string stage = from.text("stage", "sft");
   if (stage != "sft" && stage != "pt")
@@ -87,7 +100,7 @@ void set_trainer_method(LaunchArguments& from) {
   const std::string type = from.text("finetuning_type", from.has("stage") ? "lora" : "full");
   if (type == "lora") {
     from.set("frozen", "lora", "finetuning_type");
-    from.set("lora_rank", from.text("lora_rank", "8"), "lora_rank");
+    set_trainer_adapters(from);
     std::set<std::string> targets = trainer_words(from, "lora_target");
     if (targets.empty()) targets = {"all"};
     const char* const names = targets == std::set<std::string>{"all"}                          ? "all"

@@ -104,6 +104,7 @@ TEST(MegatronYaml, RecipesHaveTheirDefaults) {
       {finetune, "overlap_grad_reduce", "false"},
       {finetune, "overlap_param_gather", "false"},
       {finetune + "peft:\n  dim: 8\n  alpha: 16\n", "lora_rank", "8"},
+      {finetune + "peft:\n  dim: 8\n  alpha: 16\n", "lora_alpha", "16"},
       {finetune + "peft:\n  dim: 8\n", "frozen", "lora"},
       {finetune + "peft:\n  dim: 8\n", "lora_targets", "all"},
       {finetune + "peft:\n  target_modules: [linear_proj, linear_qkv]\n", "lora_targets", "attention"},
