@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/hardware/profiles.hpp"
 #include "analysis/published/published.hpp"
 #include "analysis/reliability/fleet.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/help/completion.hpp"
+#include "core/config/generation_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "schedules/make_schedule.hpp"
@@ -40,15 +42,24 @@ Completions choices(std::string_view expected) {
   expected.remove_prefix(kOneOf.size());
   while (!expected.empty()) {
     const std::size_t end = std::min(expected.find(", "), expected.size());
-    completions.candidates.push_back({std::string(expected.substr(0, end)), ""});
+    std::string_view value = expected.substr(0, end);  // or "or fp8: its meaning"
+    if (value.starts_with("or ")) value.remove_prefix(3);
+    completions.candidates.push_back({std::string(value.substr(0, value.find(':'))), ""});
     expected.remove_prefix(std::min(end + 2, expected.size()));
   }
   return completions;
 }
 
+Completions software_names() {
+  Completions all = names(kInferenceEngines, {});
+  for (const auto& [name, software] : built_in_profiles().software) all.candidates.push_back({name, ""});
+  return all;
+}
+
 Completions values_of_key(const ConfigKey& key) {
   if (key.name == "model" || key.name == "teacher") return names(preset_names(), {"json"});
   if (key.name == "hardware") return names(hardware_preset_names(), {"json"});
+  if (key.name == "software") return software_names();
   if (key.name == "pipeline_schedule") return names(schedule_names(), {"csv"});
   if (key.expected.find("folder") != std::string::npos) return {{}, Files::folders, {}};
   if (key.expected.find("file") != std::string::npos) return files({});

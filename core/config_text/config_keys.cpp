@@ -176,7 +176,7 @@ std::vector<ConfigKey> make_keys() {
       text_key("hardware", at(&C::machine, &MachineConfig::hardware), PathOr::name,
                "a hardware preset or the path of a profile"),
       text_key("software", at(&C::machine, &MachineConfig::software), PathOr::name,
-               "plumbline or the name of a framework, such as megatron-core"),
+               "plumbline, a framework such as megatron-core, or an inference engine such as vllm"),
       choice_key("cuda_graph_impl", at(&C::machine, &MachineConfig::cuda_graph_impl), kCudaGraphImpls),
       text_key("cuda_graph_modules", at(&C::machine, &MachineConfig::cuda_graph_modules), PathOr::name,
                "all, or parts of a layer such as attn,moe_router,moe_preprocess"),

@@ -18,6 +18,7 @@
 #include "bench/commands/schedules/schedule_list.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
+#include "core/config/generation_config.hpp"
 #include "core/config/model_config.hpp"
 
 namespace plumbline {
@@ -146,21 +147,29 @@ std::string meaning_of_software(const std::string& name) {
 
 OrderedJson software_json() {
   OrderedJson all = OrderedJson::array();
-  for (const auto& [name, software] : built_in_profiles().software) {
-    const auto rows = [&of = name](bool mixture) {
-      const auto known = known_errors(of, mixture);
+  const auto add = [&](const std::string& name, const Software& software,
+                       const std::vector<std::string>& tasks) {
+    const auto rows = [&](bool mixture) {
+      const auto known = known_errors(name, mixture);
       return std::max(known.step ? known.step->rows : 0, known.peak ? known.peak->rows : 0);
     };
     all.push_back({{"name", name},
                    {"description", meaning_of_software(name)},
+                   {"tasks", tasks},
                    {"fsdp", software.sharded},
-                   {"moe", software.mixtures() || name == "plumbline"},
+                   {"moe", software.mixtures() || tasks.back() == "generate"},
                    {"fp8_recipes", recipes_of(software)},
                    {"nvfp4", software.nvfp4_scaling},
                    {"published_dense_runs", rows(false)},
                    {"published_moe_runs", rows(true)},
                    {"schedules", software.schedules}});
+  };
+  for (const auto& [name, software] : built_in_profiles().software) {
+    std::vector<std::string> tasks = {"train", "sft"};
+    if (name == "plumbline") tasks.emplace_back("generate");
+    add(name, software, tasks);
   }
+  for (const std::string_view name : kInferenceEngines) add(std::string(name), {}, {"generate"});
   return all;
 }
 
@@ -176,11 +185,13 @@ std::string software_text() {
   for (const OrderedJson& each : software_json()) {
     meanings +=
         fmt::format("{:<28}  {}\n", each["name"].get<std::string>(), each["description"].get<std::string>());
-    rows.push_back({each["name"], yes(each["fsdp"]), yes(each["moe"]), list(each["fp8_recipes"]),
-                    yes(each["nvfp4"]), fmt::format("{}", each["published_dense_runs"].get<int>()),
+    rows.push_back({each["name"], list(each["tasks"]), yes(each["fsdp"]), yes(each["moe"]),
+                    list(each["fp8_recipes"]), yes(each["nvfp4"]),
+                    fmt::format("{}", each["published_dense_runs"].get<int>()),
                     fmt::format("{}", each["published_moe_runs"].get<int>()), list(each["schedules"])});
   }
-  return listing({"software", "FSDP", "MoE", "FP8 recipes", "NVFP4", "dense runs", "MoE runs", "schedules"},
+  return listing({"software", "tasks", "FSDP", "MoE", "FP8 recipes", "NVFP4", "dense runs", "MoE runs",
+                  "schedules"},
                  rows) +
          "runs: published runs to compare with (plumbline validate)\n\n" + meanings;
 }

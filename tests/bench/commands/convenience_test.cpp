@@ -165,6 +165,7 @@ TEST_F(Convenience, ListedNamesCanBeUsed) {
       {"models", "llama-3.1-8b", "8.03", ""},
       {"hardware", "h100-sxm-80gb", "79.2", "--hardware"},
       {"software", "megatron-core", "delayed,tensorwise,blockwise,mxfp8", ""},
+      {"software", "vllm", "paged KV cache", ""},
       {"schedules", "zb-h1", "I and W", ""},
   };
   for (const Case& c : cases) {

@@ -166,6 +166,8 @@ TEST(Manual, EverySoftwareIsDescribed) {
   }
   for (const auto& [name, software] : built_in_profiles().software)
     EXPECT_EQ(described.erase(name), 1U) << name;
+  for (const std::string_view name : kInferenceEngines)
+    EXPECT_EQ(described.erase(std::string(name)), 1U) << name;
   EXPECT_TRUE(described.empty()) << *described.begin();
 }
 
