@@ -94,7 +94,7 @@ int members_on_node(const Layout& layout, Group group, int rank, int gpus_per_no
 }
 
 RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& ends,
-                                const DeviceOverhead& overhead, int rank, int context_ring,
+                                const DeviceOverhead& overhead, int rank, int ring_channels,
                                 int gpus_per_node) {
   RankDeviceMemory process;
   process.rank = rank;
@@ -104,7 +104,7 @@ RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& en
   const GroupCommunicators groups = group_communicators(layout, overhead, rank, gpus_per_node);
   process.groups = groups.count;
   const auto pipeline = static_cast<std::size_t>(layout.coordinates(rank).pipeline);
-  process.channels = ends.at(pipeline) + (context_ring > 1 ? 2 : 0);
+  process.channels = ends.at(pipeline) + ring_channels;
   if (process.groups + process.channels > 0) {
     process.nccl = overhead.nccl_first + groups.bytes + overhead.nccl_channel * process.channels;
   }
@@ -130,7 +130,7 @@ Bytes DeviceMemoryPrediction::budget() const {
 
 std::optional<DeviceMemoryPrediction> predict_device_memory(
     const Layout& layout, const std::vector<int>& ends, const DeviceOverhead& overhead,
-    const MemoryPrediction& memory, double allocator_share, int context_ring, int gpus_per_node) {
+    const MemoryPrediction& memory, double allocator_share, int ring_channels, int gpus_per_node) {
   if (!overhead.known() || memory.ranks.empty()) return std::nullopt;
   DeviceMemoryPrediction prediction;
   prediction.device = overhead.device;
@@ -139,7 +139,7 @@ std::optional<DeviceMemoryPrediction> predict_device_memory(
   prediction.allocator_share = allocator_share;
   prediction.ranks.reserve(memory.ranks.size());
   for (const RankMemory& row : memory.ranks) {
-    RankDeviceMemory rank = process_memory(layout, ends, overhead, row.rank, context_ring, gpus_per_node);
+    RankDeviceMemory rank = process_memory(layout, ends, overhead, row.rank, ring_channels, gpus_per_node);
     rank.tensors = row.peak.total();
     rank.margin = margin_of(rank.tensors, allocator_share);
     prediction.ranks.push_back(rank);

@@ -58,10 +58,10 @@ Bytes group_communicator(const DeviceOverhead& overhead, int local, bool inside)
 /// Members of `group` on the node of `rank`, nodes being `gpus_per_node` neighbouring world ranks.
 int members_on_node(const Layout& layout, Group group, int rank, int gpus_per_node);
 
-/// Memory of a world rank's process besides tensors, which are 0. `ends`, `context_ring` and `gpus_per_node`
-/// as below.
+/// Memory of a world rank's process besides tensors, which are 0. `ends`, `ring_channels` and
+/// `gpus_per_node` as below.
 RankDeviceMemory process_memory(const Layout& layout, const std::vector<int>& ends,
-                                const DeviceOverhead& overhead, int rank, int context_ring,
+                                const DeviceOverhead& overhead, int rank, int ring_channels,
                                 int gpus_per_node);
 
 /// Most bytes of tensors that fit a device alongside a process and the allocator's margin. At least 1, since
@@ -71,11 +71,10 @@ Bytes room_for_tensors(Bytes device, const RankDeviceMemory& process, double all
 /// Sum of a rank's tensors, the profile's memory of a process, and the margin of an allocator that reserves a
 /// further `allocator_share` of the tensors. Communicators, as in core/backends/nccl/nccl_communicator.hpp:
 /// one for every group of two or more members; one per direction for every pair of pipeline ranks that
-/// exchange messages; those of a CP ring of `context_ring` ranks (1: no ring). `ends`: channel_ends().
-/// `gpus_per_node`: 0 if all ranks share a node. Nothing when the profile knows no device. A device holds one
-/// rank.
+/// exchange messages; `ring_channels` of CP rings. `ends`: channel_ends(). `gpus_per_node`: 0 if all ranks
+/// share a node. Nothing when the profile knows no device. A device holds one rank.
 std::optional<DeviceMemoryPrediction> predict_device_memory(
     const Layout& layout, const std::vector<int>& ends, const DeviceOverhead& overhead,
-    const MemoryPrediction& memory, double allocator_share, int context_ring = 1, int gpus_per_node = 0);
+    const MemoryPrediction& memory, double allocator_share, int ring_channels = 0, int gpus_per_node = 0);
 
 }  // namespace plumbline

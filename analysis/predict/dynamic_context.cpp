@@ -138,4 +138,48 @@ PackedWork dynamic_work(const RunConfig& config) {
   return work;
 }
 
+std::vector<std::vector<Traffic>> dynamic_traffic(const RunConfig& config, const RepeatedSchedule& step) {
+  const ChatData chats(config.files.data, common_vocab(config), config.batch.seq_length);
+  const ChatOrder order = order_of(chats, config);
+  const std::int64_t batch = config.batch.global_batch_size;
+  const std::int64_t first = (config.measure.warmup_steps + config.measure.steps - 1) * batch;
+  const std::int64_t replicas = config.parallel.data();
+  const auto copies = static_cast<std::size_t>(config.parallel.copies());
+  // Micro-batches of every data rank, by the size of the ring that it is in.
+  std::map<int, std::vector<std::int64_t>> rings;
+  for (std::int64_t i = 0; i < batch; ++i) {
+    auto rank = static_cast<std::size_t>(i % replicas * config.parallel.context);
+    for (const ContextGroup& group : order.groups_of(first + i)) {
+      std::vector<std::int64_t>& ring = rings.try_emplace(group.ranks, copies).first->second;
+      for (int member = 0; member < group.ranks; ++member) ++ring[rank++];
+    }
+  }
+  const auto with_rings_of = [&](int ranks) {
+    RunConfig alike = config;
+    alike.batch.packed.lengths.clear();
+    alike.batch.packed.rings = {{ranks, 1}};
+    std::vector<std::vector<Traffic>> traffic = predict_pipeline_traffic(alike, step);
+    for (std::vector<Traffic>& stage : traffic) stage.resize(copies, stage.front());
+    return traffic;
+  };
+  const std::vector<std::vector<Traffic>> alone = with_rings_of(1);
+  std::vector<std::vector<Traffic>> traffic = alone;
+  const std::int64_t microbatches = batch / replicas;
+  for (const auto& [ranks, times] : rings) {
+    if (ranks == 1) continue;
+    const std::vector<std::vector<Traffic>> shared = with_rings_of(ranks);
+    for (std::size_t stage = 0; stage < traffic.size(); ++stage) {
+      for (std::size_t rank = 0; rank < copies; ++rank) {
+        const Traffic& without = alone[stage][rank];
+        const Traffic& with = shared[stage][rank];
+        Traffic& sum = traffic[stage][rank];
+        sum.messages_sent += (with.messages_sent - without.messages_sent) / microbatches * times[rank];
+        sum.point_to_point_sent.value +=
+            (with.point_to_point_sent - without.point_to_point_sent).value / microbatches * times[rank];
+      }
+    }
+  }
+  return traffic;
+}
+
 }  // namespace plumbline

@@ -17,6 +17,16 @@ int gpus_per_node(const HardwareProfile& hardware) {
   return accelerator != nullptr ? accelerator->constants.network.gpus_per_node : 0;
 }
 
+/// Communicators of CP rings, on the rank with the most: one per neighbour and direction. With
+/// dynamic_context_parallel rings of 2, 4, … ranks share them, and have one more each, from last to first.
+int ring_channels(const RunConfig& config) {
+  const int ring = context_ring(config.parallel);
+  if (ring == 1) return 0;
+  int channels = 2;
+  for (int size = 2; config.batch.dynamic_context_parallel && size < ring; size *= 2) ++channels;
+  return channels;
+}
+
 }  // namespace
 
 std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, const std::vector<int>& ends,
@@ -24,7 +34,7 @@ std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, 
                                                        const MemoryPrediction& memory,
                                                        const Software& software) {
   return predict_device_memory(config.layout(), ends, hardware.overhead, memory, software.allocator_share,
-                               context_ring(config.parallel), gpus_per_node(hardware));
+                               ring_channels(config), gpus_per_node(hardware));
 }
 
 Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const MemoryPrediction& memory,
@@ -59,7 +69,7 @@ Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const Har
     return bound_of_tensors(config, hardware);
   const Layout layout = config.layout();
   const RankDeviceMemory process = process_memory(layout, channel_ends(schedule), hardware.overhead, rank,
-                                                  context_ring(config.parallel), gpus_per_node(hardware));
+                                                  ring_channels(config), gpus_per_node(hardware));
   return room_for_tensors(hardware.overhead.device, process, software_of(config).allocator_share);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/hardware/profile_at_speed.hpp"
+#include "analysis/predict/dynamic_context.hpp"
 #include "analysis/step/software_of.hpp"
 #include "analysis/time/lane_sums.hpp"
 #include "analysis/work/flops.hpp"
@@ -102,7 +103,10 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
                            const RepeatedSchedule& step) {
   PredictionReport report = report_of(prediction);
   report.traffic = Traffic();
-  if (!traits_of(software_of(config)).own_lists || config.mixture.routing == MixtureConfig().routing) {
+  if (config.batch.dynamic_context_parallel) {
+    for (const std::vector<Traffic>& replicas : dynamic_traffic(config, step))
+      report.traffic = larger(*report.traffic, largest(replicas));
+  } else if (!traits_of(software_of(config)).own_lists || config.mixture.routing == MixtureConfig().routing) {
     for (const std::vector<Traffic>& replicas : predict_pipeline_traffic(config, step))
       report.traffic = larger(*report.traffic, largest(replicas));
   } else {
@@ -110,8 +114,6 @@ PredictionReport report_of(const Prediction& prediction, const RunConfig& config
     report.traffic = largest(predict_traffic(config, step.once, given_routing(config),
                                              teacher.empty() ? std::vector<RoutedTokens>() : teacher.back()));
   }
-  // Messages of a dynamic ring differ from step to step.
-  if (config.batch.dynamic_context_parallel) report.traffic.reset();
   report.expert_load = predicted_load(config);
   const PackedAttention& packed = config.batch.packed;
   if (config.batch.packed_sequence) report.attention = {packed.mean, packed.slowest};

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/predict/fit.hpp"
 #include "analysis/predict/predict.hpp"
 #include "tests/analysis/sample_configs.hpp"
 
@@ -56,7 +57,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     int tensor, pipeline, data;
     bool backward, vocabulary;
     int rank, groups, channels;
-    int context = 1, ring = 1;
+    int context = 1, ring_channels = 0;
     int instance = 0;
   };
   constexpr Case kCases[] = {
@@ -74,14 +75,14 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
       // The five groups of vocabulary parallelism have communicators of their own.
       {"vocabulary", 1, 2, 1, true, true, 0, 6, 2},
       // world, data and context; from and to a neighbour.
-      {"ring", 1, 1, 4, false, false, 3, 1, 2, 4, 4},
-      {"gathered", 1, 1, 4, false, false, 3, 1, 0, 4, 1},
+      {"ring", 1, 1, 4, false, false, 3, 1, 2, 4, 2},
+      {"gathered", 1, 1, 4, false, false, 3, 1, 0, 4, 0},
       // world; data and context; pipeline with its ends.
       {"ring and pipeline", 1, 2, 2, true, false, 2, 3, 4, 2, 2},
       // world and data; an instance; between instances.
-      {"two instances of two", 1, 1, 4, false, false, 0, 3, 0, 1, 1, 2},
+      {"two instances of two", 1, 1, 4, false, false, 0, 3, 0, 1, 0, 2},
       // Calls that the device starts keep an order of their own, not that of the data group.
-      {"instances of one rank", 1, 1, 4, false, false, 0, 2, 0, 1, 1, 1},
+      {"instances of one rank", 1, 1, 4, false, false, 0, 2, 0, 1, 0, 1},
   };
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
@@ -93,7 +94,7 @@ TEST(DeviceMemory, CommunicatorsAreCountedOncePerSetOfMembersAndDirection) {
     layout.context = c.context;
     layout.optimizer_instance = c.instance;
     const auto found = predict_device_memory(layout, channel_ends(chain(c.pipeline, c.backward)), digits(),
-                                             tensors_of(layout), 0.25, c.ring);
+                                             tensors_of(layout), 0.25, c.ring_channels);
     ASSERT_TRUE(found);
     const RankDeviceMemory& rank = found->ranks.at(static_cast<std::size_t>(c.rank / found->ranks_alike));
     EXPECT_EQ(rank.groups, c.groups);
@@ -136,13 +137,32 @@ TEST(DeviceMemory, ACommunicatorBetweenNodesHasFewerChannels) {
     layout.pipeline = c.pipeline;
     layout.data = c.data;
     const std::vector<int> no_channels(static_cast<std::size_t>(c.pipeline));
-    EXPECT_EQ(process_memory(layout, no_channels, digits(), c.rank, 1, c.node).nccl.value, 1'000 + c.nccl);
+    EXPECT_EQ(process_memory(layout, no_channels, digits(), c.rank, 0, c.node).nccl.value, 1'000 + c.nccl);
     for (int group = 0; group < kGroups; ++group) {
       const std::vector<int> members = layout.members(static_cast<Group>(group), c.rank);
       const auto together = [&](int rank) { return c.node == 0 || rank / c.node == c.rank / c.node; };
       EXPECT_EQ(members_on_node(layout, static_cast<Group>(group), c.rank, c.node),
                 std::count_if(members.begin(), members.end(), together));
     }
+  }
+}
+
+TEST(DeviceMemory, RingsHaveTheirCommunicators) {
+  HardwareProfile hardware;
+  hardware.overhead = digits();
+  struct Case {
+    int context, channels;
+    bool dynamic;
+  };
+  // Of eight ranks the first closes rings of two and of four.
+  for (const Case& c :
+       {Case{1, 0, false}, Case{8, 2, false}, Case{2, 2, true}, Case{4, 3, true}, Case{8, 4, true}}) {
+    RunConfig config;
+    config.parallel.world_size = config.parallel.context = c.context;
+    config.batch.dynamic_context_parallel = c.dynamic;
+    const auto found = device_memory_of(config, {0}, hardware, tensors_of(config.layout()), {});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->ranks.front().channels, c.channels) << c.context << c.dynamic;
   }
 }
 
@@ -161,7 +181,7 @@ TEST(DeviceMemory, TheRoomForTensorsIsTheMostThatFits) {
       const Layout layout;
       const std::vector<int> ends = channel_ends(chain(1, false));
       const Bytes room =
-          room_for_tensors(overhead.device, process_memory(layout, ends, overhead, 0, 1, 0), share);
+          room_for_tensors(overhead.device, process_memory(layout, ends, overhead, 0, 0, 0), share);
       for (const std::int64_t more : {0, 1}) {
         MemoryPrediction memory = tensors_of(layout);
         memory.ranks[0].peak[Category::activations] = room + Bytes{more};

@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 
+#include "analysis/predict/dynamic_context.hpp"
 #include "analysis/predict/packed_sequences.hpp"
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/emulation.hpp"
@@ -42,7 +43,10 @@ std::string write_chats(int count) {
   return path.string();
 }
 
-RunConfig config_of(const Layout& layout, const std::string& chats, bool dynamic) {
+enum class Packing { packs, adapters, dynamic };
+
+/// adapters: LoRA's, of all linear layers; dynamic: with dynamic_context_parallel.
+RunConfig config_of(const Layout& layout, const std::string& chats, Packing packing) {
   RunConfig config;
   config.model = small_qwen2();
   config.model.layers = 2;
@@ -59,8 +63,9 @@ RunConfig config_of(const Layout& layout, const std::string& chats, bool dynamic
   config.machine.hardware = "h100-sxm-80gb";
   config.measure.warmup_steps = 0;
   set_layout(config, layout);
-  config.batch.dynamic_context_parallel = dynamic;
-  if (dynamic) config.parallel.context = layout.data;
+  config.batch.dynamic_context_parallel = packing == Packing::dynamic;
+  if (packing == Packing::dynamic) config.parallel.context = layout.data;
+  if (packing == Packing::adapters) config.finetune = {Frozen::lora, 32, 64, LoraTargets::all};
   add_packed_work(config);
   config.measure.steps =
       static_cast<int>(std::ssize(read_packed_chats(config).first_of) / config.batch.global_batch_size);
@@ -77,10 +82,12 @@ TrainingResult emulated(const RunConfig& config, const Schedule& schedule, const
                [&clock] { return clock.worked(); });
 }
 
-void expect_as_predicted(const Layout& layout, const std::string& chats, bool dynamic) {
-  const std::string name =
-      fmt::format("tp{} pp{} dp{}{}", layout.tensor, layout.pipeline, layout.data, dynamic ? " dynamic" : "");
-  const RunConfig config = config_of(layout, chats, dynamic);
+void expect_as_predicted(const Layout& layout, const std::string& chats, Packing packing) {
+  const std::string name = fmt::format("tp{} pp{} dp{}{}", layout.tensor, layout.pipeline, layout.data,
+                                       packing == Packing::dynamic    ? " dynamic"
+                                       : packing == Packing::adapters ? " LoRA"
+                                                                      : "");
+  const RunConfig config = config_of(layout, chats, packing);
   const Schedule schedule = schedule_for(config);
   const HardwareProfile hardware = load_hardware(config.machine.hardware);
   const Prediction prediction = predict(config, schedule, hardware);
@@ -91,12 +98,22 @@ void expect_as_predicted(const Layout& layout, const std::string& chats, bool dy
   EXPECT_NEAR(result.attention->slowest / config.batch.packed.slowest, 1, 1e-12) << name;
   double seconds = 0;
   for (const Seconds step : result.step_times) seconds += step.value / config.measure.steps;
-  EXPECT_NEAR(prediction.time.step.value / seconds, 1, layout.pipeline > 1 && dynamic ? 0.035 : 0.015)
+  EXPECT_NEAR(prediction.time.step.value / seconds, 1,
+              layout.pipeline > 1 && packing == Packing::dynamic ? 0.035 : 0.015)
       << name;
   for (std::size_t rank = 0; rank < result.memory.size(); ++rank) {
     EXPECT_EQ(result.memory[rank].at_peak.total(),
               prediction.memory.of_rank(static_cast<int>(rank)).peak.total())
         << name << " rank " << rank;
+  }
+  if (packing == Packing::dynamic) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const Coordinates at = config.layout().coordinates(rank);
+    const Traffic predicted = dynamic_traffic(
+        config, schedule)[static_cast<std::size_t>(at.pipeline)][static_cast<std::size_t>(at.data)];
+    EXPECT_TRUE(same(predicted, result.step_traffic)) << name;
+    EXPECT_GT(predicted.messages_sent, 0) << name;
   }
   RunConfig whole = config;
   whole.batch.packed = {};
@@ -110,8 +127,9 @@ TEST(SftEmulated, TimeMemoryAndAttentionAreThePredictedOnes) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const std::string chats = write_chats(100);
   for (const Layout& layout : layouts_of(ranks)) {
-    if (ranks < 4) expect_as_predicted(layout, chats, false);
-    if (layout.data > 1) expect_as_predicted(layout, chats, true);
+    if (ranks < 4) expect_as_predicted(layout, chats, Packing::packs);
+    if (ranks < 4) expect_as_predicted(layout, chats, Packing::adapters);
+    if (layout.data > 1) expect_as_predicted(layout, chats, Packing::dynamic);
   }
   std::filesystem::remove(chats);
 }
