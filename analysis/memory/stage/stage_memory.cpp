@@ -198,14 +198,16 @@ void StageReplay::embedding_norm_forward() {
 /// Its own gradient takes the place of that of its output.
 void StageReplay::embedding_norm_backward(Category gradient) {
   if (!s_.ends.embedding_norm) return;
-  take(kWorkspace, bytes_.stream);
-  give(gradient, bytes_.stream);
+  if (!s_.adapters.own) {
+    take(kWorkspace, bytes_.stream);
+    give(gradient, bytes_.stream);
+  }
   give(kActivations, bytes_.stream + bytes_.statistics);
 }
 
 /// Category of the gradient that embedding and positions receive on a first stage.
 Category StageReplay::embedded_gradient() const {
-  return s_.ends.embedding_norm ? kWorkspace : stage_gradient();
+  return s_.ends.embedding_norm && !s_.adapters.own ? kWorkspace : stage_gradient();
 }
 
 void StageReplay::embedding_backward() {

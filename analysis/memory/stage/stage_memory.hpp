@@ -62,13 +62,14 @@ class StageReplay {
   void adapter(Adapted which) {
     if (adapted(which)) passing(bytes_.features);
   }
-  void frozen_gradients(Adapted which);
+  void frozen_gradients(Adapted which, bool input);
   void use_weight(const ProductBytes& product);
   void sum_over_tensor_ranks(const ProductBytes& product, Adapted which);
   void input_gradient(const ProductBytes& product);
   void summed_input_gradient(const ProductBytes& product);
   void weight_gradient(const ProductBytes& product);
-  void both_gradients(const ProductBytes& product, Adapted which);
+  /// `input`: of the product's input as well.
+  void both_gradients(const ProductBytes& product, Adapted which, bool input = true);
 
   /// `part(i)` for i from 0 to count - 1. All but the first and the last must do the same.
   template <class Part>
@@ -141,7 +142,7 @@ class StageReplay {
   bool gathers() const { return experts_ && s_.gathers_tokens(); }
   bool folds() const { return experts_ && s_.folds_experts(); }
   std::int64_t kept_by_layer() const;
-  void end_of_layer_backward();
+  void end_of_layer_backward(bool input = true);
   void recompute(std::int64_t begin, std::int64_t end);
   void layers_backward(bool weights);
   void mlp_backward();

@@ -49,11 +49,12 @@ void StageReplay::weight_gradient(const ProductBytes& product) {
   give(kWorkspace, product.transposed);
 }
 
-/// The input gradient of a frozen product that reads the stream, and its adapter's gradients.
-void StageReplay::frozen_gradients(Adapted which) {
+/// The input gradient of a frozen product that reads the stream, if its input has one, and its adapter's
+/// gradients.
+void StageReplay::frozen_gradients(Adapted which, bool input) {
   if (!adapted(which)) return sum_over_tensor_ranks();
   take(kWorkspace, bytes_.features);
-  sum_over_tensor_ranks();
+  if (input) sum_over_tensor_ranks();
   gather_operand();
   give(kWorkspace, bytes_.features);
   adapter(which);
@@ -61,8 +62,8 @@ void StageReplay::frozen_gradients(Adapted which) {
 }
 
 /// Both gradients of a product that reads the stream.
-void StageReplay::both_gradients(const ProductBytes& product, Adapted which) {
-  if (s_.adapters.own) return frozen_gradients(which);
+void StageReplay::both_gradients(const ProductBytes& product, Adapted which, bool input) {
+  if (s_.adapters.own) return frozen_gradients(which, input);
   if (!s_.overlap.tensor) {
     summed_input_gradient(product);
     gather_operand();
@@ -186,6 +187,7 @@ void StageReplay::mlp_backward() {
 }
 
 void StageReplay::layer_backward(std::int64_t layer) {
+  const bool lowest = s_.adapters.own && s_.place.first && layer == 0;  // its input has no gradient
   feed_forward_again();
   drop_gradient(kWorkspace);
   if (experts_) {
@@ -218,8 +220,8 @@ void StageReplay::layer_backward(std::int64_t layer) {
     give(kWorkspace, bytes_.compressed);
   } else {
     take(kWorkspace, bytes_.quantized_qkv);
-    take(kWorkspace, bytes_.stream);  // dn
-    both_gradients(bytes_.qkv_product, kQkv);
+    if (!lowest) take(kWorkspace, bytes_.stream);  // dn
+    both_gradients(bytes_.qkv_product, kQkv, !lowest);
     give(kWorkspace, bytes_.quantized_qkv + bytes_.qkv);
   }
   give(kActivations, bytes_.norm_output);                                         // of the first norm
@@ -228,15 +230,15 @@ void StageReplay::layer_backward(std::int64_t layer) {
     take(kWorkspace, bytes_.stream);
     give(kWorkspace, bytes_.stream);
   }
-  end_of_layer_backward();
+  end_of_layer_backward(!lowest);
   give(kActivations, bytes_.stream);  // x
 }
 
-/// Frees what is left, but x, once the gradient of the layer's input exists: dn and the first norm's
-/// statistics. A parallel block also frees the gradient towards the MLP's input and the second norm's
-/// statistics.
-void StageReplay::end_of_layer_backward() {
-  give(kWorkspace, (s_.block.parallel() ? 2 : 1) * bytes_.stream);
+/// Frees what is left, but x, once the gradient of the layer's input exists: dn (`input`: there is such a
+/// gradient) and the first norm's statistics. A parallel block also frees the gradient towards the MLP's
+/// input and the second norm's statistics.
+void StageReplay::end_of_layer_backward(bool input) {
+  give(kWorkspace, ((s_.block.parallel() ? 1 : 0) + (input ? 1 : 0)) * bytes_.stream);
   const std::int64_t norms = s_.block.parallel() ? s_.block.norms() : 1;
   give(kActivations, norms * bytes_.input_statistics);
 }

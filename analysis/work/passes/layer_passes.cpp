@@ -267,9 +267,11 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
   const auto summed = [&](const char* label, std::int64_t out, bool bias, Adapted which) {
     if (s.adapters.own) {
       adapter_input_gradient(s, list, which);
-      list.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
-      adapter_gradient_of_input(s, list, which);
-      list.sum_over_tensor_ranks("tensor all-reduce backward", scatter);
+      if (which != kQkv || !passes.lowest) {
+        list.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
+        adapter_gradient_of_input(s, list, which);
+        list.sum_over_tensor_ranks("tensor all-reduce backward", scatter);
+      }
       if (is_adapted(s, which)) list.gathered_operand(gather);
       return adapter_weight_gradients(s, list, which);
     }
@@ -336,9 +338,12 @@ void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Pa
     summed("qkv", s.attention.qkv(), s.attention.qkv_bias, kQkv);
   }
   if (passes.input) {
-    if (s.block.norms() == 1) add_streams(s, list);  // both gradients of the norm's output
-    block_norm_backward(s, list);
-    list.allocations((s.mlp.swiglu ? 6 : 5) + (passes.weight ? 0 : s.block.parallel() ? 1 : 2));
+    if (!passes.lowest) {
+      if (s.block.norms() == 1) add_streams(s, list);  // both gradients of the norm's output
+      block_norm_backward(s, list);
+      list.allocations(1);
+    }
+    list.allocations((s.mlp.swiglu ? 5 : 4) + (passes.weight ? 0 : s.block.parallel() ? 1 : 2));
   }
 }
 

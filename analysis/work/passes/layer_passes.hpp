@@ -21,10 +21,12 @@ void layer_forward(const StageShape& s, CallList& list, std::int64_t window, For
 /// FP8 weights of one layer, once they are gathered. `like`: the stage as if all its layers were like it.
 void quantize_gathered(const StageShape& like, CallList& list);
 
-/// Gradients that an action computes.
+/// Gradients that an action computes. `lowest`: of the model's first layer where adapters alone train, whose
+/// input has none.
 struct Passes {
   bool input = true;
   bool weight = true;
+  bool lowest = false;
 };
 void layer_backward(const StageShape& s, CallList& list, std::int64_t window, Passes passes);
 

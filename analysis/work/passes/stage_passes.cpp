@@ -1,4 +1,5 @@
 // F, B, I and W of a stage, in parts that each use one unit of parameters.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -47,28 +48,40 @@ ActionWork forward_work(const StageShape& s, bool teacher, bool first = false) {
 /// before its layers' backward; its last layer's two uses are one.
 void backward_layers(const StageShape& s, WorkBuilder& builder, Passes passes) {
   const WorkBuilder::Kind kind{passes.input, passes.weight};
-  const LayerParts plain(s, [&](const StageShape& like, std::int64_t window) {
-    return layer_part(builder, like, kind,
-                      [&](CallList& list) { layer_backward(like, list, window, passes); });
-  });
-  if (s.recomputation.granularity != Recompute::full) return plain.run_descending(builder, 0, s.layers);
+  const auto parts_of = [&](Passes of, bool again) {
+    return LayerParts(s, [&, of, again](const StageShape& like, std::int64_t window) {
+      return layer_part(builder, like, kind, [&](CallList& list) {
+        if (again) layer_forward(like, list, window, Forward::again_to_activation);
+        layer_backward(like, list, window, of);
+      });
+    });
+  };
+  const bool full = s.recomputation.granularity == Recompute::full;
+  // The model's first layer is apart where its input needs no gradient.
+  const std::int64_t apart = s.place.first && s.adapters.own ? 1 : 0;
+  const LayerParts plain = parts_of(passes, false);
+  const auto descend = [&](std::int64_t first, std::int64_t end) {
+    plain.run_descending(builder, std::max(first, apart), end);
+    if (first >= apart || first >= end) return;
+    parts_of({passes.input, passes.weight, true}, false).run_descending(builder, 0, 1);
+  };
+  if (!full) return descend(0, s.layers);
   const LayerParts again(s, [&](const StageShape& like, std::int64_t window) {
     return layer_part(builder, like, {true, false},
                       [&](CallList& list) { layer_forward(like, list, window, Forward::again); });
   });
-  const LayerParts turn(s, [&](const StageShape& like, std::int64_t window) {
-    return layer_part(builder, like, kind, [&](CallList& list) {
-      layer_forward(like, list, window, Forward::again_to_activation);
-      layer_backward(like, list, window, passes);
-    });
-  });
+  const LayerParts turn = parts_of(passes, true);
   const std::int64_t size = s.recomputation.layers;
   for (std::int64_t end = s.layers; end > 0;) {
     const std::int64_t in_group = end % size == 0 ? size : end % size;
     const std::int64_t first = end - in_group;
     again.run(builder, first, end - 1);
-    turn.run(builder, end - 1, end);
-    plain.run_descending(builder, first, end - 1);
+    if (end > apart) {
+      turn.run(builder, end - 1, end);
+    } else {
+      parts_of({passes.input, passes.weight, true}, true).run(builder, 0, 1);
+    }
+    descend(first, end - 1);
     end -= in_group;
   }
 }
@@ -102,14 +115,14 @@ ActionWork backward_work(const StageShape& s, Passes passes) {
         false);
     layers.run_descending(builder, 0, s.layers);
   }
-  if (s.place.first && passes.input) {
+  if (s.place.first && passes.input && !s.adapters.own) {
     builder.once({}, 0, [&](CallList& list) {
       list.dropout_backward(true);
       if (s.ends.embedding_norm) {
         norm_backward(s, list);
         list.allocations(1);
       }
-      if (!s.adapters.own) scale_embedded(s, list, s.stream.rows * s.stream.hidden);
+      scale_embedded(s, list, s.stream.rows * s.stream.hidden);
       if (!s.embeds()) list.gathered("embedding all-gather");
     });
     (s.embeds() ? embedding_backward : position_backward)(s, builder);

@@ -128,7 +128,6 @@ void InputEnd::finish_forward(std::uint32_t microbatch, Tensor& x) const {
 
 void InputEnd::backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& gradient) const {
   const TrainingContext& context = rank_.context;
-  if (context.frozen) return gradient.reset();
   {
     // No family has learned positions as well, whose gradient would not be scaled.
     const double scale = context.model().embedding_scale;

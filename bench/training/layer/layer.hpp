@@ -235,9 +235,14 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
 /// Unfused attention: one number for every pair of tokens and query head. Empty otherwise.
 Tensor make_scores(const TrainingContext& context, Category category, const char* holder);
 
+/// False of the model's first layer where adapters alone train: nobody reads the gradient of its input.
+inline bool has_input_gradient(const TrainingContext& context, const Layer& layer) {
+  return !context.frozen || layer.index > 0;
+}
+
 /// Takes the gradient of the output in `stream`, leaves that of the middle there, adds to the gradients of
-/// the matrices and frees `saved` on the way. Returns the gradient of the first norm's output, with which
-/// layer_input_gradient ends the layer's backward.
+/// the matrices and frees `saved` on the way. Returns the gradient of the first norm's output (empty without
+/// has_input_gradient()), with which layer_input_gradient ends the layer's backward.
 Tensor layer_backward(const TrainingContext& context, const SharedBuffers& shared,
                       const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                       UnitGradients& gradients, LayerActivations& saved, const Matrix& stream);
@@ -246,7 +251,8 @@ Tensor layer_backward(const TrainingContext& context, const SharedBuffers& share
 Tensor layer_backward_input(const TrainingContext& context, const SharedBuffers& shared,
                             const MicrobatchDropout& dropout, const Layer& layer, const LayerWeights& weights,
                             LayerActivations& saved);
-/// Overwrites `to` with the gradient of the layer's input; `middle_gradient` may be the same memory.
+/// Overwrites `to` with the gradient of the layer's input, if it has one; `middle_gradient` may be the same
+/// memory.
 void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
                           Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to);
 void layer_backward_weight(const TrainingContext& context, const Layer& layer, UnitGradients& gradients,

@@ -106,7 +106,8 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
   prepare_attention_backward(context, shared, layer, saved, out);
   saved.drop_attention_input();
   LinearOperand linear_dqkv = layer.fp8.qkv.gradient.read(dqkv, "quantized gradient of qkv");
-  Tensor dnorm = context.make_stream(kPassing, "gradient of norm1");
+  Tensor dnorm;
+  if (has_input_gradient(context, layer)) dnorm = context.make_stream(kPassing, "gradient of norm1");
   linear_backward(context, saved.norm1, linear_dqkv, weights.qkv, dnorm,
                   {dweights.qkv, dweights.adapters.qkv}, dqkv, layer.gradients.qkv_bias);
   linear_dqkv.reset();
@@ -128,6 +129,13 @@ Tensor layer_backward(const TrainingContext& context, const SharedBuffers& share
 
 void layer_input_gradient(const TrainingContext& context, const Layer& layer, LayerActivations& saved,
                           Tensor norm_gradient, const Matrix& middle_gradient, const Matrix& to) {
+  if (!has_input_gradient(context, layer)) {
+    saved.mlp_norm_gradient.reset();
+    saved.norm2_stats.reset();
+    saved.input.reset();
+    saved.norm1_stats.reset();
+    return;
+  }
   Matrix residual = middle_gradient;
   if (context.model().block == Block::parallel) {
     norm_backward(context, saved.mlp_norm_gradient, saved.input, layer.values.norm2, saved.norm2_stats,

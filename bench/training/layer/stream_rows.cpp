@@ -58,10 +58,12 @@ void frozen_linear_backward(const TrainingContext& context, const LinearOperand&
   const Adapter& adapter = weight.adapter;
   if (adapter.empty()) return linear_input_gradient_over_tensor_ranks(context, dy, weight, dx);
   Tensor features = feature_gradient(context, dy.values(), adapter);
-  context.sum_over_tensor_ranks(dx, [&](const Matrix& partial) {
-    linear_input_gradient(context, dy, weight, partial);
-    adapt_input_gradient(context, features, adapter, partial);
-  });
+  if (!dx.empty()) {
+    context.sum_over_tensor_ranks(dx, [&](const Matrix& partial) {
+      linear_input_gradient(context, dy, weight, partial);
+      adapt_input_gradient(context, features, adapter, partial);
+    });
+  }
   const LinearOperand rows = gather_rows(context, x);
   adapter_gradients(context, dy.values(), rows.values(), adapter, std::move(features), gradient);
 }

@@ -257,7 +257,7 @@ void ModelStage::backward(std::uint32_t microbatch) {
     for (std::size_t i = groups_[g].end; i-- > groups_[g].first;)
       layer_backward_step(i, dropout, state, microbatch);
   }
-  if (input_) {
+  if (input_ && !rank_.context.frozen) {
     dropout.backward_in_place(state.output_gradient, state.input_mask);
     embedding_norm_->backward(state.output_gradient, state.embedded);
     input_->backward(microbatch, rank_.input_tokens(microbatch), state.output_gradient);
