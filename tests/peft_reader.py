@@ -27,9 +27,10 @@ def generated(program, folder, prompt, scratch):
     """plumbline's greedy ids after `prompt`, and their log-probabilities."""
     prompts = scratch / "prompts.jsonl"
     prompts.write_text(json.dumps(prompt) + "\n")
-    said = say(program, "generate", "--model", str(folder), "--weights", str(folder), "--prompts", str(prompts),
-               "--seq-length", "16", "--max-new-tokens", str(NEW_TOKENS), "--precision", "fp32",
-               "--make-vocab-size-divisible-by", "1", "--micro-batch-size", "1", "--json")
+    said = say(program, "generate", "--model", str(folder), "--weights", str(folder),
+               "--prompts", str(prompts), "--seq-length", "16", "--max-new-tokens", str(NEW_TOKENS),
+               "--precision", "fp32", "--make-vocab-size-divisible-by", "1",
+               "--micro-batch-size", "1", "--json")
     sequence = json.loads(said)["sequences"][0]
     return sequence["ids"], sequence["log_probabilities"]
 
@@ -40,10 +41,12 @@ def largest_difference(program, name, base, scratch):
     from transformers import AutoModelForCausalLM
 
     def load(folder):
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+        options = {"dtype": torch.float32, "attn_implementation": "eager"}
+        return AutoModelForCausalLM.from_pretrained(folder, **options).eval()
 
     saved = scratch / name
-    say(program, "run", str(GOLDEN / "lora" / name / "run.yaml"), "--steps", "2", "--save-weights", str(saved))
+    config = GOLDEN / "lora" / name / "run.yaml"
+    say(program, "run", str(config), "--steps", "2", "--save-weights", str(saved))
     prompt = [5, 17, 3, 42, 8, 29, 11, 2]
     ids, log_probabilities = generated(program, saved / "merged", prompt, scratch)
     tokens = torch.tensor([prompt + ids])
@@ -63,7 +66,7 @@ def largest_difference(program, name, base, scratch):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("plumbline")
     program = parser.parse_args().plumbline
     try:

@@ -15,9 +15,9 @@ namespace plumbline {
 /// for. Pairs include those of the rows that fill up chunks. Throws InputError as ChatData does.
 PackedWork dynamic_work(const RunConfig& config);
 
-/// Traffic of the last of a run's steps (warmup_steps and steps), by pipeline rank and data rank; tensor ranks
-/// are alike. A rank sends messages in the rings of the micro-batches whose conversations it shares. Throws
-/// InputError as ChatData does.
+/// Traffic of the last of a run's steps (warmup_steps and steps), by pipeline rank and data rank; tensor
+/// ranks are alike. A rank sends messages in the rings of the micro-batches whose conversations it shares.
+/// Throws InputError as ChatData does.
 std::vector<std::vector<Traffic>> dynamic_traffic(const RunConfig& config, const RepeatedSchedule& step);
 
 /// Work of a run with packed_sequence and these packs, with dynamic_context_parallel or without.

@@ -27,6 +27,7 @@ RunConfig pass_of(const RunConfig& config, std::int64_t seq) {
   pass.batch.global_batch_size = pass.batch.micro_batch_size * pass.parallel.data();
   pass.parallel.sequence_parallel = false;
   pass.parallel.tp_comm_overlap = false;
+  pass.parallel.overlap_moe_expert_parallel_comm = pass.parallel.moe_shared_expert_overlap = false;
   pass.parallel.zero_stage = 0;
   pass.parallel.virtual_chunks = 1;
   pass.recompute = {};

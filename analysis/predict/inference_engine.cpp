@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/config/generation_config.hpp"
+
 namespace plumbline {
 namespace {
 
@@ -17,6 +19,14 @@ constexpr InferenceEngine kEngines[] = {
 };
 
 }  // namespace
+
+std::vector<std::string> inference_engine_names() {
+  std::vector<std::string> names;
+  for (const InferenceEngine& engine : kEngines) {
+    if (is_inference_engine(engine.name)) names.emplace_back(engine.name);
+  }
+  return names;
+}
 
 const InferenceEngine& inference_engine(std::string_view software) {
   const auto* found = std::find_if(std::begin(kEngines), std::end(kEngines),

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace plumbline {
 
@@ -13,6 +15,9 @@ struct InferenceEngine {
   double memory_share = 1;         // of the device that it may use
   bool of_free = false;  // the share is of the memory besides weights and activations, for the cache
 };
+
+/// Names of those that are no frameworks for training.
+std::vector<std::string> inference_engine_names();
 
 /// plumbline's own for every other name.
 const InferenceEngine& inference_engine(std::string_view software);

@@ -7,11 +7,11 @@
 
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/predict/inference_engine.hpp"
 #include "analysis/published/published.hpp"
 #include "analysis/reliability/fleet.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/help/completion.hpp"
-#include "core/config/generation_config.hpp"
 #include "core/config/model_config.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "schedules/make_schedule.hpp"
@@ -51,7 +51,7 @@ Completions choices(std::string_view expected) {
 }
 
 Completions software_names() {
-  Completions all = names(kInferenceEngines, {});
+  Completions all = names(inference_engine_names(), {});
   for (const auto& [name, software] : built_in_profiles().software) all.candidates.push_back({name, ""});
   return all;
 }

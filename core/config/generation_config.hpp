@@ -12,10 +12,9 @@ namespace plumbline {
 enum class RunTask { train, sft, generate };
 
 /// Software that only generates, and is only predicted.
-constexpr std::string_view kInferenceEngines[] = {"tensorrt-llm", "vllm"};
 inline bool is_inference_engine(std::string_view software) {
-  return std::find(std::begin(kInferenceEngines), std::end(kInferenceEngines), software) !=
-         std::end(kInferenceEngines);
+  constexpr std::string_view kNames[] = {"tensorrt-llm", "vllm"};
+  return std::find(std::begin(kNames), std::end(kNames), software) != std::end(kNames);
 }
 
 /// A replica generates for micro_batch_size sequences together. Its KV cache is allocated once, for

@@ -110,6 +110,8 @@ constexpr NeedyKey kNeedyKeys[] = {
 constexpr std::string_view kTrainingKeys[] = {"mtp_loss_scaling_factor",
                                               "sequence_parallel",
                                               "tp_comm_overlap",
+                                              "overlap_moe_expert_parallel_comm",
+                                              "moe_shared_expert_overlap",
                                               "pipeline_schedule",
                                               "virtual_pipeline_chunks",
                                               "zero_bubble_memory",

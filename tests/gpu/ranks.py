@@ -398,13 +398,19 @@ def check_lora(plumbline, config, out):
     return failures
 
 
+def with_model(config, model):
+    """The configuration with one of MIXTURES, in a file of its own."""
+    path = os.path.join(os.path.dirname(config), f"{model}.yaml")
+    with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
+        json.dump({**json.load(file), "model": MIXTURES[model], "precision": "fp32"}, changed)
+    return path
+
+
 def check_mixtures(plumbline, config, out):
     """Mixtures in every way to split them: the loss of a CPU."""
     checks = []
     for model, keys in MIXTURES.items():
-        path = os.path.join(os.path.dirname(config), f"{model}.yaml")
-        with open(config, encoding="utf-8") as file, open(path, "w", encoding="utf-8") as changed:
-            json.dump({**json.load(file), "model": keys, "precision": "fp32"}, changed)
+        path = with_model(config, model)
         shared = SHARED_EXPERT_SPLITS if "n_shared_experts" in keys else []
         checks += [functools.partial(check_mixture, plumbline, path, out, model, split)
                    for split in (NORMED_SPLITS if model == "qwen3_moe" else MIXTURE_SPLITS + shared)]
@@ -567,7 +573,10 @@ LANES = [  # tensor, data, more settings, the lane
 ]
 
 
-GENERATION_SPLITS = [(1, 1), (2, 1), (1, 2)]  # tensor, pipeline
+GENERATION_SPLITS = [
+    ("qwen2", 1, 1, 1, {}), ("qwen2", 2, 1, 1, {}), ("qwen2", 1, 2, 1, {}), ("qwen2", 1, 1, 2, {}),
+    ("mixtral", 1, 1, 2, {"expert_model_parallel_size": "2"}),
+]
 
 
 def generated(plumbline, config, settings):
@@ -581,16 +590,17 @@ def generated(plumbline, config, settings):
 
 def check_generation(plumbline, config, out):
     """Greedy ids in fp32 are a CPU's, and their log-probabilities to 1e-3."""
-    batch = {"micro_batch_size": 3, "global_batch_size": 3, "prompt_length": 33, "max_new_tokens": 12}
-    wanted, problem = generated(plumbline, config, {**settings_of(1, 1, 1, batch, "fp32"), "backend": "cpu"})
-    if wanted is None:
-        return [f"generation on the CPU: {problem}"]
     failures = []
-    for tensor, pipeline in GENERATION_SPLITS:
-        name = f"generation tp{tensor} pp{pipeline}"
-        found, problem = generated(plumbline, config, settings_of(tensor, pipeline, 1, batch, "fp32"))
-        if found is None:
-            failures.append(f"{name}: {problem}")
+    for model, tensor, pipeline, data, more in GENERATION_SPLITS:
+        name = f"generation {model} tp{tensor} pp{pipeline} dp{data}"
+        path = config if model == "qwen2" else with_model(config, model)
+        sizes = {"global_batch_size": 6, "prompt_length": 33, "max_new_tokens": 12}
+        alone = {**settings_of(1, 1, 1, {**sizes, "micro_batch_size": 6}, "fp32"), "backend": "cpu"}
+        wanted, problem = generated(plumbline, path, alone)
+        split = {**sizes, **more, "micro_batch_size": 6 // data}
+        found, other = generated(plumbline, path, settings_of(tensor, pipeline, data, split, "fp32"))
+        if wanted is None or found is None:
+            failures.append(f"{name}: {problem or other}")
             continue
         pairs = list(zip(found, wanted, strict=True))
         same = all(mine["ids"] == other["ids"] for mine, other in pairs)

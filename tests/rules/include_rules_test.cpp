@@ -95,8 +95,8 @@ constexpr Room kRooms[] = {
     {"bench/commands/launch_files",
      "bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
-     "analysis/hardware analysis/published bench/commands bench/commands/help bench/commands/schedules "
-     "core/base core/config"},
+     "analysis/hardware analysis/predict analysis/published bench/commands bench/commands/help "
+     "bench/commands/schedules core/base core/config"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
     {"bench/commands/run",

@@ -55,10 +55,11 @@ generation::GenerationRequest request_of(const GenerateCommand& command, const R
         "--temperature: found 0, greedy, with --top-k or --top-p, expected more than 0; add --temperature 1");
   }
   generation::GenerationRequest request;
-  request.prompts = command.prompts.empty()
-                        ? generation::random_prompts(config.batch.micro_batch_size, config.prompt_tokens(),
-                                                     common_vocab(config), config.measure.seed)
-                        : generation::read_prompts(command.prompts);
+  request.prompts =
+      command.prompts.empty()
+          ? generation::random_prompts(config.batch.micro_batch_size * config.parallel.data(),
+                                       config.prompt_tokens(), common_vocab(config), config.measure.seed)
+          : generation::read_prompts(command.prompts);
   request.max_new_tokens = config.generation.max_new_tokens;
   request.end_ids = command.end_ids;
   request.sampling = command.sampling;

@@ -11,6 +11,7 @@
 #include "analysis/hardware/embedded.hpp"
 #include "analysis/hardware/hardware.hpp"
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/predict/inference_engine.hpp"
 #include "analysis/published/known_errors.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/help/described.hpp"
@@ -18,7 +19,6 @@
 #include "bench/commands/schedules/schedule_list.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/output_json.hpp"
-#include "core/config/generation_config.hpp"
 #include "core/config/model_config.hpp"
 
 namespace plumbline {
@@ -169,7 +169,7 @@ OrderedJson software_json() {
     if (name == "plumbline") tasks.emplace_back("generate");
     add(name, software, tasks);
   }
-  for (const std::string_view name : kInferenceEngines) add(std::string(name), {}, {"generate"});
+  for (const std::string& name : inference_engine_names()) add(name, {}, {"generate"});
   return all;
 }
 

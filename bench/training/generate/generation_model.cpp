@@ -28,6 +28,7 @@ RunConfig generation_config(RunConfig config) {
   config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = false;
   config.parallel.zero_stage = 0;
   config.parallel.overlap_param_gather.reset();
+  config.parallel.overlap_moe_expert_parallel_comm = config.parallel.moe_shared_expert_overlap = false;
   config.numerics.attention_backend = AttentionBackend::fused;
   config.numerics.hidden_dropout = config.numerics.attention_dropout = 0;
   config.recompute.granularity = Recompute::none;
@@ -68,7 +69,10 @@ GenerationModel::GenerationModel(const RunConfig& config, Operators& operators, 
     embedding_norm_.emplace(rank_, stage_);
     uses_ = input_->units();
   }
-  for (const training::Layer& layer : layers_) uses_.push_back(layer.unit);
+  for (const training::Layer& layer : layers_) {
+    uses_.push_back(layer.unit);
+    if (layer.expert_unit >= 0) expert_uses_.push_back(layer.expert_unit);
+  }
   if (stage_.part.last()) {
     output_.emplace(rank_, stage_);
     uses_.push_back(output_->units().front());
@@ -76,7 +80,9 @@ GenerationModel::GenerationModel(const RunConfig& config, Operators& operators, 
 }
 
 int GenerationModel::last_rank() const {
-  return rank_.context.communicator.layout().rank_of({0, 0, config_.parallel.pipeline - 1});
+  const Communicator& communicator = rank_.context.communicator;
+  const int replica = communicator.layout().coordinates(communicator.rank()).data;
+  return communicator.layout().rank_of({0, replica, config_.parallel.pipeline - 1});
 }
 
 void GenerationModel::begin_pass(std::span<const SequenceRows> rows, std::int64_t tokens) {
@@ -124,6 +130,7 @@ Tensor GenerationModel::forward(std::span<const SequenceRows> rows, std::span<co
   training::TrainingContext& context = rank_.context;
   begin_pass(rows, std::ssize(tokens));
   rank_.values.begin_action(uses_);
+  rank_.expert_values.begin_action(expert_uses_);
   Tensor stream = first_stream(tokens);
   for (const training::Layer& layer : layers_) {
     Tensor output;

@@ -24,11 +24,11 @@ class GenerationModel {
 
   /// Runs a pass: `tokens`, the ids of all its rows, `rows` the sequences that they belong to, in order.
   /// Logits (sequences, v) fp32 of every sequence's last token, on a last stage; empty on the others. v: the
-  /// rank's columns of the vocabulary. Collective over the model's ranks.
+  /// rank's columns of the vocabulary. Collective over the replica's ranks.
   Tensor forward(std::span<const SequenceRows> rows, std::span<const std::int32_t> tokens);
 
   bool last() const { return output_.has_value(); }
-  /// World rank of the last stage at tensor coordinate 0.
+  /// World rank of the replica's last stage at tensor coordinate 0.
   int last_rank() const;
   Bytes cache_bytes() const { return cache_.bytes(); }
   const training::RankResources& resources() const { return rank_; }
@@ -46,9 +46,10 @@ class GenerationModel {
   std::optional<training::InputEnd> input_;
   std::optional<training::EmbeddingNorm> embedding_norm_;
   std::optional<training::OutputEnd> output_;
-  std::vector<int> uses_;       // of units' values, in order
-  Tensor rope_cos_, rope_sin_;  // of every position; empty without rotary embeddings
-  Tensor positions_;            // (1, T) of the pass
+  std::vector<int> uses_;         // of units' values, in order
+  std::vector<int> expert_uses_;  // likewise, where experts are spread over ranks
+  Tensor rope_cos_, rope_sin_;    // of every position; empty without rotary embeddings
+  Tensor positions_;              // (1, T) of the pass
   KeyValueCache cache_;
   CachedAttention attention_;
 };

@@ -28,10 +28,10 @@ struct GeneratedSequence {
 
 struct GenerationResult {
   std::vector<GeneratedSequence> sequences;  // in the order of the prompts; emulated: ids are 0
-  Seconds prefill;                           // sum over the batches
+  Seconds prefill;                           // sum over the batches of the slowest replica
   Seconds decode;                            // likewise, of all passes after prefill
-  std::int64_t decode_passes = 0;
-  std::vector<Bytes> cache;  // by world rank
+  std::int64_t decode_passes = 0;            // likewise
+  std::vector<Bytes> cache;                  // by world rank
 };
 
 /// Called on world rank 0 after every pass: passes done, and at most how many there are.
@@ -43,11 +43,12 @@ std::string why_not_generated(const RunConfig& config);
 /// outgrows seq_length.
 void check_request(const RunConfig& config, const GenerationRequest& request);
 
-/// Continues the prompts in batches of micro_batch_size, with the configuration's weights, after warmup_steps
-/// untimed passes of the first batch (none emulated). Collective over
-/// the world; all ranks get the same result. `control`, which may be `communicator`, carries results between
-/// hosts' memories. The emulated backend gets no weights, and its memory is never touched. Checked arguments
-/// only. Throws OutOfMemory, InputError (weights), Error (logits that are not finite).
+/// Continues the prompts in batches of micro_batch_size, which replicas take in turn, with the
+/// configuration's weights, after warmup_steps untimed passes of the first batch (none emulated). Collective
+/// over the world; all ranks get the same result. `control`, which may be `communicator`, carries results
+/// between hosts' memories. The emulated backend gets no weights, and its memory is never touched. Checked
+/// arguments only.
+/// Throws OutOfMemory, InputError (weights), Error (logits that are not finite).
 GenerationResult generate(const RunConfig& config, const GenerationRequest& request, Operators& operators,
                           Communicator& communicator, Communicator& control,
                           std::unique_ptr<MemorySource> memory, const GenerationProgress& progress = {});

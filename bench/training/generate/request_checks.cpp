@@ -19,12 +19,15 @@ struct Refusal {
 constexpr Refusal kRefusals[] = {
     {"context_parallel_size: found more than 1, expected 1 in generation; leave it out",
      [](const RunConfig& c) { return c.parallel.context > 1; }},
-    {"world_size: found several replicas, expected tensor x pipeline parallel size; start `generate` once "
-     "per "
-     "replica",
-     [](const RunConfig& c) { return c.parallel.data() > 1; }},
-    {"expert_model_parallel_size: found experts on several ranks, expected 1 in generation; leave it out",
-     [](const RunConfig& c) { return c.spreads_experts(); }},
+    {"moe_token_dispatcher_type: found allgather, expected alltoall or auto in generation, whose replicas "
+     "have "
+     "unequal numbers of tokens; leave it out",
+     [](const RunConfig& c) {
+       return c.spreads_experts() && c.parallel.token_dispatcher == TokenDispatcher::allgather;
+     }},
+    {"expert_tensor_parallel_size: found other than tensor_model_parallel_size, expected the same in "
+     "generation; leave it out",
+     [](const RunConfig& c) { return c.spreads_experts() && c.parallel.folds_experts(); }},
     {"vocab_parallel: found a vocabulary split over the pipeline, expected none in generation; leave it out",
      [](const RunConfig& c) { return c.parallel.splits_vocabulary(); }},
     {"fp8_format: found one, expected none in generation; leave it out",

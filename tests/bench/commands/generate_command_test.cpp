@@ -86,7 +86,7 @@ TEST_F(GenerateCommand, RefusesBadInputWithOneLine) {
            std::pair("--prompts absent.jsonl", "absent.jsonl"),
            std::pair("--top-k 5", "--temperature: found 0, greedy"),
            std::pair("--end-id 117", "--end-id: found 117"),
-           std::pair("--dp 2", "world_size: found several replicas"),
+           std::pair("--cp 2", "context_parallel_size"),
            std::pair("--weights absent", "absent"),
        }) {
     const Said said = generate("llama", arguments);

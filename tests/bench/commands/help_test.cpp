@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/predict/inference_engine.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "bench/commands/application.hpp"
 #include "bench/commands/compatibility_page.hpp"
@@ -166,8 +167,7 @@ TEST(Manual, EverySoftwareIsDescribed) {
   }
   for (const auto& [name, software] : built_in_profiles().software)
     EXPECT_EQ(described.erase(name), 1U) << name;
-  for (const std::string_view name : kInferenceEngines)
-    EXPECT_EQ(described.erase(std::string(name)), 1U) << name;
+  for (const std::string& name : inference_engine_names()) EXPECT_EQ(described.erase(name), 1U) << name;
   EXPECT_TRUE(described.empty()) << *described.begin();
 }
 
