@@ -26,6 +26,9 @@ num_distributed_optimizer_instances tp_comm_overlap overlap_grad_reduce overlap_
 overlap_moe_expert_parallel_comm cuda_graph_impl cuda_graph_modules moe_token_dispatcher_type moe_routing
 vocab_parallel cp_comm_type other_flags moe_router_force_load_balancing software""".split())
 SAME = 0.02  # measured ratios nearer to 1 have no order
+# Reasons of rows whose source lacks the GPU, the batch, the micro-batch or the layout.
+LACKING = ("GPU is not named", "world_size", "global_batch_size", "micro_batch_size", "seq_length", "layout",
+           "expert_model_parallel_size")
 
 
 def quantile(values, share):
@@ -60,6 +63,23 @@ def refused_text(tables):
             found.setdefault(row["reason"], []).append(row["row"])
         for reason, rows in sorted(found.items()):
             text += f"{table['name']}: {reason}: {', '.join(map(str, rows))}\n"
+    return text
+
+
+def complete_text(folders):
+    """Rows of each folder that print what a run needs, and how many of them are predicted."""
+    text = f"\n{'rows that print GPU, batch, micro-batch and layout':<60} rows complete predicted  percent\n"
+    for name, tables in folders:
+        predicted = lacking = skipped = 0
+        for table in tables:
+            runs = [row for row in table["comparisons"] if row["settings"]]
+            predicted += len({(row["label"], str(row["settings"])) for row in runs})
+            skipped += len(table["skipped"])
+            lacking += sum(any(reason.removeprefix("not modelled yet: ").startswith(LACKING) and
+                               reason.endswith(("unstated", "is not printed", "is not named"))
+                               for reason in row["reason"].split(", ")) for row in table["skipped"])
+        complete = predicted + skipped - lacking
+        text += f"{name:<60}{predicted + skipped:>5}{complete:>9}{predicted:>10}{100 * predicted / complete:>9.1f}\n"
     return text
 
 
@@ -138,7 +158,8 @@ def pairs_text(rows):
 
 
 def report(plumbline, folders):
-    tables = [table for folder in folders for table in tables_of(plumbline, folder)]
+    read = [(folder.resolve().name, tables_of(plumbline, folder)) for folder in folders]
+    tables = [table for _, found in read for table in found]
     rows = list(rows_of(tables))
     text = "Errors of predicted step times in percent, by group. Made by results/published/groups.py.\n"
     for name, members in (("MoE", [r for r in rows if is_moe(r[1]["settings"])]),
@@ -148,7 +169,7 @@ def report(plumbline, folders):
         text += grouped(f"{name}, hardware", members, lambda _, s: [s.get("hardware", "?")])
         text += grouped(f"{name}, precision", members, lambda _, s: [precision(s)])
         text += grouped(f"{name}, feature", members, lambda _, s: features(s))
-    return text + pairs_text(rows) + refused_text(tables)
+    return text + pairs_text(rows) + complete_text(read) + refused_text(tables)
 
 
 def main():
