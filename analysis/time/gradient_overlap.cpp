@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "analysis/work/parameter_units.hpp"
 
@@ -120,14 +121,12 @@ class Finals {
   std::vector<std::vector<double>> at_;
 };
 
-/// One reduction of a rank: when it can start and its duration.
+/// One reduction of a rank: when it can start.
 struct Reduction {
   double ready = 0;
   std::size_t stage = 0;
-  double seconds = 0;
-  double copy = 0;
-  Group group = Group::data;
-  double between = 0;  // of `seconds`, at its end: the sum between instances of the optimizer
+  const PricedBucket* bucket = nullptr;
+  double seconds() const { return bucket->seconds; }
 };
 
 bool earlier(const Reduction& a, const Reduction& b) {
@@ -136,11 +135,12 @@ bool earlier(const Reduction& a, const Reduction& b) {
 
 /// Records the spans of `reduction`, which is done at `end` after the rank waited `waited` for it.
 void note(const Reduction& reduction, double end, double waited, std::vector<LaneSpan>& lanes) {
-  waited = std::clamp(waited, 0.0, reduction.seconds);
-  const double middle = end - reduction.between;
-  const double late = std::min(waited, reduction.between);
-  lanes.push_back({reduction.group, {end - reduction.seconds}, {middle}, {waited - late}});
-  if (reduction.between > 0) lanes.push_back({Group::between_instances, {middle}, {end}, {late}});
+  const PricedBucket& bucket = *reduction.bucket;
+  waited = std::clamp(waited, 0.0, bucket.seconds);
+  const double middle = end - bucket.between;
+  const double late = std::min(waited, bucket.between);
+  lanes.push_back({bucket.group, {end - bucket.seconds}, {middle}, {waited - late}});
+  if (bucket.between > 0) lanes.push_back({Group::between_instances, {middle}, {end}, {late}});
 }
 
 /// All in progress at once, one after another on their lane. Returns the wait of ARG, which begins at 0.
@@ -149,7 +149,7 @@ double on_a_lane(std::vector<Reduction> reductions, std::vector<LaneSpan>& lanes
   double done = 0;
   double lane = reductions.empty() ? 0 : reductions.front().ready;
   for (const Reduction& reduction : reductions) {
-    lane = std::max(lane, reduction.ready) + reduction.seconds;
+    lane = std::max(lane, reduction.ready) + reduction.seconds();
     note(reduction, lane, lane - done, lanes);
     done = std::max(done, lane);
   }
@@ -174,8 +174,8 @@ double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& la
     const double waited = now - reduction.ready - shift;
     last_backward[reduction.stage].value += waited;
     shift += waited;
-    done = now + reduction.seconds;
-    copy = reduction.copy;
+    done = now + reduction.seconds();
+    copy = reduction.bucket->copy;
     before = &reduction;
   }
   if (!done) return 0;
@@ -185,11 +185,45 @@ double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& la
 
 }  // namespace
 
-ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule,
-                               const std::vector<StageShape>& shapes,
+std::vector<std::vector<PricedBucket>> priced_buckets(
+    const RunConfig& config, const std::vector<StageShape>& shapes,
+    const std::function<Seconds(const OperatorCall&)>& price) {
+  // Layers are alike: most buckets repeat the one before.
+  std::optional<OperatorCall> last;
+  double last_seconds = 0;
+  const auto priced = [&](const OperatorCall& call) {
+    const CollectiveCall& c = *call.collective();
+    const CollectiveCall* l = last ? last->collective() : nullptr;
+    const bool same = l != nullptr && l->kind == c.kind && l->group == c.group && l->ranks == c.ranks &&
+                      l->stride == c.stride && l->elements == c.elements && last->type == call.type &&
+                      last->count == call.count && last->share == call.share;
+    if (!same) {
+      last = call;
+      last_seconds = price(call).value;
+    }
+    return last_seconds;
+  };
+  std::vector<std::vector<PricedBucket>> result(shapes.size());
+  for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
+    const StageShape& shape = shapes[stage];
+    // Frameworks reduce into their gradient buffer: nothing is copied.
+    const bool copies = shape.sharding.zero == 1 && shape.traits.copies_reduced_pieces;
+    for (GradientBucket& bucket : gradient_buckets(shape, config.parallel.ddp_bucket_size)) {
+      PricedBucket of{{}, bucket.at_end, bucket.reduce.collective()->group, priced(bucket.reduce), 0, 0};
+      if (copies) of.copy = price(piece_copy(shape, bucket)).value;
+      if (bucket.between.elements() > 0) of.between = price(bucket.between).value;
+      of.seconds += of.between;
+      of.units = std::move(bucket.units);
+      result[stage].push_back(std::move(of));
+    }
+  }
+  return result;
+}
+
+ReductionCosts reduction_costs(const Schedule& schedule, const std::vector<StageShape>& shapes,
+                               const std::vector<std::vector<PricedBucket>>& buckets,
                                const std::vector<StageActions>& actions, const StepSummary& summary,
-                               const ReductionCosts& assumed,
-                               const std::function<Seconds(const OperatorCall&)>& price) {
+                               const ReductionCosts& assumed) {
   const Finals finals(schedule, shapes, actions, summary, assumed.last_backward);
   ReductionCosts result{std::vector<Seconds>(shapes.size()), std::vector<Seconds>(shapes.size()), {}};
   for (std::size_t rank = 0; rank < summary.reductions.size(); ++rank) {
@@ -198,20 +232,14 @@ ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule
     if (!arg) continue;
     const double started = -seconds_of(arg->start).value;
     std::vector<Reduction> reductions;
-    bool scatters = false;
+    bool scatters = false;  // else no start waits for the one before
     for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
       if (schedule.rank_of_stage[stage] != static_cast<int>(rank)) continue;
-      // Frameworks reduce into their gradient buffer: nothing is copied, no start waits for the one before.
       scatters = shapes[stage].sharding.zero == 1 && shapes[stage].traits.copies_reduced_pieces;
-      for (const GradientBucket& bucket : gradient_buckets(shapes[stage], config.parallel.ddp_bucket_size)) {
+      for (const PricedBucket& bucket : buckets[stage]) {
         double ready = bucket.at_end ? 0 : started;
         for (const std::size_t unit : bucket.units) ready = std::max(ready, finals.of(stage)[unit]);
-        const double copy = scatters ? price(piece_copy(shapes[stage], bucket)).value : 0;
-        Reduction reduction{ready, stage, price(bucket.reduce).value, copy,
-                            bucket.reduce.collective()->group};
-        if (bucket.between.elements() > 0) reduction.between = price(bucket.between).value;
-        reduction.seconds += reduction.between;
-        reductions.push_back(reduction);
+        reductions.push_back({ready, stage, &bucket});
       }
     }
     const double exposed = scatters ? one_at_a_time(std::move(reductions), result.last_backward, lanes)

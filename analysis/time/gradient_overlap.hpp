@@ -21,16 +21,30 @@ struct ReductionCosts {
   std::vector<std::vector<LaneSpan>> lanes{};  // by rank: every reduction, from the begin of its ARG
 };
 
+/// A bucket of gradients with the times of its collectives.
+struct PricedBucket {
+  std::vector<std::size_t> units;  // of the stage
+  bool at_end = false;             // reduced when ARG begins
+  Group group = Group::data;
+  double seconds = 0;
+  double copy = 0;     // of its reduced piece, where it is copied
+  double between = 0;  // of `seconds`, at its end: the sum between instances of the optimizer
+};
+
+/// The buckets of every stage. `price`: wall time of a call on the data group.
+std::vector<std::vector<PricedBucket>> priced_buckets(
+    const RunConfig& config, const std::vector<StageShape>& shapes,
+    const std::function<Seconds(const OperatorCall&)>& price);
+
 /// `summary` is of a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at
-/// first) and ARG costs nothing. `price`: wall time of a call on the data group. Z = 0: a bucket's all-reduce
+/// first) and ARG costs nothing. Z = 0: a bucket's all-reduce
 /// starts when the last gradient of its units is final, the remaining ones when ARG begins; ARG lasts until
 /// all are done. Z = 1: units run one after another in the order in which they become final. The backward
 /// waits for the unit before, copies its piece and continues; ARG waits for the last. Collectives of the data
 /// group follow one another on a lane of their own during the computation.
-ReductionCosts reduction_costs(const RunConfig& config, const Schedule& schedule,
-                               const std::vector<StageShape>& shapes,
+ReductionCosts reduction_costs(const Schedule& schedule, const std::vector<StageShape>& shapes,
+                               const std::vector<std::vector<PricedBucket>>& buckets,
                                const std::vector<StageActions>& actions, const StepSummary& summary,
-                               const ReductionCosts& assumed,
-                               const std::function<Seconds(const OperatorCall&)>& price);
+                               const ReductionCosts& assumed);
 
 }  // namespace plumbline

@@ -140,7 +140,8 @@ void StepEnd::hide_reductions(const std::vector<StageActions>& actions, StepSimu
                               StageCostsPrediction& prediction) const {
   Costs& costs = prediction.costs;
   const Load load = load_at_end(0);
-  const auto price = [&](const OperatorCall& call) { return time_of(call, hardware_, load); };
+  const auto buckets = priced_buckets(
+      config_, shapes_, [&](const OperatorCall& call) { return time_of(call, hardware_, load); });
   ReductionCosts waits{std::vector<Seconds>(shapes_.size()), std::vector<Seconds>(shapes_.size())};
   const auto with_lone = [&](std::vector<Seconds> last_backward) {
     for (std::size_t i = 0; i < last_backward.size(); ++i)
@@ -157,7 +158,7 @@ void StepEnd::hide_reductions(const std::vector<StageActions>& actions, StepSimu
       assumed.stages[i].last_backward = longer.last_backward[i];
     }
     ReductionCosts next =
-        reduction_costs(config_, schedule_, shapes_, actions, simulation.run(assumed), longer, price);
+        reduction_costs(schedule_, shapes_, buckets, actions, simulation.run(assumed), longer);
     settled = true;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       const double change = (next.last_backward[i] - waits.last_backward[i]).value;
