@@ -57,7 +57,7 @@ FAULTS = [
      'row.number("peak_gib", 1e6) * kBytesPerGiB',
      'row.number("peak_gib", 1e6) * 1e9', "^cluster_published_test$"),
     ("bench/record", "bench/record/record_store.cpp", 'to_line(record) + "\\n"', 'to_line(record)',
-     "^(record_test|matrix_runner_test)$"),
+     "^(record_store_test|matrix_runner_test)$"),
     ("bench/matrix", "bench/matrix/matrix_runner.cpp", "if (record == nullptr) return 0;",
      "if (record == nullptr || options.retry) return 0;", "^matrix_runner_test$"),
     ("bench/show/report", "bench/show/report/regression.cpp", "if (std::abs(relative) <= tolerance) return;",

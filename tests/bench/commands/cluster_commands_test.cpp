@@ -28,9 +28,7 @@ constexpr const char* kJob =
     "seq_length: 2048\nglobal_batch_size: 65536\nzero_stage: 1\n";
 
 TEST_F(ClusterCommands, TopologyCountsAndRates) {
-  const Said pod = plumbline("topology superpod-b200:16 --json");
-  ASSERT_EQ(pod.exit_code, 0) << pod.err;
-  const nlohmann::json json = nlohmann::json::parse(pod.out);
+  const nlohmann::json json = json_of("topology superpod-b200:16 --json");
   EXPECT_EQ(json["leaf"], 128);
   EXPECT_EQ(json["cables_spine_core"], 4096);
   EXPECT_TRUE(json["axes"].empty());
@@ -107,11 +105,9 @@ TEST_F(ClusterCommands, TopologyFindsTheOrderOfTheAxesOfAConfiguration) {
 
 TEST_F(ClusterCommands, StragglersOnAHundredThousandGpus) {
   write("job.yaml", kJob);
-  const Said said = plumbline(
+  const nlohmann::json json = json_of(
       "stragglers job.yaml --gpus 131072 --set global_batch_size=524288 --jitter 1 --slow-share 0.01 "
       "--replace 100000 --simulated-steps 20 --json");
-  ASSERT_EQ(said.exit_code, 0) << said.err;
-  const nlohmann::json json = nlohmann::json::parse(said.out);
   const auto mean = [&](std::size_t i) { return json["cases"][i]["mean_s"].get<double>(); };
   ASSERT_EQ(json["cases"].size(), 4U);
   const double quiet = json["quiet_s"];

@@ -127,12 +127,7 @@ const std::set<std::pair<std::string, ExitCode>> kElsewhere = {{"calibrate", don
 class ExitCodes : public ProgramFolder {
  protected:
   ExitCodes() {
-    const std::string run =
-        "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
-        "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
-        "64,\n"
-        "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
-        "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\n";
+    const std::string run = kSmallRun;
     write("run.yaml", run + "steps: 2\n");
     write("long.yaml", run + "steps: 1000000\ntimeout_s: 3\n");
     write("costs.json", R"({"stages": [{"forward_us": 100, "backward_us": 200}]})");

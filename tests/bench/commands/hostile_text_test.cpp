@@ -20,12 +20,7 @@ const std::string kHostile =
     "31m\xe2\x80\xae"
     "abc\xe2\x81\xa7\xd8\x9c\x7f";
 
-// A small model; the rest of a configuration that runs in a moment.
-constexpr const char* kRun =
-    "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
-    "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: 64,\n"
-    "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
-    "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nsteps: 1\n";
+const std::string kRun = std::string(kSmallRun) + "steps: 1\n";
 
 class HostileText : public ProgramFolder {
  protected:

@@ -19,9 +19,7 @@ class LaunchCommands : public ProgramFolder {};
 constexpr const char* kTour = PLUMBLINE_SOURCE_DIR "/bench/tour/train.sh";
 
 TEST_F(LaunchCommands, EveryKeyHasAnOrigin) {
-  const Said said = plumbline(fmt::format("explain-config {} --json", kTour));
-  ASSERT_EQ(said.exit_code, 0) << said.err;
-  const json explained = json::parse(said.out);
+  const nlohmann::json explained = json_of(fmt::format("explain-config {} --json", kTour));
   EXPECT_EQ(explained["framework"], "Megatron-LM");
   EXPECT_TRUE(explained["refused"].empty());
   for (const json& setting : explained["settings"]) EXPECT_NE(setting["origin"], "") << setting;

@@ -26,13 +26,9 @@ using testing::StartsWith;
 class Leftovers : public ProgramFolder {
  protected:
   Leftovers() {
-    const std::string run =
-        "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
-        "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
-        "64,\n"
-        "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
-        "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nbackend: emulated\n"
-        "hardware: h100-sxm-80gb\n";
+    const std::string run = kSmallRun + std::string(
+                                            "backend: emulated\n"
+                                            "hardware: h100-sxm-80gb\n");
     write("run.yaml", run + "steps: 2\n");
     write("long.yaml", run + "steps: 1000000\nemulated_time_factor: 1\n");
     write("matrix.yaml", run + "steps: 1\nmatrix:\n  micro_batch_size: [1, 2]\n");

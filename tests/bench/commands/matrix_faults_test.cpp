@@ -17,14 +17,7 @@ using testing::HasSubstr;
 
 class MatrixFaults : public ProgramFolder {
  protected:
-  MatrixFaults() {
-    write("run.yaml",
-          "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
-          "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
-          "64,\n"
-          "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
-          "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nsteps: 1\n");
-  }
+  MatrixFaults() { write("run.yaml", kSmallRun + std::string("steps: 1\n")); }
   std::string status() const {
     const Said said = plumbline("compare out --format json");
     return nlohmann::json::parse(said.out).at(0).at("status");

@@ -15,11 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr const char* kRun =
-    "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
-    "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: 64,\n"
-    "        rms_norm_eps: 1.0e-6, tie_word_embeddings: true}\n"
-    "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nsteps: 1\n";
+const std::string kRun = std::string(kSmallRun) + "steps: 1\n";
 
 class OutputLinks : public ProgramFolder {
  protected:

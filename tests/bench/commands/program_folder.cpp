@@ -2,36 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 
 namespace plumbline {
 
-namespace fs = std::filesystem;
-
 ProgramFolder::ProgramFolder() {
-  std::string pattern = (fs::temp_directory_path() / "plumbline-test-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
-  folder_ = pattern;
-  fs::create_directory(folder_ / "tmp");
-}
-
-ProgramFolder::~ProgramFolder() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
-
-void ProgramFolder::write(const std::string& name, const std::string& text) const {
-  std::ofstream(folder_ / name, std::ios::binary) << text;
-}
-
-std::string ProgramFolder::read(const std::string& name) const {
-  std::ifstream in(folder_ / name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::create_directory(folder_ / "tmp");
 }
 
 std::string ProgramFolder::environment() const {
@@ -50,6 +27,12 @@ ProgramFolder::Said ProgramFolder::plumbline(const std::string& arguments, const
   said.out = read("out.txt");
   said.err = read("err.txt");
   return said;
+}
+
+nlohmann::json ProgramFolder::json_of(const std::string& arguments) const {
+  const Said said = plumbline(arguments);
+  EXPECT_EQ(said.exit_code, 0) << arguments << said.err;
+  return nlohmann::json::parse(said.out);
 }
 
 }  // namespace plumbline

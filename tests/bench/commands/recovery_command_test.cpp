@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include <string>
 
 #include "tests/bench/record/record_support.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -22,23 +22,17 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-class RecoveryCommand : public testing::Test {
+class RecoveryCommand : public testing::Test, protected test::TemporaryFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-recovery-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+  RecoveryCommand() {
     fs::create_directory(folder_ / "tmp");
-    std::ofstream(folder_ / "run.yaml")
-        << "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
-           "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
-           "64,\n"
-           "        rms_norm_eps: 1.0e-6}\n"
-           "seq_length: 32\nglobal_batch_size: 16\nprecision: fp32\nlearning_rate: 0.01\nsteps: "
-           "4\nwarmup_steps: 0\n"
-        << "hardware: " << PLUMBLINE_SOURCE_DIR << "/results/recorded/xeon-2-cores/profile.json\n";
+    write("run.yaml",
+          "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
+          "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128,\n"
+          "        max_position_embeddings: 64, rms_norm_eps: 1.0e-6}\n"
+          "seq_length: 32\nglobal_batch_size: 16\nprecision: fp32\nlearning_rate: 0.01\nsteps: 4\n"
+          "warmup_steps: 0\nhardware: " PLUMBLINE_SOURCE_DIR "/results/recorded/xeon-2-cores/profile.json\n");
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   int run(const std::string& arguments) const {
     const std::string command = fmt::format(
@@ -46,10 +40,6 @@ class RecoveryCommand : public testing::Test {
         folder_.string(), PLUMBLINE_PROGRAM, arguments);
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string read(const char* name) const {
-    std::ifstream in(folder_ / name);
-    return {std::istreambuf_iterator<char>(in), {}};
   }
   json measured(const std::string& arguments) const {
     EXPECT_EQ(run(arguments + " --json"), 0) << read("err.txt");
@@ -65,8 +55,6 @@ class RecoveryCommand : public testing::Test {
     for (const auto& entry : fs::directory_iterator(folder_ / "saved")) names.insert(entry.path().filename());
     return names;
   }
-
-  fs::path folder_;
 };
 
 TEST_F(RecoveryCommand, ARunIsTheSameWhetherItIsKilledOrNot) {
@@ -153,24 +141,20 @@ TEST_F(RecoveryCommand, WhereNobodyGoesOnTheRunWaitsForARank) {
 }
 
 TEST_F(RecoveryCommand, WeightsAndCheckpointsMayBeOnTwoDisks) {
-  std::string pattern = "/dev/shm/plumbline-recovery-XXXXXX";
+  if (!fs::is_directory("/dev/shm")) GTEST_SKIP() << "no /dev/shm";
+  const test::TemporaryFolder elsewhere("/dev/shm");
+  const fs::path& other = elsewhere.folder_;
   struct stat here {};
   struct stat there {};
-  if (::mkdtemp(pattern.data()) == nullptr) GTEST_SKIP() << "no /dev/shm";
-  const fs::path other = pattern;
   ASSERT_EQ(::stat(folder_.c_str(), &here), 0);
   ASSERT_EQ(::stat(other.c_str(), &there), 0);
-  if (here.st_dev == there.st_dev) {
-    fs::remove_all(other);
-    GTEST_SKIP() << "/dev/shm is on the disk of the temporary folder";
-  }
+  if (here.st_dev == there.st_dev) GTEST_SKIP() << "/dev/shm is on the disk of the temporary folder";
   const std::string saved = (other / "saved").string();
   const json whole = measured("--pp 2 --steps 6 --save-weights whole");
   measured(fmt::format("--pp 2 --steps 4 --save-weights first --checkpoint-dir {} --checkpoint-interval 2",
                        saved));
   const json later =
       measured(fmt::format("--pp 2 --steps 6 --save-weights later --checkpoint-dir {} --resume", saved));
-  fs::remove_all(other);
   EXPECT_EQ(later.at("measurement").at("losses"), whole.at("measurement").at("losses"));
   EXPECT_FALSE(read("whole/model.safetensors").empty());
   EXPECT_EQ(read("later/model.safetensors"), read("whole/model.safetensors"));

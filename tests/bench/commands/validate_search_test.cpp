@@ -30,9 +30,7 @@ class ValidateSearch : public ProgramFolder {
 };
 
 TEST_F(ValidateSearch, ValidateWorksFromAnyFolder) {
-  const Said outcome = plumbline("validate --json --plot errors.svg");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  const nlohmann::json json = json_of("validate --json --plot errors.svg");
   bool seen = false;
   for (const nlohmann::json& table : json.at("tables")) {
     if (table.at("name") != "korthikanti_table5") continue;
@@ -96,9 +94,7 @@ TEST_F(ValidateSearch, UnknownTablesAreNamedAndEndWithTwo) {
 }
 
 TEST_F(ValidateSearch, SearchFindsTheBestFirst) {
-  const Said outcome = plumbline("search gpt.yaml --gpus 8 --top 4 --json");
-  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  const nlohmann::json json = json_of("search gpt.yaml --gpus 8 --top 4 --json");
   ASSERT_EQ(json.at("best").size(), 4u);
   EXPECT_LE(json["best"][0]["step_s"], json["best"][1]["step_s"]);
   EXPECT_TRUE(json.contains("why_not_second"));

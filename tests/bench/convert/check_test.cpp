@@ -13,6 +13,7 @@
 #include "core/base/text_input.hpp"
 #include "core/checkpoints/torch_file.hpp"
 #include "tests/bench/convert/convert_folder.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline::convert {
 namespace {
@@ -37,12 +38,7 @@ class CheckTest : public ConvertFolder {
     return made;
   }
   std::string complaint_of(const training::CheckRequest& request) const {
-    try {
-      check(request);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::refusal_of([&] { check(request); });
   }
 };
 
@@ -127,12 +123,7 @@ TEST_F(CheckTest, TokensOfTextsArraysAndSeeds) {
   EXPECT_NE(training::check_tokens("", 100, 8, 2, 3), training::check_tokens("", 100, 8, 2, 4));
   const auto complaint = [&](const std::string& text) -> std::string {
     write("ids.txt", text);
-    try {
-      training::check_tokens(at("ids.txt"), 6, 2, 1, 0);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::refusal_of([&] { training::check_tokens(at("ids.txt"), 6, 2, 1, 0); });
   };
   EXPECT_THAT(complaint("1 6"), HasSubstr("token 1 is \"6\", expected an id from 0 to 5"));
   EXPECT_THAT(complaint("1 -1"), HasSubstr("token 1 is \"-1\""));

@@ -18,6 +18,7 @@
 #include "core/checkpoints/torch_writer.hpp"
 #include "core/checkpoints/zip_writer.hpp"
 #include "core/files/safetensors.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline::convert {
 
@@ -130,12 +131,7 @@ ConvertReport ConvertFolder::convert(const std::string& from, const std::string&
 }
 
 std::string ConvertFolder::complaint(const ConvertRequest& request) const {
-  try {
-    convert_checkpoint(request, [](Bytes, Bytes) {});
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { convert_checkpoint(request, [](Bytes, Bytes) {}); });
 }
 
 std::vector<std::pair<std::string, std::string>> ConvertFolder::files_of(const std::string& name) const {

@@ -12,6 +12,7 @@
 #include "bench/matrix/matrix_source.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/base/error.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -31,9 +32,6 @@ HardwareProfile machine_of(double flops, int processors) {
 
 class Fit : public testing::Test {
  protected:
-  Fit() { folder_ = mkdtemp(folder_.data()); }
-  ~Fit() override { fs::remove_all(folder_); }
-
   MatrixSource fitted(const HardwareProfile& machine, const std::string& folder, bool keep,
                       const std::string& precision = "fp32") const {
     MatrixSource source(kDemo, {{"precision", precision}});
@@ -50,7 +48,8 @@ class Fit : public testing::Test {
     return ids;
   }
 
-  std::string folder_ = (fs::temp_directory_path() / "fit_test_XXXXXX").string();
+  const test::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.folder_;
 };
 
 // Between one and three minutes: predictions may be off by half as much.

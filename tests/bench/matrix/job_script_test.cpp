@@ -15,6 +15,7 @@
 #include "bench/processes/launch/launch_agent.hpp"
 #include "core/base/error.hpp"
 #include "core/base/shell_word.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -27,14 +28,7 @@ using ::testing::ThrowsMessage;
 
 class Jobs : public ::testing::Test {
  protected:
-  Jobs() {
-    folder_ = mkdtemp(folder_.data());
-    fs::create_directory(folder_ + "/bin");
-  }
-  ~Jobs() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
+  Jobs() { fs::create_directory(folder_ + "/bin"); }
   void program(const std::string& name, const std::string& text) const {
     const std::string path = folder_ + "/bin/" + name;
     std::ofstream(path) << "#!/bin/bash\n" << text;
@@ -66,7 +60,8 @@ class Jobs : public ::testing::Test {
                     folder_, cut)
             .c_str()));
   }
-  std::string folder_ = (fs::temp_directory_path() / "job_script_test_XXXXXX").string();
+  const test::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.folder_;
 };
 
 TEST_F(Jobs, ARunnerGetsWhatWasAskedForAndSharesTheFolder) {

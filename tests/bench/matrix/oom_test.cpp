@@ -36,10 +36,6 @@ constexpr const char* kModel =
 
 class Oom : public ProgramFolder {
  protected:
-  std::string write(const std::string& name, const std::string& text) const {
-    ProgramFolder::write(name, text);
-    return (folder_ / name).string();
-  }
   int plumbline(const std::string& arguments) const { return ProgramFolder::plumbline(arguments).exit_code; }
 };
 

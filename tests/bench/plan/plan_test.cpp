@@ -16,6 +16,7 @@
 #include "core/base/error.hpp"
 #include "core/config_text/matrix_config.hpp"
 #include "core/validate/validate.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace plumbline {
 namespace {
@@ -32,12 +33,7 @@ RunConfig config_of(const char* schedule, int ranks, int microbatches) {
 }
 
 std::string complaint(const RunConfig& config) {
-  try {
-    schedule_for(config);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::refusal_of([&] { schedule_for(config); });
 }
 
 std::int64_t count(const Schedule& schedule, ActionType type) {

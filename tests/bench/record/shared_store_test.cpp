@@ -16,6 +16,7 @@
 #include "bench/record/record_store.hpp"
 #include "core/base/error.hpp"
 #include "tests/bench/record/record_support.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -26,11 +27,6 @@ using ::testing::ThrowsMessage;
 
 class SharedStore : public ::testing::Test {
  protected:
-  SharedStore() { folder_ = mkdtemp(folder_.data()); }
-  ~SharedStore() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
   /// Runs every cell that is free; returns their number.
   int run(const std::vector<std::string>& ids, int killed_after) const {
     RecordStore store(folder_, kResultsFile, StoreUse::shared);
@@ -47,7 +43,8 @@ class SharedStore : public ::testing::Test {
     }
     return done;
   }
-  std::string folder_ = (fs::temp_directory_path() / "shared_store_test_XXXXXX").string();
+  const test::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.folder_;
 };
 
 TEST_F(SharedStore, EveryCellIsDoneOnceThoughTwoRunnersAreCutOff) {

@@ -13,6 +13,7 @@
 #include "core/base/error.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "tests/bench/training/training_support.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -24,19 +25,8 @@ constexpr std::int64_t kSeq = 12;
 constexpr std::int64_t kSamples = 4;
 constexpr std::int64_t kTokens = kSamples * kSeq + 1;
 
-class LossMaskTest : public testing::Test {
+class LossMaskTest : public testing::Test, protected test::TemporaryFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-mask-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
-    return (folder_ / name).string();
-  }
   /// `masked` of the samples count nowhere; the last token belongs to the last sample's targets.
   std::string mask_without(const std::vector<std::int64_t>& masked) const {
     std::string bytes(kTokens, '\1');
@@ -63,8 +53,6 @@ class LossMaskTest : public testing::Test {
     config.files.loss_mask = mask;
     return config;
   }
-
-  fs::path folder_;
 };
 
 TEST_F(LossMaskTest, FilesThatAreNoMaskAreOneClearLine) {

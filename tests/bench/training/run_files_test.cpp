@@ -14,6 +14,8 @@
 #include "core/base/error.hpp"
 #include "core/files/safetensors.hpp"
 #include "tests/bench/training/training_support.hpp"
+#include "tests/support/refusal.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -62,18 +64,14 @@ std::vector<Stored> tensors_of_tiny_llama() {
   return list;
 }
 
-class RunFilesTest : public testing::Test {
+class RunFilesTest : public testing::Test, protected test::TemporaryFolder {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-files-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     config_.model = tiny_llama();
     config_.batch.seq_length = 4;
     config_.files.weights = path("model.safetensors");
   }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return at(name); }
 
   void write(const std::vector<Stored>& tensors) const {
     std::vector<TensorFileWriter::Entry> entries;
@@ -89,15 +87,8 @@ class RunFilesTest : public testing::Test {
     writer.finish();
   }
   std::string complaint() const {
-    try {
-      check_files(config_);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::refusal_of([&] { check_files(config_); });
   }
-
-  fs::path folder_;
   RunConfig config_;
 };
 

@@ -1,5 +1,6 @@
 // Memory available to new processes: the system's, and control groups' as both versions of cgroup show it.
 #include "bench/measure/machine/available_memory.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -87,18 +88,14 @@ const HostCase kHosts[] = {
 
 TEST(AvailableMemory, IsWhatSystemAndControlGroupsLeave) {
   for (const HostCase& host : kHosts) {
-    std::string pattern = (fs::temp_directory_path() / "available_memory_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    for (const auto& [name, text] : host.files) {
-      fs::create_directories((fs::path(pattern) / name).parent_path());
-      std::ofstream(fs::path(pattern) / name) << text;
-    }
+    const test::TemporaryFolder root;
+    const std::string pattern = root.folder_;
+    for (const auto& [name, text] : host.files) root.write(name, text);
     EXPECT_EQ(available_memory(pattern).value, host.available) << host.what;
     EXPECT_GE(total_memory(pattern).value, host.available) << host.what;
     if (host.files.size() == 1) {
       EXPECT_EQ(total_memory(pattern).value, 9000 * 1024) << host.what;
     }
-    fs::remove_all(pattern);
   }
 }
 

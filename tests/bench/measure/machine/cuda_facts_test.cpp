@@ -13,6 +13,7 @@
 
 #include "bench/measure/machine/cuda_program.hpp"
 #include "core/base/error.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -61,13 +62,9 @@ namespace fs = std::filesystem;
 class CudaProgram : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-cuda-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    build_ = pattern;
     fs::create_directory(build_ / "bench");
     std::ofstream(build_ / "CMakeCache.txt") << '\n';
   }
-  void TearDown() override { fs::remove_all(build_); }
 
   /// plumbline-cuda as a line of shell; empty: none.
   CudaFacts ask(const CudaBuild& build, const std::string& program) const {
@@ -80,7 +77,8 @@ class CudaProgram : public testing::Test {
     return ask_cuda_program(build_ / "bench", build);
   }
 
-  fs::path build_;
+  const test::TemporaryFolder temporary_;
+  const fs::path& build_ = temporary_.folder_;
 };
 
 TEST_F(CudaProgram, OneReasonIsToldAndItIsTheOneThatApplies) {

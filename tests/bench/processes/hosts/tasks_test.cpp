@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +14,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline {
 namespace {
@@ -28,21 +29,16 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-class Tasks : public ::testing::Test {
+class Tasks : public ::testing::Test, protected test::TemporaryFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-tasks-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+  Tasks() {
     fs::create_directory(folder_ / "tmp");
-    std::ofstream(folder_ / "run.yaml")
-        << "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
-           "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128, max_position_embeddings: "
-           "64,\n"
-           "        rms_norm_eps: 1.0e-6, tie_word_embeddings: false}\n"
-           "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nsteps: 2\n";
+    write("run.yaml",
+          "model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,\n"
+          "        num_key_value_heads: 2, intermediate_size: 96, vocab_size: 128,\n"
+          "        max_position_embeddings: 64, rms_norm_eps: 1.0e-6, tie_word_embeddings: false}\n"
+          "seq_length: 16\nglobal_batch_size: 4\nprecision: fp32\nsteps: 2\n");
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   /// Exit code of a line of bash in the folder, where $P is the program.
   int bash(const std::string& line) const {
@@ -54,7 +50,6 @@ class Tasks : public ::testing::Test {
                                        .c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  std::string read(const std::string& name) const { return text_of(folder_ / name); }
   /// Loss printed by rank 0.
   double loss() const {
     const auto printed = nlohmann::json::parse(read("out.txt"), nullptr, false);
@@ -76,8 +71,6 @@ class Tasks : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
-
-  fs::path folder_;
 };
 
 /// Two tasks of one host, as torchrun and as plain srun start them. The port is this process's own.

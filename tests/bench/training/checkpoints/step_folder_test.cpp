@@ -16,6 +16,7 @@
 #include "bench/training/checkpoints/saved_states.hpp"
 #include "core/base/error.hpp"
 #include "core/files/safetensors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace plumbline::training {
 namespace {
@@ -40,13 +41,6 @@ const NamedPiece kBottom = {"weight|3x2|1:3|0:2|a", {2, 2}, {2, 3, 4, 5}};
 
 class StepFolder : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "plumbline-checkpoints-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static void write_shard(const std::string& file, const std::vector<NamedPiece>& pieces) {
     std::vector<TensorFileWriter::Entry> entries;
     for (const NamedPiece& piece : pieces) entries.push_back({piece.name, piece.type, piece.shape});
@@ -76,7 +70,8 @@ class StepFolder : public testing::Test {
     return names;
   }
 
-  std::string folder_;
+  const test::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.folder_;
 };
 
 std::string read_text(const std::string& path) {
