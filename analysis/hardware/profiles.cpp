@@ -104,6 +104,7 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"own_step", &Software::own_step},
     {"flash_attention", &Software::flash_attention},
     {"dropout", &Software::dropout},
+    {"attention_dropout", &Software::attention_dropout},
     {"fused_dropout", &Software::fused_dropout},
     {"compiled", &Software::compiled},
     {"fused_weight_gradient", &Software::fused_weight_gradient},

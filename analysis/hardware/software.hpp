@@ -12,9 +12,10 @@ namespace plumbline {
 struct Software {
   bool own_step = false;  // plumbline's, whose calls and tensors are listed exactly (StepTraits)
   bool flash_attention = false;
-  bool dropout = true;        // hidden and attention dropout are on, regardless of the job
-  bool fused_dropout = true;  // bias, dropout and residual in one kernel
-  bool compiled = false;      // torch.compile: chains of pointwise operators are one kernel
+  bool dropout = true;            // hidden and attention dropout are on, regardless of the job
+  bool attention_dropout = true;  // false: that dropout is the hidden one alone
+  bool fused_dropout = true;      // bias, dropout and residual in one kernel
+  bool compiled = false;          // torch.compile: chains of pointwise operators are one kernel
   bool fused_weight_gradient =
       false;                         // the weight-gradient product accumulates into the fp32 gradient itself
   bool fused_bias_gradient = false;  // it sums the rows of its operand on the way: the bias's gradient

@@ -272,7 +272,7 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.moe = mixture_of(config, shape.stream.tokens, 1);
   shape.attention.unfused = shape.attention.unfused || !framework.flash_attention;
   shape.block.dropout = shape.block.dropout || framework.dropout;
-  shape.attention.dropout = shape.attention.dropout || framework.dropout;
+  shape.attention.dropout = shape.attention.dropout || (framework.dropout && framework.attention_dropout);
   shape.numerics.framework_fp8 = shape.numerics.fp8 || framework.fp8;
   // Megatron's switch: DeepSpeed, which alone has step_bytes, trains Hugging Face's models.
   shape.numerics.fp8_activation_input =
