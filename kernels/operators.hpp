@@ -101,6 +101,19 @@ struct AttentionShape {
   std::int64_t keys() const { return key_count > 0 ? key_count : past + seq - key_start; }  // of a sequence
 };
 
+/// Tensors of attention that keeps its probabilities. Square ones have a number for every query and key of
+/// every head of every sequence, (batch·heads·seq, seq), contiguous and of the storage type unless said
+/// otherwise. Each backend places the elements in them as it likes.
+struct UnfusedAttention {
+  Matrix scores;         // in the backward: their gradient. Contents irrelevant before and after a call
+  Matrix probabilities;  // of the softmax
+  Matrix mask{};         // uint8, 1 where a probability stays; empty without dropout
+  Matrix dropped{};      // the probabilities after dropout; empty without dropout
+  /// Keys, then values, of every query head but the first of its group, copied from the group's key/value
+  /// head: (T, (heads - kv_heads)·(head_dim + values())).
+  Matrix repeated{};
+};
+
 /// The router of an MoE layer (Shazeer et al. 2017, arXiv:1701.06538) and its load-balancing losses.
 struct Router {
   std::int64_t top_k = 1;  // experts of a token

@@ -121,7 +121,27 @@ double attention_by_constants(const AttentionCall& call, DType type, const Devic
          speedup;
 }
 
+/// Attention that keeps its probabilities: products of whole squares over all heads, and passes over the
+/// squares. Forward, scores are read below the diagonal alone.
+double unfused_attention_seconds(const AttentionCall& call, DType type, const Device& device) {
+  const auto e = static_cast<double>(size_of(type));
+  const auto heads = static_cast<double>(call.heads);
+  const auto seq = static_cast<double>(call.queries);
+  const auto head = static_cast<double>(call.head_dim);
+  const double flops_per_s = device.gemm_share * (type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
+  const double scores = product_seconds(device, flops_per_s, e, seq, seq, head, heads, e);
+  const double values = product_seconds(device, flops_per_s, e, seq, head, seq, heads, e);
+  const double numbers = heads * seq * seq;
+  const double masks = call.dropout ? numbers : 0;
+  if (call.backward) return scores + 3 * values + stream_seconds(device, 3 * e * numbers + masks);
+  const double softmax = stream_seconds(device, 1.5 * e * numbers + (1 + e) * masks);
+  const double copied = heads - heads / static_cast<double>(call.group);
+  const double repeated = copied > 0 ? stream_seconds(device, 4 * e * copied * seq * head) : 0;
+  return scores + values + std::max(softmax, masks * device.random_s) + repeated;
+}
+
 double attention_seconds(const AttentionCall& call, DType type, const Device& device) {
+  if (call.unfused) return unfused_attention_seconds(call, type, device);
   if (call.cached) {  // as long as reading keys and values takes, or the pairs, in a kernel of its own
     AttentionCall computed = call;
     computed.cached = false;
@@ -170,7 +190,7 @@ bool is_measured(const OperatorCall& call, const Device& device) {
     return measured ? known(measured) : tabled_product(*gemm, call.type, device).has_value();
   }
   const auto* attention = call.as<AttentionCall>();
-  if (attention == nullptr || attention->cached || attention->past > 0) return false;
+  if (attention == nullptr || attention->cached || attention->unfused || attention->past > 0) return false;
   return (!attention->backward && known(measured_forward(*attention, call.type, device))) ||
          tabled_attention(*attention, call.type, device).has_value();
 }

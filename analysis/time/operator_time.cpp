@@ -17,8 +17,9 @@ double bytes_of(const OperatorCall& call) {
   if (const auto* stream = call.as<StreamCall>())
     return static_cast<double>(stream->elements) * stream->bytes_per_element;
   if (const auto* attention = call.as<AttentionCall>()) {
-    return (attention->backward ? 8 : 4) * e * static_cast<double>(attention->heads) *
-           static_cast<double>(attention->queries) * static_cast<double>(attention->head_dim);
+    const double rows = static_cast<double>(attention->heads) * static_cast<double>(attention->queries);
+    const double square = attention->unfused ? 3 * static_cast<double>(attention->queries) : 0;
+    return e * rows * ((attention->backward ? 8 : 4) * static_cast<double>(attention->head_dim) + square);
   }
   const auto& gemm = *call.as<GemmCall>();
   const auto tokens = static_cast<double>(gemm.tokens);

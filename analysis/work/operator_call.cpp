@@ -51,10 +51,12 @@ Flops flops_of(const OperatorCall& call) {
     // Scores and their product with the values: each 2·d FLOPs per head and visible (query, key) pair.
     // Visible are half of all pairs, a prefix's besides, or those of a window; kernels skip pairs outside it
     // like those above the diagonal. The backward recomputes the scores and has four more products of that
-    // size: 2.5 times the forward.
+    // size: 2.5 times the forward, twice where the probabilities are kept.
     const double forward = 4 * pairs_of(*attention) * static_cast<double>(attention->head_dim);
     return {call.share * count * static_cast<double>(attention->heads) * forward *
-            (attention->backward ? 2.5 : 1)};
+            (!attention->backward ? 1
+             : attention->unfused ? 2
+                                  : 2.5)};
   }
   return {0};
 }

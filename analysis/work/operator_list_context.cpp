@@ -22,6 +22,7 @@ void CallList::one_attention(bool is_backward, std::int64_t window) {
                     .dropout = a.dropout,
                     .scores_apart = is_backward && s_.numerics.cuda && s_.numerics.deterministic &&
                                     s_.numerics.type != DType::fp32,
+                    .unfused = a.unfused && s_.cp.ranks == 1,
                     .queries = s_.stream.seq,
                     .head_dim = a.latent() ? (a.head_dim + a.value_dim) / 2 : a.head_dim,
                     .group = a.heads / a.kv_heads,

@@ -39,8 +39,9 @@ OperatorCall operator_call(const EmulatedCall& call, DType storage) {
             .type = call.type};
   }
   if (attention.seq > 0) {
-    return {.work = AttentionCall{.backward = call.name.substr(0, 18) == "attention_backward",
+    return {.work = AttentionCall{.backward = call.name.find("backward") != std::string_view::npos,
                                   .dropout = attention.dropout.probability > 0,
+                                  .unfused = call.name.starts_with("unfused"),
                                   .queries = attention.seq,
                                   .head_dim = (attention.head_dim + attention.values()) / 2,
                                   .group = attention.heads / attention.kv_heads,

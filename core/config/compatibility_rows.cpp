@@ -34,6 +34,7 @@ constexpr CompatibilityRow kRows[] = {
     excludes(kGenerate, kModules, "whose drafts are not executed", "train, or mtp_num_layers 0"),
     excludes(kGenerate, kPrefix, "prompts are causal", "train, or prefix_length 0"),
     excludes(kGenerate, kFp8, "", "train, or fp8_format none"),
+    excludes(kGenerate, kUnfusedAttention, "which keeps probabilities for a backward", "train, or fused"),
     excludes(kGenerate, kLora, "whose adapters have to be merged", "train, or frozen none", kOwnStep),
     // Fine-tuning from chats.
     needs(kFineTuning, kData, "whose chats it trains on", "data, a file with a conversation per line"),
@@ -256,7 +257,8 @@ constexpr CompatibilityRow kRows[] = {
     needs(kExpertRanks, kAnyExperts, "", "1", kRun | kPredictOwn | kPredictOther),
     needs(kFolded, kAnyExperts, "", "tensor_model_parallel_size", kRun | kPredictOwn | kPredictOther),
     needs(kDispatcher, kAnyExperts, "", "auto", kRun | kPredictOwn | kPredictOther),
-    excludes(kUnfusedAttention, kDevice, "", "fused, or backend emulated", kRunCpu | kRunCuda | kPredictHere),
+    excludes(kUnfusedAttention, kContext, "which needs fused attention, as in Megatron-Core",
+             "fused, or backend emulated", kRunCpu | kRunCuda | kPredictHere),
     excludes(kFp16, kDevice, "", "fp32 or bf16, or backend emulated", kRunCpu | kRunCuda | kPredictHere),
 };
 

@@ -48,7 +48,49 @@ bool agrees(const AttentionShape& s, const Matrix& q, const Matrix& k, const Mat
          scratch.contiguous();
 }
 
+bool is_square(const Matrix& x, const AttentionShape& s, DType type) {
+  return x.contiguous() && has_shape(x, s.batch * s.heads * s.seq, s.seq, type);
+}
+
+void require_kept(const char* op, const AttentionShape& s, const UnfusedAttention& kept, DType type) {
+  const bool whole = s.past == 0 && s.key_start == 0 && s.key_count == 0;
+  const bool drops = s.dropout.probability > 0;
+  const bool fits = is_square(kept.scores, s, type) && is_square(kept.probabilities, s, type) &&
+                    (!drops || (is_square(kept.mask, s, DType::uint8) && is_square(kept.dropped, s, type)));
+  const std::int64_t repeated = (s.heads - s.kv_heads) * (s.head_dim + s.values());
+  require(whole && fits && (repeated == 0 || has_shape(kept.repeated, s.batch * s.seq, repeated, type)), op,
+          "whole sequences; scores, probabilities and, with dropout, mask and dropped ones (batch*heads*seq, "
+          "seq), without gaps; repeated (T, (heads - kv_heads)*(head_dim + values()))",
+          {{"scores", kept.scores},
+           {"probabilities", kept.probabilities},
+           {"mask", kept.mask},
+           {"dropped", kept.dropped},
+           {"repeated", kept.repeated}});
+}
+
 }  // namespace
+
+void unfused_attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
+                               const UnfusedAttention& kept, Matrix out, Matrix lse, Matrix scratch) {
+  const char* const op = "unfused_attention_forward";
+  require_probability(op, shape.dropout.probability);
+  require_mask(op, shape);
+  require(agrees(shape, q, k, v, out, lse, scratch), op, kShapes,
+          {{"q", q}, {"k", k}, {"v", v}, {"out", out}, {"lse", lse}, {"scratch", scratch}});
+  require_kept(op, shape, kept, q.dtype);
+}
+
+void unfused_attention_backward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
+                                const UnfusedAttention& kept, Matrix dout, Matrix dq, Matrix dk, Matrix dv,
+                                Matrix scratch) {
+  const char* const op = "unfused_attention_backward";
+  require_probability(op, shape.dropout.probability);
+  require_mask(op, shape);
+  const Matrix lse(nullptr, shape.batch * shape.heads, shape.seq, DType::fp32);
+  require(agrees(shape, q, k, v, dout, lse, scratch) && alike(dq, q) && alike(dk, k) && alike(dv, v), op,
+          kShapes, {{"q", q}, {"k", k}, {"v", v}, {"dout", dout}, {"dq", dq}, {"dk", dk}, {"dv", dv}});
+  require_kept(op, shape, kept, q.dtype);
+}
 
 void attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v, Matrix out, Matrix lse,
                        Matrix scratch) {

@@ -10,6 +10,8 @@
 
 namespace plumbline::cpu {
 
+struct AttentionScratch;  // attention/attention.hpp
+
 class CpuOperators : public Operators {
  public:
   CpuOperators();
@@ -19,6 +21,15 @@ class CpuOperators : public Operators {
   std::int64_t attention_scratch(const AttentionShape& shape, DType type) const override;
 
  private:
+  /// Rows of one sequence in unfused attention's backward, of one query head; gradients of keys and values,
+  /// fp32, are accumulated into.
+  struct HeadMatrices {
+    Matrix query, keys, values, output_gradient, query_gradient, key_gradients, value_gradients;
+  };
+  void unfused_head_backward(const AttentionShape& shape, std::int64_t sequence, std::int64_t head,
+                             const HeadMatrices& of, const UnfusedAttention& kept,
+                             const AttentionScratch& parts);
+
   /// `count` zeroed fp32 numbers for sums over rows: one per column of a weight gradient.
   float* column_sums(std::int64_t count);
   /// to (1, n) of a gradient type += sums.

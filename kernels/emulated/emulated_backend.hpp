@@ -22,6 +22,7 @@ class EmulatedOperators : public Operators {
   /// Data that a memory-bound call reads and writes; empty matrices count nothing.
   void pass_over(std::string_view name, DType type, std::initializer_list<Matrix> read,
                  std::initializer_list<Matrix> written);
+  void attend(std::string_view name, const AttentionShape& shape, DType type);
   void take(const EmulatedCall& call);
 
   struct Hash {

@@ -13,7 +13,7 @@ namespace plumbline {
 /// One operator call as far as its time depends on it.
 struct EmulatedCall {
   // Member of Operators: "gemm", "attention_forward", "adam"; attention that drops probabilities is
-  // "attention_forward_dropout", "attention_backward_dropout".
+  // "attention_forward_dropout", "attention_backward_dropout", unfused likewise.
   std::string_view name;
   DType type = DType::fp32;  // storage type of the operands (squared_norm, fill: of the matrix)
   // gemm: C is m × n, k products are summed per element.
@@ -24,7 +24,7 @@ struct EmulatedCall {
   bool b_transposed = false;
   bool accumulate = false;
   bool bias_gradient = false;               // alongside a weight's
-  AttentionShape attention{0, 0, 0, 0, 0};  // attention_forward, attention_backward
+  AttentionShape attention{0, 0, 0, 0, 0};  // of attention, fused or not
   std::int64_t elements = 0;                // everything else: of the largest matrix
   std::int64_t bytes = 0;                   // everything else: read and written
 };

@@ -158,20 +158,37 @@ std::int64_t EmulatedOperators::attention_scratch(const AttentionShape& shape, D
 void EmulatedOperators::attention_forward(const AttentionShape& shape, Matrix q, Matrix /*k*/, Matrix /*v*/,
                                           Matrix /*out*/, Matrix /*lse*/, Matrix scratch) {
   require_scratch("attention_forward", scratch, attention_scratch(shape, q.dtype));
-  EmulatedCall call;
-  call.name = shape.dropout.probability > 0 ? "attention_forward_dropout" : "attention_forward";
-  call.type = q.dtype;
-  call.attention = shape;
-  take(call);
+  attend(shape.dropout.probability > 0 ? "attention_forward_dropout" : "attention_forward", shape, q.dtype);
 }
 
 void EmulatedOperators::attention_backward(const AttentionShape& shape, Matrix q, Matrix /*k*/, Matrix /*v*/,
                                            Matrix /*out*/, Matrix /*lse*/, Matrix /*dout*/, Matrix /*dq*/,
                                            Matrix /*dk*/, Matrix /*dv*/, Matrix scratch) {
   require_scratch("attention_backward", scratch, attention_scratch(shape, q.dtype));
+  attend(shape.dropout.probability > 0 ? "attention_backward_dropout" : "attention_backward", shape, q.dtype);
+}
+
+void EmulatedOperators::unfused_attention_forward(const AttentionShape& shape, Matrix q, Matrix /*k*/,
+                                                  Matrix /*v*/, const UnfusedAttention& /*kept*/,
+                                                  Matrix /*out*/, Matrix /*lse*/, Matrix scratch) {
+  require_scratch("unfused_attention_forward", scratch, attention_scratch(shape, q.dtype));
+  attend(shape.dropout.probability > 0 ? "unfused_attention_forward_dropout" : "unfused_attention_forward",
+         shape, q.dtype);
+}
+
+void EmulatedOperators::unfused_attention_backward(const AttentionShape& shape, Matrix q, Matrix /*k*/,
+                                                   Matrix /*v*/, const UnfusedAttention& /*kept*/,
+                                                   Matrix /*dout*/, Matrix /*dq*/, Matrix /*dk*/,
+                                                   Matrix /*dv*/, Matrix scratch) {
+  require_scratch("unfused_attention_backward", scratch, attention_scratch(shape, q.dtype));
+  attend(shape.dropout.probability > 0 ? "unfused_attention_backward_dropout" : "unfused_attention_backward",
+         shape, q.dtype);
+}
+
+void EmulatedOperators::attend(std::string_view name, const AttentionShape& shape, DType type) {
   EmulatedCall call;
-  call.name = shape.dropout.probability > 0 ? "attention_backward_dropout" : "attention_backward";
-  call.type = q.dtype;
+  call.name = name;
+  call.type = type;
   call.attention = shape;
   take(call);
 }

@@ -62,7 +62,7 @@ SPLITS = [  # tensor, pipeline, data, more settings
     (1, 2, 1, {"cpu_offloading_num_layers": "1", "pipeline_schedule": "zb-h1"}),
     (1, 2, 1, {"defer_embedding_wgrad_compute": "true"}),
     (1, 2, 1, {"pipeline_schedule": "gpipe"}), (1, 1, 2, {"zero_stage": "1", "nccl_ub": "true"}),
-    (2, 2, 1, {"vocab_parallel": "vocab-2"}),
+    (2, 1, 1, {"attention_backend": "unfused"}), (2, 2, 1, {"vocab_parallel": "vocab-2"}),
     (2, 2, 1, {"vocab_parallel": "vocab-1", "sequence_parallel": "true"}),
     (1, 2, 2, {"vocab_parallel": "vocab-2", "zero_stage": "3"}),
 ]
@@ -86,7 +86,9 @@ DROPOUT_SPLITS = [
     (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
     (1, 1, 2, {"zero_stage": "3"}),
     (1, 2, 1, {"vocab_parallel": "vocab-2"}), (1, 1, 2, {"context_parallel_size": "2"}),
-    (1, 2, 1, {"mtp_num_layers": "1"}),
+    (1, 2, 1, {"mtp_num_layers": "1"}), (1, 1, 1, {"attention_backend": "unfused"}),
+    (2, 1, 1, {"attention_backend": "unfused", "sequence_parallel": "true",
+               "recompute_granularity": "selective"}),
 ]
 
 

@@ -7,7 +7,9 @@
 //   sums over n keys or d columns, and their factors add (n + d + 64)·u of their terms' sizes,
 //   twice where a sum goes into a sum;
 //   the stored output, score gradients and the result add one r each of at most their terms.
-// Every entry is thus within E = 5·r + 3·(d + 8)·u·S + 2·(n + d + 64)·u of its terms' sum.
+// Every entry is thus within E = 5·r + 3·(d + 8)·u·S + 2·(n + d + 64)·u of its terms' sum. Unfused attention,
+// here with dropout and without, also stores scores, dropped probabilities and their gradients, and may round
+// the sum of a group's gradients once per head: 3·r·S + (3 + heads)·r more.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -36,8 +38,9 @@ void expect_rounded(const Dense& found, const Summed& expected, double bound, co
 
 /// Operands and results of one attention; q, k, v and their gradients are slices of one matrix each.
 struct Attention {
-  Attention(const AttentionShape& shape_, DType type, std::int64_t gap)
+  Attention(const AttentionShape& shape_, DType type, std::int64_t gap, bool unfused_ = false)
       : shape(shape_),
+        unfused(unfused_),
         query(shape.heads * shape.head_dim),
         key(shape.kv_heads * shape.head_dim),
         qkv(random_matrix(shape.batch * shape.seq, query + 2 * key, type, gap)),
@@ -45,28 +48,55 @@ struct Attention {
         dout(random_matrix(shape.batch * shape.seq, query, type, gap)),
         out(shape.batch * shape.seq, query, type, 2 * gap),
         lse(shape.batch * shape.heads, shape.seq, DType::fp32, 3),
-        scratch(1, operators().attention_scratch(shape, type), DType::fp32) {}
+        scratch(1, operators().attention_scratch(shape, type), DType::fp32),
+        scores(square(type)),
+        probabilities(square(type)),
+        mask(square(DType::uint8)),
+        dropped(square(type)),
+        repeated(shape.batch * shape.seq, 2 * (query - key), type, gap) {}
 
   void run() {
     const Matrix x = qkv;
     const Matrix dx = dqkv;
+    if (unfused) return run_unfused(x, dx);
     operators().attention_forward(shape, x.columns(0, query), x.columns(query, key),
                                   x.columns(query + key, key), out, lse, scratch);
     operators().attention_backward(shape, x.columns(0, query), x.columns(query, key),
                                    x.columns(query + key, key), out, lse, dout, dx.columns(0, query),
                                    dx.columns(query, key), dx.columns(query + key, key), scratch);
   }
+  UnfusedAttention kept() const {
+    const bool drops = shape.dropout.probability > 0;
+    return {.scores = scores,
+            .probabilities = probabilities,
+            .mask = drops ? mask.matrix() : Matrix(),
+            .dropped = drops ? dropped.matrix() : Matrix(),
+            .repeated = repeated};
+  }
+  void run_unfused(const Matrix& x, const Matrix& dx) const {
+    const Matrix q = x.columns(0, query);
+    const Matrix k = x.columns(query, key);
+    const Matrix v = x.columns(query + key, key);
+    operators().unfused_attention_forward(shape, q, k, v, kept(), out, lse, scratch);
+    operators().unfused_attention_backward(shape, q, k, v, kept(), dout, dx.columns(0, query),
+                                           dx.columns(query, key), dx.columns(query + key, key), scratch);
+  }
+  Guarded square(DType type) const { return {shape.batch * shape.heads * shape.seq, shape.seq, type}; }
   Dense part(const Guarded& from, std::int64_t first, std::int64_t cols) const {
     const Dense all = from.read();
     return dense(all.rows, cols, [&](auto i, auto j) { return all(i, first + j); });
   }
   bool intact() const {
-    return qkv.intact() && dqkv.intact() && dout.intact() && out.intact() && lse.intact() && scratch.intact();
+    return qkv.intact() && dqkv.intact() && dout.intact() && out.intact() && lse.intact() &&
+           scratch.intact() && scores.intact() && probabilities.intact() && mask.intact() &&
+           dropped.intact() && repeated.intact();
   }
 
   AttentionShape shape;
+  bool unfused;
   std::int64_t query, key;
   Guarded qkv, dqkv, dout, out, lse, scratch;
+  Guarded scores, probabilities, mask, dropped, repeated;  // of unfused attention
 };
 
 struct Case {
@@ -74,12 +104,18 @@ struct Case {
   const char* why;
 };
 
-void check(const Case& c, DType type, std::int64_t gap) {
+struct Way {
+  bool unfused, drops;
+};
+
+void check(const Case& c, DType type, std::int64_t gap, Way way) {
   AttentionShape s = c.shape;
-  s.dropout = random_dropout(std::uniform_real_distribution<double>(0.05, 0.6)(random_engine()));
-  s.first_head = random_integer(0, 100);
-  const std::string what = fmt::format("{} {} gap {} p {}", c.why, name_of(type), gap, s.dropout.probability);
-  Attention a(s, type, gap);
+  if (way.drops)
+    s.dropout = random_dropout(std::uniform_real_distribution<double>(0.05, 0.6)(random_engine()));
+  if (s.alibi.heads == 0) s.first_head = random_integer(0, 100);
+  const std::string what = fmt::format("{} {} gap {} p {}{}", c.why, name_of(type), gap,
+                                       s.dropout.probability, way.unfused ? " unfused" : "");
+  Attention a(s, type, gap, way.unfused);
   const Dense q = a.part(a.qkv, 0, a.query);
   const Dense k = a.part(a.qkv, a.query, a.key);
   const Dense v = a.part(a.qkv, a.query + a.key, a.key);
@@ -91,14 +127,16 @@ void check(const Case& c, DType type, std::int64_t gap) {
   const auto n = static_cast<double>(s.seq);
   const double score = 3 * (d + 8) * u * reference.largest_score_terms();
   const double sums = 2 * (n + d + 64) * u;
-  const double bound = 5 * unit_roundoff(type) + score + sums;
+  const double more = 3 * reference.largest_score_terms() + 3 + static_cast<double>(s.heads);
+  const double bound = (5 + (way.unfused ? more : 0)) * unit_roundoff(type) + score + sums;
   Dense lse;
   const Summed out = reference.forward(&lse);
   expect_rounded(a.out.read(), out, bound, what + " out");
   for (std::int64_t i = 0; i < lse.rows; ++i) {
     for (std::int64_t j = 0; j < lse.cols; ++j) {
       // The log-sum-exp is that of the scores before dropout.
-      ASSERT_LE(std::fabs(a.lse.read()(i, j) - lse(i, j)), score + sums * (1 + std::fabs(lse(i, j))))
+      const double stored = way.unfused ? reference.largest_score_terms() * unit_roundoff(type) : 0;
+      ASSERT_LE(std::fabs(a.lse.read()(i, j) - lse(i, j)), score + stored + sums * (1 + std::fabs(lse(i, j))))
           << what << " lse";
     }
   }
@@ -126,9 +164,50 @@ constexpr Case kCases[] = {
 TEST(AttentionDropout, ForwardAndBackward) {
   for (const Case& c : kCases) {
     for (const DType type : element_types()) {
-      for (const std::int64_t gap : {1, 8}) check(c, type, gap);
+      for (const std::int64_t gap : {1, 8}) {
+        check(c, type, gap, {false, true});
+        if (gap == 1) check(c, type, gap, {true, true});
+      }
     }
   }
+}
+
+constexpr Case kUnfusedCases[] = {
+    {{2, 7, 4, 2, 8}, "groups of two heads, two sequences"},
+    {{1, 130, 6, 2, 16}, "groups of three heads, two blocks"},
+    {{1, 300, 2, 1, 16, 67}, "a window"},
+    {{.batch = 1, .seq = 140, .heads = 2, .kv_heads = 2, .head_dim = 16, .first_head = 2, .alibi = {4, 0.5}},
+     "slopes"},
+    {{.batch = 1, .seq = 140, .heads = 2, .head_dim = 16, .prefix = 135}, "a prefix"},
+};
+
+TEST(AttentionUnfused, ForwardAndBackwardWithoutDropout) {
+  for (const Case& c : kUnfusedCases) {
+    for (const DType type : element_types()) check(c, type, 1, {true, false});
+  }
+}
+
+TEST(AttentionUnfused, BadTensorsThrow) {
+  const Attention a({1, 8, 2, 1, 4}, DType::fp32, 0, true);
+  const auto run = [&](const AttentionShape& s, const UnfusedAttention& kept) {
+    const Matrix q = a.qkv.matrix().columns(0, 8);
+    const Matrix k = a.qkv.matrix().columns(8, 4);
+    operators().unfused_attention_forward(s, q, k, k, kept, a.out, a.lse, a.scratch);
+    operators().unfused_attention_backward(s, q, k, k, kept, a.dout, a.out, k, k, a.scratch);
+  };
+  EXPECT_NO_THROW(run(a.shape, a.kept()));
+  AttentionShape part = a.shape;
+  part.key_count = 8;
+  EXPECT_THROW(run(part, a.kept()), Error);
+  AttentionShape drops = a.shape;
+  drops.dropout.probability = 0.1;  // without memory for a mask
+  EXPECT_THROW(run(drops, a.kept()), Error);
+  UnfusedAttention narrow = a.kept();
+  narrow.repeated = narrow.repeated.columns(0, 4);
+  EXPECT_THROW(run(a.shape, narrow), Error);
+  UnfusedAttention few = a.kept();
+  few.probabilities = few.probabilities.row_range(0, 8);
+  EXPECT_THROW(run(a.shape, few), Error);
 }
 
 TEST(AttentionDropout, ReferenceGradientsAgreeWithDifferences) {

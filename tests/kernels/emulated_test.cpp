@@ -199,18 +199,25 @@ TEST(Emulated, AttentionThatDropsHasANameOfItsOwn) {
   const Matrix lse = nowhere(4, 4, DType::fp32);
   AttentionShape shape{2, 4, 2, 1, 8};
   const Matrix scratch = nowhere(1, r.operators->attention_scratch(shape, DType::bf16), DType::fp32);
+  const Matrix square = nowhere(16, 4);
+  const UnfusedAttention kept{square, square, nowhere(16, 4, DType::uint8), square, nowhere(8, 16)};
   for (const double p : {0.0, 0.1}) {
     shape.dropout.probability = p;
     for (const std::uint32_t step : {1U, 2U}) {  // of the same time
       shape.dropout.step = step;
       r.operators->attention_forward(shape, x, k, k, x, lse, scratch);
       r.operators->attention_backward(shape, x, k, k, x, lse, x, x, k, k, scratch);
+      r.operators->unfused_attention_forward(shape, x, k, k, kept, x, lse, scratch);
+      r.operators->unfused_attention_backward(shape, x, k, k, kept, x, x, k, k, scratch);
     }
   }
   std::vector<std::string_view> names;
   for (const EmulatedCall& call : r.calls) names.push_back(call.name);
-  EXPECT_THAT(names, testing::ElementsAre("attention_forward", "attention_backward",
-                                          "attention_forward_dropout", "attention_backward_dropout"));
+  EXPECT_THAT(names,
+              testing::ElementsAre("attention_forward", "attention_backward", "unfused_attention_forward",
+                                   "unfused_attention_backward", "attention_forward_dropout",
+                                   "attention_backward_dropout", "unfused_attention_forward_dropout",
+                                   "unfused_attention_backward_dropout"));
   EXPECT_EQ(r.last().attention.seq, 4);
 }
 

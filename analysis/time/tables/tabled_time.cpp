@@ -186,6 +186,25 @@ double cached_attention(const AttentionCall& call, DType type, const HardwarePro
   return per_head * static_cast<double>(call.heads);
 }
 
+/// Attention that keeps its probabilities. Its blocks are those of the fused one, whose backward computes
+/// the scores again: five products, not four. Square tensors leave the cache: elements written and read count
+/// as copies.
+double unfused_attention(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+  const auto& attention = *call.as<AttentionCall>();
+  if (hardware.accelerator() != nullptr) return -1;  // it computes whole squares
+  OperatorCall fused = call;
+  fused.get<AttentionCall>().unfused = false;
+  if (attention.backward) fused.get<AttentionCall>().dropout = false;
+  const double products = tabled_time(fused, hardware, load) * (attention.backward ? 0.8 : 1);
+  const double copies = (attention.backward ? 1.5 : 1) + (attention.dropout ? 1 : 0);
+  OperatorCall copy = call;
+  const double pairs = pairs_of(attention) * static_cast<double>(attention.heads);
+  copy.work = StreamCall{.name = "copy",
+                         .elements = std::max<std::int64_t>(1, std::llround(copies * pairs)),
+                         .bytes_per_element = 2 * static_cast<double>(size_of(call.type))};
+  return products < 0 ? products : products + tabled_time(copy, hardware, load);
+}
+
 }  // namespace
 
 double tabled_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
@@ -203,6 +222,7 @@ double tabled_time(const OperatorCall& call, const HardwareProfile& hardware, co
     return measured < 0 && gemm->fp8 ? tabled_time(without_fp8(call), hardware, load) : measured;
   }
   if (const auto* attention = call.as<AttentionCall>()) {
+    if (attention->unfused) return unfused_attention(call, hardware, load);
     if (attention->cached) {
       const double measured = cached_attention(*attention, call.type, hardware, load);
       if (measured >= 0) return measured;

@@ -232,8 +232,6 @@ void mlp_forward(const TrainingContext& context, const Layer& layer, const Layer
                  LayerActivations& saved);
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
                      const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved);
-/// Unfused attention: one number for every pair of tokens and query head. Empty otherwise.
-Tensor make_scores(const TrainingContext& context, Category category, const char* holder);
 
 /// False of the model's first layer where adapters alone train: nobody reads the gradient of its input.
 inline bool has_input_gradient(const TrainingContext& context, const Layer& layer) {

@@ -1,6 +1,7 @@
 #include "bench/training/layer/layer_attention.hpp"
 
 #include "bench/training/layer/shared_attention.hpp"
+#include "bench/training/layer/unfused_attention.hpp"
 #include "bench/training/parameters/conversations.hpp"
 
 namespace plumbline::training {
@@ -165,6 +166,7 @@ void exchange_heads(const TrainingContext& context, const MicrobatchDropout& dro
 void attention_forward(const TrainingContext& context, const SharedBuffers& shared,
                        const MicrobatchDropout& dropout, const Layer& layer, const LayerActivations& saved) {
   const QueryKeyValue in(context.shape, saved);
+  const Tensor scores = make_scores(context, kPassing, "attention scores");
   if (shared.attention != nullptr)
     return shared.attention->forward(dropout.attention(layer.index), layer.index, in, saved);
   if (context.config.parallel.context > 1) {
@@ -173,6 +175,11 @@ void attention_forward(const TrainingContext& context, const SharedBuffers& shar
   }
   if (shared.conversations != nullptr)
     return PackedAttention(context, shared, dropout, layer).forward(in, saved);
+  if (is_unfused(context)) {
+    return context.operators.unfused_attention_forward(dropout.attention(layer.index), in.q, in.k, in.v,
+                                                       unfused_attention(saved, scores), saved.attention,
+                                                       saved.log_sum_exp, shared.attention_scratch);
+  }
   context.operators.attention_forward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention,
                                       saved.log_sum_exp, shared.attention_scratch);
 }
@@ -181,6 +188,7 @@ void attention_backward(const TrainingContext& context, const SharedBuffers& sha
                         const MicrobatchDropout& dropout, const Layer& layer, const LayerActivations& saved,
                         const Matrix& output_gradient, const QueryKeyValue& gradients) {
   const QueryKeyValue in(context.shape, saved);
+  const Tensor scores = make_scores(context, kPassing, "gradient of attention scores");
   if (context.config.parallel.context > 1) {
     return with_shared(context, shared, dropout, layer, [&](const auto& attention) {
       attention.backward(in, saved, output_gradient, gradients);
@@ -188,6 +196,11 @@ void attention_backward(const TrainingContext& context, const SharedBuffers& sha
   }
   if (shared.conversations != nullptr)
     return PackedAttention(context, shared, dropout, layer).backward(in, saved, output_gradient, gradients);
+  if (is_unfused(context)) {
+    return context.operators.unfused_attention_backward(
+        dropout.attention(layer.index), in.q, in.k, in.v, unfused_attention(saved, scores), output_gradient,
+        gradients.q, gradients.k, gradients.v, shared.attention_scratch);
+  }
   context.operators.attention_backward(dropout.attention(layer.index), in.q, in.k, in.v, saved.attention,
                                        saved.log_sum_exp, output_gradient, gradients.q, gradients.k,
                                        gradients.v, shared.attention_scratch);

@@ -93,9 +93,7 @@ Tensor attention_block_backward(const TrainingContext& context, const SharedBuff
   dropped.reset();
   Tensor dqkv = context.make(kPassing, "gradient of qkv", shape.tokens, shape.qkv);
   const QueryKeyValue out(shape, dqkv.matrix());
-  Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
   attention_backward(context, shared, dropout, layer, saved, dattention, out);
-  dscores.reset();
   dattention.reset();
   saved.attention.reset();
   saved.drop_attention_state();

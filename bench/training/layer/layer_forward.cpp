@@ -8,17 +8,9 @@
 #include "bench/training/layer/recomputation.hpp"
 #include "bench/training/layer/result_norm.hpp"
 #include "bench/training/layer/stream_rows.hpp"
+#include "bench/training/layer/unfused_attention.hpp"
 
 namespace plumbline::training {
-Tensor make_scores(const TrainingContext& context, Category category, const char* holder) {
-  if (context.config.numerics.attention_backend == AttentionBackend::fused) return {};
-  const AttentionShape& shape = context.shape.attention;
-  // Scores of the rank's tokens with whole sequences; if heads are exchanged, of whole sequences and some of
-  // the heads.
-  return context.make(category, holder, shape.batch * shape.heads * shape.seq,
-                      context.config.batch.seq_length);
-}
-
 void layer_attention(const TrainingContext& context, const SharedBuffers& shared,
                      const MicrobatchDropout& dropout, const Layer& layer, LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
@@ -29,19 +21,7 @@ void layer_attention(const TrainingContext& context, const SharedBuffers& shared
   if (exchanges_heads(context.config.parallel))
     saved.attention_of_heads =
         context.make(context.kept, "layer attention of heads", shape.tokens, shape.attended);
-  Tensor scores;
-  if (context.config.numerics.attention_backend == AttentionBackend::unfused) {
-    saved.probabilities = make_scores(context, context.kept, "layer attention probabilities");
-    if (attention.dropout.probability > 0) {
-      const Matrix& whole = saved.probabilities;
-      saved.probability_mask = context.arena.allocate(context.kept, "layer attention dropout mask",
-                                                      whole.rows, whole.cols, DType::uint8);
-      saved.dropped_probabilities = make_scores(context, context.kept, "layer dropped probabilities");
-    }
-    saved.repeated = context.make(context.kept, "layer keys and values per head", shape.tokens,
-                                  2 * (shape.query - shape.key));
-    scores = make_scores(context, Category::workspace, "attention scores");
-  }
+  make_unfused_attention(context, attention, saved);
   attention_forward(context, shared, dropout, layer, saved);
 }
 

@@ -75,9 +75,7 @@ Tensor attention_input_gradient(const TrainingContext& context, const SharedBuff
   own_dy.reset();
   saved.qkv_gradient = context.make(kKept, "gradient of qkv", shape.tokens, shape.qkv);
   const QueryKeyValue out(shape, saved.qkv_gradient.matrix());
-  Tensor dscores = make_scores(context, kPassing, "gradient of attention scores");
   attention_backward(context, shared, dropout, layer, saved, dattention, out);
-  dscores.reset();
   dattention.reset();
   saved.drop_attention_state();
   if (context.model().latent) {

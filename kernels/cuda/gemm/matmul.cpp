@@ -21,9 +21,11 @@ namespace {
 
 constexpr int kCandidates = 16;
 
-unsigned alignment_of(const void* data) {
+/// Of an address, and of those that lie multiples of `step` bytes behind it.
+unsigned alignment_of(const void* data, std::int64_t step = 0) {
   unsigned bytes = 16;
-  while (reinterpret_cast<std::uintptr_t>(data) % bytes != 0) bytes /= 2;
+  while ((reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(step)) % bytes != 0)
+    bytes /= 2;
   return bytes;
 }
 
@@ -43,7 +45,8 @@ std::string describe(const ProductKey& key) {
          std::string(name_of(key.c_type)) + (key.a_transposed ? " A transposed" : "") +
          (key.b_transposed ? " B transposed" : "") + " strides " + std::to_string(key.a_stride) + ", " +
          std::to_string(key.b_stride) + ", " + std::to_string(key.c_stride) +
-         (key.rows_vary ? " for fewer rows, too" : "") + (key.bias_gradient ? " with column sums of A" : "");
+         (key.rows_vary ? " for fewer rows, too" : "") + (key.bias_gradient ? " with column sums of A" : "") +
+         (key.batch.count > 1 ? " times " + std::to_string(key.batch.count) : "");
 }
 
 /// At most a quarter more: few numbers stand for all, and the fastest algorithm rarely differs.
@@ -85,7 +88,9 @@ bool fast_accumulation(const ProductKey& key) {
 std::size_t ProductKeyHash::operator()(const ProductKey& key) const {
   std::uint64_t hash = 0;
   const auto mix = [&hash](std::int64_t value) { hash = mix_word(hash, static_cast<std::uint64_t>(value)); };
-  for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride}) mix(value);
+  for (const std::int64_t value : {key.m, key.n, key.k, key.a_stride, key.b_stride, key.c_stride,
+                                   key.batch.count, key.batch.a_step, key.batch.b_step, key.batch.c_step})
+    mix(value);
   mix(static_cast<int>(key.a_type) | static_cast<int>(key.b_type) << 4 | static_cast<int>(key.c_type) << 8 |
       key.a_transposed << 12 | key.b_transposed << 13 | key.accumulate << 14 | key.bias << 15 |
       key.rows_vary << 16 | key.bias_gradient << 17);
@@ -132,6 +137,12 @@ std::unique_ptr<MatmulPlan> MatmulCache::make(const ProductKey& key, const Gemm&
   describe(plan->a, gemm.a);
   describe(plan->b, gemm.b);
   describe(plan->c, gemm.c);
+  if (key.batch.count > 1) {
+    set_batch(plan->a, key.batch.count, key.batch.a_step);
+    set_batch(plan->b, key.batch.count, key.batch.b_step);
+    set_batch(plan->c, key.batch.count, key.batch.c_step);
+  }
+  plan->alpha = key.batch.factor;
   plan->beta = key.accumulate ? 1.0F : 0.0F;
   plan->algorithm = choose(*plan, key, gemm);
   return plan;
@@ -161,7 +172,7 @@ cublasLtMatmulAlgo_t MatmulCache::choose(const MatmulPlan& plan, const ProductKe
   }
   if (choice_ == GemmChoice::first || key.rows_vary || count == 1) return found[0].algo;
 
-  const BesideC target(gemm.c, key.c_alignment, stream_);
+  const BesideC target(gemm.c, key.c_alignment, stream_, (key.batch.count - 1) * key.batch.c_step);
   if (target.data() == nullptr) return found[0].algo;  // no room to try things: the heuristic knows best
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
@@ -188,14 +199,16 @@ double MatmulCache::time(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& alg
 
 cublasStatus_t MatmulCache::submit(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm,
                                    const Gemm& gemm, void* target) {
-  const float alpha = 1;
-  return cublasLtMatmul(handle_, plan.operation.get(), &alpha, gemm.b.data, plan.b.get(), gemm.a.data,
+  return cublasLtMatmul(handle_, plan.operation.get(), &plan.alpha, gemm.b.data, plan.b.get(), gemm.a.data,
                         plan.a.get(), &plan.beta, gemm.c.data, plan.c.get(), target, plan.c.get(), &algorithm,
                         workspace_.at_least<std::byte>(kWorkspace.value),
                         static_cast<std::size_t>(kWorkspace.value), stream_);
 }
 
-ProductKey MatmulCache::key_of(const Gemm& gemm) const {
+ProductKey MatmulCache::key_of(const Gemm& gemm, const ProductBatch& batch) const {
+  const auto alignment = [&](const Matrix& x, std::int64_t step) {
+    return alignment_of(x.data, batch.count > 1 ? step * size_of(x.dtype) : 0);
+  };
   return {gemm.c.rows,
           gemm.c.cols,
           gemm.a_transposed ? gemm.a.rows : gemm.a.cols,
@@ -210,13 +223,14 @@ ProductKey MatmulCache::key_of(const Gemm& gemm) const {
           gemm.accumulate,
           gemm.bias.data != nullptr,
           gemm.bias_gradient.data != nullptr,
-          alignment_of(gemm.a.data),
-          alignment_of(gemm.b.data),
-          alignment_of(gemm.c.data),
+          alignment(gemm.a, batch.a_step),
+          alignment(gemm.b, batch.b_step),
+          alignment(gemm.c, batch.c_step),
           alignment_of(gemm.bias.data),
           device_,
           multiprocessors_,
-          gemm.rows_vary};
+          gemm.rows_vary,
+          batch};
 }
 
 void MatmulCache::run_or_throw(const MatmulPlan& plan, const cublasLtMatmulAlgo_t& algorithm,
@@ -240,10 +254,10 @@ Gemm MatmulCache::with_aligned_scales(const Gemm& gemm) {
   return aligned;
 }
 
-void MatmulCache::run(const Gemm& given) {
+void MatmulCache::run(const Gemm& given, const ProductBatch& batch) {
   const Gemm gemm = with_aligned_scales(given);
   const Gemm planned = gemm.rows_vary ? with_rounded_rows(gemm) : gemm;
-  const ProductKey key = key_of(planned);
+  const ProductKey key = key_of(planned, batch);
   const MatmulPlan& plan = plan_of(key, planned);
   point_at(plan.operation, gemm);
   if (gemm.rows_vary) return run_rows(plan, key, gemm);

@@ -16,6 +16,14 @@
 
 namespace plumbline::cuda {
 
+/// Equal products in one call: the matrices of each lie so many elements behind those of the one before.
+struct ProductBatch {
+  std::int64_t count = 1;
+  std::int64_t a_step = 0, b_step = 0, c_step = 0;
+  float factor = 1;  // of the products
+  friend bool operator==(const ProductBatch&, const ProductBatch&) = default;
+};
+
 /// All inputs of cuBLASLt's choice of an algorithm. Its matrices are column-major, so a row-major C =
 /// op(A)·op(B) is requested as Cᵀ = op(B)ᵀ·op(A)ᵀ: the memory is the same. Bias and scale addresses
 /// are not part of it.
@@ -27,6 +35,7 @@ struct ProductKey {
   int device;
   int multiprocessors;  // that a product may count on; 0: all
   bool rows_vary;       // those of A are rounded
+  ProductBatch batch;
   friend bool operator==(const ProductKey&, const ProductKey&) = default;
 };
 struct ProductKeyHash {
@@ -42,8 +51,8 @@ class MatmulCache {
   MatmulCache(const MatmulCache&) = delete;
   MatmulCache& operator=(const MatmulCache&) = delete;
 
-  /// As Operators::gemm; no side is empty, and a bias has C's type.
-  void run(const Gemm& gemm);
+  /// As Operators::gemm; no side is empty, and a bias has C's type. A batch has no bias and no varying rows.
+  void run(const Gemm& gemm, const ProductBatch& batch = {});
   /// The same with a bias gradient, of C's type, which is overwritten: CUBLASLT_EPILOGUE_BGRADB. Returns
   /// false, and computes nothing, if cuBLASLt has no such product. Also if it is slower than a plain one plus
   /// `apart`, which sums the columns of A into scratch memory. Both are timed at the first call, unless
@@ -59,7 +68,7 @@ class MatmulCache {
                           const GemmSearchProgress& progress);
 
  private:
-  ProductKey key_of(const Gemm& gemm) const;
+  ProductKey key_of(const Gemm& gemm, const ProductBatch& batch = {}) const;
   /// cuBLASLt 13.1 on an H100 refuses scales off 16-byte boundaries, although its documentation asks it of
   /// matrices only: such scales are copied first, into memory that the product before has done with.
   Gemm with_aligned_scales(const Gemm& gemm);

@@ -77,6 +77,15 @@ inline void describe(Layout& layout, const Matrix& x) {
                                               static_cast<std::uint64_t>(x.rows), stride));
 }
 
+/// `count` such matrices, each `step` elements behind the one before.
+inline void set_batch(const Layout& layout, std::int64_t count, std::int64_t step) {
+  const auto matrices = static_cast<std::int32_t>(count);
+  PLUMBLINE_CUBLAS(cublasLtMatrixLayoutSetAttribute(layout.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                    &matrices, sizeof matrices));
+  PLUMBLINE_CUBLAS(cublasLtMatrixLayoutSetAttribute(layout.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                    &step, sizeof step));
+}
+
 /// Another number of rows of the matrix that was described.
 inline void set_rows(const Layout& layout, std::int64_t rows) {
   const auto count = static_cast<std::uint64_t>(rows);
@@ -113,11 +122,12 @@ class Stopwatch {
 };
 
 /// Memory for the results of timed runs, never C, which must not change if it is accumulated into. As aligned
-/// as C, and no better.
+/// as C, and no better. `more`: elements behind it, of a batch's other matrices.
 class BesideC {
  public:
-  BesideC(const Matrix& c, unsigned alignment, cudaStream_t stream) : stream_(stream) {
-    const auto bytes = static_cast<std::size_t>(((c.rows - 1) * c.stride + c.cols) * size_of(c.dtype) + 16);
+  BesideC(const Matrix& c, unsigned alignment, cudaStream_t stream, std::int64_t more = 0) : stream_(stream) {
+    const std::int64_t elements = (c.rows - 1) * c.stride + c.cols + more;
+    const auto bytes = static_cast<std::size_t>(elements * size_of(c.dtype) + 16);
     if (cudaMallocAsync(&memory_, bytes, stream_) != cudaSuccess) {
       static_cast<void>(cudaGetLastError());
       memory_ = nullptr;
@@ -157,6 +167,7 @@ inline double least_seconds(cudaStream_t stream, Run&& run) {
 struct MatmulPlan {
   Operation operation;
   Layout a, b, c;
+  float alpha = 1;
   float beta = 0;
   cublasLtMatmulAlgo_t algorithm{};
 };

@@ -170,6 +170,15 @@ void split_heads(const Queue& queue, Matrix dy, std::int64_t count, Matrix share
 // attention_merge.cu
 void attention_merge(const Queue& queue, Matrix out, Matrix lse, Matrix part, Matrix part_lse);
 
+// unfused_attention.cu
+/// 1 ÷ sqrt(head_dim).
+float score_scale(const AttentionShape& shape);
+void repeat_heads(const Queue& queue, const AttentionShape& shape, Matrix k, Matrix v, Matrix repeated);
+/// Scaled scores become probabilities, and with dropout a mask and dropped ones.
+void keep_softmax(const Queue& queue, const AttentionShape& shape, const UnfusedAttention& kept, Matrix lse);
+/// In kept.scores: the gradients of what was multiplied with the values become those of the unscaled scores.
+void softmax_gradient(const Queue& queue, const AttentionShape& shape, const UnfusedAttention& kept);
+
 // attention.cu. dots: (batch·heads, seq) fp32 of scratch.
 void attention_forward(const Queue& queue, const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
                        Matrix out, Matrix lse);

@@ -311,7 +311,6 @@ TEST_F(Oom, WhatCannotRunIsOneClearLine) {
       {"shallow.yaml --pp 2", "2 stages, expected at most the 1 layers of the teacher"},
       {"pair.yaml --set distillation_cache_limit=-1",
        "distillation_cache_limit: found \"-1\", expected a whole"},
-      {"pair.yaml --set attention_backend=unfused", "attention_backend: found unfused"},
       {"pair.yaml --set loss_mask=short.bin", "loss_mask: found a path without data"},
       {"pair.yaml --data data.bin --set loss_mask=none.bin", "loss_mask: "},
       {"pair.yaml --data data.bin --set loss_mask=short.bin",

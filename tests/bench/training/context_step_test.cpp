@@ -39,7 +39,7 @@ struct Case {
   bool alibi = false;
   bool teacher = false;
   bool balanced = true;
-  bool unfused = false;  // memory alone: this backend computes as with fused attention
+  bool unfused = false;  // memory alone: sequences that ranks share are computed as with fused attention
   bool latent = false;   // attention, in a mixture of experts
   bool normed = false;   // queries and keys
   int ranks() const { return context * tensor * pipeline; }

@@ -31,7 +31,8 @@ TEST(SupportChecks, NameTheKey) {
       {"context_parallel_size=2 cp_comm_type=all_gather", ""},
       {"context_parallel_size=2 cp_comm_type=all_gather backend=cuda", ""},
       {"context_parallel_size=2 attention_backend=unfused",
-       "attention_backend: found unfused with backend cpu, expected fused"},
+       "attention_backend: found unfused with context_parallel_size 2"},
+      {"attention_backend=unfused", ""},
       {"context_parallel_size=2 attention_backend=unfused backend=emulated hardware=h100-sxm-80gb", ""},
       {"context_parallel_size=2 fp8_format=e4m3", ""},
       {"context_parallel_size=2 cp_comm_type=a2a", ""},
@@ -66,7 +67,7 @@ TEST(SupportChecks, OfDeterministicMode) {
 }
 
 TEST(SupportChecks, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
-  for (const std::string key : {"precision=fp16", "attention_backend=unfused"}) {
+  for (const std::string key : {"precision=fp16", "context_parallel_size=2 attention_backend=unfused"}) {
     const std::string named = key + " hardware=v100-sxm-32gb";
     EXPECT_TRUE(why_unsupported(tiny(named))) << key;
     EXPECT_EQ(why_unsupported(tiny(named + " backend=emulated")), std::nullopt) << key;

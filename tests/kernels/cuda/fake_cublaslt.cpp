@@ -48,6 +48,9 @@ void store(const Config& config, cublasLtMatmulAlgo_t& algorithm) {
 FakeCublas::Attributes& attributes_of(cublasLtMatmulDesc_t operation) {
   return *reinterpret_cast<FakeCublas::Attributes*>(operation);
 }
+FakeCublas::Layout& layout_of(cublasLtMatrixLayout_t layout) {
+  return *reinterpret_cast<FakeCublas::Layout*>(layout);
+}
 bool sums_columns(cublasLtMatmulDesc_t operation) {
   const auto found = attributes_of(operation).find(CUBLASLT_MATMUL_DESC_EPILOGUE);
   if (found == attributes_of(operation).end()) return false;
@@ -148,22 +151,29 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
   attributes_of(operation)[which].assign(bytes, bytes + size);
   return CUBLAS_STATUS_SUCCESS;
 }
-/// A layout is the number of its columns.
+/// A layout is the number of its columns, and its batch.
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType, std::uint64_t,
                                           std::uint64_t cols, std::int64_t) {
-  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new std::uint64_t(cols));
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new FakeCublas::Layout{cols, 1, 0});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  delete reinterpret_cast<std::uint64_t*>(layout);
+  delete &layout_of(layout);
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t which, const void* value,
                                                 std::size_t size) {
-  if (which != CUBLASLT_MATRIX_LAYOUT_COLS) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(reinterpret_cast<std::uint64_t*>(layout), value, size);
-  return CUBLAS_STATUS_SUCCESS;
+  FakeCublas::Layout& of = layout_of(layout);
+  const auto take = [&](auto& member) {
+    if (size != sizeof member) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&member, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  if (which == CUBLASLT_MATRIX_LAYOUT_COLS) return take(of.cols);
+  if (which == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) return take(of.batch);
+  if (which == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) return take(of.step);
+  return CUBLAS_STATUS_INVALID_VALUE;
 }
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t*) {
   return CUBLAS_STATUS_SUCCESS;
@@ -271,17 +281,18 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, c
   result->workspaceSize = std::size_t{c.split} * (std::size_t{2} << 20);  // 64 MiB for the largest
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void*, const void*,
-                              cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b, const void*,
-                              const void*, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t,
-                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t, cudaStream_t) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha,
+                              const void*, cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b,
+                              const void*, const void*, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t* algorithm, void*,
+                              std::size_t, cudaStream_t) {
   const Config c = config_of(*algorithm);
   if (state.refusals > 0) {
     --state.refusals;
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  const auto cols = [](cublasLtMatrixLayout_t layout) { return *reinterpret_cast<std::uint64_t*>(layout); };
-  state.cols_of_product = {cols(a), cols(b), cols(c_layout)};
+  state.layouts_of_product = {layout_of(a), layout_of(b), layout_of(c_layout)};
+  state.factor_of_product = *static_cast<const float*>(alpha);
   if (c.custom == 2) return CUBLAS_STATUS_EXECUTION_FAILED;  // accepted, and yet it does not run
   state.clock_ms += milliseconds(c) + (sums_columns(operation) ? state.bias_gradient_ms : 0);
   state.product_target = d;

@@ -14,6 +14,12 @@ namespace plumbline::test {
 
 /// Requests that it received.
 struct FakeCublas {
+  struct Layout {
+    std::uint64_t cols;
+    std::int32_t batch;
+    std::int64_t step;
+    friend bool operator==(const Layout&, const Layout&) = default;
+  };
   using Attributes = std::map<cublasLtMatmulDescAttributes_t, std::vector<unsigned char>>;
 
   void* product_target = nullptr;  // where the last product was written
@@ -22,8 +28,9 @@ struct FakeCublas {
   int refusals = 0;                  // of products from now on
   bool knows_bias_gradients = true;  // has algorithms with CUBLASLT_EPILOGUE_BGRADB
   float clock_ms = 0;
-  float bias_gradient_ms = 0;                               // that such a product takes longer than without
-  std::vector<std::uint64_t> cols_of_product;               // of its A, B and C as the library sees them
+  float bias_gradient_ms = 0;              // that such a product takes longer than without
+  std::vector<Layout> layouts_of_product;  // of its A, B and C as the library sees them
+  float factor_of_product = 0;
   Attributes attributes_of_product;                         // as they were at the last product
   cudaDataType_t a_type = CUDA_R_32F, b_type = CUDA_R_32F;  // the list of algorithms was asked for
 

@@ -161,7 +161,18 @@ bool MatmulCache::run_with_column_sums(const Gemm& g, const std::function<void()
   return true;
 }
 
-void MatmulCache::run(const Gemm& g) {
+void MatmulCache::run(const Gemm& g, const ProductBatch& batch) {
+  if (batch.count > 1) {
+    const auto step = [](Matrix& x, std::int64_t elements) { x.data = x.at(0, elements); };
+    Gemm each = g;
+    for (std::int64_t i = 0; i < batch.count; ++i) {
+      run(each, {.factor = batch.factor});
+      step(each.a, batch.a_step);
+      step(each.b, batch.b_step);
+      step(each.c, batch.c_step);
+    }
+    return;
+  }
   const std::int64_t k = g.a_transposed ? g.a.rows : g.a.cols;
   const double scale = is_fp8(g.a.dtype) ? static_cast<double>(element(g.a_inverse_scale, 0, 0)) *
                                                element(g.b_inverse_scale, 0, 0)
@@ -173,7 +184,7 @@ void MatmulCache::run(const Gemm& g) {
         sum += static_cast<double>(g.a_transposed ? element(g.a, l, i) : element(g.a, i, l)) *
                (g.b_transposed ? element(g.b, j, l) : element(g.b, l, j));
       }
-      sum *= scale;
+      sum *= scale * batch.factor;
       if (g.accumulate) sum += element(g.c, i, j);
       if (g.bias.data != nullptr) sum += element(g.bias, 0, j);
       write(g.c, i, j, sum);

@@ -16,6 +16,12 @@ namespace {
 
 test::FakeCublas& cublas = test::FakeCublas::instance();
 
+std::vector<std::uint64_t> cols_of_product() {
+  std::vector<std::uint64_t> cols;
+  for (const test::FakeCublas::Layout& layout : cublas.layouts_of_product) cols.push_back(layout.cols);
+  return cols;
+}
+
 /// A product of FP8 operands, whose addresses and types alone matter here.
 struct Fp8Product {
   std::vector<unsigned char> a = std::vector<unsigned char>(256), b = std::vector<unsigned char>(256);
@@ -134,7 +140,7 @@ TEST(Products, OfRowsThatVaryKeepWhatIsChosenForAboutAsMany) {
     EXPECT_EQ(cublas.products - products, ++calls);
     const auto rows = static_cast<std::uint64_t>(c.rows);
     // cuBLASLt's first operand is our second.
-    EXPECT_THAT(cublas.cols_of_product, testing::ElementsAre(8, rows, rows));
+    EXPECT_THAT(cols_of_product(), testing::ElementsAre(8, rows, rows));
   }
   const auto weight_gradient = [&](std::int64_t rows) {
     cache.run({.a = matrix(0, rows),
@@ -144,7 +150,7 @@ TEST(Products, OfRowsThatVaryKeepWhatIsChosenForAboutAsMany) {
                .accumulate = true,
                .rows_vary = true});
     const auto sum = static_cast<std::uint64_t>(rows);
-    EXPECT_THAT(cublas.cols_of_product, testing::ElementsAre(sum, sum, 8));
+    EXPECT_THAT(cols_of_product(), testing::ElementsAre(sum, sum, 8));
   };
   weight_gradient(700);
   weight_gradient(690);
@@ -252,6 +258,24 @@ TEST(Products, SumColumnsInTheFasterOfBothWays) {
     }
   }
   cublas.bias_gradient_ms = 0;
+}
+
+TEST(Products, OfABatchHaveTheirMatricesStepsApart) {
+  std::vector<float> memory(1024);
+  cuda::MatmulCache cache(nullptr, 0, GemmChoice::timed);
+  const Gemm gemm{.a = Matrix(memory.data(), 4, 8, 32, DType::fp32),
+                  .b = Matrix(memory.data() + 8, 4, 8, 32, DType::fp32),
+                  .c = Matrix(memory.data() + 512, 4, 4, DType::fp32),
+                  .b_transposed = true};
+  cache.run(gemm, {.count = 3, .a_step = 8, .b_step = 16, .c_step = 17, .factor = 0.5F});
+  using Layout = test::FakeCublas::Layout;
+  EXPECT_THAT(cublas.layouts_of_product,
+              testing::ElementsAre(Layout{4, 3, 16}, Layout{4, 3, 8}, Layout{4, 3, 17}));
+  EXPECT_EQ(cublas.factor_of_product, 0.5F);
+  cache.run(gemm);  // another plan
+  EXPECT_THAT(cublas.layouts_of_product,
+              testing::ElementsAre(Layout{4, 1, 0}, Layout{4, 1, 0}, Layout{4, 1, 0}));
+  EXPECT_EQ(cublas.factor_of_product, 1);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct Case {
   bool gpt2;
   std::int64_t window;
   double attention_dropout;
-  bool unfused = false;  // memory alone: backends that compute have fused attention
+  bool unfused = false;  // memory alone: shared sequences are computed as with fused attention
   bool deterministic = false;
 };
 // Attention on tensor cores and without them; chunks of 10 tokens begin between multiples of four.

@@ -60,6 +60,12 @@ class Call {
     for (Matrix* x : {&staged.a, &staged.b, &staged.bias, &staged.sum}) *x = (*this)(*x);
     return staged;
   }
+  UnfusedAttention operator()(const UnfusedAttention& kept) {
+    UnfusedAttention staged = kept;
+    for (Matrix* x : {&staged.scores, &staged.probabilities, &staged.mask, &staged.dropped, &staged.repeated})
+      *x = (*this)(*x);
+    return staged;
+  }
   Router operator()(const Router& router) {
     Router staged = router;
     staged.bias = (*this)(router.bias);

@@ -33,6 +33,7 @@ struct StepCase {
   std::int64_t offloaded = 0;  // layers
   bool dropout = false;
   std::size_t recomputation = 0;  // of kRecomputations
+  bool unfused = false;
 };
 constexpr StepCase kStepCases[] = {
     {"dense", StepModel::qwen2, {2, 1, 1}, "1f1b", DType::fp32, true},
@@ -61,6 +62,19 @@ constexpr StepCase kStepCases[] = {
      0,
      false,
      6},
+    {.name = "unfused, dropout",
+     .model = StepModel::qwen2,
+     .layout = {2, 1, 1},
+     .sequence_parallel = true,
+     .dropout = true,
+     .recomputation = 1,
+     .unfused = true},
+    {.name = "unfused",
+     .model = StepModel::gpt2,
+     .layout = {1, 2, 1},
+     .schedule = "zb-h1",
+     .precision = DType::bf16,
+     .unfused = true},
     {"further tokens", StepModel::predicting, {1, 2, 1}},
     {"further tokens", StepModel::predicting, {2, 1, 1}, "zb-h1", DType::bf16, true},
     {"distillation", StepModel::qwen2, {2, 1, 1}, "1f1b", DType::fp32, true, 0, "none", true},
@@ -113,6 +127,7 @@ RunConfig step_config(const StepCase& c, bool alone) {
   config.offload.num_layers = c.offloaded;
   set_recomputation(config, kRecomputations[c.recomputation]);
   config.machine.backend = Backend::cuda;
+  if (c.unfused) config.numerics.attention_backend = AttentionBackend::unfused;
   return config;
 }
 

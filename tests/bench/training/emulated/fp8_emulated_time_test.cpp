@@ -195,6 +195,7 @@ struct FamilyCase {
   std::int64_t prefix = 0;
   int zero = 0;
   const char* schedule = "1f1b";
+  double unfused_dropout = -1;  // of probabilities, in unfused attention; negative: it is fused
 };
 constexpr FamilyCase kFamilyCases[] = {
     {"phi-2", {1, 1, 1}},
@@ -203,6 +204,9 @@ constexpr FamilyCase kFamilyCases[] = {
     {"glm-10b", {1, 1, 1}, 300},
     {"falcon-7b", {1, 1, 1}, 0, 0, "zb-h1"},
     {"bloom-7b1", {1, 1, 1}},
+    {"llama-3.1-8b", {1, 1, 1}, 0, 0, "zb-h1", 0},
+    {"bloom-7b1", {1, 1, 1}, 0, 0, "1f1b", 0.1},
+    {"llama-3.1-8b", {2, 1, 1}, 0, 0, "1f1b", 0.1},
     {"phi-2", {2, 1, 1}},
     {"baichuan2-7b", {1, 1, 2}, 0, 3},
     {"glm-130b", {2, 1, 1}, 300},
@@ -220,6 +224,10 @@ TEST(FamiliesOnEmulatedDevices, TakeAsLongAsPredicted) {
     config.model.layers = 2;
     config.batch.seq_length = 1024;
     config.batch.prefix_length = c.prefix;
+    if (c.unfused_dropout >= 0) {
+      config.numerics.attention_backend = AttentionBackend::unfused;
+      config.numerics.attention_dropout = c.unfused_dropout;
+    }
     HardwareProfile hardware = load_hardware(config.machine.hardware);
     make_free(hardware.accelerator()->constants.network);
     const Seconds predicted = predict(config, schedule_for(config), hardware).time.step;
