@@ -89,7 +89,6 @@ TEST(GenerationConfigurations, AreRefusedWithTheKey) {
   EXPECT_EQ(refused([](RunConfig&) {}), "");
   EXPECT_THAT(refused([](RunConfig& c) { c.parallel.context = c.parallel.world_size = 2; }),
               StartsWith("context_parallel_size:"));
-  EXPECT_THAT(refused([](RunConfig& c) { c.parallel.world_size = 2; }), StartsWith("world_size:"));
   EXPECT_THAT(refused([](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }),
               StartsWith("fp8_format:"));
   EXPECT_THAT(refused([](RunConfig& c) { c.model.prediction_modules = 1; }), StartsWith("mtp_num_layers:"));
