@@ -93,8 +93,7 @@ std::vector<Settings> MatrixFile::product(std::set<std::string>& varied) const {
     throw InputError(fmt::format("{}: matrix: expected a mapping of keys to lists", file_.origin(matrix)));
   }
   for (const auto& entry : matrix) {
-    if (entry.first.IsScalar() &&
-        (entry.first.Scalar() == "include" || entry.first.Scalar() == "exclude")) {
+    if (entry.first.IsScalar() && (entry.first.Scalar() == "include" || entry.first.Scalar() == "exclude")) {
       continue;
     }
     const Axis items = axis(entry.first, entry.second);

@@ -79,7 +79,8 @@ def complete_text(folders):
                                reason.endswith(("unstated", "is not printed", "is not named"))
                                for reason in row["reason"].split(", ")) for row in table["skipped"])
         complete = predicted + skipped - lacking
-        text += f"{name:<60}{predicted + skipped:>5}{complete:>9}{predicted:>10}{100 * predicted / complete:>9.1f}\n"
+        text += (f"{name:<60}{predicted + skipped:>5}{complete:>9}{predicted:>10}"
+                 f"{100 * predicted / complete:>9.1f}\n")
     return text
 
 

@@ -57,8 +57,7 @@ std::string parallel_text(const RunConfig& config) {
 std::string sharding_text(const RunConfig& config) {
   const auto& known = built_in_profiles().software;
   const auto framework = known.find(config.machine.software);
-  if (!config.machine.own_step() && framework != known.end() && framework->second.sharded)
-    return "FSDP";
+  if (!config.machine.own_step() && framework != known.end() && framework->second.sharded) return "FSDP";
   return fmt::format("ZeRO {}", config.parallel.effective_zero_stage());
 }
 
