@@ -32,7 +32,7 @@ constexpr IgnoredKey kIgnored[] = {
     {"grad_dtype", "gradient_bytes", [](const Software& s) { return s.gradient_bytes <= 2; }},
     {"attention_backend", "flash_attention", [](const Software& s) { return !s.flash_attention; }},
     {"hidden_dropout", "dropout", [](const Software& s) { return s.dropout; }},
-    {"attention_dropout", "dropout", [](const Software& s) { return s.dropout; }},
+    {"attention_dropout", "dropout", [](const Software& s) { return s.dropout && s.attention_dropout; }},
     {"cross_entropy_loss_fusion", "loss_passes", [](const Software&) { return true; }},
     {"overlap_param_gather", "", [](const Software& s) { return !s.sharded; },
      [](const RunConfig& c) { return c.parallel.zero_stage == 0; }, " and zero_stage 0"},

@@ -19,6 +19,7 @@ TEST(AcceleratorName, IsFoundByModelFormAndMemory) {
       {"NVIDIA A100-SXM4-40GB", 40'960, "a100-sxm-40gb"},
       {"NVIDIA A100 80GB PCIe", 81'920, "a100-pcie-80gb"},
       {"Tesla V100-SXM2-16GB", 16'384, "v100-sxm-16gb"},
+      {"NVIDIA RTX PRO 6000 Blackwell Server Edition", 97'887, "rtx-pro-6000-96gb"},
       {"NVIDIA GeForce RTX 4090", 24'564, ""},
       {"", 0, ""},
   };
