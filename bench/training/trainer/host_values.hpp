@@ -1,6 +1,7 @@
 // Plain host values between ranks, for measurements outside of steps.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
@@ -11,11 +12,13 @@
 
 namespace plumbline::training {
 
+constexpr std::size_t kWordBytes = sizeof(std::int32_t);  // values travel as words
+
 /// Distributes the values of `source` to every rank; all must have as many.
 template <class T>
 void broadcast_values(Communicator& communicator, int source, std::vector<T>& values) {
-  static_assert(sizeof(T) % sizeof(std::int32_t) == 0 && std::is_trivially_copyable_v<T>);
-  constexpr std::int64_t kWords = sizeof(T) / sizeof(std::int32_t);
+  static_assert(sizeof(T) % kWordBytes == 0 && std::is_trivially_copyable_v<T>);
+  constexpr std::int64_t kWords = sizeof(T) / kWordBytes;
   communicator.broadcast(Group::world, source,
                          Matrix(values.data(), 1, kWords * std::ssize(values), DType::int32));
 }
@@ -31,8 +34,8 @@ T from_first_rank(Communicator& communicator, const T& value) {
 /// Every rank's value, on every rank, by world rank.
 template <class T>
 std::vector<T> from_every_rank(Communicator& communicator, const T& mine) {
-  static_assert(sizeof(T) % sizeof(std::int32_t) == 0 && std::is_trivially_copyable_v<T>);
-  constexpr std::int64_t kWords = sizeof(T) / sizeof(std::int32_t);
+  static_assert(sizeof(T) % kWordBytes == 0 && std::is_trivially_copyable_v<T>);
+  constexpr std::int64_t kWords = sizeof(T) / kWordBytes;
   std::vector<T> all(static_cast<std::size_t>(communicator.layout().world()));
   T copy = mine;
   communicator.all_gather(Group::world, Matrix(&copy, 1, kWords, DType::int32),
