@@ -21,7 +21,7 @@ watched=(-O1 -fsanitize=thread)
 
 mapfile -t kernels < <(find kernels/cuda -name '*.cu')
 plain=(kernels/cuda/attention/cudnn_{absent,attention,slices}.cpp
-  kernels/cuda/backend/cuda_{backend,fp8,gemm,layers,model_ends,routing,vocabulary}.cpp
+  kernels/cuda/backend/cuda_{backend,fp8,gemm,layers,model_ends,routing,unfused,vocabulary}.cpp
   kernels/cuda/device/error.cpp
   tests/kernels/cuda/host_runtime.cpp tests/kernels/cuda/host_shared_memory.cpp tests/kernels/cuda/races.cpp)
 launcher=()
