@@ -6,7 +6,7 @@
 
 namespace plumbline {
 
-/// Of the `member`-th query head of key/value head `kv_head`: (T, head_dim).
+/// Keys of the `member`-th query head of key/value head `kv_head`: (T, head_dim).
 inline Matrix keys_of_head(const AttentionShape& s, const Matrix& k, const UnfusedAttention& kept,
                            std::int64_t kv_head, std::int64_t member) {
   if (member == 0) return k.columns(kv_head * s.head_dim, s.head_dim);
@@ -14,7 +14,7 @@ inline Matrix keys_of_head(const AttentionShape& s, const Matrix& k, const Unfus
   return kept.repeated.columns((kv_head * copies + member - 1) * s.head_dim, s.head_dim);
 }
 
-/// Likewise (T, values()).
+/// Its values: (T, values()).
 inline Matrix values_of_head(const AttentionShape& s, const Matrix& v, const UnfusedAttention& kept,
                              std::int64_t kv_head, std::int64_t member) {
   if (member == 0) return v.columns(kv_head * s.values(), s.values());

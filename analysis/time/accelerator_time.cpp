@@ -104,7 +104,7 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
   return product(out, in, tokens, 8);
 }
 
-/// Of whole sequences, without the measured forward.
+/// Time of attention over whole sequences, without the measured forward.
 double attention_by_constants(const AttentionCall& call, DType type, const Device& device) {
   if (const auto measured = tabled_attention(call, type, device)) return *measured;
   if (type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
@@ -161,7 +161,7 @@ double attention_seconds(const AttentionCall& call, DType type, const Device& de
   if (!measured) return all;
   if (!call.backward) return measured->seconds;
   // The backward has as much softmax as the forward, whose products take as long as expected: it gains, or
-  // loses, the same time.
+  // loses, the same time. Half of the expected time is left to it at least, which is a guess.
   const double gained = attention_by_constants(forward, type, device) - measured->seconds;
   return std::max(all - gained, 0.5 * all);
 }

@@ -22,7 +22,7 @@ class Unsaved {
   std::string first_;
 };
 
-/// Of all cells: a note, doubts about hardware profiles, and files that could not be stored.
+/// Notes on all cells: the last one, doubts about hardware profiles, files that could not be stored.
 struct CellNotes {
   std::string note;
   std::set<std::string> doubts;  // each is reported once

@@ -21,11 +21,11 @@ class MatrixFile {
   explicit MatrixFile(const std::string& source) : file_(source) {}
 
   const std::string& name() const { return file_.name(); }
-  /// What all cells have.
+  /// Settings of all cells.
   Settings base() const;
   /// The values under `baseline:`; none without it.
   Settings baseline() const;
-  /// What each cell sets, in the order of the product.
+  /// Settings of each cell, in the order of the product.
   std::vector<Settings> cells() const;
 
  private:

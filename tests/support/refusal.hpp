@@ -7,7 +7,7 @@
 
 namespace plumbline::test {
 
-/// Of the InputError that `call` throws; "accepted" without one.
+/// Text of the InputError that `call` throws; "accepted" without one.
 template <class Call>
 std::string refusal_of(const Call& call) {
   try {

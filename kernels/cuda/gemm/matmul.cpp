@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kCandidates = 16;
 
-/// Of an address, and of those that lie multiples of `step` bytes behind it.
+/// Alignment of an address, and of those that lie multiples of `step` bytes behind it.
 unsigned alignment_of(const void* data, std::int64_t step = 0) {
   unsigned bytes = 16;
   while ((reinterpret_cast<std::uintptr_t>(data) | static_cast<std::uintptr_t>(step)) % bytes != 0)

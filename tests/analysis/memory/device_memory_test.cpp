@@ -154,7 +154,7 @@ TEST(DeviceMemory, RingsHaveTheirCommunicators) {
     int context, channels;
     bool dynamic;
   };
-  // Of eight ranks the first closes rings of two and of four.
+  // The first of eight ranks closes rings of two and of four.
   for (const Case& c :
        {Case{1, 0, false}, Case{8, 2, false}, Case{2, 2, true}, Case{4, 3, true}, Case{8, 4, true}}) {
     RunConfig config;

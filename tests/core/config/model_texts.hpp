@@ -56,7 +56,7 @@ inline json deepseek(const json& changes = json::object()) {
 inline ModelConfig parse(const json& config) {
   return parse_model_config(config.dump(), "config.json");
 }
-/// Of parse_model_config: "accepted" without one.
+/// Refusal of parse_model_config; "accepted" without one.
 inline std::string complaint(const std::string& text) {
   return test::refusal_of([&] { parse_model_config(text, "config.json"); });
 }

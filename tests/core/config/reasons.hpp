@@ -15,7 +15,7 @@
 
 namespace plumbline::test {
 
-/// Of keys such as "model=llama-3-8b tp=2"; the last of several of one name counts.
+/// A configuration from keys such as "model=llama-3-8b tp=2"; the last of several of one name counts.
 inline RunConfig run_with(const std::string& keys) {
   Overrides overrides;
   std::istringstream words(keys);
