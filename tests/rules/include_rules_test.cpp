@@ -160,7 +160,7 @@ constexpr Room kRooms[] = {
     {"bench/show/text", "bench/record core/base core/config_text core/trace"},
     {"bench/show/views",
      "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search analysis/step "
-     "analysis/time/stage bench/plan bench/record bench/show/report bench/show/text "
+     "analysis/stragglers analysis/time/stage bench/plan bench/record bench/show/report bench/show/text "
      "bench/show/views/cluster core/base core/config core/config_text"},
     {"bench/show/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "

@@ -4,6 +4,7 @@
 
 #include "analysis/predict/measured_share.hpp"
 #include "analysis/published/known_errors.hpp"
+#include "analysis/stragglers/slow_machines.hpp"
 
 namespace plumbline {
 namespace {
@@ -46,6 +47,18 @@ std::string measured_text(const RunConfig& config, const HardwareProfile& hardwa
                      share.estimated, 100 * share.estimated_share);
 }
 
+/// Jobs below this size seldom meet a slow machine.
+constexpr double kLikely = 0.1;
+
+std::string slow_machine_line(const SlowMachines& slow) {
+  if (slow.probability < kLikely) return "";
+  return fmt::format(
+      "  slow machines: with {:.1f} % of them {:.0f} % slower (arXiv:2402.15627), {:.0f} % of jobs of this "
+      "size have one: {:.4g} s a step, {:.4g} s on average\n",
+      100 * SlowMachines::kShare, 100 * (SlowMachines::kFactor - 1), 100 * slow.probability, slow.step.value,
+      slow.expected.value);
+}
+
 double bytes_of(const Prediction& prediction) {
   return static_cast<double>(prediction.memory.peak.value);
 }
@@ -83,7 +96,7 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
     text += fmt::format("  no published {} runs of {} to compare with (plumbline validate)\n",
                         config.model.mixture ? "MoE" : "dense", config.machine.software);
   }
-  return text;
+  return text + slow_machine_line(slow_machines(prediction.time.step, config.layout().world()));
 }
 
 OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
@@ -105,6 +118,14 @@ OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
   if (known.step) published["step_s"] = published_json(*known.step, prediction.time.step.value);
   if (known.peak) published["peak_bytes"] = published_json(*known.peak, bytes_of(prediction));
   if (!published.empty() && hardware.accelerator() != nullptr) json["published"] = std::move(published);
+  const SlowMachines slow = slow_machines(prediction.time.step, config.layout().world());
+  if (hardware.accelerator() != nullptr && slow.probability >= kLikely) {
+    json["slow_machines"] = {{"share", SlowMachines::kShare},
+                             {"factor", SlowMachines::kFactor},
+                             {"probability", slow.probability},
+                             {"step_s", slow.step.value},
+                             {"expected_step_s", slow.expected.value}};
+  }
   return json;
 }
 

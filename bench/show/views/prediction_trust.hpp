@@ -17,7 +17,8 @@ std::string trust_text(const RunConfig& config, const HardwareProfile& hardware,
 
 /// The same as {"memory": "exact" | "estimated", "time": "calibrated" | "estimated", "published": {"step_s":
 /// {"rows", "mape", "interval_rows", "low", "high"}, "peak_bytes": the same}}, without unknown figures. Eight
-/// of ten runs like this one would lie between low and high (analysis/published/error_intervals.hpp).
+/// of ten runs like this one would lie between low and high (analysis/published/error_intervals.hpp). Jobs
+/// that are likely to meet a slow machine also have "slow_machines" (analysis/stragglers/slow_machines.hpp).
 OrderedJson trust_json(const RunConfig& config, const HardwareProfile& hardware,
                        const Prediction& prediction);
 

@@ -200,6 +200,17 @@ TEST_F(Convenience, SoftwareThatStandsForAnotherHasItsInterval) {
   EXPECT_THAT(said.out, Not(HasSubstr("no published run")));
 }
 
+TEST_F(Convenience, LargeJobsAreToldOfSlowMachines) {
+  const std::string job = "predict llama-3.1-8b --tp 8 --hardware h100-sxm-80gb --gpus ";
+  EXPECT_THAT(plumbline(job + "64").out, Not(HasSubstr("slow machines")));
+  EXPECT_THAT(plumbline(job + "1024").out,
+              HasSubstr("slow machines: with 0.5 % of them 10 % slower "
+                        "(arXiv:2402.15627), 47 % of jobs of this size have one"));
+  const json answer = json::parse(plumbline(job + "1024 --json").out);
+  const double step = answer["prediction"]["time"]["step_s"];
+  EXPECT_NEAR(answer["trust"]["slow_machines"]["step_s"].get<double>(), 1.1 * step, 1e-9 * step);
+}
+
 TEST_F(Convenience, AdamwIsAdam) {
   const Said said =
       plumbline("predict llama-3.1-8b --gpus 8 --tp 8 --hardware h100-sxm-80gb --optimizer adamw --json");
