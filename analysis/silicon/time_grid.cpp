@@ -94,6 +94,15 @@ double TimeGrid::between(const Axis& axis, std::size_t low, std::size_t high, do
   return std::log((1 - x) * std::exp(low_log) + x * std::exp(high_log));
 }
 
+/// Logarithm of the time beyond two points of a linear axis. The fixed part is spent, so times go on at their
+/// last slope: at least the model's, `expected` seconds more, and at most in proportion to the size.
+double TimeGrid::beyond(double low, double high, double value, double low_log, double high_log,
+                        double expected) {
+  const double last = std::exp(high_log);
+  const double more = (last - std::exp(low_log)) * (value - high) / (high - low);
+  return std::log(std::min(last + std::max(more, expected), last * value / high));
+}
+
 /// Nearest two known points of an axis on either side of another one; `count`: there is none.
 struct TimeGrid::Known {
   std::size_t count = 0, place = 0, first = 0, stride = 0;
@@ -118,8 +127,8 @@ TimeGrid::Known TimeGrid::known_from(std::size_t index, std::size_t d) const {
   return k;
 }
 
-/// Sets next_ from known points; false if there are none. `beyond`: also past an axis's last known point.
-bool TimeGrid::estimate(std::size_t index, bool beyond) {
+/// Sets next_ from known points; false if there are none. `extend`: also past an axis's last known point.
+bool TimeGrid::estimate(std::size_t index, bool extend) {
   double sum = 0, weights = 0;
   const auto add = [&](double value, double over, double share = 1) {
     const double weight = share / (over * over);
@@ -139,7 +148,7 @@ bool TimeGrid::estimate(std::size_t index, bool beyond) {
     known[d] = known_from(index, d);
     if (known[d].both()) line(d, known[d].below[0], known[d].above[0]);
     // Times with a fixed part and one in proportion to the last axis follow from that axis alone.
-    if (weights > 0 && axes_[d].spacing == Spacing::linear && d + 1 == axes_.size()) break;
+    if (weights > 0 && in_proportion(d)) break;
   }
   const bool inside = weights > 0;
   // A corner's plane: what one step changes next to the point, it changes here.
@@ -159,10 +168,18 @@ bool TimeGrid::estimate(std::size_t index, bool beyond) {
       }
     }
   }
-  for (std::size_t d = 0; !inside && beyond && d < axes_.size(); ++d) {
+  for (std::size_t d = axes_.size(); !inside && extend && d-- > 0;) {
     const Known& k = known[d];
     const auto& side = k.below[0] != k.count ? k.below : k.above;
     if (side[0] == k.count) continue;
+    if (in_proportion(d) && k.below[1] != k.count) {
+      const std::vector<double>& sizes = axes_[d].values;
+      const std::size_t far = k.index_of(side[1]), near = k.index_of(side[0]);
+      const double expected = model_ == nullptr ? 0 : std::exp(model_log(index)) - std::exp(model_log(near));
+      add(beyond(sizes[side[1]], sizes[side[0]], sizes[k.place], logs_[far], logs_[near], expected),
+          distance(d, k.place, side[0]));
+      break;
+    }
     if (model_ != nullptr) {
       const std::size_t near = k.index_of(side[0]);
       add(logs_[near] + (ratios_ ? 0 : model_log(index) - model_log(near)), distance(d, k.place, side[0]));
@@ -172,23 +189,23 @@ bool TimeGrid::estimate(std::size_t index, bool beyond) {
   }
   if (weights == 0) return false;
   next_[index] = sum / weights;
-  basis_[index] = inside && !beyond ? Basis::interpolated : Basis::estimated;
+  basis_[index] = inside && !extend ? Basis::interpolated : Basis::estimated;
   return true;
 }
 
 void TimeGrid::fill() {
-  bool beyond = false;
+  bool extend = false;
   while (true) {
     next_ = logs_;
     bool found = false, left = false;
     for (std::size_t index = 0; index < logs_.size(); ++index) {
       if (!std::isnan(logs_[index])) continue;
-      (estimate(index, beyond) ? found : left) = true;
+      (estimate(index, extend) ? found : left) = true;
     }
     logs_.swap(next_);
     if (!left) break;
-    if (!found && beyond) break;
-    if (!found) beyond = true;
+    if (!found && extend) break;
+    if (!found) extend = true;
   }
   // Points without a neighbour along any axis (an axis of one known point) take their nearest known point in
   // memory order.
@@ -204,8 +221,29 @@ void TimeGrid::fill() {
   next_.clear();
 }
 
+TimeGrid::At TimeGrid::past_the_last(std::span<const double> point) const {
+  const std::vector<double>& lengths = axes_.back().values;
+  std::vector<double> at(point.begin(), point.end());
+  const auto seconds = [&](const auto& of, double length) {
+    at.back() = length;
+    return of(at);
+  };
+  const auto by_table = [&](std::span<const double> size) { return this->at(size)->seconds; };
+  const double high = lengths.back(), low = lengths[lengths.size() - 2];
+  const double expected = model_ == nullptr ? 0 : seconds(model_, point.back()) - seconds(model_, high);
+  const double low_log = std::log(seconds(by_table, low));
+  at.back() = high;
+  At found = *this->at(at);
+  found.seconds = std::exp(beyond(low, high, point.back(), low_log, std::log(found.seconds), expected));
+  found.basis = Basis::estimated;
+  return found;
+}
+
 std::optional<TimeGrid::At> TimeGrid::at(std::span<const double> point) const {
   if (std::isnan(logs_.front())) return std::nullopt;
+  const std::size_t last = axes_.size() - 1;
+  const std::vector<double>& lengths = axes_[last].values;
+  if (in_proportion(last) && lengths.size() > 1 && point[last] > lengths.back()) return past_the_last(point);
   At found;
   std::array<std::size_t, kMostAxes> low{}, high{};
   std::array<bool, kMostAxes> on_line{};

@@ -36,7 +36,8 @@ using SecondsOfPoint = std::function<double(std::span<const double>)>;
 /// Seconds at the points of a grid with up to six axes. Over logarithmic axes alone the ratios to a model are
 /// interpolated, else the times. Points that were not measured take the weighted mean of the lines through
 /// their neighbours along each axis and, over two logarithmic axes, of the planes through three neighbours;
-/// with a linear last axis of the line along it. Beyond the measured points times go on as the model does.
+/// with a linear last axis of the line along it. Beyond the measured points times go on as the model does, and
+/// along a linear last axis at their last slope, or the model's if that is steeper.
 class TimeGrid {
  public:
   struct At {
@@ -62,9 +63,16 @@ class TimeGrid {
   std::size_t index_of(std::span<const std::size_t> point) const;
   double between(const Axis& axis, std::size_t low, std::size_t high, double value, double low_log,
                  double high_log) const;
+  /// A linear last axis.
+  bool in_proportion(std::size_t d) const {
+    return d + 1 == axes_.size() && axes_[d].spacing == Spacing::linear;
+  }
+  static double beyond(double low, double high, double value, double low_log, double high_log,
+                       double expected);
+  At past_the_last(std::span<const double> point) const;
   struct Known;
   Known known_from(std::size_t index, std::size_t d) const;
-  bool estimate(std::size_t index, bool beyond);
+  bool estimate(std::size_t index, bool extend);
   double model_log(std::size_t index) const;
 
   std::vector<Axis> axes_;

@@ -230,7 +230,7 @@ const std::vector<LeftOut>& cases() {
        Spacing::linear,
        0.07,
        0.30,
-       0.14},
+       0.12},
       {"token_exchange",
        {{"table", ""}, {"nodes", ""}, {"ranks", ""}, {"choices", ""}, {"experts", ""}},
        {{"hidden", kLog}, {"processors", kLog}},

@@ -15,9 +15,10 @@ using Law = std::function<double(double, double)>;
 
 /// 4 x 5 points of `law`, without those that `left_out` names.
 TimeGrid grid_of_law(Spacing first, Spacing second, const Law& law,
-                     const std::function<bool(std::size_t, std::size_t)>& left_out = {}) {
+                     const std::function<bool(std::size_t, std::size_t)>& left_out = {},
+                     const SecondsOfPoint& model = {}) {
   const std::vector<double> a = {1, 2, 4, 16}, b = {10, 20, 50, 100, 1000};
-  TimeGrid grid({{a, first}, {b, second}});
+  TimeGrid grid({{a, first}, {b, second}}, model);
   for (std::size_t i = 0; i < a.size(); ++i) {
     for (std::size_t j = 0; j < b.size(); ++j) {
       if (left_out && left_out(i, j)) continue;
@@ -62,6 +63,28 @@ TEST(TimeGrid, FillsPointsThatWereNotMeasured) {
     const auto inside = grid.at(Point{2, 50});  // left out, with neighbours on both sides
     EXPECT_NEAR(inside->seconds / each.law(2, 50), 1, 1e-9) << each.name;
     EXPECT_EQ(inside->basis, Basis::interpolated) << each.name;
+  }
+}
+
+TEST(TimeGrid, GoesOnAtTheLastSlopeOfALinearAxis) {
+  const auto last = [](std::size_t, std::size_t j) { return j == 4; };
+  for (const LawCase& each : kLaws) {
+    if (each.second != Spacing::linear) continue;
+    const TimeGrid grid = grid_of_law(each.first, each.second, each.law, last);
+    for (const double b : {100.0, 400.0, 1000.0, 1001.0, 4000.0})
+      EXPECT_NEAR(grid.at(Point{2, b})->seconds / each.law(2, b), 1, 1e-9) << each.name << ", " << b;
+  }
+}
+
+TEST(TimeGrid, GoesOnAtLeastAsTheModelAndAtMostInProportion) {
+  struct Case {
+    double slope, expected;
+  };
+  for (const Case& each : {Case{1e-9, 13e-6}, Case{4e-9, 19e-6}, Case{1e-8, 28e-6}}) {
+    const TimeGrid grid = grid_of_law(Spacing::logarithmic, Spacing::linear, kLaws[1].law, {},
+                                      [&](std::span<const double> size) { return each.slope * size[1]; });
+    EXPECT_NEAR(grid.at(Point{2, 4000})->seconds, each.expected, 1e-12) << each.slope;
+    EXPECT_NEAR(grid.at(Point{2, 1000 * (1 + 1e-9)})->seconds, kLaws[1].law(2, 1000), 1e-12) << "a step";
   }
 }
 
