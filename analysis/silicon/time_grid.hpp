@@ -36,7 +36,7 @@ using SecondsOfPoint = std::function<double(std::span<const double>)>;
 /// Seconds at the points of a grid with up to six axes. Over logarithmic axes alone the ratios to a model are
 /// interpolated, else the times. Points that were not measured take the weighted mean of the lines through
 /// their neighbours along each axis and, over two logarithmic axes, of the planes through three neighbours;
-/// with a linear last axis of the line along it. Beyond the measured points times go on as the model does, and
+/// with a linear last axis of the line along it. Beyond the measured points times go on as the model does;
 /// along a linear last axis at their last slope, or the model's if that is steeper.
 class TimeGrid {
  public:
