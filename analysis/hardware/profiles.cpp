@@ -134,6 +134,8 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"alltoall_dispatch", &Software::alltoall_dispatch},
     {"flex_dispatch", &Software::flex_dispatch},
     {"plain_permutation", &Software::plain_permutation},
+    {"fp32_router", &Software::fp32_router},
+    {"fp32_latent_router", &Software::fp32_latent_router},
     {"weighted_results", &Software::weighted_results},
     {"saves_by_name", &Software::saves_by_name},
     {"recomputes_attention", &Software::recomputes_attention},

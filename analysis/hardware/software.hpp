@@ -78,14 +78,16 @@ struct Software {
       false;  // default without a setting of the job: tokens are sent to their experts, else all gathered
   bool weighted_results =
       false;  // experts' results are multiplied with the token's weights, else their activations
-  bool flex_dispatch = false;      // by kernels such as DeepEP's, which also sort them
-  bool plain_permutation = false;  // of rows to experts: by PyTorch's operators, not a fused kernel
-  double message_s = 0;            // of a pipeline message: both sides synchronise with the host
-  double collective_slowdown = 1;  // of compute while collectives of other passes wait on the device
-  double interlaced_slowdown = 1;  // of compute between passes that all pipeline ranks do in step
-  double vocabulary_pass_s = 0;    // hand-over between streams of a vocabulary pass
-  double micro_batch_s = 0;        // host time of a stage per micro-batch outside the operators
-  double step_s = 0;               // per step: data, logging, synchronisations
+  bool flex_dispatch = false;       // by kernels such as DeepEP's, which also sort them
+  bool plain_permutation = false;   // of rows to experts: by PyTorch's operators, not a fused kernel
+  bool fp32_router = false;         // products of the router's backward have fp32 operands
+  bool fp32_latent_router = false;  // the same in models with latent attention
+  double message_s = 0;             // of a pipeline message: both sides synchronise with the host
+  double collective_slowdown = 1;   // of compute while collectives of other passes wait on the device
+  double interlaced_slowdown = 1;   // of compute between passes that all pipeline ranks do in step
+  double vocabulary_pass_s = 0;     // hand-over between streams of a vocabulary pass
+  double micro_batch_s = 0;         // host time of a stage per micro-batch outside the operators
+  double step_s = 0;                // per step: data, logging, synchronisations
 
   /// Pipeline schedules that it can run, those with vocabulary passes included; empty: not described.
   std::vector<std::string> schedules{};

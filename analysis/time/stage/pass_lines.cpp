@@ -1,6 +1,7 @@
 #include "analysis/time/stage/pass_lines.hpp"
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "analysis/time/operator_time.hpp"
@@ -21,6 +22,8 @@ class PassLines {
     const CollectiveCall* collective = call.collective();
     if (collective != nullptr && collective->ticket > 0) {  // its time follows from that of the whole action
       lines_.add(call.label, call.count, {});
+    } else if (const auto* product = call.as<GemmCall>(); product != nullptr && product->grouped) {
+      add_experts(call);
     } else {
       lines_.add(call, time_of(call, hardware_, load_), is_measured(call, hardware_));
     }
@@ -39,6 +42,21 @@ class PassLines {
   }
 
  private:
+  /// A product of experts, and what one kernel each and rows that leave tiles partly empty add to it.
+  void add_experts(const OperatorCall& call) {
+    OperatorCall plain = call;
+    auto& product = plain.get<GemmCall>();
+    const Seconds all = time_of(call, hardware_, load_);
+    product.spread = 0;
+    const Seconds even =
+        product.spread == call.as<GemmCall>()->spread ? all : time_of(plain, hardware_, load_);
+    const bool apart = std::exchange(product.apart, false);
+    const Seconds together = apart ? time_of(plain, hardware_, load_) : even;
+    lines_.add(call, together, is_measured(call, hardware_));
+    if (even.value > together.value) lines_.add("experts in kernels of their own", 0, even - together);
+    if (all.value > even.value) lines_.add("partly empty tiles of experts", 0, all - even);
+  }
+
   const ActionTime& time_;
   const HardwareProfile& hardware_;
   const Load& load_;

@@ -56,17 +56,20 @@ class FrameworkCalls {
     call.grouped = true;
     call.batch = s_.expert.local;
     call.tokens = std::max<std::int64_t>(1, s_.expert.rows / s_.expert.local);
-    if (s_.numerics.framework_fp8) return inside();  // not measured, and rows are padded
-    // Transformer Engine multiplies expert by expert (multi_stream_cublas_gemm): on four streams of an H100 a
-    // product takes 2 to 4 us more than at a large one's rate (results/recorded/nvidia-h100-80gb-hbm3).
+    // Transformer Engine multiplies expert by expert in every precision (multi_stream_cublas_gemm): on four
+    // streams of an H100 a product in bf16 takes 2 to 4 us more than at a large one's rate
+    // (results/recorded/nvidia-h100-80gb-hbm3).
     call.apart = sw_.expert_product_s > kOneLaunch && !s_.graphs.step;
-    // Tokens that choose independently, with a random router too (moe_router_force_load_balancing).
+    // Tokens that choose independently, with a random router too (moe_router_force_load_balancing). FP8 fills
+    // rows up to 16 or 32, less than a tile.
     if (!s_.moe.padded) call.spread = std::sqrt(static_cast<double>(call.tokens));
     inside();
   }
-  void router(GemmPass pass) {
+  /// `share`: of the time of a product in 16 bits.
+  void router(GemmPass pass, double share) {
     gemm("router", pass, s_.moe.experts, s_.stream.hidden);
     list_.last<GemmCall>().tokens = s_.expert.sent;
+    list_.calls.back().share = share;
   }
   /// Among `ranks` ranks, `stride` apart in the world.
   void expert_collective(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements) {

@@ -10,6 +10,11 @@ constexpr double kReordered = 4;
 // (results/recorded/nvidia-h100-80gb-hbm3, experts.txt).
 constexpr double kScattered = 11;
 constexpr double kAddedByIndex = 22;
+// Bytes per element of a router in fp32, backward: its input is cast and read twice as wide, its gradient
+// written so and cast back (Megatron-Core, moe_utils.py, RouterGatingLinearFunction). Such products run in
+// TF32, at half the rate of 16 bits (Transformer Engine, common/gemm/cublaslt_gemm.cu).
+constexpr double kRouterCasts = 6 + 6;
+constexpr double kTf32 = 2;
 // Bytes per expert score of Megatron's router, in fp32: softmax, top-k, map of the chosen, weights, load and
 // load-balancing loss, each read or written once (moe_utils.py, topk_softmax_with_capacity and
 // switch_load_balancing_loss).
@@ -67,6 +72,14 @@ void MixtureCalls::tell_routing() {
   calls_.expert_collective(CallKind::all_gather, flex ? "routing map all-gather" : "expert counts all-gather",
                            e.ranks, e.tensor, told / s_.numerics.e());
   if (flex) calls_.stream("scan routing map", told, 1);
+}
+
+void MixtureCalls::route(GemmPass pass) {
+  const bool latent = s_.attention.latent() && s_.software->fp32_latent_router;
+  const bool wide = pass != GemmPass::forward && (latent || s_.software->fp32_router);
+  calls_.router(pass, wide ? kTf32 : 1);
+  if (wide && pass == GemmPass::input_gradient)
+    calls_.stream("router casts", s_.expert.sent * s_.stream.hidden, kRouterCasts);
 }
 
 /// The all-to-all sends tokens' weights, in fp32, in an exchange of their own (token_dispatch).
@@ -186,7 +199,7 @@ void MixtureCalls::activation() {
 
 void MixtureCalls::forward() {
   const ExpertShape& e = s_.expert;
-  calls_.router(GemmPass::forward);
+  route(GemmPass::forward);
   calls_.stream("route", e.sent * s_.moe.experts, kRouted);
   shared(GemmPass::forward);
   dispatch("expert dispatch forward", true);
@@ -230,7 +243,7 @@ void MixtureCalls::backward_input() {
   combine("expert dispatch backward", true);
   shared(GemmPass::input_gradient);
   calls_.stream("route backward", e.sent * s_.moe.experts, kRoutedBack);
-  calls_.router(GemmPass::input_gradient);
+  route(GemmPass::input_gradient);
   calls_.stream("add", e.sent * s_.stream.hidden, 6);
 }
 
@@ -238,7 +251,7 @@ void MixtureCalls::backward_weight() {
   calls_.grouped("fc2", GemmPass::weight_gradient, s_.stream.hidden, s_.expert.ffn);
   calls_.grouped("fc1", GemmPass::weight_gradient, s_.expert.fc1, s_.stream.hidden);
   shared(GemmPass::weight_gradient);
-  calls_.router(GemmPass::weight_gradient);
+  route(GemmPass::weight_gradient);
 }
 
 void MixtureCalls::launches(bool backward) {

@@ -28,7 +28,7 @@ class MixtureCalls {
   void shared(GemmPass pass);
 
  private:
-  void route();
+  void route(GemmPass pass);
   void dispatch(const char* label, bool first);
   void pad(const char* label);
   /// The host reads the tokens' counts back from the device, and launches everything behind after that.

@@ -42,11 +42,25 @@ double zipf_deviation(double exponent, std::int64_t experts) {
   return std::sqrt(std::max(0.0, squares / static_cast<double>(experts) / (mean * mean) - 1));
 }
 
+/// A forced balance draws every token's experts at random (Megatron-Core, moe_utils.py, RandomSTE): rows of
+/// the fullest of `ranks` ÷ the mean. A token's choices are distinct.
+double fullest_of_random(const RunConfig& config) {
+  const auto experts = static_cast<double>(config.model.mixture.experts);
+  const auto chosen = static_cast<double>(config.model.mixture.top_k);
+  const double ranks = config.parallel.expert;
+  if (ranks < 2 || experts < 2 || config.mixture.pad_to_capacity) return 1;
+  const double tokens = static_cast<double>(config.batch.seq_length * config.batch.micro_batch_size) /
+                        (config.parallel.tensor * config.parallel.context);
+  const double variance = (1 - 1 / ranks) * (experts - chosen) / (experts - 1) / (tokens * chosen);
+  return 1 + std::sqrt(std::max(variance, 0.0)) * expected_largest(ranks);
+}
+
 }  // namespace
 
 UnevenLoad uneven_load(const RunConfig& config) {
   const MixtureConfig& keys = config.mixture;
-  if (keys.routing == MixtureConfig().routing || !config.model.mixture) return {};
+  if (!config.model.mixture) return {};
+  if (keys.routing == MixtureConfig().routing) return {fullest_of_random(config), 1};
   const std::int64_t experts = config.model.mixture.experts;
   const auto exponent = keys.zipf_exponent();
   const double chosen = static_cast<double>(config.model.mixture.top_k) / static_cast<double>(experts);

@@ -16,40 +16,13 @@
 #include "analysis/work/parameter_units.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/analysis/work/framework_runs.hpp"
 
 namespace plumbline {
 namespace {
 
+using namespace frameworks;
 using testing::HasSubstr;
-
-RunConfig mixture(const char* model, int tensor, int expert, int expert_tensor, int world) {
-  RunConfig config;
-  config.model = *find_preset(model);
-  config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 256};
-  config.numerics.precision = DType::bf16;
-  config.parallel.tensor = tensor;
-  config.parallel.sequence_parallel = tensor > 1;
-  config.parallel.expert = expert;
-  config.parallel.expert_tensor = expert_tensor;
-  config.parallel.token_dispatcher = TokenDispatcher::alltoall;
-  config.parallel.world_size = world;
-  config.parallel.zero_stage = 1;
-  config.machine.hardware = "h100-sxm-80gb";
-  config.machine.software = "megatron-core";
-  return config;
-}
-
-StageShape shape_of(const RunConfig& config) {
-  return stage_shapes(config, 1).front();
-}
-
-std::vector<OperatorCall> calls_named(const StageShape& shape, ActionType type, const std::string& part) {
-  std::vector<OperatorCall> found;
-  for (const OperatorCall& call : calls_of(framework_work(shape, type))) {
-    if (std::string(call.label).find(part) != std::string::npos) found.push_back(call);
-  }
-  return found;
-}
 
 // world = ETP · EP · EDP (with one stage), for any sizes of attention (arXiv:2504.14960).
 TEST(FrameworkMixture, ExpertsAreCutFromTheRanksOnTheirOwn) {
@@ -160,35 +133,6 @@ TEST(FrameworkMixture, DispatchTakesWhatWasMeasured) {
         << c.hardware;
     EXPECT_NEAR(all_to_all_seconds(network, group, bytes * 8) * 1e6 / c.all_to_all_us, 1, 0.12) << c.hardware;
   }
-}
-
-// Transformer Engine multiplies expert by expert, one graph of the step with one kernel; dropless experts
-// have rows in tiles that are not full.
-TEST(FrameworkMixture, ProductsOfExpertsAreKernelsOfTheirOwn) {
-  RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
-  const auto product = [&] { return calls_named(shape_of(config), ActionType::forward, "fc1")[0]; };
-  const Device& device = find_hardware_preset("h100-sxm-80gb")->accelerator()->constants.device;
-  OperatorCall eager = product();
-  EXPECT_TRUE(eager.as<GemmCall>()->apart);
-  EXPECT_DOUBLE_EQ(eager.as<GemmCall>()->spread, std::sqrt(2048.0));
-  config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
-  const OperatorCall graph = product();
-  EXPECT_FALSE(graph.as<GemmCall>()->apart);
-  const double apart = (accelerator_time(eager, device) - accelerator_time(graph, device)).value;
-  EXPECT_NEAR(apart, 15 * device.kernel_s, 1e-12);
-  const double ragged = accelerator_time(eager, device).value;
-  eager.get<GemmCall>().spread = 0;
-  EXPECT_GT(ragged, 1.01 * accelerator_time(eager, device).value);
-  EXPECT_LT(ragged, 1.06 * accelerator_time(eager, device).value);
-}
-
-TEST(FrameworkMixture, TilesThatRowsOfSomeDeviationBegin) {
-  EXPECT_EQ(tiles_of(1024, 128, 0), 8);
-  EXPECT_EQ(tiles_of(1025, 128, 0), 9);
-  EXPECT_NEAR(tiles_of(1024, 128, 32), 8.5, 1e-3) << "half of them have more rows";
-  EXPECT_NEAR(tiles_of(1088, 128, 1), 9, 1e-3);
-  EXPECT_NEAR(tiles_of(65536, 128, 256), 512.5, 0.2);
-  EXPECT_NEAR(tiles_of(1, 256, 1), 1, 0.2);
 }
 
 // NeMo's recipes permute by PyTorch's operators, which add atomically.

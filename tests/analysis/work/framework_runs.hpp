@@ -78,4 +78,35 @@ inline std::vector<OperatorCall> forward_of_layer(const StageShape& shape) {
   return work.calls;
 }
 
+/// One micro-batch of 4096 tokens on H100.
+inline RunConfig mixture(const char* model, int tensor, int expert, int expert_tensor, int world) {
+  RunConfig config;
+  config.model = *find_preset(model);
+  config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 256};
+  config.numerics.precision = DType::bf16;
+  config.parallel.tensor = tensor;
+  config.parallel.sequence_parallel = tensor > 1;
+  config.parallel.expert = expert;
+  config.parallel.expert_tensor = expert_tensor;
+  config.parallel.token_dispatcher = TokenDispatcher::alltoall;
+  config.parallel.world_size = world;
+  config.parallel.zero_stage = 1;
+  config.machine.hardware = "h100-sxm-80gb";
+  config.machine.software = "megatron-core";
+  return config;
+}
+
+inline StageShape shape_of(const RunConfig& config) {
+  return stage_shapes(config, 1).front();
+}
+
+inline std::vector<OperatorCall> calls_named(const StageShape& shape, ActionType type,
+                                             const std::string& part) {
+  std::vector<OperatorCall> found;
+  for (const OperatorCall& call : calls_of(framework_work(shape, type))) {
+    if (std::string(call.label).find(part) != std::string::npos) found.push_back(call);
+  }
+  return found;
+}
+
 }  // namespace plumbline::frameworks

@@ -35,14 +35,15 @@ TEST(UnevenLoad, TheFullestRankHasMoreRowsTheFewerExpertsItHolds) {
     double fullest, inside;
   };
   const Case cases[] = {
-      {"balanced", 8, 1, 1},        {"zipf:0", 8, 1, 1}, {"real", 1, 1, 1.12},  // all experts on every rank
+      {"balanced", 8, 1.0071, 1},  // 32,768 rows deviate by 0.5 %, the largest of 8 is 1.42
+      {"zipf:0", 8, 1, 1},          {"real", 1, 1, 1.12},  // all experts on every rank
       {"real", 8, 1.100, 1.12},  // deviations of 0.298 for an expert, 0.070 for 16; the largest of 8 is 1.42
       {"real", 128, 1.77, 1},    // one expert each, the largest of 128 is 2.6 deviations
       {"zipf:0.5", 8, 1.249, 1.12},
   };
   for (const Case& c : cases) {
     const UnevenLoad load = uneven_load(routed(c.routing, c.ranks));
-    EXPECT_NEAR(load.fullest, c.fullest, 0.01) << c.routing << ' ' << c.ranks;
+    EXPECT_NEAR(load.fullest, c.fullest, 0.1 * (c.fullest - 1)) << c.routing << ' ' << c.ranks;
     EXPECT_DOUBLE_EQ(load.inside, c.inside) << c.routing << ' ' << c.ranks;
   }
 }
