@@ -44,9 +44,11 @@ pack() {
   local bytes room
   bytes=$(stat -c %s "$packed")
   room=$(python3 tests/gpu/bundle.py room)
-  echo "$packed: $((bytes / 1048576)) of $((room / 1048576)) MiB that a GPU machine is sent besides the tree" >&2
+  echo "$packed: $((bytes / 1048576)) of $((room / 1048576)) MiB that a GPU machine is sent besides the" \
+    "tree" >&2
   if [ "$bytes" -gt "$room" ]; then
-    echo "$packed: found $bytes bytes, expected at most $room; leave programs out or make the tree smaller" >&2
+    echo "$packed: found $bytes bytes, expected at most $room; leave programs out or make the tree" \
+      "smaller" >&2
     exit 1
   fi
 }

@@ -30,7 +30,8 @@ _plumbline() {
         compopt -o filenames 2>/dev/null
         while IFS= read -r file; do
           extension=${file##*.}
-          [[ $reply == :files || -d $file || " ${reply#:files } " == *" $extension "* ]] && COMPREPLY+=("$file")
+          [[ $reply == :files || -d $file || " ${reply#:files } " == *" $extension "* ]] || continue
+          COMPREPLY+=("$file")
         done < <(compgen -f -- "$path")
         ;;
       *) COMPREPLY+=("${reply%%$'\t'*}") ;;
@@ -66,7 +67,8 @@ compdef _plumbline plumbline
 )script";
 
 constexpr const char* kFish =
-    R"script(# fish completion of plumbline: plumbline completion fish > ~/.config/fish/completions/plumbline.fish
+    R"script(# fish completion of plumbline:
+# plumbline completion fish > ~/.config/fish/completions/plumbline.fish
 function __plumbline_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)

@@ -48,7 +48,8 @@ TEST(AcceleratorFile, TakesWhatIsGivenAndNamesTheRest) {
 
 TEST(AcceleratorFile, GoesOnFromAnother) {
   const HardwareProfile mine = parse_accelerator(
-      R"({"name": "slow", "like": "b200-sxm-180gb", "constants": {"power_watts": {"value": 700, "source": "a limit"}}})",
+      R"({"name": "slow", "like": "b200-sxm-180gb", "constants": {"power_watts": {"value": 700,)"
+      R"( "source": "a limit"}}})",
       "mine.json");
   EXPECT_EQ(mine.accelerator()->constants.device.power_watts, 700);
   EXPECT_EQ(mine.accelerator()->constants.device.peak_mx8, 4500e12);

@@ -86,8 +86,10 @@ TEST(Profiles, DamagedFilesAreRefused) {
       R"({"machines": {}, "software": {"s": {"constants": {"dropout": {"value": true}}}}})",
       R"({"machines": {}, "software": {"s": {"constants": {"step_s": {"value": -1, "source": "a"}}}}})",
       R"({"machines": {}, "software": {"s": {"constants": {"nonsense": {"value": 1, "source": "a"}}}}})",
-      R"({"machines": {}, "software": {"x": {"constants": {"schedules": {"value": ["zb"], "source": "s"}}}}})",
-      R"({"machines": {}, "software": {"x": {"constants": {"schedules": {"value": "1f1b", "source": "s"}}}}})",
+      R"({"machines": {}, "software": {"x": {"constants": {"schedules": {"value": ["zb"],)"
+      R"( "source": "s"}}}}})",
+      R"({"machines": {}, "software": {"x": {"constants": {"schedules": {"value": "1f1b",)"
+      R"( "source": "s"}}}}})",
   };
   for (const char* text : kDamaged) EXPECT_THROW(parse_profiles(text, "file"), InputError) << text;
 }

@@ -122,7 +122,8 @@ TEST(Published, TheVerdictOnRunsThatRan) {
 TEST(Published, TheVerdictOnARunThatRanOutOfMemory) {
   const std::string model =
       R"({"model_type": "mixtral", "num_hidden_layers": 80, "hidden_size": 8192, "num_attention_heads": 64,
-      "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256, "max_position_embeddings": 8192,
+      "num_key_value_heads": 8, "intermediate_size": 28672, "vocab_size": 128256,
+       "max_position_embeddings": 8192,
       "rms_norm_eps": 1e-5, "num_local_experts": 8, "num_experts_per_tok": 2, "tie_word_embeddings": false})";
   for (const char* slices : {"0", "1"}) {
     RunConfig config = load_run_config("", {{"model", model, ""},

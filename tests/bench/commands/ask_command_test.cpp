@@ -54,7 +54,8 @@ TEST_F(AskCommand, ASearchIsTheOneOfTheCommand) {
   const Said command =
       plumbline("search gpt2-124m --hardware h100-sxm-80gb --gpus 4 --gbs 16 --top 3 --json");
   const std::vector<nlohmann::json> replies = replies_to(
-      R"({"ask":"search","config":"gpt2-124m","top":3,"keys":{"hardware":"h100-sxm-80gb","gpus":4,"gbs":16}})");
+      R"({"ask":"search","config":"gpt2-124m","top":3,"keys":{"hardware":"h100-sxm-80gb","gpus":4,)"
+      R"("gbs":16}})");
   ASSERT_EQ(replies.size(), 1U);
   const nlohmann::json printed = nlohmann::json::parse(command.out);
   for (const auto& [key, value] : printed.items()) {

@@ -124,10 +124,10 @@ TEST_F(ConvertCommandTest, FullDisksEndWithFourAndTheNextConversionGoesOn) {
 
 TEST_F(ConvertCommandTest, KilledAtAnyInstantTheNextRunCompletesIt) {
   using Clock = std::chrono::steady_clock;
-  make(
-      "hf",
-      R"({"model_type":"llama","num_hidden_layers":4,"hidden_size":256,"num_attention_heads":4,"num_key_value_heads":2,)"
-      R"("intermediate_size":512,"vocab_size":4000,"max_position_embeddings":64,"tie_word_embeddings":false})");
+  make("hf", R"({"model_type":"llama","num_hidden_layers":4,"hidden_size":256,"num_attention_heads":4,)"
+             R"("num_key_value_heads":2,)"
+             R"("intermediate_size":512,"vocab_size":4000,"max_position_embeddings":64,)"
+             R"("tie_word_embeddings":false})");
   const std::string arguments = "--to megatron --tp 2 --pp 2 --quiet --overwrite";
   const Clock::time_point begin = Clock::now();
   ASSERT_EQ(run("hf whole " + arguments).exit_code, 0);

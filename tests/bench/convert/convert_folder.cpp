@@ -184,20 +184,23 @@ std::vector<std::string> family_configs(int layers) {
                          R"("add_qkv_bias":true,"padded_vocab_size":61,"seq_length":64)",
                          layers)),
       config("baichuan", common),
-      config(
-          "qwen2_moe", groups,
-          R"(,"moe_intermediate_size":24,"num_experts":4,"num_experts_per_tok":2,)"
-          R"("shared_expert_intermediate_size":40,"decoder_sparse_step":1,"qkv_bias":true,"norm_topk_prob":false)"),
-      config(
-          "glm4_moe", groups,
-          R"(,"head_dim":8,"moe_intermediate_size":16,"n_routed_experts":8,"num_experts_per_tok":3,)"
-          R"("n_shared_experts":1,"n_group":4,"topk_group":2,"routed_scaling_factor":1.5,"norm_topk_prob":true,)"
-          R"("first_k_dense_replace":1,"use_qk_norm":true,"attention_bias":true,"partial_rotary_factor":0.5)"),
+      config("qwen2_moe", groups,
+             R"(,"moe_intermediate_size":24,"num_experts":4,"num_experts_per_tok":2,)"
+             R"("shared_expert_intermediate_size":40,"decoder_sparse_step":1,"qkv_bias":true,)"
+             R"("norm_topk_prob":false)"),
+      config("glm4_moe", groups,
+             R"(,"head_dim":8,"moe_intermediate_size":16,"n_routed_experts":8,"num_experts_per_tok":3,)"
+             R"("n_shared_experts":1,"n_group":4,"topk_group":2,"routed_scaling_factor":1.5,)"
+             R"("norm_topk_prob":true,)"
+             R"("first_k_dense_replace":1,"use_qk_norm":true,"attention_bias":true,)"
+             R"("partial_rotary_factor":0.5)"),
       config(
           "deepseek_v3", common,
           R"(,"moe_intermediate_size":16,"n_routed_experts":8,"num_experts_per_tok":3,"n_shared_experts":2,)"
-          R"("n_group":4,"topk_group":2,"routed_scaling_factor":2.5,"norm_topk_prob":true,"first_k_dense_replace":1,)"
-          R"("num_key_value_heads":4,"q_lora_rank":20,"kv_lora_rank":16,"qk_nope_head_dim":10,"qk_rope_head_dim":6,)"
+          R"("n_group":4,"topk_group":2,"routed_scaling_factor":2.5,"norm_topk_prob":true,)"
+          R"("first_k_dense_replace":1,)"
+          R"("num_key_value_heads":4,"q_lora_rank":20,"kv_lora_rank":16,"qk_nope_head_dim":10,)"
+          R"("qk_rope_head_dim":6,)"
           R"("v_head_dim":12,"rope_interleave":true)"),
       config("seed_oss", groups, R"(,"head_dim":8)"),
       config("ministral", groups),
@@ -205,10 +208,10 @@ std::vector<std::string> family_configs(int layers) {
       config("stablelm", groups),
       config("smollm3", groups),
       config("arcee", groups),
-      config(
-          "dots1", groups,
-          R"(,"head_dim":8,"moe_intermediate_size":16,"n_routed_experts":8,"num_experts_per_tok":3,)"
-          R"("n_shared_experts":1,"norm_topk_prob":true,"first_k_dense_replace":1,"routed_scaling_factor":2.0)"),
+      config("dots1", groups,
+             R"(,"head_dim":8,"moe_intermediate_size":16,"n_routed_experts":8,"num_experts_per_tok":3,)"
+             R"("n_shared_experts":1,"norm_topk_prob":true,"first_k_dense_replace":1,)"
+             R"("routed_scaling_factor":2.0)"),
       config("mixtral", groups, R"(,"num_local_experts":4,"num_experts_per_tok":2)"),
       config("qwen3_moe", common,
              R"(,"num_key_value_heads":2,"head_dim":8,"moe_intermediate_size":24,"num_experts":4,)"

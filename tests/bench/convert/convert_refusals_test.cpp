@@ -168,7 +168,8 @@ TEST_F(ConvertRefusalsTest, WhatMegatronDoesNotHaveOrDoesNotSplit) {
   const std::string bloom =
       R"({"model_type":"bloom","n_layer":2,"hidden_size":32,"n_head":4,"vocab_size":61})";
   const std::string falcon =
-      R"({"model_type":"falcon","num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,"vocab_size":61})";
+      R"({"model_type":"falcon","num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,)"
+      R"("vocab_size":61})";
   const auto recent = [](const char* type, const char* keys) {
     return fmt::format(
         R"({{"model_type":"{}","num_hidden_layers":2,"hidden_size":32,"num_attention_heads":4,)"

@@ -161,7 +161,8 @@ TEST_F(RunFilesTest, WeightsAreSavedWithTheFilesOfTheirSource) {
   };
   const std::string sizes =
       R"("model_type": "llama", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,)"
-      R"( "intermediate_size": 8, "vocab_size": 16, "max_position_embeddings": 32, "tie_word_embeddings": true)";
+      R"( "intermediate_size": 8, "vocab_size": 16, "max_position_embeddings": 32,)"
+      R"( "tie_word_embeddings": true)";
   put("config.json", "{\"eos_token_id\": 7, " + sizes + "}");
   put("tokenizer.json", "{}");
   put("generation_config.json", "{\"eos_token_id\": 7}");

@@ -19,7 +19,8 @@ using testing::Not;
 std::string text_of(const char* architecture, const std::string& keys) {
   return R"({"model_type": ")" + std::string(architecture) +
          R"(", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4, "vocab_size": 100,)"
-         R"( "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32, "num_experts": 4,)"
+         R"( "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32,)"
+         R"( "num_experts": 4,)"
          R"( "num_experts_per_tok": 2, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16)" +
          (keys.empty() ? "" : ", ") + keys + "}";
 }

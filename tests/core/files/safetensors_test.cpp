@@ -197,9 +197,9 @@ TEST_F(TensorFolder, RefusesDamagedAndHostileFiles) {
        {"overflows"}},
       {image(R"({"a":{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,8]}})", 8),
        {"overflows"}},
-      {image(
-           R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4611686018427387904],"data_offsets":[0,0]}})",
-           0),
+      {image(R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4611686018427387904],"data_offsets":[0,)"
+             R"(0]}})",
+             0),
        {"accepted"}},
       {image(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), {"shape: found -2"}},
       {image(R"({"a":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", 8), {"shape: found 2.0"}},
@@ -248,10 +248,9 @@ TEST_F(TensorFolder, ReadsShardedFolders) {
     write(map, "model.safetensors.index.json");
     return complaint(folder_.string());
   };
-  EXPECT_EQ(
-      index(
-          R"({"metadata":{"total_size":12},"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}})"),
-      "accepted");
+  EXPECT_EQ(index(R"({"metadata":{"total_size":12},"weight_map":{"a":"model-1.safetensors",)"
+                  R"("b":"model-2.safetensors"}})"),
+            "accepted");
   EXPECT_THAT(TensorFile(folder_.string()).names(), ElementsAre("a", "b"));
 
   EXPECT_THAT(index(R"({"weight_map":{"a":"model-1.safetensors","c":"model-2.safetensors"}})"),

@@ -16,7 +16,8 @@ fi
 objects=$build/races
 mkdir -p "$objects"
 flags=(-std=c++20 -g1 -DFMT_SHARED -DPLUMBLINE_HOST_THREADS
-  -DPLUMBLINE_KERNELS_ON_HOST='"tests/kernels/cuda/host_processor.hpp"' -I. -isystem "$toolkit" -Wno-everything)
+  -DPLUMBLINE_KERNELS_ON_HOST='"tests/kernels/cuda/host_processor.hpp"' -I. -isystem "$toolkit"
+  -Wno-everything)
 watched=(-O1 -fsanitize=thread)
 
 mapfile -t kernels < <(find kernels/cuda -name '*.cu')
@@ -42,7 +43,8 @@ sources=("${kernels[@]}" "${plain[@]}" tests/kernels/cuda/host_threads.cpp)
 linked=()
 for source in "${sources[@]}"; do linked+=("$objects/$(basename "$source").o"); done
 clang++ -fsanitize=thread "${linked[@]}" "$build/bench/libplumbline_operator_cases.a" \
-  "$build/kernels/libplumbline_kernels.a" "$build/core/libplumbline_core.a" -lyaml-cpp -ldnnl -lfmt -lgomp -o "$objects/races"
+  "$build/kernels/libplumbline_kernels.a" "$build/core/libplumbline_core.a" -lyaml-cpp -ldnnl -lfmt -lgomp \
+  -o "$objects/races"
 
 export TSAN_OPTIONS="halt_on_error=0 report_thread_leaks=0 ${TSAN_OPTIONS:-}"
 "$objects/races" | tail -1

@@ -34,15 +34,18 @@ std::string package(int number) {
   const char* bus = number == 0 ? "1a" : "9b";
   text += fmt::format(
       R"(<object type="Bridge" gp_index="{0}" bridge_type="0-1" depth="0" bridge_pci="0000:[{1}-{1}]">)"
-      R"(<object type="PCIDev" gp_index="{2}" pci_busid="0000:{1}:00.0" pci_type="0302 [10de:2330] [10de:16c1] a1" )"
+      R"(<object type="PCIDev" gp_index="{2}" pci_busid="0000:{1}:00.0" pci_type="0302 [10de:2330] )"
+      R"([10de:16c1] a1" )"
       R"(pci_link_speed="0.000000"/></object></object>)",
       40 + 100 * number, bus, 41 + 100 * number);
   return text;
 }
 
 std::string two_packages() {
-  return R"(<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM "hwloc2.dtd"><topology version="2.0">)"
-         R"(<object type="Machine" os_index="0" cpuset="0xf" complete_cpuset="0xf" allowed_cpuset="0xb" nodeset="0x3" )"
+  return R"(<?xml version="1.0" encoding="UTF-8"?><!DOCTYPE topology SYSTEM "hwloc2.dtd"><topology )"
+         R"(version="2.0">)"
+         R"(<object type="Machine" os_index="0" cpuset="0xf" complete_cpuset="0xf" allowed_cpuset="0xb" )"
+         R"(nodeset="0x3" )"
          R"(complete_nodeset="0x3" allowed_nodeset="0x3" gp_index="1">)" +
          package(0) + package(1) + "</object></topology>";
 }

@@ -127,14 +127,14 @@ TEST(Timelines, AWrongFileSaysWhereAndWhy) {
        "peak_bytes[0]: found [0,0,0,0,0,0,0,-1], expected 8 numbers of bytes, one per category, whole and 0 "
        "or more"},
       {with(R"({"actions":[],"start_s":[],"end_s":[],"lanes":7})"), "lanes"},
-      {with(
-           R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["x"],"start_s":[0],"end_s":[1],"waited_s":[0]}})"),
+      {with(R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["x"],"start_s":[0],"end_s":[1],)"
+            R"("waited_s":[0]}})"),
        "lanes.groups[0]: found \"x\", expected a group such as \"tensor\""},
-      {with(
-           R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["data"],"start_s":[0],"end_s":[],"waited_s":[0]}})"),
+      {with(R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["data"],"start_s":[0],"end_s":[],)"
+            R"("waited_s":[0]}})"),
        "end_s: found 0 elements, expected one per group, 1"},
-      {with(
-           R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["data"],"start_s":[2],"end_s":[1],"waited_s":[0]}})"),
+      {with(R"({"actions":[],"start_s":[],"end_s":[],"lanes":{"groups":["data"],"start_s":[2],"end_s":[1],)"
+            R"("waited_s":[0]}})"),
        "ends before it starts"},
       {with(std::string(40, '[')), "nested deeper"},
       {with(std::string(40, '[') + std::string(40, ']')), "nested deeper"},
