@@ -120,6 +120,7 @@ struct OverlapShape {
   bool receives_ahead = false;  // a message's buffer is there one computation before its RECV
   bool pairs = false;           // overlapped pairs run together, the one behind the other's exchanges of rows
   bool shared_expert = false;   // its products run alongside exchanges of rows
+  double bucket_elements = 0;   // least number of gradients reduced at once; 0: those of a unit
   friend bool operator==(const OverlapShape&, const OverlapShape&) = default;
 };
 

@@ -71,10 +71,10 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
 /// Elements from which Megatron-Core's DistributedDataParallel reduces without waiting for more; of a later
 /// pipeline rank or chunk it reduces all at once (distributed_data_parallel.py). 0: unit by unit.
 double least_reduced(const StageShape& s) {
-  if (s.software == nullptr || s.software->bucket_elements == 0) return 0;
+  if (s.overlap.bucket_elements == 0) return 0;
   constexpr double kPerRank = 1e6;  // for long enough pieces of a ring
   if (!s.place.first) return std::numeric_limits<double>::infinity();
-  return std::max(s.software->bucket_elements, kPerRank * s.sharding.data);
+  return std::max(s.overlap.bucket_elements, kPerRank * s.sharding.data);
 }
 
 /// Joins neighbours into buckets of at least `least` elements.

@@ -162,12 +162,12 @@ constexpr Case kCases[] = {
 };
 
 TEST(AttentionDropout, ForwardAndBackward) {
+  std::int64_t gap = 1;  // aligned rows and others by turns
   for (const Case& c : kCases) {
     for (const DType type : element_types()) {
-      for (const std::int64_t gap : {1, 8}) {
-        check(c, type, gap, {false, true});
-        if (gap == 1) check(c, type, gap, {true, true});
-      }
+      check(c, type, gap, {false, true});
+      gap = 9 - gap;
+      check(c, type, gap, {true, true});
     }
   }
 }
@@ -182,8 +182,9 @@ constexpr Case kUnfusedCases[] = {
 };
 
 TEST(AttentionUnfused, ForwardAndBackwardWithoutDropout) {
+  std::int64_t gap = 1;
   for (const Case& c : kUnfusedCases) {
-    for (const DType type : element_types()) check(c, type, 1, {true, false});
+    for (const DType type : element_types()) check(c, type, gap = 9 - gap, {true, false});
   }
 }
 

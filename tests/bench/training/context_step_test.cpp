@@ -2,8 +2,6 @@
 // memory and traffic are as predicted on every rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,7 +13,6 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
-#include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -130,20 +127,13 @@ void set_type(RunConfig& config, CpCommType type) {
   if (type == CpCommType::a2a_p2p) config.parallel.hierarchical_context = {2, config.parallel.context / 2};
 }
 
-int ranks_of_test() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
-
 /// One rank's step, on rank 0 of the world, and by how much its 16-bit numbers put its gradients off.
 struct Reference {
   StepResult step;
   std::map<std::string, double> rounding;
 };
 Reference reference_of(const Case& c) {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int rank = world_rank();
   if (rank != 0) return {};
   SoloCommunicator solo;
   RunConfig config = config_of(c, 1);
@@ -185,7 +175,7 @@ void compare(const RunConfig& config, const Reference& reference) {
 }
 
 TEST(ContextParallel, GivesTheSingleRanksGradientsInThePredictedMemory) {
-  const int ranks = ranks_of_test();
+  const int ranks = world_ranks();
   int compared = 0;
   for (const Case& c : kCases) {
     if (ranks % c.ranks() != 0 || (ranks > c.ranks() && c.zero != 1)) continue;
@@ -262,7 +252,7 @@ TEST(ContextParallel, GoldenModelsEqualPyTorchs) {
     std::ifstream expected_file(folder + "/expected.json");
     const nlohmann::json expected = nlohmann::json::parse(expected_file);
     RunConfig config = load_run_config(folder + "/run.yaml", {});
-    config.parallel.world_size = config.parallel.context = ranks_of_test();
+    config.parallel.world_size = config.parallel.context = world_ranks();
     set_type(config, CpCommType::a2a);
     if (why_invalid(config)) set_type(config, rings ? CpCommType::p2p : CpCommType::a2a_p2p);
     if (why_invalid(config)) set_type(config, CpCommType::p2p);
@@ -271,14 +261,7 @@ TEST(ContextParallel, GoldenModelsEqualPyTorchs) {
     const StepResult found = one_step(config, communicator);
     EXPECT_NEAR(found.loss / expected["loss"].get<double>(), 1, 1e-5) << model;
     if (communicator.rank() != 0) continue;
-    const TensorFile file(folder + "/gradients.safetensors");
-    std::map<std::string, std::vector<float>> gradients;
-    for (const std::string& name : file.names()) {
-      const StoredTensor& tensor = file.get(name);
-      for (std::int64_t i = 0; i < tensor.elements(); ++i) gradients[name].push_back(tensor.at(i));
-    }
-    std::string worst;
-    EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << model << ": " << worst;
+    expect_gradients(tensors_of(folder + "/gradients.safetensors"), found.gradients, 1e-4, model);
   }
 }
 

@@ -2,8 +2,6 @@
 // those of PyTorch (tests/golden).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <fstream>
@@ -11,14 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "analysis/memory/memory_model.hpp"
-#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
-#include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "tests/bench/training/first_rank.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -26,16 +22,10 @@ namespace {
 
 constexpr const char* kSchedules[] = {"nemo-2504", "abeja", "nemo-13065", "bubble-fill"};
 
-int ranks_started() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
-
 /// On 8 ranks only 2 x 2 x 2: fewer ranks show the other splits in less time.
 std::vector<Layout> splits() {
-  std::vector<Layout> all = layouts_of(ranks_started());
-  if (ranks_started() < 8) return all;
+  std::vector<Layout> all = layouts_of(world_ranks());
+  if (world_ranks() < 8) return all;
   std::erase_if(all, [](const Layout& at) { return at.tensor > 2 || at.pipeline > 2 || at.data > 2; });
   return all;
 }
@@ -101,22 +91,7 @@ void expect_alike(const StepResult& reference, const StepResult& found, double t
   EXPECT_NEAR(found.loss / reference.loss, 1, tolerance) << name;
   EXPECT_NEAR(found.gradient_norm / reference.gradient_norm, 1, tolerance) << name;
   if (!gradients) return;
-  std::string worst;
-  EXPECT_LE(largest_error(reference.gradients, found.gradients, worst), tolerance) << name << ": " << worst;
-}
-
-/// To the byte, at every rank's peak.
-void expect_predicted_memory(const RunConfig& config, const StepResult& found, const std::string& name) {
-  const MemoryPrediction prediction = predict_memory(config, schedule_for(config));
-  ASSERT_EQ(prediction.ranks.size() * static_cast<std::size_t>(prediction.ranks_alike), found.memory.size());
-  for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
-    for (int i = 0; i < kCategories; ++i) {
-      const auto category = static_cast<Category>(i);
-      EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak[category].value,
-                found.memory[rank].at_peak[category].value)
-          << name << " rank " << rank << " " << name_of(category);
-    }
-  }
+  expect_gradients(reference.gradients, found.gradients, tolerance, name);
 }
 
 TEST(DistillationStep, EveryScheduleGivesTheSingleRanksGradients) {
@@ -144,21 +119,10 @@ TEST(DistillationStep, EveryScheduleGivesTheSingleRanksGradients) {
                                              layout.tensor, layout.pipeline, layout.data);
         const StepResult found = one_step(split, communicator);
         expect_alike(reference, found, tolerance, communicator.rank() == 0, name);
-        if (communicator.rank() == 0) expect_predicted_memory(split, found, name);
+        if (communicator.rank() == 0) expect_memory(split, found);
       }
     }
   }
-}
-
-std::map<std::string, std::vector<float>> load_tensors(const std::string& path) {
-  const TensorFile file(path);
-  std::map<std::string, std::vector<float>> tensors;
-  for (const std::string& name : file.names()) {
-    const StoredTensor& tensor = file.get(name);
-    std::vector<float>& values = tensors[name];
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
-  }
-  return tensors;
 }
 
 /// Rows of a vocabulary that the other model lacks take no part: results equal those of a teacher, or a
@@ -193,7 +157,7 @@ TEST(DistillationStep, VocabulariesMayDifferByPaddingRows) {
                                            layout.tensor, layout.pipeline);
       EXPECT_EQ(found.loss, reference.loss) << name;
       if (communicator.rank() == 0) expect_alike(reference, found, 1e-6, true, name);
-      expect_predicted_memory(config, found, name);
+      expect_memory(config, found);
     }
   }
   RunConfig apart = config_of(DType::fp32);
@@ -212,7 +176,7 @@ TEST_P(GoldenDistillation, LossAndGradientsEqualPyTorchs) {
   const std::string folder = fmt::format("{}/tests/golden/distillation", PLUMBLINE_SOURCE_DIR);
   std::ifstream expected_file(folder + "/expected.json");
   const double loss = nlohmann::json::parse(expected_file)[GetParam()].get<double>();
-  const auto gradients = load_tensors(fmt::format("{}/{}.safetensors", folder, GetParam()));
+  const auto gradients = tensors_of(fmt::format("{}/{}.safetensors", folder, GetParam()));
   RunConfig config = load_run_config(fmt::format("{}/{}.yaml", folder, GetParam()), {});
   for (const Layout& layout : splits()) {
     set_layout(config, layout);
@@ -225,8 +189,7 @@ TEST_P(GoldenDistillation, LossAndGradientsEqualPyTorchs) {
       const StepResult found = one_step(config, communicator);
       EXPECT_NEAR(found.loss / loss, 1, 1e-5) << name;
       if (communicator.rank() != 0) continue;
-      std::string worst;
-      EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << name << ": " << worst;
+      expect_gradients(gradients, found.gradients, 1e-4, name);
     }
   }
 }

@@ -1,8 +1,6 @@
 // Rows reach the ranks of their experts and come back: a hundred random routings, ranks without a row
 // included.
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <numeric>
@@ -53,8 +51,7 @@ float mark_of(int rank, std::int64_t expert, std::int64_t row) {
 }
 
 TEST(ExpertDispatch, RowsOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   const RunConfig config = config_of(ranks);
   MpiCommunicator communicator(config.layout());
   const int me = communicator.rank();
@@ -145,8 +142,7 @@ Routing random_routing(const TrainingContext& context, int seed, int rank) {
 /// The same where all tokens are gathered: each rank works on its own experts' and its part of the sums comes
 /// back.
 TEST(ExpertDispatch, GatheredTokensOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   RunConfig config = config_of(ranks);
   config.parallel.token_dispatcher = TokenDispatcher::allgather;
   MpiCommunicator communicator(config.layout());

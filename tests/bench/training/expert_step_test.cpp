@@ -2,30 +2,23 @@
 // on every rank and after every action, and traffic are as predicted for the actual routing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 #include <string>
-#include <vector>
 
-#include "analysis/memory/memory_model.hpp"
-#include "analysis/predict/predict.hpp"
 #include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/emulation.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/training/trainer/host_values.hpp"
 #include "bench/training/trainer/run_files.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -272,12 +265,6 @@ StepResult alone(const Case& c) {
   return one_step(config, solo);
 }
 
-int started_ranks() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
-
 /// Places in layers and micro-batches where the experts of an EP rank had no row.
 int ranks_without_rows(const RunConfig& config, const StepResult& found) {
   const int ranks = config.parallel.expert;
@@ -292,11 +279,10 @@ int ranks_without_rows(const RunConfig& config, const StepResult& found) {
 }
 
 TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
-  const int ranks = started_ranks();
   int compared = 0;
   for (const Case& c : kCases) {
     RunConfig config = config_of(c);
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     SCOPED_TRACE(fmt::format("ep{} etp{} tp{} pp{} dp{} cp{} {} zero{} {}", c.expert, c.slices,
                              c.layout.tensor, c.layout.pipeline, c.layout.data, c.context, c.schedule, c.zero,
                              token_dispatcher_name(c.dispatcher)));
@@ -306,29 +292,19 @@ TEST(ExpertStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     const StepResult found = one_step(config, communicator);
     ++compared;
     expect_routed_memory(config, found);
-    const Schedule schedule = schedule_for(config);
-    const int sender = config.layout().sender(config.layout().coordinates(communicator.rank()));
-    const Traffic predicted = predict_traffic(config, schedule, communicator.rank(),
-                                              RoutedRows(config, schedule, found.routing, sender));
-    EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
+    expect_routed_traffic(config, found, communicator.rank());
     if (c.model == Model::many) {
       EXPECT_GT(ranks_without_rows(config, found), 0);
     }
     if (communicator.rank() != 0) continue;
-    const StepResult expected = alone(c);
-    const bool rounds = c.precision == DType::bf16;
-    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 1e-2 : 1e-5);
-    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
-    EXPECT_NEAR(found.gradient_norm / expected.gradient_norm, 1, 1e-5);
-    std::string worst;
-    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-5) << worst;
+    expect_step(alone(c), found, c.precision == DType::bf16);
   }
   EXPECT_GT(compared, 1);
 }
 
 /// Weights are written whole and read by ranks with other parts of them; two steps of training are the same.
 TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
-  const int ranks = started_ranks();
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
   RunConfig config = config_of(kCases[1]);
   config.numerics.precision = DType::bf16;
@@ -347,8 +323,7 @@ TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
   config.parallel.zero_stage = 0;
   SoloCommunicator solo;
   const StepResult whole = one_step(config, solo);
-  std::string worst;
-  EXPECT_LE(largest_error(whole.gradients, spread.gradients, worst), 1e-5) << worst;
+  expect_gradients(whole.gradients, spread.gradients, 1e-5);
   EXPECT_NEAR(spread.loss / whole.loss, 1, 1e-5);
   std::filesystem::remove_all(folder);
 }
@@ -357,7 +332,7 @@ TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
 /// not recur are returned.
 TEST(ExpertStep, ReservesLittleMoreThanThePeak) {
   RunConfig config = config_of(kCases[0]);
-  set_layout(config, {1, 1, started_ranks()});
+  set_layout(config, {1, 1, world_ranks()});
   config.batch.seq_length = config.model.max_positions = 96;
   config.batch.global_batch_size = 8;
   config.measure.steps = 6;
@@ -373,7 +348,7 @@ TEST(ExpertStep, ReservesLittleMoreThanThePeak) {
 
 /// On devices that compute nothing experts have equally many rows, as predictions have it.
 TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
-  const int ranks = started_ranks();
+  const int ranks = world_ranks();
   struct Emulated {
     const char* schedule;
     int zero;
@@ -390,38 +365,20 @@ TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     RunConfig config = config_of(kCases[0]);
     set_layout(config, {1, 1, ranks});  // with four, two have the same experts
     config.parallel.token_dispatcher = dispatcher;
-    config.model.layers = 2;
-    config.model.hidden = 2048;
-    config.model.head_dim = 128;
-    config.model.heads = 16;
-    config.model.kv_heads = 4;
-    config.model.ffn = 1024;
+    widen(config.model, 2, 1024);
     config.model.max_positions = config.batch.seq_length = 2048;
     config.batch.global_batch_size = 4;
-    config.machine.backend = Backend::emulated;
-    config.machine.hardware = "h100-sxm-80gb";
+    set_emulated(config);
     config.parallel.schedule = schedule;
     config.parallel.zero_stage = zero;
     config.parallel.num_distributed_optimizer_instances = instances;
     config.parallel.overlap_param_gather = zero == 3 || (zero > 0 && dispatcher == kSent);
     ASSERT_EQ(why_invalid(config).value_or(""), "");
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
-    const Schedule plan = schedule_for(config);
-    const Prediction predicted = predict(config, plan, hardware);
-    MpiCommunicator control(config.layout());
-    EmulatedClock clock = EmulatedClock::of_virtual_time();
-    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-    const TrainingResult result =
-        train(config, plan, *operators, communicator, control, untouched_memory(), {});
-    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02)
-        << schedule << " zero " << zero << " instances " << instances;
-    for (int rank = 0; rank < ranks; ++rank)
-      EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
-    const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];
-    EXPECT_TRUE(same(expected, result.step_traffic));
+    const EmulatedStep step = emulated_step(config);
+    SCOPED_TRACE(fmt::format("{} zero {} instances {}", schedule, zero, instances));
+    expect_as_predicted(step, 0.02);
     // A rank exchanges as much as without a sharing rank: routed rows do not become fewer.
-    const GroupTraffic& exchanged = result.step_traffic.of(Group::expert);
+    const GroupTraffic& exchanged = step.result.step_traffic.of(Group::expert);
     const bool gathers = dispatcher == kGathered;
     EXPECT_GT((gathers ? exchanged.all_gathered : exchanged.exchanged).value, 0);
     EXPECT_EQ((gathers ? exchanged.exchanged : exchanged.all_gathered).value, 0);

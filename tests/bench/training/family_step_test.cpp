@@ -3,8 +3,6 @@
 // and the losses of ten AdamW steps.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +11,6 @@
 #include <set>
 #include <string>
 
-#include "analysis/memory/memory_model.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
@@ -21,6 +18,7 @@
 #include "core/config_text/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -85,9 +83,9 @@ nlohmann::json expected_of(const std::string& name) {
 }
 
 /// Without gradients that are zero up to rounding: biases of keys, which a softmax does not see.
-std::map<std::string, std::vector<float>> gradients_of(const std::string& path) {
+Tensors gradients_of(const std::string& path) {
   const TensorFile file(path);
-  std::map<std::string, std::vector<float>> gradients;
+  Tensors gradients;
   for (const std::string& tensor_name : file.names()) {
     const StoredTensor& tensor = file.get(tensor_name);
     std::vector<float> values;
@@ -100,20 +98,6 @@ std::map<std::string, std::vector<float>> gradients_of(const std::string& path) 
     if (largest > 1e-6F) gradients[tensor_name] = std::move(values);
   }
   return gradients;
-}
-
-/// Every rank's peak is as predicted, category by category.
-void expect_predicted_memory(const RunConfig& config, const StepResult& found, const std::string& what) {
-  const MemoryPrediction prediction = predict_memory(config, schedule_for(config));
-  for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
-    const MemoryBreakdown& predicted = prediction.of_rank(static_cast<int>(rank)).peak;
-    const MemoryBreakdown& measured = found.memory[rank].at_peak;
-    for (int i = 0; i < kCategories; ++i) {
-      const auto category = static_cast<Category>(i);
-      EXPECT_EQ(predicted[category].value, measured[category].value)
-          << what << " rank " << rank << " " << name_of(category);
-    }
-  }
 }
 
 struct Split {
@@ -151,11 +135,9 @@ TEST_P(FamilyStep, LossAndGradientsEqualTransformers) {
   const std::string name = GetParam();
   const double loss = expected_of(name)["loss"].get<double>();
   const auto gradients = gradients_of(folder_of(name) + "/gradients.safetensors");
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int compared = 0;
   const ModelConfig model = load_model_config(folder_of(name) + "/config.json");
-  for (const Split& split : splits_of(ranks, !norms_all_heads(model))) {
+  for (const Split& split : splits_of(world_ranks(), !norms_all_heads(model))) {
     RunConfig config = load_run_config(folder_of(name) + "/run.yaml", {});
     set_layout(config, split.layout);
     config.parallel.schedule = split.schedule;
@@ -171,17 +153,15 @@ TEST_P(FamilyStep, LossAndGradientsEqualTransformers) {
     EXPECT_NEAR(found.loss / loss, 1, 1e-5) << what;
     ++compared;
     if (communicator.rank() != 0) continue;
-    expect_predicted_memory(config, found, what);
+    expect_memory(config, found);
     std::erase_if(found.gradients, [&](const auto& tensor) { return !gradients.contains(tensor.first); });
-    std::string worst;
-    EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << what << ": " << worst;
+    expect_gradients(gradients, found.gradients, 1e-4, what);
   }
   EXPECT_GT(compared, 1);
 }
 
 TEST_P(FamilyStep, TenStepsOfAdamWEqualPyTorchs) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks have shown it";
   const std::string name = GetParam();
   const nlohmann::json expected = expected_of(name)["losses"];
@@ -201,8 +181,7 @@ TEST_P(FamilyStep, TenStepsOfAdamWEqualPyTorchs) {
 }
 
 TEST_P(FamilyStep, SavesTheGradientOfEveryTrainedTensor) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks have shown it";
   const std::string name = GetParam();
   RunConfig config = load_run_config(folder_of(name) + "/run.yaml", {});
@@ -220,8 +199,7 @@ TEST_P(FamilyStep, SavesTheGradientOfEveryTrainedTensor) {
   const auto expected = gradients_of(folder_of(name) + "/gradients.safetensors");
   auto found = gradients_of(config.files.save_gradients);
   std::erase_if(found, [&](const auto& tensor) { return !expected.contains(tensor.first); });
-  std::string worst;
-  EXPECT_LE(largest_error(expected, found, worst), 1e-4) << worst;
+  expect_gradients(expected, found, 1e-4);
   std::filesystem::remove(config.files.save_gradients);
 }
 

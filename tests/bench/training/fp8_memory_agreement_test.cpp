@@ -2,8 +2,6 @@
 // The prediction knows only the description in bench/training/fp8.md and the pages next to it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <string>
 #include <utility>
@@ -16,7 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/covering.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -357,9 +355,7 @@ void compare_routed(const RunConfig& config, const Communicator& communicator, c
 }
 
 TEST(Fp8MemoryAgreement, ToTheByteInEveryAction) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const std::vector<Layout> layouts = splits(ranks);
+  const std::vector<Layout> layouts = splits(world_ranks());
   std::vector<Cell> cells = covering_cells(layouts);
   for (const Layout& layout : layouts) {
     for (Cell& cell : further_cells(layout)) cells.push_back(std::move(cell));

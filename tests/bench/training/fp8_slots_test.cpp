@@ -2,11 +2,8 @@
 // that hold a place agree.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -21,12 +18,6 @@ namespace plumbline::training {
 namespace {
 
 using Place = Fp8Slots::Place;
-
-int ranks_started() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 RunConfig config_of(const Layout& layout, const char* schedule) {
   RunConfig config;
@@ -79,7 +70,7 @@ constexpr double kE4m3 = 448.0 / 2;  // with a margin of 1
 constexpr double kE5m2 = 57344.0 / 2;
 
 TEST(Fp8Slots, DelayedScalesLookBackAsFarAsTheHistory) {
-  if (ranks_started() > 1) GTEST_SKIP() << "one rank is enough";
+  if (world_ranks() > 1) GTEST_SKIP() << "one rank is enough";
   Rank rank(config_of({}, "1f1b"));
   const Place input{3, LinearLayer::fc1, SlotKind::input};
   const Place gradient{3, LinearLayer::fc1, SlotKind::gradient};
@@ -115,7 +106,7 @@ double value_of(int world_rank, int part, std::int64_t layer, std::int64_t slot)
 
 /// Every expert's largest value is that of the ranks that have it; one that no row came to keeps its scale.
 TEST(Fp8Slots, RanksThatHoldAnExpertAgree) {
-  for (const Layout& layout : layouts_of(ranks_started())) {
+  for (const Layout& layout : layouts_of(world_ranks())) {
     if (layout.pipeline > 4) continue;
     for (const int expert : {1, 2}) {
       if (layout.data % expert != 0) continue;
@@ -165,7 +156,7 @@ TEST(Fp8Slots, RanksThatHoldAnExpertAgree) {
 }
 
 TEST(Fp8Slots, RanksThatHoldAPlaceAgree) {
-  for (const Layout& layout : layouts_of(ranks_started())) {
+  for (const Layout& layout : layouts_of(world_ranks())) {
     for (const std::string kind : {"1f1b", "dualpipe", "latent 1f1b", "latent dualpipe"}) {
       const bool latent = kind.starts_with("latent");  // which has two linear layers more
       const int linears = latent ? 6 : 4;

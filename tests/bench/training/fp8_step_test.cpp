@@ -2,8 +2,6 @@
 // gradients, and training goes as in 16 bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <cmath>
 #include <cstdint>
@@ -20,12 +18,6 @@
 
 namespace plumbline::training {
 namespace {
-
-int ranks_started() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 enum class Model { qwen2, gpt2, mixture, shared, dense_first, latent, biased };
 
@@ -242,7 +234,7 @@ void compare(const Way& way, const char* recipe, double loose, const Step& step)
 std::vector<Way> ways_here() {
   std::vector<Way> here;
   for (const Way& way : kWays) {
-    if (way.layout.world() == ranks_started()) here.push_back(way);
+    if (way.layout.world() == world_ranks()) here.push_back(way);
   }
   return here;
 }
@@ -277,7 +269,7 @@ TEST(Fp8Step, ScalesOfTheTensorItselfAreTheSingleRanks) {
 // Rounded like the numbers above, no gradient of a matrix is off by as much as with a missing or a wrong
 // part. All experts are chosen, which rounding cannot change.
 TEST(Fp8Step, GradientsAreThoseOfFp32ButForRounding) {
-  if (ranks_started() > 1) GTEST_SKIP() << "one rank is enough";
+  if (world_ranks() > 1) GTEST_SKIP() << "one rank is enough";
   for (const Model model : {Model::dense_first, Model::latent}) {
     for (const char* const schedule : {"1f1b", "zb-h1"}) {
       RunConfig config = config_of(model, 2, 4);
@@ -307,7 +299,7 @@ TEST(Fp8Step, GradientsAreThoseOfFp32ButForRounding) {
 // chance, and differs between processors (2 to 6 % over eight seeds). Averaged over seeds each step agrees,
 // and over steps more so.
 TEST(Fp8Step, TrainsLikeBf16) {
-  if (ranks_started() > 1) GTEST_SKIP() << "one rank is enough";
+  if (world_ranks() > 1) GTEST_SKIP() << "one rank is enough";
   constexpr std::uint64_t kSeeds = 4;
   constexpr std::size_t kSteps = 40;
   const auto losses = [](std::uint64_t seed, Fp8Format format, Fp8Recipe recipe) {

@@ -26,8 +26,8 @@
 #include "core/backends/mpi/session.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/product_cells.hpp"
-#include "tests/bench/training/routed_memory.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {

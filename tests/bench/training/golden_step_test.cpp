@@ -1,8 +1,6 @@
 // Loss and gradients of real checkpoints against PyTorch and transformers (tests/golden), in every split.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <cmath>
 #include <cstdint>
@@ -14,23 +12,11 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
-#include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
-
-std::map<std::string, std::vector<float>> load_tensors(const std::string& path) {
-  const TensorFile file(path);
-  std::map<std::string, std::vector<float>> tensors;
-  for (const std::string& name : file.names()) {
-    const StoredTensor& tensor = file.get(name);
-    std::vector<float>& values = tensors[name];
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
-  }
-  return tensors;
-}
 
 class GoldenStep : public testing::TestWithParam<const char*> {};
 
@@ -38,11 +24,9 @@ TEST_P(GoldenStep, LossAndGradientsEqualPyTorchs) {
   const std::string folder = fmt::format("{}/tests/golden/{}", PLUMBLINE_SOURCE_DIR, GetParam());
   std::ifstream expected_file(folder + "/expected.json");
   const nlohmann::json expected = nlohmann::json::parse(expected_file);
-  const auto gradients = load_tensors(folder + "/gradients.safetensors");
+  const auto gradients = tensors_of(folder + "/gradients.safetensors");
   RunConfig config = load_run_config(folder + "/run.yaml", {});
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (const Layout& layout : layouts_of(ranks)) {
+  for (const Layout& layout : layouts_of(world_ranks())) {
     set_layout(config, layout);
     if (why_invalid(config)) continue;  // three layers do not make four stages
     const std::string name =
@@ -66,9 +50,8 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenStep,
 // successors move, more with every update: 1.6e-4 and 1.4e-3 were seen. A product that is not in FP8 changes
 // the first gradients by some per cent; weights that are not requantized change the later losses by 20.
 TEST(GoldenFp8, LossesAndFirstGradientsEqualPyTorchs) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks > 1) GTEST_SKIP() << "scales of a first step depend on the split: fp8_step_test compares splits";
+  if (world_ranks() > 1)
+    GTEST_SKIP() << "scales of a first step depend on the split: fp8_step_test compares splits";
   for (const char* recipe : {"delayed", "tensorwise"}) {
     const std::string folder = fmt::format("{}/tests/golden/fp8/{}", PLUMBLINE_SOURCE_DIR, recipe);
     std::ifstream expected_file(folder + "/expected.json");
@@ -86,22 +69,19 @@ TEST(GoldenFp8, LossesAndFirstGradientsEqualPyTorchs) {
     }
     const StepResult first = one_step(config, communicator);
     std::string worst;
-    const double error =
-        largest_error(load_tensors(folder + "/gradients.safetensors"), first.gradients, worst);
+    const double error = largest_error(tensors_of(folder + "/gradients.safetensors"), first.gradients, worst);
     EXPECT_LE(error, 5e-3) << recipe << ": " << worst;
     fmt::print("fp8 {}: largest error {:.2e} ({})\n", recipe, error, worst);
   }
 }
 
 TEST(GoldenDropout, EveryStepAndSeedDropsOthers) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const char* model : {"qwen2", "gpt2"}) {
     const std::string folder = fmt::format("{}/tests/golden/dropout/{}", PLUMBLINE_SOURCE_DIR, model);
     std::ifstream expected_file(folder + "/expected.json");
     const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
     RunConfig config = load_run_config(folder + "/run.yaml", {});
-    set_layout(config, {1, 1, ranks});
+    set_layout(config, {1, 1, world_ranks()});
     config.measure.warmup_steps = 1;  // steps like the others
     config.measure.steps = 2;
     config.optimizer.learning_rate = 0;

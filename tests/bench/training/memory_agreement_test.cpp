@@ -2,8 +2,6 @@
 // only the description in bench/training/README.md; the measurement is the arena of a real step.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <string>
 
@@ -99,8 +97,7 @@ std::string without_layers_at_the_end(std::int64_t layers, int stages) {
 }
 
 TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   for (const Case& c : kCases) {
     RunConfig config;
     config.model = c.gpt2 ? small_gpt2() : small_qwen2();

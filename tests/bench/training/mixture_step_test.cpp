@@ -2,32 +2,24 @@
 // on every rank and after every action, and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "analysis/memory/memory_model.hpp"
-#include "analysis/predict/predict.hpp"
-#include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/emulation.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weights.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -165,39 +157,19 @@ StepResult alone(const Case& c) {
   return one_step(config, solo);
 }
 
-void expect_memory(const RunConfig& config, const StepResult& found) {
-  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
-  for (std::size_t rank = 0; rank < found.memory.size(); ++rank) {
-    const MemoryBreakdown& predicted = prediction.of_rank(static_cast<int>(rank)).peak;
-    for (int i = 0; i < kCategories; ++i) {
-      const auto category = static_cast<Category>(i);
-      EXPECT_EQ(predicted[category].value, found.memory[rank].at_peak[category].value)
-          << "rank " << rank << " " << name_of(category);
-    }
-  }
-  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
-    const auto& expected = prediction.ranks[rank].timeline;
-    ASSERT_EQ(expected.size(), found.samples[rank].size());
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      EXPECT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
-  }
-}
-
 /// True if experts drop rows without being padded.
 bool depends_on_routing(const RunConfig& config) {
   return config.mixture.capacity_factor > 0 && !config.mixture.pad_to_capacity;
 }
 
 TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int compared = 0;
   for (const Case& c : kCases) {
     RunConfig config = config_of(c);
     config.parallel.tensor = c.layout.tensor;
     config.parallel.pipeline = c.layout.pipeline;
     config.parallel.world_size = c.layout.world() * c.context;
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     if (std::string(c.schedule) == "interleaved") config.parallel.virtual_chunks = 2;
     SCOPED_TRACE(fmt::format("{} {} sp{} zero{}", c.name, c.schedule, c.sequence_parallel, c.zero));
     ASSERT_EQ(why_invalid(config), std::nullopt);
@@ -207,14 +179,10 @@ TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     const Schedule schedule = schedule_for(config);
     if (depends_on_routing(config)) {
       expect_routed_memory(config, found);
-      const int data = config.layout().coordinates(communicator.rank()).data;
-      const RoutedRows rows(config, schedule, found.routing, data);
-      EXPECT_TRUE(same(predict_traffic(config, schedule, communicator.rank(), rows), found.traffic));
+      expect_routed_traffic(config, found, communicator.rank());
     } else {
       expect_memory(config, found);
-      const Traffic predicted =
-          predict_traffic(config, schedule)[static_cast<std::size_t>(communicator.rank())];
-      EXPECT_TRUE(same(predicted, found.traffic));
+      expect_traffic(config, found, communicator.rank());
     }
     if (communicator.rank() != 0) continue;
     const StepResult expected = alone(c);
@@ -222,17 +190,14 @@ TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     const bool others_drop = c.context > 1 && c.capacity.factor > 0;  // a capacity is of half a sequence
     EXPECT_NEAR(found.loss / expected.loss, 1, rounds || others_drop ? 1e-2 : 1e-5);
     if (rounds || others_drop) continue;  // a logit that is rounded otherwise may choose another expert
-    std::string worst;
-    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-4) << worst;
+    expect_gradients(expected.gradients, found.gradients, 1e-4);
   }
   EXPECT_GT(compared, 1);
 }
 
 /// The balance of every sequence by itself is that of a micro-batch if that is one sequence.
 TEST(MixtureStep, BalanceOfSequencesDoesNotDependOnMicrobatches) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks > 1) GTEST_SKIP() << "one rank shows it";
+  if (world_ranks() > 1) GTEST_SKIP() << "one rank shows it";
   const auto gradients = [](int sequences, LoadBalancing balancing) {
     RunConfig config = config_of(kCases[0]);
     set_layout(config, {1, 1, 1});
@@ -244,15 +209,14 @@ TEST(MixtureStep, BalanceOfSequencesDoesNotDependOnMicrobatches) {
     return one_step(config, solo).gradients;
   };
   const auto expected = gradients(1, LoadBalancing::aux_loss);
+  expect_gradients(expected, gradients(4, LoadBalancing::seq_aux_loss), 1e-5);
   std::string worst;
-  EXPECT_LE(largest_error(expected, gradients(4, LoadBalancing::seq_aux_loss), worst), 1e-5) << worst;
   EXPECT_GT(largest_error(expected, gradients(4, LoadBalancing::aux_loss), worst), 1e-3);
 }
 
 /// The written load adds up to the tokens, layer by layer and micro-batch by micro-batch.
 TEST(MixtureStep, LoadOfExpertsIsWritten) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
   for (const Layout& layout : layouts_of(ranks)) {
     RunConfig config = config_of(kCases[0]);
@@ -292,19 +256,14 @@ TEST(MixtureStep, LoadOfExpertsIsWritten) {
 /// On devices that compute nothing experts have equally many rows, as in predictions; the step takes as long,
 /// and memory is as on the CPU.
 TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
   for (const std::string schedule : {"1f1b", "zb-h1", "latent"}) {
+    SCOPED_TRACE(schedule);
     for (const bool sequence_parallel : {false, true}) {
       RunConfig config;
       config.model = small_mixture(sequence_parallel);
-      config.model.layers = 2;
-      config.model.hidden = 2048;
-      config.model.head_dim = 128;
-      config.model.heads = 16;
-      config.model.kv_heads = 4;
-      config.model.ffn = 1024;
+      widen(config.model, 2, 1024);
       config.model.mixture.shared = sequence_parallel ? 2048 : 0;
       if (schedule == "latent") {
         config.model.kv_heads = 16;
@@ -315,34 +274,20 @@ TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
       }
       config.model.max_positions = config.batch.seq_length = 2048;
       config.batch.global_batch_size = 2;
-      config.machine.backend = Backend::emulated;
-      config.machine.hardware = "h100-sxm-80gb";
+      set_emulated(config);
       config.parallel.sequence_parallel = sequence_parallel;
       config.parallel.schedule = schedule == "latent" ? "1f1b" : schedule;
       config.measure.warmup_steps = 1;
       config.measure.steps = 1;
       set_layout(config, {ranks, 1, 1});
-      const HardwareProfile hardware = load_hardware(config.machine.hardware);
-      const Schedule plan = schedule_for(config);
-      const Prediction predicted = predict(config, plan, hardware);
-      MpiCommunicator control(config.layout());
-      EmulatedClock clock = EmulatedClock::of_virtual_time();
-      EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-      const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-      const TrainingResult result =
-          train(config, plan, *operators, communicator, control, untouched_memory(), {});
-      EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02) << schedule;
-      for (int rank = 0; rank < ranks; ++rank) {
-        EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
-      }
+      expect_as_predicted(emulated_step(config), 0.02);
     }
   }
 }
 
 /// Experts with less than the mean load count more in the next step's choice, on all data ranks alike.
 TEST(MixtureStep, BiasesOfExpertsFollowTheLoad) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
   RunConfig config = config_of(of(Model::deepseek, {"data", {1, 1, ranks}}));
   set_layout(config, {1, 1, ranks});
@@ -372,7 +317,7 @@ TEST(MixtureStep, BiasesOfExpertsFollowTheLoad) {
   }
   // They are part of the checkpoint; the matrix of keys and values, whose rows are reordered, is stored
   // whole.
-  std::map<std::string, std::vector<float>> saved;
+  Tensors saved;
   gather_weights(stages, Gathered::values,
                  [&](NamedTensor&& whole) { saved[whole.name] = std::move(whole.values); });
   if (communicator.rank() != 0) return;

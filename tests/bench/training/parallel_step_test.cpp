@@ -2,8 +2,6 @@
 // rank, twice the same bit for bit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <cmath>
 #include <filesystem>
@@ -18,7 +16,6 @@
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/covering.hpp"
@@ -31,12 +28,6 @@ namespace {
 constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",    "zb-h2",    "zb-auto",
                                       "zb-v",  "v-half", "v-min",       "dualpipe", "dualpipev"};
 constexpr const char* kModels[] = {"qwen2 tied", "qwen2 with windows", "gpt2 tied", "gpt2"};
-
-int ranks_started() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 RunConfig config_of(std::size_t model, DType precision, std::size_t dropout = 0) {
   RunConfig config;
@@ -112,7 +103,7 @@ bool makes_a_schedule(const RunConfig& config) {
 }
 
 TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
-  const std::vector<Layout> layouts = layouts_of(ranks_started());
+  const std::vector<Layout> layouts = layouts_of(world_ranks());
   std::vector<std::pair<std::size_t, std::size_t>> legal;
   for (std::size_t layout = 0; layout < layouts.size(); ++layout) {
     for (std::size_t schedule = 0; schedule < std::size(kSchedules); ++schedule) {
@@ -146,7 +137,7 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
     const StepResult& reference = references[cell.reference];
     MpiCommunicator communicator(cell.config.layout());
     const StepResult split = one_step(cell.config, communicator);
-    const bool repeats = ranks_started() < 4 || (&row - rows.data()) % 3 == 0;
+    const bool repeats = world_ranks() < 4 || (&row - rows.data()) % 3 == 0;
     const StepResult again = repeats ? one_step(cell.config, communicator) : split;
     EXPECT_NEAR(split.loss / reference.loss, 1, cell.tolerance) << cell.name;
     EXPECT_NEAR(split.gradient_norm / reference.gradient_norm, 1, cell.tolerance) << cell.name;
@@ -159,7 +150,7 @@ TEST(ParallelStep, EveryWayGivesTheSingleRanksGradients) {
       RunConfig config = config_of(row[kModel], cell.config.numerics.precision, row[kDropout]);
       config.numerics.cross_entropy_loss_fusion = cell.config.numerics.cross_entropy_loss_fusion;
       config.parallel.tensor = tensor;
-      config.parallel.world_size = ranks_started();
+      config.parallel.world_size = world_ranks();
       MpiCommunicator replicas(config.layout());
       like = one_step(config, replicas);
     }
@@ -204,9 +195,9 @@ TEST(ParallelStep, EveryZeroStageTrainsLikeOneRank) {
     // An update that is missing somewhere would show.
     ASSERT_GT(std::abs(expected[1] / unmoved[1] - 1), 10 * tolerance);
     ASSERT_GT(std::abs(expected[2] / unmoved[2] - 1), 10 * tolerance);
-    for (const Layout& layout : layouts_of(ranks_started())) {
+    for (const Layout& layout : layouts_of(world_ranks())) {
       for (int zero = 0; zero <= (layout.data > 1 ? 3 : 0); ++zero) {
-        if (ranks_started() == 8 && (layout.data == 8 || zero == 0)) continue;  // enough in fewer ranks
+        if (world_ranks() == 8 && (layout.data == 8 || zero == 0)) continue;  // enough in fewer ranks
         set_layout(config, layout);
         config.parallel.zero_stage = zero;
         MpiCommunicator communicator(config.layout());
@@ -220,16 +211,6 @@ TEST(ParallelStep, EveryZeroStageTrainsLikeOneRank) {
   }
 }
 
-std::map<std::string, std::vector<float>> tensors_of(const std::string& path) {
-  const TensorFile file(path);
-  std::map<std::string, std::vector<float>> tensors;
-  for (const std::string& name : file.names()) {
-    const StoredTensor& tensor = file.get(name);
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensors[name].push_back(tensor.at(i));
-  }
-  return tensors;
-}
-
 /// Saves the weights after three steps under `folder` and the last gradients next to them.
 void train_and_save(RunConfig config, double learning_rate, const std::string& folder,
                     Communicator& communicator) {
@@ -239,7 +220,7 @@ void train_and_save(RunConfig config, double learning_rate, const std::string& f
 }
 
 TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
-  const int ranks = ranks_started();
+  const int ranks = world_ranks();
   const std::string folder = fmt::format("{}/plumbline-saved-{}", testing::TempDir(), ranks);
   for (const DType precision : {DType::fp32, DType::bf16}) {
     RunConfig config = config_of(0, precision);
@@ -292,7 +273,7 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
 }
 
 TEST(ParallelStep, OtherActionsAreNamed) {
-  if (ranks_started() > 1) GTEST_SKIP() << "the message is the same on every rank: one is enough";
+  if (world_ranks() > 1) GTEST_SKIP() << "the message is the same on every rank: one is enough";
   const RunConfig config = config_of(0, DType::fp32);
   const Schedule schedule = schedule_for(config);
   const auto operators = make_cpu_operators();

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <unistd.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,9 @@
 #include "tests/bench/training/training_support.hpp"
 
+#include <gtest/gtest.h>
+#define OMPI_SKIP_MPICXX 1
+#include <mpi.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,9 +12,24 @@
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/config/compatibility.hpp"
+#include "core/config/config_checks.hpp"
+#include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 
 namespace plumbline::training {
+
+int world_ranks() {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+int world_rank() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
 SliceReader lively_weights(std::uint64_t seed) {
   const SliceReader normal = random_weights(seed, 0.08);
   return [normal](const Parameter& parameter, const Slice& slice, float* out, std::int64_t stride) {
@@ -237,8 +256,7 @@ StepResult last_step(const RunConfig& config, int steps, Communicator& communica
   return last_step(config, schedule_for(config), steps, communicator);
 }
 
-std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,
-                                        const std::map<std::string, std::vector<float>>& found) {
+std::map<std::string, double> errors_of(const Tensors& reference, const Tensors& found) {
   std::map<std::string, double> errors;
   if (reference.size() != found.size()) errors["(other tensors)"] = INFINITY;
   for (const auto& [name, expected] : reference) {
@@ -257,13 +275,58 @@ std::map<std::string, double> errors_of(const std::map<std::string, std::vector<
   return errors;
 }
 
-double largest_error(const std::map<std::string, std::vector<float>>& reference,
-                     const std::map<std::string, std::vector<float>>& found, std::string& worst) {
+Tensors tensors_of(const std::string& path) {
+  const TensorFile file(path);
+  Tensors tensors;
+  for (const std::string& name : file.names()) {
+    const StoredTensor& tensor = file.get(name);
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensors[name].push_back(tensor.at(i));
+  }
+  return tensors;
+}
+
+void expect_gradients(const Tensors& reference, const Tensors& found, double tolerance,
+                      const std::string& what) {
+  std::string worst;
+  EXPECT_LE(largest_error(reference, found, worst), tolerance) << what << " " << worst;
+}
+
+void expect_step(const StepResult& alone, const StepResult& found, bool rounds, double rounded) {
+  EXPECT_NEAR(found.loss / alone.loss, 1, rounds ? rounded : 1e-5);
+  if (rounds) return;
+  EXPECT_NEAR(found.gradient_norm / alone.gradient_norm, 1, 1e-5);
+  expect_gradients(alone.gradients, found.gradients, 1e-5);
+}
+
+void expect_same_bits(const StepResult& one, const StepResult& other, const std::string& what) {
+  EXPECT_EQ(one.loss, other.loss) << what;
+  EXPECT_EQ(one.gradient_norm, other.gradient_norm) << what;
+  EXPECT_TRUE(one.gradients == other.gradients) << what;
+}
+
+std::int64_t kept(const StepResult& step) {
+  std::int64_t sum = 0;
+  for (const auto& rank : step.samples) {
+    for (const MemorySample& sample : rank) sum += sample.after[Category::activations].value;
+  }
+  return sum;
+}
+
+bool is_planned(const RunConfig& config) {
+  if (why_invalid(config)) return false;
+  try {
+    schedule_for(config);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+double largest_error(const Tensors& reference, const Tensors& found, std::string& worst) {
   return largest_share(reference, found, 1, {}, worst);
 }
 
-double largest_share(const std::map<std::string, std::vector<float>>& reference,
-                     const std::map<std::string, std::vector<float>>& found, double tolerance,
+double largest_share(const Tensors& reference, const Tensors& found, double tolerance,
                      const std::map<std::string, double>& rounding, std::string& worst) {
   double largest = 0;
   worst = "";

@@ -63,20 +63,32 @@ struct Dropouts {
 constexpr Dropouts kDropouts[] = {{"no dropout", 0, 0}, {"dropout", 0.1, 0.1}};
 void set_dropout(RunConfig& config, const Dropouts& dropout);
 
+/// MPI's world.
+int world_ranks();
+int world_rank();
+
+/// The configuration is valid and its schedule can be planned.
+bool is_planned(const RunConfig& config);
+
 /// Every tensor × pipeline × data split of this many ranks into powers of two.
 std::vector<Layout> layouts_of(int ranks);
 void set_layout(RunConfig& config, const Layout& layout);
+
+/// Values by a tensor's name.
+using Tensors = std::map<std::string, std::vector<float>>;
+/// All of a safetensors file.
+Tensors tensors_of(const std::string& path);
 
 struct StepResult {
   double loss = 0;
   std::vector<double> module_losses;  // of the MTP modules
   double gradient_norm = 0;
-  std::map<std::string, std::vector<float>> gradients;  // whole tensors; on world rank 0 only
-  std::vector<MeasuredMemory> memory;                   // by world rank, at its peak; on all ranks
-  std::vector<std::vector<MemorySample>> samples;       // by pipeline rank and action; on all ranks
-  Traffic traffic;                                      // of this rank, in the step's actions
-  std::vector<RoutedTokens> routing;                    // of MoE layers, in the step; on all ranks
-  std::vector<RoutedTokens> teacher_routing;            // the same for a teacher
+  Tensors gradients;                               // whole tensors; on world rank 0 only
+  std::vector<MeasuredMemory> memory;              // by world rank, at its peak; on all ranks
+  std::vector<std::vector<MemorySample>> samples;  // by pipeline rank and action; on all ranks
+  Traffic traffic;                                 // of this rank, in the step's actions
+  std::vector<RoutedTokens> routing;               // of MoE layers, in the step; on all ranks
+  std::vector<RoutedTokens> teacher_routing;       // the same for a teacher
 };
 
 /// Tokens of each of a model's experts in the last step, of all ranks. Collective.
@@ -100,16 +112,26 @@ StepResult one_step(const RunConfig& config, const SliceReader& weights, Communi
 StepResult one_step(const RunConfig& config, Operators& operators, Communicator& communicator);
 
 /// Per tensor: the largest difference of any element over the reference's largest entry.
-std::map<std::string, double> errors_of(const std::map<std::string, std::vector<float>>& reference,
-                                        const std::map<std::string, std::vector<float>>& found);
+std::map<std::string, double> errors_of(const Tensors& reference, const Tensors& found);
 /// The largest of these; the worst tensor's name in `worst`.
-double largest_error(const std::map<std::string, std::vector<float>>& reference,
-                     const std::map<std::string, std::vector<float>>& found, std::string& worst);
+double largest_error(const Tensors& reference, const Tensors& found, std::string& worst);
 /// The same in shares of a tensor's bound: `tolerance`, or `rounding`, by how much the reference's own 16-bit
 /// numbers put that tensor off its fp32 value, if that is more.
-double largest_share(const std::map<std::string, std::vector<float>>& reference,
-                     const std::map<std::string, std::vector<float>>& found, double tolerance,
+double largest_share(const Tensors& reference, const Tensors& found, double tolerance,
                      const std::map<std::string, double>& rounding, std::string& worst);
+
+/// Expects no gradient to differ by more than `tolerance` as errors_of() counts, of the tensors that either
+/// side has; `what` names the case.
+void expect_gradients(const Tensors& reference, const Tensors& found, double tolerance,
+                      const std::string& what = "");
+/// Expects loss, gradients and their norm to be those of a single rank, up to 1e-5. Where 16-bit numbers
+/// round, a logit that is rounded otherwise may choose another expert: only the loss counts, up to `rounded`.
+void expect_step(const StepResult& alone, const StepResult& found, bool rounds, double rounded = 1e-2);
+
+/// Expects the same bits of loss, gradients and their norm.
+void expect_same_bits(const StepResult& one, const StepResult& other, const std::string& what = "");
+/// Bytes of activations, summed over all moments between actions.
+std::int64_t kept(const StepResult& step);
 
 /// No figure of any group differs.
 bool same(const Traffic& a, const Traffic& b);

@@ -1,9 +1,6 @@
 // Unfused attention: loss and gradients are those of fused attention on one rank, and memory is as predicted,
 // on the CPU and on an emulated device.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <string>
 
@@ -14,6 +11,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/first_rank.hpp"
 
 namespace plumbline::training {
@@ -92,8 +90,7 @@ void expect_predicted_memory(const RunConfig& config, const std::vector<Measured
 
 /// The step's memory on emulated H100s on which nothing takes time.
 void expect_predicted_memory_when_emulated(RunConfig config) {
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   MpiCommunicator control(config.layout());
   EmulatedClock clock(1, control.clock_offset());
   EmulatedLinks links;
@@ -107,10 +104,8 @@ void expect_predicted_memory_when_emulated(RunConfig config) {
 }
 
 TEST(UnfusedAttention, GivesTheFusedOnesGradientsInThePredictedMemory) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
-    if (c.layout.world() != ranks) continue;
+    if (c.layout.world() != world_ranks()) continue;
     SCOPED_TRACE(c.name);
     const RunConfig config = config_of(c, false);
     ASSERT_EQ(why_invalid(config).value_or(""), "");

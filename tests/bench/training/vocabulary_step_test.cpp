@@ -48,16 +48,10 @@ struct Vocabulary {
 };
 constexpr Vocabulary kVocabularies[] = {{203, 1, false}, {203, 8, true}, {203, 8, false}, {11, 8, false}};
 
-int ranks_started() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
-
 /// A file of token ids, and one that marks those that count.
 struct DataFiles {
   static constexpr std::int64_t kTokens = 311;
-  std::string tokens = fmt::format("{}/plumbline-vocabulary-{}.bin", testing::TempDir(), ranks_started());
+  std::string tokens = fmt::format("{}/plumbline-vocabulary-{}.bin", testing::TempDir(), world_ranks());
   std::string mask = tokens + ".mask";
 
   DataFiles() {
@@ -81,8 +75,7 @@ struct DataFiles {
   DataFiles(const DataFiles&) = delete;
   DataFiles& operator=(const DataFiles&) = delete;
   static int rank() {
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const int rank = world_rank();
     return rank;
   }
 };
@@ -223,7 +216,7 @@ void expect_as_predicted(const Cell& cell, const Schedule& schedule, const StepR
 
 TEST(VocabularyStep, EveryWayGivesTheSingleRanksGradients) {
   const DataFiles files;
-  const std::vector<Cell> cells = cells_of(ranks_started(), files);
+  const std::vector<Cell> cells = cells_of(world_ranks(), files);
   std::map<Task, StepResult> references;
   std::map<Task, std::map<std::string, double>> roundings;
   for (const Cell& cell : cells) {
@@ -231,7 +224,7 @@ TEST(VocabularyStep, EveryWayGivesTheSingleRanksGradients) {
     const Schedule schedule = schedule_for(cell.config);
     MpiCommunicator communicator(cell.config.layout());
     const StepResult split = one_step(cell.config, schedule, communicator);
-    const bool repeats = ranks_started() < 8 || (&cell - cells.data()) % 3 == 0;
+    const bool repeats = world_ranks() < 8 || (&cell - cells.data()) % 3 == 0;
     const StepResult again = repeats ? one_step(cell.config, schedule, communicator) : split;
     EXPECT_EQ(split.loss, again.loss) << "two runs differ";
     EXPECT_EQ(split.gradient_norm, again.gradient_norm) << "two runs differ";
@@ -277,7 +270,7 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
                                 {"1f1b", "vocab-1"}, {"1f1b", "vocab-2"}, {"v-half", "vocab-2"}};
   std::size_t variant = 0;
   for (const Method& method : kOthers) {
-    for (const Layout& layout : layouts_of(ranks_started())) {
+    for (const Layout& layout : layouts_of(world_ranks())) {
       const bool v_shaped = method.schedule[0] == 'v' || std::string(method.schedule) == "zb-v";
       const int stages = layout.pipeline * (v_shaped ? 2 : 1);
       if (stages == 1 || stages > 9) continue;
@@ -333,10 +326,10 @@ TEST(VocabularyStep, TrainsLikeOneRank) {
       return losses_of(config, 1e-2, solo);
     });
     for (const Method& method : kMethods) {
-      for (const Layout& layout : layouts_of(ranks_started())) {
+      for (const Layout& layout : layouts_of(world_ranks())) {
         const bool v_shaped = std::string(method.schedule) == "v-half";
         if (layout.pipeline == 1 || layout.data > 2 || (v_shaped && layout.pipeline == 8)) continue;
-        if (ranks_started() == 8 && (layout.data == 1 || model == 0)) continue;  // enough in fewer ranks
+        if (world_ranks() == 8 && (layout.data == 1 || model == 0)) continue;  // enough in fewer ranks
         RunConfig split = config;
         set_layout(split, layout);
         split.parallel.schedule = method.schedule;
@@ -362,7 +355,7 @@ TEST(VocabularyStep, TrainsLikeOneRank) {
 }
 
 TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
-  const int ranks = ranks_started();
+  const int ranks = world_ranks();
   if (ranks == 1) GTEST_SKIP() << "needs ranks";
   const DataFiles files;
   const std::string folder = fmt::format("{}/plumbline-vocabulary-saved-{}", testing::TempDir(), ranks);
@@ -379,8 +372,7 @@ TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
     RunConfig alone = config_of({1, 0, 2, 0}, files);
     alone.files.weights = folder;
     SoloCommunicator solo;
-    std::string worst;
-    EXPECT_LE(largest_error(one_step(alone, solo).gradients, reloaded.gradients, worst), 1e-5) << worst;
+    expect_gradients(one_step(alone, solo).gradients, reloaded.gradients, 1e-5);
     std::filesystem::remove_all(folder);
   }
   communicator.barrier(Group::world);

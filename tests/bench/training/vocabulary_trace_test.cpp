@@ -2,11 +2,8 @@
 // order. Their exposed times add up to the step's.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -24,8 +21,6 @@ namespace {
 constexpr int kMicrobatches = 12;
 
 RunConfig config_of(const char* schedule, const char* vocabulary) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   RunConfig config;
   config.model = small_qwen2();
   config.model.layers = 8;
@@ -33,7 +28,7 @@ RunConfig config_of(const char* schedule, const char* vocabulary) {
   config.batch.global_batch_size = kMicrobatches;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
-  set_layout(config, {1, ranks, 1});
+  set_layout(config, {1, world_ranks(), 1});
   config.parallel.schedule = schedule;
   config.parallel.vocab_parallel = parse_vocab_parallel(vocabulary);
   return config;

@@ -7,11 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {

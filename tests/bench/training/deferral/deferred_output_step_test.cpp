@@ -2,17 +2,12 @@
 // without, bit for bit. Memory, on every rank and after every action, and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <vector>
 
-#include "analysis/memory/memory_model.hpp"
-#include "analysis/work/traffic.hpp"
-#include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
-#include "core/config/config_checks.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -57,33 +52,9 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   return config;
 }
 
-bool runs(const RunConfig& config) {
-  if (why_invalid(config)) return false;
-  try {
-    schedule_for(config);
-    return true;
-  } catch (const InputError&) {
-    return false;
-  }
-}
-
-void expect_memory(const RunConfig& config, const StepResult& found) {
-  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
-  for (std::size_t rank = 0; rank < found.memory.size(); ++rank)
-    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak, found.memory[rank].at_peak) << "rank " << rank;
-  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
-    const auto& expected = prediction.ranks[rank].timeline;
-    ASSERT_EQ(expected.size(), found.samples[rank].size());
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      ASSERT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
-  }
-}
-
 TEST(DeferredOutputGradients, AreThoseOfAStepWithoutAndHoldWhatIsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   std::vector<Layout> layouts;
-  for (const Layout& layout : layouts_of(ranks)) {
+  for (const Layout& layout : layouts_of(world_ranks())) {
     if (layout.pipeline > 1) layouts.push_back(layout);
   }
   int compared = 0;
@@ -91,7 +62,7 @@ TEST(DeferredOutputGradients, AreThoseOfAStepWithoutAndHoldWhatIsPredicted) {
   for (const ModelConfig& model : models()) {
     for (std::size_t i = 0; i < 12; ++i, ++turn) {
       RunConfig config = config_of(model, layouts[turn / 2 % layouts.size()], turn);
-      if (!runs(config)) continue;
+      if (!is_planned(config)) continue;
       SCOPED_TRACE(fmt::format(
           "{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {} recompute {}", config.model.architecture,
           config.parallel.tensor, config.parallel.pipeline, config.parallel.data(), config.parallel.schedule,
@@ -100,13 +71,10 @@ TEST(DeferredOutputGradients, AreThoseOfAStepWithoutAndHoldWhatIsPredicted) {
       MpiCommunicator communicator(config.layout());
       const StepResult found = one_step(config, communicator);
       expect_memory(config, found);
-      const auto rank = static_cast<std::size_t>(communicator.rank());
-      EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
+      expect_traffic(config, found, communicator.rank());
       config.parallel.defer_embedding_wgrad_compute = false;
       const StepResult plain = one_step(config, communicator);
-      EXPECT_EQ(found.loss, plain.loss);
-      EXPECT_EQ(found.gradient_norm, plain.gradient_norm);
-      EXPECT_TRUE(found.gradients == plain.gradients);
+      expect_same_bits(plain, found);
       ++compared;
     }
   }

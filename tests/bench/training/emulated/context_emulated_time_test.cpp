@@ -1,15 +1,9 @@
 // Sequences shared by emulated H100s: the real training code takes as long as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/emulation.hpp"
-#include "bench/plan/plan.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
-#include "core/backends/mpi/mpi_communicator.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -44,12 +38,7 @@ constexpr Case kCases[] = {{"1f1b", 1, Recompute::none, 0},
 RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
   config.model = small_qwen2();
-  config.model.layers = 2;
-  config.model.hidden = 2048;
-  config.model.head_dim = 128;
-  config.model.heads = 16;
-  config.model.kv_heads = 4;
-  config.model.ffn = 4096;
+  widen(config.model, 2, 4096);
   config.model.sliding_window = c.window;
   config.model.qk_norm = c.normed;
   if (c.latent) {
@@ -63,8 +52,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.model.max_positions = config.batch.seq_length;
   config.numerics.precision = DType::bf16;
   config.recompute.granularity = c.recompute;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.schedule = c.schedule;
   config.parallel.world_size = config.parallel.context = ranks;
   config.parallel.cp_comm_type = c.type;
@@ -76,20 +64,13 @@ RunConfig config_of(const Case& c, int ranks) {
 }
 
 TEST(ContextOnEmulatedDevices, TakesAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   for (const Case& c : kCases) {
     if ((c.type == CpCommType::a2a_p2p) != (ranks == 4)) continue;
     const RunConfig config = config_of(c, ranks);
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
-    const Schedule schedule = schedule_for(config);
-    const StepTime predicted = predict(config, schedule, hardware).time;
-    MpiCommunicator control(config.layout());
-    EmulatedClock clock = EmulatedClock::of_virtual_time();
-    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-    const TrainingResult result =
-        train(config, schedule, *operators, communicator, control, untouched_memory(), {});
+    const EmulatedStep step = emulated_step(config);
+    const StepTime& predicted = step.predicted.time;
+    const TrainingResult& result = step.result;
     const std::string figures = fmt::format(
         "{} micro-batch {} window {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f} and "
         "{:.1f}",

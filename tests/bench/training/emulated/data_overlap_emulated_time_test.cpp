@@ -2,19 +2,14 @@
 // lanes takes as long as predicted, action by action, and no longer with overlap than without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <cmath>
 
 #include "analysis/predict/predict.hpp"
 #include "analysis/simulate/simulator.hpp"
-#include "bench/evaluate/emulation.hpp"
 #include "bench/plan/plan.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
-#include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -39,16 +34,11 @@ constexpr Case kCases[] = {
 RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
   config.model = small_qwen2();
-  config.model.layers = 4;
-  config.model.hidden = 2048;
-  config.model.head_dim = 128;
-  config.model.heads = config.model.kv_heads = 16;
-  config.model.ffn = 8192;
+  widen(config.model, 4, 8192, 16);
   config.batch.seq_length = config.model.max_positions = 4096;
   config.batch.global_batch_size = 2 * ranks;
   config.numerics.precision = DType::bf16;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.schedule = c.schedule;
   config.parallel.zero_stage = c.zero;
   config.parallel.zero_hpz_partition_size = c.secondary_shards;
@@ -57,14 +47,6 @@ RunConfig config_of(const Case& c, int ranks) {
   config.measure.steps = 1;
   set_layout(config, {1, 1, ranks});
   return config;
-}
-
-TrainingResult emulate(const RunConfig& config, const HardwareProfile& hardware) {
-  MpiCommunicator control(config.layout());
-  EmulatedClock clock = EmulatedClock::of_virtual_time();
-  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-  return train(config, schedule_for(config), *operators, communicator, control, untouched_memory(), {});
 }
 
 /// The largest difference in the length of an action of a rank.
@@ -90,8 +72,7 @@ Seconds reducing(const Trace& trace) {
 }
 
 TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   for (const Case& c : kCases) {
     if (c.ranks != ranks) continue;
     Seconds without;
@@ -103,7 +84,7 @@ TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
       hardware.accelerator()->constants.network.gpus_per_node = 2;
       const Schedule schedule = schedule_for(config);
       const Prediction predicted = predict(config, schedule, hardware);
-      const TrainingResult emulated = emulate(config, hardware);
+      const TrainingResult emulated = emulate(config, schedule, hardware);
       const Seconds step = emulated.step_times.front();
       if (!overlap) without = step;
       const double difference = apart(simulate(schedule, predicted.costs), emulated.trace);

@@ -2,8 +2,6 @@
 // in a step take as long together as predicted. No clock is read.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <memory>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -109,8 +108,7 @@ RunConfig config_of(const Case& c) {
   config.numerics.precision = DType::bf16;
   config.numerics.fp8.format = Fp8Format::hybrid;
   config.numerics.fp8.recipe = c.recipe;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.sequence_parallel = true;
   config.parallel.zero_stage = c.zero;
   if (c.gathers) config.parallel.overlap_param_gather = true;
@@ -173,10 +171,8 @@ void make_free(Network& network) {
 }
 
 TEST(Fp8OnEmulatedDevices, TakesAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
-    if (c.layout.world() != ranks) continue;
+    if (c.layout.world() != world_ranks()) continue;
     SCOPED_TRACE(c.name);
     const RunConfig config = config_of(c);
     HardwareProfile hardware = load_hardware(config.machine.hardware);
@@ -214,8 +210,7 @@ constexpr FamilyCase kFamilyCases[] = {
 };
 
 TEST(FamiliesOnEmulatedDevices, TakeAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   for (const FamilyCase& c : kFamilyCases) {
     if (c.layout.world() != ranks) continue;
     RunConfig config = config_of({c.preset, c.layout, Fp8Recipe::delayed, c.zero, c.schedule});

@@ -2,8 +2,6 @@
 // lanes have them, and are exposed for as long.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <cmath>
 #include <string>
@@ -13,9 +11,14 @@
 #include "analysis/simulate/simulator.hpp"
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/lane_sums.hpp"
+#include "bench/evaluate/emulation.hpp"
 #include "bench/plan/plan.hpp"
+#include "core/backends/mpi/emulated_communicator.hpp"
+#include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
+#include "kernels/emulated/emulated_operators.hpp"
 #include "tests/bench/training/emulated/compared_lanes.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 
 namespace plumbline::training {
@@ -25,16 +28,11 @@ namespace {
 RunConfig dense(const Layout& layout, const char* schedule = "1f1b") {
   RunConfig config;
   config.model = small_qwen2();
-  config.model.layers = 4;
-  config.model.hidden = 2048;
-  config.model.head_dim = 128;
-  config.model.heads = config.model.kv_heads = 16;
-  config.model.ffn = 8192;
+  widen(config.model, 4, 8192, 16);
   config.batch.seq_length = config.model.max_positions = 4096;
   config.batch.global_batch_size = 4 * layout.data;
   config.numerics.precision = DType::bf16;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.schedule = schedule;
   config.parallel.sequence_parallel = layout.tensor > 1;
   config.measure.warmup_steps = 1;
@@ -188,10 +186,8 @@ Emulated emulate_with_lanes(const RunConfig& config, const Schedule& schedule,
 }
 
 TEST(LanesOnEmulatedDevices, AreWhereTheyWerePredicted) {
-  int ranks = 1;
-  int rank = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const int ranks = world_ranks();
+  const int rank = world_rank();
   for (const Case& c : cases_of(ranks)) {
     const RunConfig& config = c.config;
     const ParallelConfig& parallel = config.parallel;

@@ -3,15 +3,9 @@
 // shorter.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include "analysis/predict/predict.hpp"
-#include "bench/evaluate/emulation.hpp"
-#include "bench/plan/plan.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
-#include "core/backends/mpi/mpi_communicator.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -56,8 +50,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.numerics.precision = DType::bf16;
   if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;
   config.recompute.granularity = c.recompute;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.sequence_parallel = true;
   config.parallel.schedule = c.schedule;
   config.measure.warmup_steps = 1;
@@ -66,41 +59,26 @@ RunConfig config_of(const Case& c, int ranks) {
   return config;
 }
 
-struct Times {
-  Seconds step, tensor;
-};
-
-Times emulate(const RunConfig& config, const HardwareProfile& hardware) {
-  MpiCommunicator control(config.layout());
-  EmulatedClock clock = EmulatedClock::of_virtual_time();
-  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-  const TrainingResult result =
-      train(config, schedule_for(config), *operators, communicator, control, untouched_memory(), {});
-  return {result.step_times.front(), result.tensor_communication};
-}
-
 TEST(OverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
-    RunConfig config = config_of(c, ranks);
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
-    Times measured[2];
+    RunConfig config = config_of(c, world_ranks());
+    Seconds measured[2];
     for (const bool overlap : {false, true}) {
       config.parallel.tp_comm_overlap = overlap;
-      const StepTime predicted = predict(config, schedule_for(config), hardware).time;
-      const Times& times = measured[overlap ? 1 : 0] = emulate(config, hardware);
+      const EmulatedStep emulated = emulated_step(config);
+      const StepTime& predicted = emulated.predicted.time;
+      const Seconds step = measured[overlap ? 1 : 0] = emulated.result.step_times.front();
+      const Seconds tensor = emulated.result.tensor_communication;
       const std::string figures =
           fmt::format("overlap {}: predicted {:.1f} us of which {:.1f} exposed, emulated {:.1f} and {:.1f}",
                       overlap, 1e6 * predicted.step.value, 1e6 * predicted.exposed_tensor.value,
-                      1e6 * times.step.value, 1e6 * times.tensor.value);
+                      1e6 * step.value, 1e6 * tensor.value);
       fmt::print("{}, {}\n", c.name, figures);
-      EXPECT_NEAR(times.step / predicted.step, 1, 0.02) << figures;
-      EXPECT_NEAR((times.tensor - predicted.exposed_tensor) / predicted.step, 0, 0.01) << figures;
+      EXPECT_NEAR(step / predicted.step, 1, 0.02) << figures;
+      EXPECT_NEAR((tensor - predicted.exposed_tensor) / predicted.step, 0, 0.01) << figures;
     }
-    EXPECT_LT(measured[1].step / measured[0].step, c.step);
+    EXPECT_LT(measured[1] / measured[0], c.step);
   }
 }
 

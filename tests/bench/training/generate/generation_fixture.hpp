@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -75,16 +73,10 @@ inline std::vector<Layout> splits_of(const std::string& name, int ranks) {
   return fitting;
 }
 
-inline int world_size() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
-
 /// Calls use(configuration, its name for people) for every split that generates.
 template <class Use>
 void each_split(const std::string& name, const Use& use) {
-  for (const Layout& layout : splits_of(name, world_size())) {
+  for (const Layout& layout : splits_of(name, world_ranks())) {
     const RunConfig config = config_of(name, layout);
     const std::string what =
         fmt::format("{} tp{} pp{} dp{}", name, layout.tensor, layout.pipeline, layout.data);

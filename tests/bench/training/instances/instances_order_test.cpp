@@ -9,6 +9,7 @@
 
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/order/message_order.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -20,8 +21,7 @@ RunConfig config_of(int tensor, int pipeline, int data, int instances, int zero,
   config.model = small_qwen2();
   config.model.layers = 8;
   config.batch = {.seq_length = 12, .micro_batch_size = 1, .global_batch_size = 4 * data};
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.make_vocab_size_divisible_by = 8;
   set_layout(config, {tensor, pipeline, data});
   config.parallel.schedule = schedule;

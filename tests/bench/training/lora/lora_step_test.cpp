@@ -2,49 +2,26 @@
 // frozen values; memory and traffic as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <cmath>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "analysis/work/routing/routed_traffic.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weight_files.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
-#include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
-
-using Tensors = std::map<std::string, std::vector<float>>;
-
-Tensors load_tensors(const std::string& path) {
-  const TensorFile file(path);
-  Tensors tensors;
-  for (const std::string& name : file.names()) {
-    const StoredTensor& tensor = file.get(name);
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensors[name].push_back(tensor.at(i));
-  }
-  return tensors;
-}
-
-int world_size() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 std::string name_of(const RunConfig& config) {
   return fmt::format("{} tp{} pp{} dp{} sp{} zero{} {} {} recompute {} targets {}", config.model.architecture,
@@ -59,9 +36,9 @@ TEST(LoraGolden, TenLossesAndFirstGradientsEqualPyTorchs) {
     const std::string folder = fmt::format("{}/tests/golden/lora/{}", PLUMBLINE_SOURCE_DIR, model);
     std::ifstream expected_file(folder + "/expected.json");
     const nlohmann::json expected = nlohmann::json::parse(expected_file)["losses"];
-    const Tensors gradients = load_tensors(folder + "/gradients.safetensors");
+    const Tensors gradients = tensors_of(folder + "/gradients.safetensors");
     RunConfig config = load_run_config(folder + "/run.yaml", {});
-    for (const Layout& layout : layouts_of(world_size())) {
+    for (const Layout& layout : layouts_of(world_ranks())) {
       set_layout(config, layout);
       if (why_invalid(config)) continue;
       for (const int zero : {0, 1}) {
@@ -101,16 +78,16 @@ std::string save_model(const RunConfig& config, Communicator& communicator) {
 }
 
 TEST(LoraFiles, AdaptersAreReadBackAndMergedWeightsHaveTheirLoss) {
-  if (world_size() > 2) GTEST_SKIP();
+  if (world_ranks() > 2) GTEST_SKIP();
   for (const char* model : {"llama_all", "gpt2"}) {
     const std::string source = fmt::format("{}/tests/golden/lora/{}", PLUMBLINE_SOURCE_DIR, model);
     RunConfig config = load_run_config(source + "/run.yaml", {});
-    set_layout(config, {world_size(), 1, 1});
+    set_layout(config, {world_ranks(), 1, 1});
     MpiCommunicator communicator(config.layout());
     const double adapted = one_step(config, communicator).loss;
     const std::string folder = save_model(config, communicator);
-    EXPECT_EQ(load_tensors(folder + "/adapter_model.safetensors"),
-              load_tensors(source + "/adapter_model.safetensors"));
+    EXPECT_EQ(tensors_of(folder + "/adapter_model.safetensors"),
+              tensors_of(source + "/adapter_model.safetensors"));
     config.finetune = {};
     config.files.lora_weights = "";
     const double without = one_step(config, communicator).loss;
@@ -167,7 +144,7 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
 }
 
 TEST(LoraStep, MemoryAndTrafficAreAsPredictedAndFrozenValuesStay) {
-  const std::vector<Layout> layouts = layouts_of(world_size());
+  const std::vector<Layout> layouts = layouts_of(world_ranks());
   int compared = 0;
   std::size_t turn = 0;
   for (const ModelConfig& model : {small_qwen2(), small_gpt2()}) {
@@ -178,9 +155,7 @@ TEST(LoraStep, MemoryAndTrafficAreAsPredictedAndFrozenValuesStay) {
       MpiCommunicator communicator(config.layout());
       const StepResult found = one_step(config, communicator);
       expect_routed_memory(config, found);
-      const RoutedRows rows(config, schedule_for(config), found.routing, 0);
-      EXPECT_TRUE(
-          same(predict_traffic(config, schedule_for(config), communicator.rank(), rows), found.traffic));
+      expect_routed_traffic(config, found, communicator.rank());
       ++compared;
       if (turn % 4 != 0) continue;
       const auto [before, after] = before_and_after(config, communicator);

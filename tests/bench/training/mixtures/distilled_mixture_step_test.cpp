@@ -2,26 +2,17 @@
 // (tests/golden/distillation). Memory and traffic are as predicted for the actual routing of both models.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
-#include "analysis/predict/predict.hpp"
-#include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/emulation.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
-#include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -184,18 +175,11 @@ StepResult alone(RunConfig config) {
   return one_step(config, solo);
 }
 
-int ranks_here() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
-
 TEST(DistilledMixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
-  const int ranks = ranks_here();
   int compared = 0;
   for (const Case& c : kCases) {
     const RunConfig config = config_of(c);
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     SCOPED_TRACE(fmt::format("student {} teacher {} ep{} etp{} tp{} pp{} dp{} cp{} {} zero{}",
                              static_cast<int>(c.student), static_cast<int>(c.teacher), c.expert, c.slices,
                              c.layout.tensor, c.layout.pipeline, c.layout.data, c.context, c.schedule,
@@ -206,28 +190,16 @@ TEST(DistilledMixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     const StepResult found = one_step(config, communicator);
     ++compared;
     expect_routed_memory(config, found);
-    const Schedule schedule = schedule_for(config);
-    const int sender = config.layout().sender(config.layout().coordinates(communicator.rank()));
-    const RoutedRows rows(config, schedule, found.routing, sender);
-    const auto of_teacher = teacher_rows(config, schedule, found.teacher_routing, sender);
-    const Traffic predicted =
-        predict_traffic(config, schedule, communicator.rank(), rows, or_null(of_teacher));
-    EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
+    expect_routed_traffic(config, found, communicator.rank());
     if (communicator.rank() != 0) continue;
-    const StepResult expected = alone(config);
-    const bool rounds = c.precision == DType::bf16;
-    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 3e-2 : 1e-5);
-    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
-    EXPECT_NEAR(found.gradient_norm / expected.gradient_norm, 1, 1e-5);
-    std::string worst;
-    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-5) << worst;
+    expect_step(alone(config), found, c.precision == DType::bf16, 3e-2);
   }
   EXPECT_GT(compared, 1);
 }
 
 /// The student's keys of capacity, balance and biases apply to the trained model.
 TEST(DistilledMixtureStep, ATeacherChoosesAsWithoutTheStudentsKeys) {
-  if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
+  if (world_ranks() > 1) GTEST_SKIP() << "one rank shows it";
   RunConfig config = config_of({.student = Kind::mixtral, .teacher = Kind::deepseek, .layout = {1, 1, 1}});
   SoloCommunicator solo;
   const StepResult plain = one_step(config, solo);
@@ -246,7 +218,7 @@ TEST(DistilledMixtureStep, ATeacherChoosesAsWithoutTheStudentsKeys) {
 
 /// A step leaves a teacher's weights, and its router biases, unchanged.
 TEST(DistilledMixtureStep, LearnsForStepsFromATeacherThatStaysAsItIs) {
-  const int ranks = ranks_here();
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
   RunConfig config = config_of({.student = Kind::shared,
                                 .teacher = Kind::deepseek,
@@ -270,7 +242,7 @@ TEST(DistilledMixtureStep, LearnsForStepsFromATeacherThatStaysAsItIs) {
 
 /// On devices that compute nothing experts have equally many rows, as predictions have it.
 TEST(DistilledMixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
-  const int ranks = ranks_here();
+  const int ranks = world_ranks();
   if (ranks == 1) GTEST_SKIP() << "experts are spread over ranks";
   struct Emulated {
     Kind student, teacher;
@@ -290,12 +262,7 @@ TEST(DistilledMixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     config.parallel.zero_stage = e.zero;
     config.distillation.schedule = e.schedule;
     for (ModelConfig* model : {&config.model, &*config.distillation.teacher}) {
-      model->layers = 4;
-      model->hidden = 2048;
-      model->head_dim = 128;
-      model->heads = 16;
-      model->kv_heads = 4;
-      model->ffn = 1024;
+      widen(*model, 4, 1024);
       if (model->mixture.shared > 0) model->mixture.shared = 512;
       model->max_positions = 2048;
     }
@@ -303,36 +270,13 @@ TEST(DistilledMixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     config.batch.seq_length = 2048;
     config.batch.global_batch_size = 8;
     config.measure.warmup_steps = 1;
-    config.machine.backend = Backend::emulated;
-    config.machine.hardware = "h100-sxm-80gb";
+    set_emulated(config);
     ASSERT_EQ(why_invalid(config).value_or(""), "");
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
-    const Schedule plan = schedule_for(config);
-    const Prediction predicted = predict(config, plan, hardware);
-    MpiCommunicator control(config.layout());
-    EmulatedClock clock = EmulatedClock::of_virtual_time();
-    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-    const TrainingResult result =
-        train(config, plan, *operators, communicator, control, untouched_memory(), {});
-    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02) << e.schedule << " zero " << e.zero;
-    for (int rank = 0; rank < ranks; ++rank)
-      EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
-    const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];
-    EXPECT_TRUE(same(expected, result.step_traffic));
-    EXPECT_GT(result.step_traffic.of(Group::expert).calls, 0);
+    const EmulatedStep step = emulated_step(config);
+    SCOPED_TRACE(fmt::format("{} zero {}", e.schedule, e.zero));
+    expect_as_predicted(step, 0.02);
+    EXPECT_GT(step.result.step_traffic.of(Group::expert).calls, 0);
   }
-}
-
-std::map<std::string, std::vector<float>> tensors_of(const std::string& path) {
-  const TensorFile file(path);
-  std::map<std::string, std::vector<float>> tensors;
-  for (const std::string& name : file.names()) {
-    const StoredTensor& tensor = file.get(name);
-    std::vector<float>& values = tensors[name];
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.at(i));
-  }
-  return tensors;
 }
 
 class GoldenMixtures : public testing::TestWithParam<const char*> {};
@@ -344,7 +288,7 @@ TEST_P(GoldenMixtures, LossAndGradientsEqualPyTorchs) {
   const auto gradients = tensors_of(fmt::format("{}/{}.safetensors", folder, GetParam()));
   RunConfig config = load_run_config(fmt::format("{}/{}.yaml", folder, GetParam()), {});
   int compared = 0;
-  for (const Layout& layout : layouts_of(ranks_here())) {
+  for (const Layout& layout : layouts_of(world_ranks())) {
     set_layout(config, layout);
     config.parallel.expert = layout.data;
     if (why_invalid(config)) continue;  // two layers do not make four stages
@@ -356,14 +300,13 @@ TEST_P(GoldenMixtures, LossAndGradientsEqualPyTorchs) {
     EXPECT_NEAR(found.loss / loss, 1, 1e-5) << name;
     if (communicator.rank() != 0) continue;
     // The gradients in the golden file.
-    std::map<std::string, std::vector<float>> same_tensors;
+    Tensors same_tensors;
     for (const auto& [tensor, values] : gradients) {
       const auto at = found.gradients.find(tensor);
       ASSERT_NE(at, found.gradients.end()) << tensor;
       same_tensors[tensor] = at->second;
     }
-    std::string worst;
-    EXPECT_LE(largest_error(gradients, same_tensors, worst), 1e-4) << name << ": " << worst;
+    expect_gradients(gradients, same_tensors, 1e-4, name);
   }
   EXPECT_GT(compared, 0);
 }

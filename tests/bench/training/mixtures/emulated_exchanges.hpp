@@ -2,10 +2,7 @@
 // emulated lanes.
 #pragma once
 
-#include "bench/evaluate/emulation.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
-#include "core/backends/mpi/mpi_communicator.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -29,8 +26,7 @@ inline RunConfig narrow_deepseek(const char* schedule, const Layout& layout, int
   config.batch.seq_length = config.model.max_positions = 4096;
   config.batch.global_batch_size = 8 * layout.data;
   config.numerics.precision = DType::bf16;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.schedule = schedule;
   if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
   config.parallel.zero_stage = zero;
@@ -39,15 +35,6 @@ inline RunConfig narrow_deepseek(const char* schedule, const Layout& layout, int
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   return config;
-}
-
-inline TrainingResult emulate(const RunConfig& config, const Schedule& schedule,
-                              const HardwareProfile& hardware) {
-  MpiCommunicator control(config.layout());
-  EmulatedClock clock = EmulatedClock::of_virtual_time();
-  EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-  const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-  return train(config, schedule, *operators, communicator, control, untouched_memory(), {});
 }
 
 }  // namespace plumbline::training

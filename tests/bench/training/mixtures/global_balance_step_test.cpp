@@ -3,37 +3,22 @@
 // tokens at a time. Memory, traffic and time are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
-#include "analysis/predict/predict.hpp"
-#include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/emulation.hpp"
 #include "bench/plan/plan.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
-#include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
-
-int ranks_here() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 struct Case {
   Layout layout;  // tensor, pipeline, data x context
@@ -135,11 +120,10 @@ StepResult alone(const Case& c) {
 }
 
 TEST(GlobalBalanceStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
-  const int ranks = ranks_here();
   int compared = 0;
   for (const Case& c : kCases) {
     RunConfig config = config_of(c);
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     SCOPED_TRACE(fmt::format("tp{} pp{} dp{} cp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline,
                              c.layout.data, c.context, c.expert, c.schedule, c.zero));
     ASSERT_EQ(why_invalid(config).value_or(""), "");
@@ -148,19 +132,10 @@ TEST(GlobalBalanceStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     const StepResult found = one_step(config, communicator);
     ++compared;
     expect_routed_memory(config, found);
-    const int sender = config.layout().sender(config.layout().coordinates(communicator.rank()));
-    const Schedule schedule = schedule_for(config);
-    const Traffic predicted = predict_traffic(config, schedule, communicator.rank(),
-                                              RoutedRows(config, schedule, found.routing, sender));
-    EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
+    expect_routed_traffic(config, found, communicator.rank());
     if (communicator.rank() != 0) continue;
-    const StepResult expected = alone(c);
     const bool others_drop = c.capacity > 0 && c.layout.data > 1;  // a capacity is of a copy's micro-batch
-    const bool rounds = c.precision == DType::bf16 || others_drop;
-    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 1e-2 : 1e-5);
-    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
-    std::string worst;
-    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-5) << worst;
+    expect_step(alone(c), found, c.precision == DType::bf16 || others_drop);
   }
   EXPECT_GT(compared, 1);
 }
@@ -168,7 +143,7 @@ TEST(GlobalBalanceStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
 /// Counts of one step are forgotten in the next: the same tokens with the same weights give the same
 /// gradients.
 TEST(GlobalBalanceStep, EveryStepCountsAnew) {
-  if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
+  if (world_ranks() > 1) GTEST_SKIP() << "one rank shows it";
   RunConfig config = config_of({.layout = {1, 1, 1}});
   config.optimizer.learning_rate = config.optimizer.weight_decay = 0;
   config.files.data = fmt::format("{}/tests/golden/qwen2/tokens.npy", PLUMBLINE_SOURCE_DIR);
@@ -184,7 +159,7 @@ TEST(GlobalBalanceStep, EveryStepCountsAnew) {
 
 /// For one micro-batch on one rank it is the micro-batch's own loss; for several it is not.
 TEST(GlobalBalanceStep, OneMicrobatchIsTheWholeBatch) {
-  if (ranks_here() > 1) GTEST_SKIP() << "one rank shows it";
+  if (world_ranks() > 1) GTEST_SKIP() << "one rank shows it";
   RunConfig config = config_of({.layout = {1, 1, 1}});
   SoloCommunicator solo;
   const StepResult apart = one_step(config, solo);
@@ -192,8 +167,8 @@ TEST(GlobalBalanceStep, OneMicrobatchIsTheWholeBatch) {
   const StepResult together = one_step(config, solo);
   config.mixture.load_balancing = LoadBalancing::aux_loss;
   const StepResult plain = one_step(config, solo);
+  expect_gradients(plain.gradients, together.gradients, 1e-6);
   std::string worst;
-  EXPECT_LE(largest_error(plain.gradients, together.gradients, worst), 1e-6) << worst;
   EXPECT_GT(largest_error(plain.gradients, apart.gradients, worst), 1e-3);
 }
 
@@ -203,7 +178,7 @@ nlohmann::json golden_of(const std::string& folder) {
 }
 
 TEST(GlobalBalanceStep, GradientsOfBalanceEqualPyTorchs) {
-  const int ranks = ranks_here();
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks have shown it";
   int compared = 0;
   for (const char* const name : {"softmax_aux", "softmax_seq", "softmax_global", "softmax_global_two",
@@ -226,17 +201,11 @@ TEST(GlobalBalanceStep, GradientsOfBalanceEqualPyTorchs) {
     const StepResult found = one_step(config, communicator);
     EXPECT_NEAR(found.loss / expected["loss"].get<double>(), 1, 1e-5);
     if (communicator.rank() != 0) continue;
-    const TensorFile file(folder + "/gradients.safetensors");
-    std::map<std::string, std::vector<float>> gradients;
-    std::map<std::string, std::vector<float>> of_these;
-    for (const std::string& tensor : file.names()) {
-      for (std::int64_t i = 0; i < file.get(tensor).elements(); ++i)
-        gradients[tensor].push_back(file.get(tensor).at(i));
-      of_these[tensor] = found.gradients.at(tensor);
-    }
+    const Tensors gradients = tensors_of(folder + "/gradients.safetensors");
+    Tensors of_these;
+    for (const auto& [tensor, values] : gradients) of_these[tensor] = found.gradients.at(tensor);
     EXPECT_GE(gradients.size(), 2U);
-    std::string worst;
-    EXPECT_LE(largest_error(gradients, of_these, worst), 1e-4) << worst;
+    expect_gradients(gradients, of_these, 1e-4);
   }
   EXPECT_GE(compared, 2);
 }
@@ -257,7 +226,7 @@ TEST(GlobalBalanceStep, SchedulesOfTwoDirectionsAreRefused) {
 
 /// Its all-reduces are in the predicted time of a forward, and not in that of a forward that is repeated.
 TEST(GlobalBalanceStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
-  const int ranks = ranks_here();
+  const int ranks = world_ranks();
   if (ranks != 2) GTEST_SKIP() << "two ranks show it";
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     RunConfig config;
@@ -268,23 +237,11 @@ TEST(GlobalBalanceStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     config.mixture.aux_loss_coeff = 0.01;
     config.mixture.load_balancing = LoadBalancing::global_aux_loss;
     config.recompute.granularity = recompute;
-    config.machine.backend = Backend::emulated;
-    config.machine.hardware = "h100-sxm-80gb";
+    set_emulated(config);
     config.measure.warmup_steps = 1;
     config.measure.steps = 1;
     set_layout(config, {1, 1, 2});
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
-    const Schedule plan = schedule_for(config);
-    const Prediction predicted = predict(config, plan, hardware);
-    MpiCommunicator control(config.layout());
-    EmulatedClock clock = EmulatedClock::of_virtual_time();
-    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-    const TrainingResult result =
-        train(config, plan, *operators, communicator, control, untouched_memory(), {});
-    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.01);
-    for (int rank = 0; rank < 2; ++rank)
-      EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+    expect_as_predicted(emulated_step(config), 0.01);
   }
 }
 

@@ -2,15 +2,13 @@
 // emulated lanes takes as long as predicted, and less than the same schedule without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <string>
 #include <vector>
 
 #include "analysis/predict/predict.hpp"
-#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 
 namespace plumbline::training {
@@ -67,25 +65,21 @@ void expect_whole_exchanges(const std::vector<CostLine>& lines) {
 }
 
 TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
     RunConfig config = narrow_deepseek(c.schedule, c.layout, c.zero);
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     config.parallel.overlap_param_gather = c.gathers;
     config.model.prediction_modules = c.modules;
     if (c.full) config.recompute.granularity = Recompute::full;
     if (c.expert > 0) config.parallel.expert = c.expert;
     if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
     Seconds without;
     for (const bool overlap : {false, true}) {
       config.parallel.overlap_moe_expert_parallel_comm = overlap;
       ASSERT_EQ(why_invalid(config).value_or(""), "");
-      const Schedule schedule = schedule_for(config);
-      const Prediction prediction = predict(config, schedule, hardware);
-      const StepTime& predicted = prediction.time;
-      const TrainingResult emulated = emulate(config, schedule, hardware);
+      const EmulatedStep both = emulated_step(config);
+      const StepTime& predicted = both.predicted.time;
+      const TrainingResult& emulated = both.result;
       const Seconds step = emulated.step_times.front();
       if (!overlap) without = step;
       const std::string figures = fmt::format(
@@ -95,7 +89,7 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
           1e6 * predicted.exposed_tensor.value, 1e6 * step.value, 1e6 * emulated.tensor_communication.value);
       fmt::print("{}\n", figures);
       if (!overlap) continue;  // data_overlap_emulated_time_test, expert_step_test
-      expect_whole_exchanges(prediction.lines);
+      expect_whole_exchanges(both.predicted.lines);
       EXPECT_NEAR(step / predicted.step, 1, 0.01) << figures;
       // With copies of experts it differs by 3.4 % of the step, without pairs as well: not explained.
       if (c.expert == 0) {

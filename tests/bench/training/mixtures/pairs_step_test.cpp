@@ -3,8 +3,6 @@
 // rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include "tests/bench/training/mixtures/hidden_exchanges.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -96,12 +94,10 @@ RunConfig config_of(const PairCase& c) {
 }
 
 TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int compared = 0;
   for (const PairCase& c : kPairCases) {
     const RunConfig config = config_of(c);
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline,
                              c.layout.data, c.expert, c.schedule, c.zero));
     expect_same_step(config, &ParallelConfig::overlap_moe_expert_parallel_comm);

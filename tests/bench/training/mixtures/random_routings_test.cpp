@@ -2,19 +2,16 @@
 // equal those of one rank, and memory is as predicted for the routing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <memory>
-#include <string>
 
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -66,12 +63,10 @@ RunConfig config_of(int trial) {
 }
 
 TEST(RandomRoutings, AreTheSameInEverySplit) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   std::map<const Split*, std::unique_ptr<MpiCommunicator>> communicators;
   std::vector<const Split*> splits;
   for (const Split& split : kSplits) {
-    if (split.layout.world() == ranks) splits.push_back(&split);
+    if (split.layout.world() == world_ranks()) splits.push_back(&split);
   }
   ASSERT_FALSE(splits.empty());
   int without_tokens = 0;
@@ -98,8 +93,7 @@ TEST(RandomRoutings, AreTheSameInEverySplit) {
     SoloCommunicator solo;
     const StepResult expected = one_step(one, weights, solo);
     EXPECT_NEAR(found.loss / expected.loss, 1, 1e-5);
-    std::string worst;
-    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-5) << worst;
+    expect_gradients(expected.gradients, found.gradients, 1e-5);
   }
   EXPECT_GT(without_tokens, 100);
 }

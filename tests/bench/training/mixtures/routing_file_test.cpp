@@ -1,8 +1,6 @@
 // A recorded routing is fed back: memory and traffic of every rank are predicted to the byte, and drops to
 // the token.
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -49,8 +47,7 @@ std::vector<RoutedTokens> routing_of_nobody() {
 }
 
 TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   for (const Case& c : kCases) {
     if (ranks % c.tensor != 0 || ranks % std::max(c.expert, c.slices) != 0) continue;
     SCOPED_TRACE(std::string(c.schedule) + " ep" + std::to_string(c.expert) + " tp" +

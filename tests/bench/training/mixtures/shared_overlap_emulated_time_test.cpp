@@ -2,12 +2,10 @@
 // emulated lanes takes as long as predicted, and less than without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include "analysis/predict/predict.hpp"
-#include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
 
 namespace plumbline::training {
@@ -25,21 +23,18 @@ constexpr Case kCases[] = {{"1f1b", {1, 1, 2}, 0, 1},
                            {"1f1b", {2, 1, 2}, 1, 1}};
 
 TEST(SharedExpertAlongsideExchangesOnEmulatedDevices, TakesAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (const Case& c : kCases) {
     RunConfig config = narrow_deepseek(c.schedule, c.layout, c.zero);
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     config.model.mixture.shared = 2048;
     config.parallel.sequence_parallel = c.layout.tensor > 1;
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
     Seconds without;
     for (const bool overlap : {false, true}) {
       config.parallel.moe_shared_expert_overlap = overlap;
       ASSERT_EQ(why_invalid(config).value_or(""), "");
-      const Schedule schedule = schedule_for(config);
-      const StepTime predicted = predict(config, schedule, hardware).time;
-      const TrainingResult emulated = emulate(config, schedule, hardware);
+      const EmulatedStep both = emulated_step(config);
+      const StepTime& predicted = both.predicted.time;
+      const TrainingResult& emulated = both.result;
       const Seconds step = emulated.step_times.front();
       const std::string figures = fmt::format(
           "{} tp{} pp{} ZeRO-{} overlap {}: predicted {:.1f} us, {:.1f} of them exposed; "

@@ -2,8 +2,6 @@
 // without, bit for bit; memory is as predicted, after every action and at its peak, on every rank.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include "tests/bench/training/mixtures/hidden_exchanges.hpp"
 #include "tests/bench/training/training_support.hpp"
@@ -72,12 +70,10 @@ RunConfig config_of(const SharedCase& c) {
 }
 
 TEST(SharedExpertAlongsideExchanges, IsTheSameStepWithThePredictedMemory) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   int compared = 0;
   for (const SharedCase& c : kSharedCases) {
     const RunConfig config = config_of(c);
-    if (config.parallel.world_size != ranks) continue;
+    if (config.parallel.world_size != world_ranks()) continue;
     SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{} {}", c.layout.tensor, c.layout.pipeline,
                              c.layout.data, c.expert, c.schedule, c.zero, c.gated ? "gated" : "deepseek"));
     expect_same_step(config, &ParallelConfig::moe_shared_expert_overlap);

@@ -2,8 +2,6 @@
 // and waits as long for copies, as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/emulation.hpp"
@@ -91,8 +89,7 @@ RunConfig config_of(const Case& c) {
 }
 
 TEST(OffloadOnEmulatedDevices, TakesAsLongAsPredicted) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   for (const Case& c : kCases) {
     if (c.layout.world() != ranks) continue;
     SCOPED_TRACE(c.name);

@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/order/message_order.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -27,8 +27,7 @@ RunConfig config_of(int context, CpCommType type, int tensor = 1, int pipeline =
   config.model.kv_heads = config.model.heads = 8;
   config.model.hidden = config.model.heads * config.model.head_dim;
   config.batch = {.seq_length = 32, .micro_batch_size = 2, .global_batch_size = 16};
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.make_vocab_size_divisible_by = 8;
   config.parallel.world_size = context * tensor * pipeline;
   config.parallel.context = context;

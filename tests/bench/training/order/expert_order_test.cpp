@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/order/message_order.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -24,8 +24,7 @@ RunConfig config_of(int expert, int tensor, int pipeline, int data, const char* 
   config.model.ffn = 16;
   config.model.mixture = {8, 2, true};
   config.batch = {.seq_length = 12, .micro_batch_size = 1, .global_batch_size = 4 * data};
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.make_vocab_size_divisible_by = 8;
   set_layout(config, {tensor, pipeline, data});
   config.parallel.expert = expert;

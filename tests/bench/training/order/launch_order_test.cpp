@@ -11,6 +11,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/schedule/vocab_passes.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/order/launch_order.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -41,8 +42,7 @@ RunConfig launch_config(const LaunchCase& c) {
   const int replicas = c.layout.data / (c.split == LaunchSplit::context ? 2 : 1);
   config.batch = {
       .seq_length = 16, .micro_batch_size = 1, .global_batch_size = 2 * c.layout.pipeline * replicas};
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.make_vocab_size_divisible_by = 8;
   set_layout(config, c.layout);
   if (c.split == LaunchSplit::context) config.parallel.context = 2;

@@ -10,6 +10,7 @@
 
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/order/message_order.hpp"
 #include "tests/bench/training/training_support.hpp"
 
@@ -23,8 +24,7 @@ RunConfig config_of(const Layout& layout, const char* schedule) {
   config.model = small_qwen2();
   config.model.layers = 8;
   config.batch = {.seq_length = 16, .micro_batch_size = 1, .global_batch_size = 8 * layout.data};
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.parallel.make_vocab_size_divisible_by = 8;
   set_layout(config, layout);
   config.parallel.schedule = schedule;

@@ -2,42 +2,29 @@
 // every split; memory after every action and traffic are as predicted.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "analysis/predict/predict.hpp"
 #include "analysis/step/parameters.hpp"
 #include "analysis/step/stage_shapes.hpp"
-#include "analysis/work/routing/routed_traffic.hpp"
-#include "bench/evaluate/emulation.hpp"
 #include "bench/plan/plan.hpp"
 #include "bench/training/parameters/rank_parameters.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/routed_memory.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
-
-int world_ranks() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 enum class Model { tied, untied, deepseek };
 
@@ -200,20 +187,12 @@ TEST(PredictionStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     const StepResult found = one_step(config, communicator);
     ++compared;
     expect_routed_memory(config, found);
-    const Schedule schedule = schedule_for(config);
-    const int sender = config.layout().sender(config.layout().coordinates(communicator.rank()));
-    const Traffic predicted = predict_traffic(config, schedule, communicator.rank(),
-                                              RoutedRows(config, schedule, found.routing, sender));
-    EXPECT_TRUE(same(predicted, found.traffic)) << "rank " << communicator.rank();
+    expect_routed_traffic(config, found, communicator.rank());
     if (communicator.rank() != 0) continue;
     const StepResult expected = alone(c);
     const bool rounds = c.precision == DType::bf16;
-    EXPECT_NEAR(found.loss / expected.loss, 1, rounds ? 1e-2 : 1e-5);
     expect_near(found.module_losses, expected.module_losses, rounds ? 1e-2 : 1e-5);
-    if (rounds) continue;  // a logit that is rounded otherwise may choose another expert
-    EXPECT_NEAR(found.gradient_norm / expected.gradient_norm, 1, 1e-5);
-    std::string worst;
-    EXPECT_LE(largest_error(expected.gradients, found.gradients, worst), 1e-5) << worst;
+    expect_step(expected, found, rounds);
   }
   EXPECT_GT(compared, 1);
 }
@@ -259,7 +238,7 @@ std::vector<GoldenSplit> golden_splits(int ranks) {
 TEST(PredictionStep, LossesAndGradientsAreThoseOfPyTorch) {
   for (const char* name : {"qwen3", "deepseek_v3"}) {
     const nlohmann::json expected = golden_numbers(name);
-    const TensorFile file(golden(name) + "/gradients.safetensors");
+    const Tensors gradients = tensors_of(golden(name) + "/gradients.safetensors");
     for (const GoldenSplit& split : golden_splits(world_ranks())) {
       RunConfig config = load_run_config(golden(name) + "/run.yaml", {});
       set_layout(config, split.layout);
@@ -274,13 +253,7 @@ TEST(PredictionStep, LossesAndGradientsAreThoseOfPyTorch) {
       EXPECT_NEAR(found.loss / expected["loss"].get<double>(), 1, 1e-5);
       expect_near(found.module_losses, expected["module_losses"].get<std::vector<double>>(), 1e-5);
       if (communicator.rank() != 0) continue;
-      std::map<std::string, std::vector<float>> gradients;
-      for (const std::string& tensor : file.names()) {
-        for (std::int64_t i = 0; i < file.get(tensor).elements(); ++i)
-          gradients[tensor].push_back(file.get(tensor).at(i));
-      }
-      std::string worst;
-      EXPECT_LE(largest_error(gradients, found.gradients, worst), 1e-4) << worst;
+      expect_gradients(gradients, found.gradients, 1e-4);
     }
   }
 }
@@ -374,35 +347,16 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
                                   .dropout = dropout});
     if (fp8) config.numerics.fp8.format = Fp8Format::hybrid;
     config.parallel.sequence_parallel = layout.tensor > 1;
-    config.model.layers = 4;
-    config.model.hidden = 2048;
-    config.model.head_dim = 128;
-    config.model.heads = 16;
-    config.model.kv_heads = 4;
-    config.model.ffn = 4096;
+    widen(config.model, 4, 4096);
     config.model.vocab = 32000;
     config.model.max_positions = config.batch.seq_length = 2048;
     config.batch.global_batch_size = 4;
     config.measure.warmup_steps = 1;
     config.measure.steps = 1;
-    config.machine.backend = Backend::emulated;
-    config.machine.hardware = "h100-sxm-80gb";
+    set_emulated(config);
     SCOPED_TRACE(fmt::format("tp{} pp{} dp{} {} zero {}", layout.tensor, layout.pipeline, layout.data,
                              schedule, zero));
-    const HardwareProfile hardware = load_hardware(config.machine.hardware);
-    const Schedule plan = schedule_for(config);
-    const Prediction predicted = predict(config, plan, hardware);
-    MpiCommunicator control(config.layout());
-    EmulatedClock clock = EmulatedClock::of_virtual_time();
-    EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-    const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-    const TrainingResult result =
-        train(config, plan, *operators, communicator, control, untouched_memory(), {});
-    EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.02);
-    for (int rank = 0; rank < ranks; ++rank)
-      EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
-    const Traffic expected = predict_traffic(config, plan)[static_cast<std::size_t>(control.rank())];
-    EXPECT_TRUE(same(expected, result.step_traffic));
+    expect_as_predicted(emulated_step(config), 0.02);
   }
 }
 

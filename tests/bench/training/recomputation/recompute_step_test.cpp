@@ -3,32 +3,19 @@
 // emulated devices take as long.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
-#include <string>
 #include <vector>
 
-#include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
-#include "analysis/work/traffic.hpp"
-#include "bench/evaluate/emulation.hpp"
 #include "bench/plan/plan.hpp"
-#include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
-#include "core/config/config_checks.hpp"
-#include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
+#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
 namespace {
-
-int ranks_started() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
 
 ModelConfig parallel_block(Block block) {
   ModelConfig model = small_qwen2();
@@ -107,39 +94,8 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   return config;
 }
 
-void expect_memory(const RunConfig& config, const StepResult& found) {
-  const MemoryPrediction prediction = predict_memory(config, schedule_for(config), MemoryDetail::timeline);
-  for (std::size_t rank = 0; rank < found.memory.size(); ++rank)
-    EXPECT_EQ(prediction.of_rank(static_cast<int>(rank)).peak, found.memory[rank].at_peak) << "rank " << rank;
-  for (std::size_t rank = 0; rank < found.samples.size(); ++rank) {
-    const auto& expected = prediction.ranks[rank].timeline;
-    ASSERT_EQ(expected.size(), found.samples[rank].size());
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      ASSERT_EQ(expected[i], found.samples[rank][i]) << "pipeline rank " << rank << " action " << i;
-  }
-}
-
-/// Bytes of activations, summed over all moments between actions.
-std::int64_t kept(const StepResult& step) {
-  std::int64_t sum = 0;
-  for (const auto& rank : step.samples) {
-    for (const MemorySample& sample : rank) sum += sample.after[Category::activations].value;
-  }
-  return sum;
-}
-
-bool runs(const RunConfig& config) {
-  if (why_invalid(config)) return false;
-  try {
-    schedule_for(config);
-    return true;
-  } catch (const InputError&) {
-    return false;
-  }
-}
-
 TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
-  const std::vector<Layout> layouts = layouts_of(ranks_started());
+  const std::vector<Layout> layouts = layouts_of(world_ranks());
   std::size_t turn = 0;
   int compared = 0;
   for (const ModelConfig& model : models()) {
@@ -149,11 +105,11 @@ TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
       config.recompute.modules = modules;
       if (!modules_fit(config)) continue;
       ++turn;
-      if (!runs(config)) {
+      if (!is_planned(config)) {
         config.parallel.schedule = "zb-h1";
         config.parallel.virtual_chunks = 1;
       }
-      if (!runs(config)) continue;
+      if (!is_planned(config)) continue;
       SCOPED_TRACE(fmt::format(
           "{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {}: {}", config.model.architecture,
           config.parallel.tensor, config.parallel.pipeline, config.parallel.data(), config.parallel.schedule,
@@ -162,13 +118,10 @@ TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
       MpiCommunicator communicator(config.layout());
       const StepResult found = one_step(config, communicator);
       expect_memory(config, found);
-      const auto rank = static_cast<std::size_t>(communicator.rank());
-      EXPECT_TRUE(same(predict_traffic(config, schedule_for(config))[rank], found.traffic));
+      expect_traffic(config, found, communicator.rank());
       config.recompute = {};
       const StepResult plain = one_step(config, communicator);
-      EXPECT_EQ(found.loss, plain.loss);
-      EXPECT_EQ(found.gradient_norm, plain.gradient_norm);
-      EXPECT_TRUE(found.gradients == plain.gradients);
+      expect_same_bits(plain, found);
       EXPECT_LT(kept(found), kept(plain));
       ++compared;
     }
@@ -180,16 +133,11 @@ TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
 /// On devices that compute nothing the step takes as long as predicted, and longer than without
 /// recomputation.
 TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
-  const int ranks = ranks_started();
+  const int ranks = world_ranks();
   if (ranks > 2) GTEST_SKIP() << "two ranks show it";
   std::vector<ModelConfig> large = {small_qwen2(), gated_shared_expert(), small_deepseek(true)};
   for (ModelConfig& model : large) {
-    model.layers = 4;
-    model.hidden = 2048;
-    model.head_dim = 128;
-    model.heads = 16;
-    model.kv_heads = model.latent ? 16 : 4;
-    model.ffn = 2048;
+    widen(model, 4, 2048, model.latent ? 16 : 4);
     model.max_positions = 2048;
     if (model.mixture) model.mixture.shared = 2048;
     if (!model.latent) continue;
@@ -209,29 +157,18 @@ TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
       config.numerics.precision = DType::bf16;
       config.batch.seq_length = 2048;
       config.batch.global_batch_size = 2;
-      config.machine.backend = Backend::emulated;
-      config.machine.hardware = "h100-sxm-80gb";
+      set_emulated(config);
       config.recompute.granularity = Recompute::selective;
       config.recompute.modules = modules;
       if (!modules_fit(config)) continue;
       ++turn;
       SCOPED_TRACE(fmt::format("{} {} {}: {}", model.architecture, config.parallel.schedule,
                                config.parallel.sequence_parallel, to_string(modules)));
-      const HardwareProfile hardware = load_hardware(config.machine.hardware);
-      const Schedule schedule = schedule_for(config);
-      const Prediction predicted = predict(config, schedule, hardware);
-      MpiCommunicator control(config.layout());
-      EmulatedClock clock = EmulatedClock::of_virtual_time();
-      EmulatedCommunicator communicator(config.layout(), clock, emulated_links(hardware, config.layout()));
-      const auto operators = make_emulated_operators(clock, emulated_call_time(config, hardware));
-      const TrainingResult result =
-          train(config, schedule, *operators, communicator, control, untouched_memory(), {});
-      EXPECT_NEAR(result.step_times.front() / predicted.time.step, 1, 0.01);
-      for (int rank = 0; rank < ranks; ++rank)
-        EXPECT_EQ(result.memory[static_cast<std::size_t>(rank)].at_peak, predicted.memory.of_rank(rank).peak);
+      const EmulatedStep step = emulated_step(config);
+      expect_as_predicted(step, 0.01);
       config.recompute.granularity = Recompute::none;
-      const Prediction plain = predict(config, schedule, hardware);
-      EXPECT_GT(predicted.time.step, plain.time.step);
+      const Prediction plain = predict(config, schedule_for(config), load_hardware(config.machine.hardware));
+      EXPECT_GT(step.predicted.time.step, plain.time.step);
     }
   }
 }

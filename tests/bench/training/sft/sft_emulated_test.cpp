@@ -2,8 +2,6 @@
 // attention work that are predicted for the same file.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -21,6 +19,7 @@
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
+#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/training_support.hpp"
 
 namespace plumbline::training {
@@ -49,18 +48,13 @@ enum class Packing { packs, adapters, dynamic };
 RunConfig config_of(const Layout& layout, const std::string& chats, Packing packing) {
   RunConfig config;
   config.model = small_qwen2();
-  config.model.layers = 2;
-  config.model.hidden = 2048;
-  config.model.head_dim = 128;
-  config.model.heads = config.model.kv_heads = 16;
-  config.model.ffn = 4096;
+  widen(config.model, 2, 4096, 16);
   config.model.max_positions = kSeq;
   config.batch = {.seq_length = kSeq, .micro_batch_size = 1, .global_batch_size = 4, .packed_sequence = true};
   config.generation.task = RunTask::sft;
   config.files.data = chats;
   config.numerics.precision = DType::bf16;
-  config.machine.backend = Backend::emulated;
-  config.machine.hardware = "h100-sxm-80gb";
+  set_emulated(config);
   config.measure.warmup_steps = 0;
   set_layout(config, layout);
   config.batch.dynamic_context_parallel = packing == Packing::dynamic;
@@ -107,8 +101,7 @@ void expect_as_predicted(const Layout& layout, const std::string& chats, Packing
         << name << " rank " << rank;
   }
   if (packing == Packing::dynamic) {
-    int rank = 0;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const int rank = world_rank();
     const Coordinates at = config.layout().coordinates(rank);
     const Traffic predicted = dynamic_traffic(
         config, schedule)[static_cast<std::size_t>(at.pipeline)][static_cast<std::size_t>(at.data)];
@@ -123,8 +116,7 @@ void expect_as_predicted(const Layout& layout, const std::string& chats, Packing
 }
 
 TEST(SftEmulated, TimeMemoryAndAttentionAreThePredictedOnes) {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const int ranks = world_ranks();
   const std::string chats = write_chats(100);
   for (const Layout& layout : layouts_of(ranks)) {
     if (ranks < 4) expect_as_predicted(layout, chats, Packing::packs);

@@ -3,11 +3,8 @@
 // over ranks; of all parameters, and of LoRA adapters.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#define OMPI_SKIP_MPICXX 1
-#include <mpi.h>
 
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,8 +20,6 @@
 
 namespace plumbline::training {
 namespace {
-
-using Tensors = std::map<std::string, std::vector<float>>;
 
 std::string golden(const std::string& path) {
   return fmt::format("{}/tests/golden/{}", PLUMBLINE_SOURCE_DIR, path);
@@ -76,12 +71,6 @@ std::vector<Packing> packings_of(const Layout& layout) {
   return all;
 }
 
-int ranks_here() {
-  int ranks = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return ranks;
-}
-
 struct Golden {
   const char* model;  // folder of golden/
   const char* files;  // of golden/sft/
@@ -95,7 +84,7 @@ TEST_P(SftStep, LossesAndGradientsAreThoseOfTransformersOneByOne) {
   std::ifstream file(files + ".json");
   const auto losses = nlohmann::json::parse(file)["losses"].get<std::vector<double>>();
   const Tensors gradients = gradients_of(files + ".safetensors");
-  for (const Layout& layout : layouts_of(ranks_here())) {
+  for (const Layout& layout : layouts_of(world_ranks())) {
     for (const Packing packing : packings_of(layout)) {
       const RunConfig config = chats(model, packing, layout);
       ASSERT_EQ(why_invalid(config).value_or(""), "");
@@ -143,7 +132,7 @@ constexpr Change kChanges[] = {
 TEST(PackedStep, EqualsTheUnpackedOne) {
   for (const char* model : {"families/qwen3", "families/deepseek_v3", "families/bloom"}) {
     for (const Change& change : kChanges) {
-      for (const Layout& layout : layouts_of(ranks_here())) {
+      for (const Layout& layout : layouts_of(world_ranks())) {
         std::vector<StepResult> results;
         for (const Packing packing : packings_of(layout)) {
           RunConfig config = chats(model, packing, layout);
