@@ -14,7 +14,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/run/solo_communicator.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

@@ -13,9 +13,9 @@
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/run/solo_communicator.hpp"
-#include "tests/bench/training/first_rank.hpp"
-#include "tests/bench/training/predicted_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/first_rank.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

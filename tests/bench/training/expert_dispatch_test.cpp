@@ -12,7 +12,7 @@
 #include "bench/training/feed_forward/gathered_dispatch.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

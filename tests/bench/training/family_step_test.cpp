@@ -18,8 +18,8 @@
 #include "core/config_text/load_config.hpp"
 #include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/predicted_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

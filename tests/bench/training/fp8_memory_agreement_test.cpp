@@ -14,8 +14,8 @@
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
 #include "tests/bench/training/covering.hpp"
-#include "tests/bench/training/predicted_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

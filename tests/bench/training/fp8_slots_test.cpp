@@ -12,7 +12,7 @@
 #include "bench/training/linear/fp8_slots.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

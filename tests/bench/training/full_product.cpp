@@ -26,9 +26,9 @@
 #include "core/backends/mpi/session.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/predicted_step.hpp"
 #include "tests/bench/training/product_cells.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

@@ -10,7 +10,7 @@
 #include "bench/training/trainer/loss_mask.hpp"
 #include "core/base/error.hpp"
 #include "core/run/solo_communicator.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace plumbline::training {

@@ -12,7 +12,7 @@
 #include "core/config/layer_distribution.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "schedules/make_schedule.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

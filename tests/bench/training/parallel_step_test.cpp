@@ -19,8 +19,8 @@
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/covering.hpp"
-#include "tests/bench/training/first_rank.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/first_rank.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"
 #include "tests/bench/training/covering.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

@@ -13,7 +13,7 @@
 #include "bench/training/weights/weight_files.hpp"
 #include "core/base/error.hpp"
 #include "core/files/safetensors.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -11,8 +11,8 @@
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
-#include "tests/bench/training/first_rank.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/first_rank.hpp"
 
 namespace plumbline::training {
 namespace {

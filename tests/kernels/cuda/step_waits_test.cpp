@@ -13,7 +13,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/schedule/vocab_passes.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 #include "tests/kernels/cuda/host_runtime.hpp"
 
 namespace plumbline::training {

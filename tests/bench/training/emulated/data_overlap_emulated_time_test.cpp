@@ -9,8 +9,8 @@
 #include "analysis/simulate/simulator.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

@@ -12,8 +12,8 @@
 #include "core/backends/mpi/emulated_communicator.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

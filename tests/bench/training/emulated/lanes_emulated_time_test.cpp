@@ -18,8 +18,8 @@
 #include "core/config/config_checks.hpp"
 #include "kernels/emulated/emulated_operators.hpp"
 #include "tests/bench/training/emulated/compared_lanes.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
 
 namespace plumbline::training {
 namespace {

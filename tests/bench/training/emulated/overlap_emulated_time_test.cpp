@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "analysis/predict/predict.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

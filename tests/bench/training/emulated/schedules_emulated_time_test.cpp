@@ -11,8 +11,8 @@
 #include "core/config/config_checks.hpp"
 #include "core/schedule/schedule_traits.hpp"
 #include "schedules/make_schedule.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

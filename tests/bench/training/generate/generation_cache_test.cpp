@@ -11,8 +11,8 @@
 
 #include "bench/training/stage/forward_model.hpp"
 #include "core/run/solo_communicator.hpp"
-#include "tests/bench/training/first_rank.hpp"
 #include "tests/bench/training/generate/generation_fixture.hpp"  // uses PLUMBLINE_SOURCE_DIR
+#include "tests/bench/training/support/first_rank.hpp"
 
 namespace plumbline::generation {
 namespace {

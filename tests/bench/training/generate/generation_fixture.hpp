@@ -16,7 +16,7 @@
 #include "core/config_text/load_config.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/generate/golden_generation.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::generation {
 

@@ -9,9 +9,9 @@
 
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/order/message_order.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

@@ -17,8 +17,8 @@
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/predicted_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

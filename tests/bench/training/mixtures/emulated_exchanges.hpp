@@ -2,8 +2,8 @@
 // emulated lanes.
 #pragma once
 
-#include "tests/bench/training/emulated/emulated_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 

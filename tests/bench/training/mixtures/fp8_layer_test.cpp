@@ -14,7 +14,7 @@
 #include "bench/training/feed_forward/mixture.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 #include "tests/kernels/fp8_reference.hpp"
 
 namespace plumbline::training {

@@ -4,7 +4,7 @@
 #include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/config/config_checks.hpp"
-#include "tests/bench/training/predicted_step.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
 
 namespace plumbline::training {
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/bench/training/mixtures/hidden_exchanges.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

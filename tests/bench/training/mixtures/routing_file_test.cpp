@@ -15,7 +15,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/config/routing_files.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

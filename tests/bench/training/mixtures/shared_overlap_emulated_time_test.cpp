@@ -5,8 +5,8 @@
 
 #include "analysis/predict/predict.hpp"
 #include "core/config/config_checks.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
 #include "tests/bench/training/mixtures/emulated_exchanges.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
 
 namespace plumbline::training {
 namespace {

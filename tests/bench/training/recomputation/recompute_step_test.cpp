@@ -10,9 +10,9 @@
 #include "bench/plan/plan.hpp"
 #include "core/backends/mpi/mpi_communicator.hpp"
 #include "core/base/error.hpp"
-#include "tests/bench/training/emulated/emulated_step.hpp"
-#include "tests/bench/training/predicted_step.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/bench/training/predicted_step.hpp"
+#include "tests/bench/training/support/predicted_step.hpp"
 
 #include <gtest/gtest.h>
 

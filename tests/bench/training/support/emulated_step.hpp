@@ -2,7 +2,7 @@
 #pragma once
 
 #include "analysis/predict/predict.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 

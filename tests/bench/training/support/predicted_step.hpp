@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "analysis/work/routing/routed_rows.hpp"
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 

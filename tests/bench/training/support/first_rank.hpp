@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 namespace plumbline::training {
 

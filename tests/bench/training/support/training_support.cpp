@@ -1,4 +1,4 @@
-#include "tests/bench/training/training_support.hpp"
+#include "tests/bench/training/support/training_support.hpp"
 
 #include <gtest/gtest.h>
 #define OMPI_SKIP_MPICXX 1

@@ -1,4 +1,4 @@
-#include "tests/bench/training/emulated/emulated_step.hpp"
+#include "tests/bench/training/support/emulated_step.hpp"
 
 #include <gtest/gtest.h>
 
