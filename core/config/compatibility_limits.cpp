@@ -157,6 +157,28 @@ std::optional<std::string> fp4_limit(const C& c) {
   return kFp4.on(c) ? why_not_sixteens(c, "fp4_format: found e2m1") : std::nullopt;
 }
 
+std::optional<std::string> loss_scale_limit(const C& c) {
+  const LossScaleConfig& of = c.numerics.loss_scale;
+  const LossScaleConfig plain;
+  const bool fp16 = c.numerics.precision == DType::fp16;
+  if (of.constant && !fp16)
+    return fmt::format("loss_scale: found {} with {}, expected auto, or precision fp16", *of.constant,
+                       name_of(c.numerics.precision));
+  const auto changed = [&](const char* key, auto value, auto usual) -> std::optional<std::string> {
+    if (value == usual || (fp16 && !of.constant)) return std::nullopt;
+    return fmt::format("{}: found {} with {}, expected {}, or precision fp16 and loss_scale auto", key, value,
+                       fp16 ? "a constant loss_scale" : name_of(c.numerics.precision), usual);
+  };
+  auto refusal = changed("initial_loss_scale", of.initial, plain.initial);
+  if (!refusal) refusal = changed("min_loss_scale", of.least, plain.least);
+  if (!refusal) refusal = changed("loss_scale_window", of.window, plain.window);
+  if (!refusal) refusal = changed("hysteresis", of.hysteresis, plain.hysteresis);
+  if (!refusal && of.least > of.initial)
+    refusal =
+        fmt::format("min_loss_scale: found {}, expected at most initial_loss_scale {}", of.least, of.initial);
+  return refusal;
+}
+
 std::optional<std::string> graph_modules_limit(const C& c) {
   constexpr std::string_view kParts[] = {"attn", "mlp", "moe_router", "moe_preprocess"};
   const std::string& modules = c.machine.cuda_graph_modules;

@@ -81,6 +81,7 @@ constexpr CompatibilityRow kRows[] = {
     // Eight and four bits.
     excludes(kFp4, kFp8, "", "one of them"),
     excludes(kFp4, kOwn, "which has no FP4 GEMMs", "none", kOwnStep),
+    limits("loss_scale", "auto, or precision fp16; its other keys also need auto", loss_scale_limit),
     limits("fp8_format", "GEMM dimensions that are multiples of 16", fp8_limit),
     limits("fp4_format", "GEMM dimensions that are multiples of 16", fp4_limit),
     excludes(kGraphs, kOwn, "which has no CUDA graphs", "none", kOwnStep),
@@ -259,7 +260,8 @@ constexpr CompatibilityRow kRows[] = {
     needs(kDispatcher, kAnyExperts, "", "auto", kRun | kPredictOwn | kPredictOther),
     excludes(kUnfusedAttention, kContext, "which needs fused attention, as in Megatron-Core",
              "fused, or backend emulated", kRunCpu | kRunCuda | kPredictHere),
-    excludes(kFp16, kDevice, "", "fp32 or bf16, or backend emulated", kRunCpu | kRunCuda | kPredictHere),
+    excludes(kFp16, kFp8, "which saturates instead of overflowing, so that no loss scale is found",
+             "bf16, or fp8_format none", kRun | kPredictOwn),
 };
 
 }  // namespace

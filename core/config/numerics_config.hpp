@@ -33,8 +33,18 @@ struct Fp8Config {
   bool on() const { return format != Fp8Format::none; }
 };
 
+/// Factor of the loss with fp16, constant or dynamic; names and defaults are Megatron-LM's.
+struct LossScaleConfig {
+  std::optional<double> constant;  // loss_scale
+  double initial = 4294967296;     // initial_loss_scale: 2^32
+  double least = 1;                // min_loss_scale
+  std::int64_t window = 1000;      // loss_scale_window: steps without overflow until the scale is doubled
+  std::int64_t hysteresis = 2;     // overflows until it is halved
+};
+
 struct NumericsConfig {
   DType precision = DType::bf16;
+  LossScaleConfig loss_scale;
   Fp8Config fp8;
   Fp4Format fp4_format = Fp4Format::none;  // not plumbline's own
   GradDType grad_dtype = GradDType::fp32;

@@ -74,6 +74,10 @@ ConfigKey precision_key() {
   return key;
 }
 
+/// Beyond the largest the squares of scaled gradients would leave fp32.
+constexpr double kLeastLossScale = 1e-6;
+constexpr double kLargestLossScale = 1e12;
+
 /// A smaller budget without a unit is probably meant in GiB.
 constexpr std::int64_t kLeastBareBudget = 1 << 20;
 
@@ -254,6 +258,18 @@ std::vector<ConfigKey> make_keys() {
       integer_key("micro_batch_size", "mbs", at(&C::batch, &BatchConfig::micro_batch_size), 1, kMaxInt),
       integer_key("global_batch_size", "gbs", at(&C::batch, &BatchConfig::global_batch_size), 1, kMaxInt),
       precision_key(),
+      optional_number_key("loss_scale",
+                          at(&C::numerics, &NumericsConfig::loss_scale, &LossScaleConfig::constant),
+                          kLeastLossScale, kLargestLossScale),
+      number_key("initial_loss_scale",
+                 at(&C::numerics, &NumericsConfig::loss_scale, &LossScaleConfig::initial), kLeastLossScale,
+                 kLargestLossScale),
+      number_key("min_loss_scale", at(&C::numerics, &NumericsConfig::loss_scale, &LossScaleConfig::least),
+                 kLeastLossScale, kLargestLossScale),
+      integer_key("loss_scale_window", "",
+                  at(&C::numerics, &NumericsConfig::loss_scale, &LossScaleConfig::window), 1, kMaxSize),
+      integer_key("hysteresis", "",
+                  at(&C::numerics, &NumericsConfig::loss_scale, &LossScaleConfig::hysteresis), 1, kMaxSize),
       choice_key("fp8_format", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::format), kFp8Formats),
       choice_key("fp8_recipe", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::recipe), kFp8Recipes),
       integer_key("fp8_margin", "", at(&C::numerics, &NumericsConfig::fp8, &Fp8Config::margin), 0,

@@ -38,11 +38,11 @@ class CpuOperators : public Operators {
   /// gemm without the bias gradient.
   void product(const Gemm& gemm);
 
-  /// A non-empty product of fp32 or bf16: with oneDNN, or with own code on processors where that is faster.
+  /// A non-empty product of a storage type: with oneDNN, or with own code on processors where that is faster.
   void multiply_matrices(const Gemm& gemm);
 
-  /// A small bf16 product on a CPU whose oneDNN has none: fp32 copies of the operands, multiplied, rounded
-  /// once.
+  /// A 16-bit product that oneDNN does not have, too small for own code: fp32 copies of the operands,
+  /// multiplied, rounded once.
   void widened_gemm(const Gemm& gemm);
 
   /// A product of FP8 operands: wider copies of them, which are exact, multiplied, scaled and rounded once.

@@ -8,7 +8,8 @@
 namespace plumbline::cpu {
 
 void throw_unsupported(const char* op, DType type) {
-  throw Error(fmt::format("{}: {} is unsupported on the CPU; use fp32 or bf16", op, name_of(type)));
+  throw Error(
+      fmt::format("{}: {} is unsupported here on the CPU; use fp32, bf16 or fp16", op, name_of(type)));
 }
 
 }  // namespace plumbline::cpu

@@ -9,7 +9,7 @@ namespace plumbline::cpu {
 /// Throws Error: the CPU has no operators in this type.
 [[noreturn]] void throw_unsupported(const char* op, DType type);
 
-/// f(float{}) or f(Bf16{}); Error for a type the CPU has no operators in.
+/// f(float{}), f(Bf16{}) or f(Fp16{}); Error for a type the CPU has no operators in.
 template <class F>
 void with_type(const char* op, DType type, F&& f) {
   switch (type) {
@@ -17,9 +17,16 @@ void with_type(const char* op, DType type, F&& f) {
       return f(float{});
     case DType::bf16:
       return f(Bf16{});
+    case DType::fp16:
+      return f(Fp16{});
     default:
       throw_unsupported(op, type);
   }
+}
+/// The same with two types.
+template <class F>
+void with_types(const char* op, DType one, DType other, F&& f) {
+  with_type(op, one, [&](auto a) { with_type(op, other, [&](auto b) { f(a, b); }); });
 }
 
 template <class T>

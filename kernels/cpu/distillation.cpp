@@ -111,18 +111,12 @@ PLUMBLINE_MULTIVERSION void gradient_in_place(Matrix student, Matrix teacher, st
   }
 }
 
-/// f(S{}, P{}) for the types of student and teacher.
-template <class F>
-void with_types(const char* op, const Matrix& student, const Matrix& teacher, F&& f) {
-  with_type(op, student.dtype, [&](auto s) { with_type(op, teacher.dtype, [&](auto p) { f(s, p); }); });
-}
-
 }  // namespace
 
 void CpuOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_t valid,
                                      std::int64_t first_token, Matrix targets, double temperature,
                                      Matrix row_max, Matrix sums) {
-  with_types("distillation_sums", student, teacher, [&](auto s, auto p) {
+  with_types("distillation_sums", student.dtype, teacher.dtype, [&](auto s, auto p) {
     row_sums<decltype(s), decltype(p)>(student, teacher, valid, first_token, targets.as<std::int32_t>(),
                                        static_cast<float>(1 / temperature), row_max, sums);
   });
@@ -131,7 +125,7 @@ void CpuOperators::distillation_sums(Matrix student, Matrix teacher, std::int64_
 void CpuOperators::distillation_divergence(Matrix student, Matrix teacher, std::int64_t valid,
                                            const Distillation& loss, Matrix row_max, Matrix sums,
                                            Matrix divergence) {
-  with_types("distillation_divergence", student, teacher, [&](auto s, auto p) {
+  with_types("distillation_divergence", student.dtype, teacher.dtype, [&](auto s, auto p) {
     row_divergences<decltype(s), decltype(p)>(student, teacher, valid, loss, row_max, sums,
                                               divergence.as<float>());
   });
@@ -148,7 +142,7 @@ Number CpuOperators::distillation_gradient(Matrix student, Matrix teacher, std::
         std::log(static_cast<double>(row_of<float>(sums, 2)[t])) - row_of<float>(sums, 3)[t];
     total += (1 - loss.lm_weight) * divergence.as<float>()[t] + loss.lm_weight * cross_entropy;
   }
-  with_types("distillation_gradient", student, teacher, [&](auto s, auto p) {
+  with_types("distillation_gradient", student.dtype, teacher.dtype, [&](auto s, auto p) {
     gradient_in_place<decltype(s), decltype(p)>(student, teacher, valid, first_token, target, loss, row_max,
                                                 sums, divergence.as<float>(), scale);
   });

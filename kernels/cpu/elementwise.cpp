@@ -112,9 +112,8 @@ void CpuOperators::copy(Matrix from, Matrix to) {
     }
     return;
   }
-  with_type("copy", from.dtype, [&](auto from_type) {
-    with_type("copy", to.dtype,
-              [&](auto to_type) { convert<decltype(from_type), decltype(to_type)>(source, target); });
+  with_types("copy", from.dtype, to.dtype, [&](auto from_type, auto to_type) {
+    convert<decltype(from_type), decltype(to_type)>(source, target);
   });
 }
 

@@ -57,10 +57,8 @@ void CpuOperators::embedding_add(Matrix tokens, Matrix table, Matrix x) {
 }
 
 void CpuOperators::embedding_backward(Matrix tokens, Matrix dy, std::int64_t first_token, Matrix dtable) {
-  with_type("embedding_backward", dy.dtype, [&](auto type) {
-    with_type("embedding_backward", dtable.dtype, [&](auto gradient) {
-      scatter_rows<decltype(type), decltype(gradient)>(tokens.as<std::int32_t>(), dy, first_token, dtable);
-    });
+  with_types("embedding_backward", dy.dtype, dtable.dtype, [&](auto type, auto gradient) {
+    scatter_rows<decltype(type), decltype(gradient)>(tokens.as<std::int32_t>(), dy, first_token, dtable);
   });
 }
 
@@ -70,10 +68,8 @@ void CpuOperators::position_forward(Matrix x, Matrix table, std::int64_t seq) {
 }
 
 void CpuOperators::position_backward(Matrix dy, Matrix dtable, std::int64_t seq) {
-  with_type("position_backward", dy.dtype, [&](auto type) {
-    with_type("position_backward", dtable.dtype, [&](auto gradient) {
-      add_rows<decltype(type), decltype(gradient)>(dy, dy.rows, dtable, seq, dy.rows);
-    });
+  with_types("position_backward", dy.dtype, dtable.dtype, [&](auto type, auto gradient) {
+    add_rows<decltype(type), decltype(gradient)>(dy, dy.rows, dtable, seq, dy.rows);
   });
 }
 

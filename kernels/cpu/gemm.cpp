@@ -111,8 +111,6 @@ bool MatmulCache::has_bf16() {
 }
 
 void CpuOperators::gemm(const Gemm& gemm) {
-  const DType type = is_fp8(gemm.a.dtype) ? gemm.c.dtype : gemm.a.dtype;
-  if (type != DType::fp32 && type != DType::bf16) throw_unsupported("gemm", type);
   product(gemm);
   if (gemm.bias_gradient.data != nullptr) bias_backward(gemm.a, gemm.bias_gradient);
 }
@@ -128,9 +126,10 @@ void CpuOperators::product(const Gemm& gemm) {
 }
 
 void CpuOperators::multiply_matrices(const Gemm& gemm) {
-  if (!matmul_.has_bf16()) {  // no AVX-512
+  // oneDNN multiplies bf16 with AVX-512, and fp16 on few processors and in few versions.
+  if (gemm.a.dtype == DType::fp16 || !matmul_.has_bf16()) {
     if (PackedGemm::suits(gemm) && PackedGemm::is_fast()) return packed_.run(gemm);
-    if (gemm.a.dtype == DType::bf16) return widened_gemm(gemm);
+    if (gemm.a.dtype != DType::fp32) return widened_gemm(gemm);
   }
   matmul_.run(gemm);
 }

@@ -68,10 +68,8 @@ PLUMBLINE_MULTIVERSION void multiply_columns(Matrix x, const float* factors) {
 
 void CpuOperators::row_products(Matrix a, Matrix b, std::int64_t first, std::int64_t columns, Matrix sums) {
   fill(sums, 0);
-  with_type("row_products", a.dtype, [&](auto left) {
-    with_type("row_products", b.dtype, [&](auto right) {
-      multiply_row_parts(a.as<decltype(left)>(), b.as<decltype(right)>(), a.cols, first, columns, sums);
-    });
+  with_types("row_products", a.dtype, b.dtype, [&](auto left, auto right) {
+    multiply_row_parts(a.as<decltype(left)>(), b.as<decltype(right)>(), a.cols, first, columns, sums);
   });
 }
 
@@ -85,10 +83,8 @@ void CpuOperators::scale_columns(Matrix x, Matrix squares) {
 
 void CpuOperators::remove_row_parts(Matrix g, Matrix w, std::int64_t first, std::int64_t columns,
                                     Matrix sums) {
-  with_type("remove_row_parts", g.dtype, [&](auto gradient) {
-    with_type("remove_row_parts", w.dtype, [&](auto weight) {
-      subtract_row_parts(g.as<decltype(gradient)>(), w.as<decltype(weight)>(), g.cols, first, columns, sums);
-    });
+  with_types("remove_row_parts", g.dtype, w.dtype, [&](auto gradient, auto weight) {
+    subtract_row_parts(g.as<decltype(gradient)>(), w.as<decltype(weight)>(), g.cols, first, columns, sums);
   });
 }
 

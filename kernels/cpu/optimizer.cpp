@@ -69,25 +69,21 @@ PLUMBLINE_MULTIVERSION double squares(Matrix x) {
 void CpuOperators::adam(Matrix parameter, Matrix gradient, Matrix master, Matrix moment1, Matrix moment2,
                         const AdamStep& step) {
   const AdamFactors factors = adam_factors(step);
-  with_type("adam", parameter.dtype, [&](auto type) {
-    with_type("adam", gradient.dtype, [&](auto gradient_type) {
-      using P = decltype(type);
-      using G = decltype(gradient_type);
-      adam_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), moment1.as<float>(),
-                        moment2.as<float>(), parameter.elements(), factors);
-    });
+  with_types("adam", parameter.dtype, gradient.dtype, [&](auto type, auto gradient_type) {
+    using P = decltype(type);
+    using G = decltype(gradient_type);
+    adam_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), moment1.as<float>(),
+                      moment2.as<float>(), parameter.elements(), factors);
   });
 }
 
 void CpuOperators::sgd(Matrix parameter, Matrix gradient, Matrix master, double learning_rate,
                        double gradient_scale) {
-  with_type("sgd", parameter.dtype, [&](auto type) {
-    with_type("sgd", gradient.dtype, [&](auto gradient_type) {
-      using P = decltype(type);
-      using G = decltype(gradient_type);
-      sgd_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), parameter.elements(),
-                       static_cast<float>(learning_rate * gradient_scale));
-    });
+  with_types("sgd", parameter.dtype, gradient.dtype, [&](auto type, auto gradient_type) {
+    using P = decltype(type);
+    using G = decltype(gradient_type);
+    sgd_update<P, G>(parameter.as<P>(), gradient.as<G>(), master.as<float>(), parameter.elements(),
+                     static_cast<float>(learning_rate * gradient_scale));
   });
 }
 

@@ -21,25 +21,35 @@ PLUMBLINE_INLINE Eight load_eight(const float* p) {
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-PLUMBLINE_INLINE Eight load_eight(const Bf16* p) {
+using EightBits = std::uint32_t __attribute__((vector_size(32)));
+template <class T>
+PLUMBLINE_INLINE EightBits load_eight_bits(const T* p) {
   using Bits = std::uint16_t __attribute__((vector_size(16)));
-  using Wide = std::uint32_t __attribute__((vector_size(32)));
   Bits bits;
   std::memcpy(&bits, p, sizeof bits);
-  return (Eight)(__builtin_convertvector(bits, Wide) << 16);
+  return __builtin_convertvector(bits, EightBits);
+}
+PLUMBLINE_INLINE Eight load_eight(const Bf16* p) {
+  return (Eight)(load_eight_bits(p) << 16);
+}
+PLUMBLINE_INLINE Eight load_eight(const Fp16* p) {
+  return widened_halves<Eight>(load_eight_bits(p));
 }
 PLUMBLINE_INLINE void store_eight(float* p, Eight v) {
   std::memcpy(p, &v, sizeof v);
 }
 /// Rounds as store(Bf16*, Lanes, All) does.
 PLUMBLINE_INLINE void store_eight(Bf16* p, Eight v) {
-  using Bits = std::uint32_t __attribute__((vector_size(32)));
   using Ints = std::int32_t __attribute__((vector_size(32)));
-  const Bits bits = (Bits)v;
-  const Bits rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  const Bits quiet = (bits >> 16) | 0x40U;
-  const Bits nan = (Bits)((Ints)(0x7f800000U - (bits & 0x7fffffffU)) >> 31);
-  const Bits result = rounded ^ ((rounded ^ quiet) & nan);
+  const EightBits bits = (EightBits)v;
+  const EightBits rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  const EightBits quiet = (bits >> 16) | 0x40U;
+  const EightBits nan = (EightBits)((Ints)(0x7f800000U - (bits & 0x7fffffffU)) >> 31);
+  const EightBits result = rounded ^ ((rounded ^ quiet) & nan);
+  for (int i = 0; i < 8; ++i) p[i].bits = static_cast<std::uint16_t>(result[i]);
+}
+PLUMBLINE_INLINE void store_eight(Fp16* p, Eight v) {
+  const EightBits result = rounded_halves<EightBits>(v);
   for (int i = 0; i < 8; ++i) p[i].bits = static_cast<std::uint16_t>(result[i]);
 }
 

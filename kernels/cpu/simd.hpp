@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/tensor/half_floats.hpp"
+
 // A function so marked is compiled once per x86-64 level and picked when the program is loaded. Everything it
 // calls in its loops must be PLUMBLINE_INLINE, or it would be compiled for the lowest level only. Sanitizers
 // do not survive the resolver, which runs before they are set up.
@@ -19,6 +21,10 @@ namespace plumbline::cpu {
 
 /// A bfloat16 in memory: the upper half of an fp32.
 struct Bf16 {
+  std::uint16_t bits;
+};
+/// An IEEE half in memory.
+struct Fp16 {
   std::uint16_t bits;
 };
 
@@ -39,6 +45,36 @@ PLUMBLINE_INLINE LaneBits nan_mask(Lanes v) {
 }
 PLUMBLINE_INLINE LaneBits choose(LaneBits mask, LaneBits yes, LaneBits no) {
   return no ^ ((yes ^ no) & mask);
+}
+
+// The functions of core/tensor/half_floats.hpp on vectors. Own code on all processors: their instructions for
+// halves cannot be called where a function is compiled for several levels.
+
+/// All bits of a lane whose sign bit is set, none of another.
+template <class Bits>
+PLUMBLINE_INLINE Bits sign_lanes(Bits bits) {
+  return 0U - (bits >> 31);
+}
+/// Halves in the low bits of each lane.
+template <class Numbers, class Bits>
+PLUMBLINE_INLINE Numbers widened_halves(Bits bits) {
+  const Bits magnitude = bits & 0x7fffU;
+  const Bits finite = (Bits)((Numbers)(magnitude << 13) * 0x1p112F);
+  const Bits infinite_or_nan = sign_lanes(0x7bffU - magnitude) & 0x7f800000U;
+  return (Numbers)(finite | infinite_or_nan | (bits & 0x8000U) << 16);
+}
+/// The nearest halves, in the low bits of each lane.
+template <class Bits, class Numbers>
+PLUMBLINE_INLINE Bits rounded_halves(Numbers numbers) {
+  const Bits bits = (Bits)numbers;
+  const Bits magnitude = bits & 0x7fffffffU;
+  const Bits denormal = (Bits)((Numbers)magnitude + 0.5F) - 0x3f000000U;
+  const Bits normal = (magnitude - (112U << 23) + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
+  const Bits small = sign_lanes(magnitude - (113U << 23));
+  const Bits large = sign_lanes((143U << 23) - 1U - magnitude);
+  const Bits infinite_or_nan = 0x7c00U | (sign_lanes(0x7f800000U - magnitude) & 0x200U);
+  const Bits finite = (denormal & small) | (normal & ~small & ~large);
+  return finite | (infinite_or_nan & large) | (bits >> 16 & 0x8000U);
 }
 
 /// Number of valid elements among sixteen: all, the first `count` at the end of a row, or the first `count`
@@ -87,28 +123,40 @@ PLUMBLINE_INLINE Lanes load(const Bf16* p, All /*part*/) {
   for (int i = 0; i < kLanes; ++i) bits[i] = p[i].bits;  // becomes one widening load
   return (Lanes)(bits << 16);
 }
+PLUMBLINE_INLINE Lanes load(const Fp16* p, All /*part*/) {
+  LaneBits bits;
+  for (int i = 0; i < kLanes; ++i) bits[i] = p[i].bits;
+  return widened_halves<Lanes>(bits);
+}
 using Quarter = float __attribute__((vector_size(16)));
 
 PLUMBLINE_INLINE float widened(float x) {
   return x;
 }
 PLUMBLINE_INLINE float widened(Bf16 x) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+  return from_bf16(x.bits);
+}
+PLUMBLINE_INLINE float widened(Fp16 x) {
+  return from_fp16(x.bits);
 }
 PLUMBLINE_INLINE Quarter load_quarter(const float* p) {
   Quarter v;
   std::memcpy(&v, p, sizeof v);
   return v;
 }
-PLUMBLINE_INLINE Quarter load_quarter(const Bf16* p) {
+template <class T>
+PLUMBLINE_INLINE auto load_quarter_bits(const T* p) {
   using Bits = std::uint16_t __attribute__((vector_size(8)));
   using Wide = std::uint32_t __attribute__((vector_size(16)));
   Bits bits;
   std::memcpy(&bits, p, sizeof bits);
-  return (Quarter)(__builtin_convertvector(bits, Wide) << 16);
+  return __builtin_convertvector(bits, Wide);
+}
+PLUMBLINE_INLINE Quarter load_quarter(const Bf16* p) {
+  return (Quarter)(load_quarter_bits(p) << 16);
+}
+PLUMBLINE_INLINE Quarter load_quarter(const Fp16* p) {
+  return widened_halves<Quarter>(load_quarter_bits(p));
 }
 /// The first `count` of four elements, or all of them; the rest are zero.
 template <class T>
@@ -150,6 +198,11 @@ PLUMBLINE_INLINE void store(Bf16* p, Lanes v, All /*part*/) {
   const LaneBits quiet = (bits >> 16) | 0x40U;
   const LaneBits result = choose(nan_mask(v), quiet, rounded);
   for (int i = 0; i < kLanes; ++i) p[i].bits = static_cast<std::uint16_t>(result[i]);  // one narrowing store
+}
+/// Rounds to the nearest fp16, ties to even; from 65,520 on infinity; a NaN stays a NaN.
+PLUMBLINE_INLINE void store(Fp16* p, Lanes v, All /*part*/) {
+  const LaneBits result = rounded_halves<LaneBits>(v);
+  for (int i = 0; i < kLanes; ++i) p[i].bits = static_cast<std::uint16_t>(result[i]);
 }
 template <class T>
 PLUMBLINE_INLINE void store(T* p, Lanes v, First part) {

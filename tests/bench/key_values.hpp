@@ -73,6 +73,11 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"micro_batch_size", {"2"}},
       {"global_batch_size", {"32"}},
       {"precision", {"fp32", "fp8"}},  // fp16 is as large and as fast as bf16
+      {"loss_scale", {"1024"}},
+      {"initial_loss_scale", {"65536"}},
+      {"min_loss_scale", {"0.5"}},
+      {"loss_scale_window", {"20"}},
+      {"hysteresis", {"1"}},
       {"fp8_format", {"hybrid"}},
       {"fp8_recipe", {"tensorwise", "blockwise", "mxfp8"}},
       {"fp8_margin", {"1"}},

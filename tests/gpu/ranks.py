@@ -10,9 +10,9 @@ Also sums of attention in any order, the watchdog, and a look at the device's me
 Every split gives the loss (to 1e-4) and, tensor by tensor, the gradients (to 1e-3) that a CPU has in fp32,
 after two updates. In bf16 it gives the loss of a single rank to 3e-2. With deterministic_mode it gives twice
 the same bits; without, the loss with it to 3e-2. With linear layers in FP8, on a GPU that has FP8, it gives
-the loss of a single rank in bf16 (to 5e-2), twice the same bits. A rank that stops is named within the
-watchdog's time. A rank over its memory budget says so. Ends with 1 when a check fails. Hanging ranks are
-ended; the other checks still run.
+the loss of a single rank in bf16 (to 5e-2), twice the same bits. In fp16, with a scaled loss,
+it gives those gradients to 1e-2. A rank that stops is named within the watchdog's time. A rank over its
+memory budget says so. Ends with 1 when a check fails. Hanging ranks are ended; the other checks still run.
 """
 import argparse
 import concurrent.futures
@@ -149,6 +149,13 @@ FP8_SPLITS = [
     (1, 2, 1, {"pipeline_schedule": "interleaved", "virtual_pipeline_chunks": "2"}), (1, 1, 2, {}),
     (1, 1, 2, {"zero_stage": "1"}), (1, 1, 2, {"zero_stage": "3"}), (2, 1, 2, {"sequence_parallel": "true"}),
     (1, 1, 1, {"fp8_format": "e4m3"}), (1, 1, 1, {"cpu_offloading_num_layers": "3"}),
+]
+
+
+FP16_SPLITS = [
+    (1, 1, 1, {}), (1, 1, 1, {"loss_scale": "auto", "initial_loss_scale": "65536"}),
+    (2, 1, 1, {"sequence_parallel": "true"}), (1, 2, 1, {"pipeline_schedule": "zb-h1"}),
+    (1, 1, 2, {"zero_stage": "1", "grad_dtype": "same"}),
 ]
 
 
@@ -327,6 +334,28 @@ def check_fp8(plumbline, config, out):
     return at_once(JOBS, [functools.partial(check_fp8_split, plumbline, config, out, reference,
                                             {"fp8_recipe": recipe}, split)
                           for recipe in ("delayed", "tensorwise") for split in FP8_SPLITS])
+
+
+def check_fp16(plumbline, config, out):
+    reference, problem = fp32_reference(plumbline, config)
+    if reference is None:
+        return [f"fp32 on the CPU: {problem}"]
+    failures = []
+    for tensor, pipeline, data, more in FP16_SPLITS:
+        name = f"fp16 tp{tensor} pp{pipeline} dp{data} {more or ''}".strip()
+        settings = settings_of(tensor, pipeline, data, {"loss_scale": "1024", **more}, "fp16")
+        record, found, problem = run_with_gradients(plumbline, config, settings)
+        if record is None:
+            failures.append(f"{name}: {problem}")
+            continue
+        loss = record["measurement"]["loss"]
+        worst, which = gradients.worst_difference(found, reference[1])
+        out.write(json.dumps({"check": name, "loss": loss, "loss_of_cpu": reference[0],
+                              "gradient_difference": [worst, which]}) + "\n")
+        if not (abs(loss - reference[0]) <= 1e-3 * abs(reference[0]) and worst <= 1e-2):
+            failures.append(f"{name}: loss {loss}, a CPU has {reference[0]} in fp32; the gradient of {which} "
+                            f"is {worst:.2g} of its norm away")
+    return failures
 
 
 def check_fp8_split(plumbline, config, out, reference, recipe, split):
@@ -676,7 +705,7 @@ def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
-FULL = (check_splits, check_any_order, check_fp8, check_dropout, check_mixtures, check_fp8_mixtures,
+FULL = (check_splits, check_any_order, check_fp8, check_fp16, check_dropout, check_mixtures, check_fp8_mixtures,
         check_lora, check_device_memory,
         check_lanes, check_generation, check_packed_chats, check_watchdog, check_budget)
 SHORT = (check_short_splits, check_any_order, check_generation, check_watchdog, check_short_memory,

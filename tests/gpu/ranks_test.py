@@ -50,6 +50,9 @@ class RanksTest(unittest.TestCase):
             self.assertGreater(row["gradient_norm"], 0)
             self.assertLess(row["gradient_difference"][0], 1e-4)
 
+    def test_fp16_passes(self):
+        self.assertEqual(ranks.check_fp16(PLUMBLINE, self.config, io.StringIO()), [])
+
     def test_packed_chats_pass(self):
         self.assertEqual(ranks.check_packed_chats(PLUMBLINE, self.config, io.StringIO(),
                                                   [(2, 1, 1, {}), (1, 1, 2, {})]), [])

@@ -260,11 +260,6 @@ double value_of(const Number& number) {
   return number.value();
 }
 
-bool has_fp16() {
-  const std::vector<DType> types = element_types();
-  return std::find(types.begin(), types.end(), DType::fp16) != types.end();
-}
-
 std::vector<Storage> storages() {
   std::vector<Storage> result;
   for (const DType type : element_types()) {

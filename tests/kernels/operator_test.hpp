@@ -101,7 +101,6 @@ double fp8_sum_rounding();
 Operators& operators();
 /// Value of a number that these operators compute, once it is there.
 double value_of(const Number& number);
-bool has_fp16();
 
 /// The element types and, for each, rows with and without gaps.
 struct Storage {

@@ -9,7 +9,7 @@ std::unique_ptr<Operators> make_operators() {
 }
 
 std::vector<DType> element_types() {
-  return {DType::fp32, DType::bf16};
+  return {DType::fp32, DType::bf16, DType::fp16};
 }
 
 std::int64_t fp8_size_step() {

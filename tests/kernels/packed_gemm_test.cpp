@@ -103,8 +103,10 @@ TEST(PackedGemm, EveryLayoutTypeAndMode) {
                    (mode & 2) != 0, (mode & 4) != 0, (mode & 8) != 0};
       const std::int64_t gap = mode % 3;
       check_packed(p, DType::fp32, DType::fp32, gap);
-      check_packed(p, DType::bf16, DType::bf16, gap);
-      check_packed(p, DType::bf16, DType::fp32, gap);
+      for (const DType type : {DType::bf16, DType::fp16}) {
+        check_packed(p, type, type, gap);
+        check_packed(p, type, DType::fp32, gap);
+      }
     }
   }
 }
@@ -130,8 +132,7 @@ TEST(PackedGemm, RandomSizes) {
     const Case p{random_integer(1, 300),    random_integer(1, 300),    random_integer(1, 300),
                  random_integer(0, 1) == 1, random_integer(0, 1) == 1, random_integer(0, 1) == 1,
                  random_integer(0, 1) == 1};
-    for (const DType type : {DType::fp32, DType::bf16})
-      check_packed(p, type, DType::fp32, random_integer(0, 2));
+    for (const DType type : element_types()) check_packed(p, type, DType::fp32, random_integer(0, 2));
   }
 }
 

@@ -63,6 +63,29 @@ TEST(Simd, RoundsToTheNearestBf16TiesToEven) {
   }
 }
 
+/// Every half, and numbers just beside and between two, as the functions of single numbers have them.
+TEST(Simd, HalvesAreThoseOfSingleNumbers) {
+  const auto check = [](float value) {
+    cpu::Fp16 rounded[cpu::kLanes];
+    cpu::Lanes lanes{};
+    lanes[5] = value;
+    cpu::store(rounded, lanes, cpu::All{});
+    EXPECT_EQ(rounded[5].bits, to_fp16(value)) << std::hex << std::bit_cast<std::uint32_t>(value);
+  };
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float value = from_fp16(half);
+    const cpu::Fp16 all[cpu::kLanes] = {{}, {}, {}, {half}};
+    const float found = cpu::load(all, cpu::All{})[3];
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(found), std::bit_cast<std::uint32_t>(value)) << std::hex << bits;
+    if (std::isnan(value)) continue;
+    const auto place = std::bit_cast<std::uint32_t>(value);
+    for (const std::uint32_t step : {0U, 1U, 0xfffU, 0x1000U, 0x1001U})
+      check(std::bit_cast<float>(place + step));
+  }
+  for (const float value : {65519.99F, 65520.0F, 1e10F, 3e38F, 1e-45F, 0x1p-25F, -0x1.8p-25F}) check(value);
+}
+
 TEST(Simd, LargestOfEveryLane) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kValues[] = {-kInfinity, -3e38F, -2, -1e-40F, 0, 1e-45F, 1, 3e38F, kInfinity};

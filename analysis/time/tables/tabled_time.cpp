@@ -208,6 +208,13 @@ double unfused_attention(const OperatorCall& call, const HardwareProfile& hardwa
 }  // namespace
 
 double tabled_time(const OperatorCall& call, const HardwareProfile& hardware, const Load& load) {
+  // Measured are fp32 and bf16. A CPU multiplies fp16 in fp32, all else moves and computes as much as bf16.
+  if (call.type == DType::fp16) {
+    OperatorCall alike = call;
+    const bool widened = call.as<GemmCall>() != nullptr && hardware.processors() > 0;
+    alike.type = widened ? DType::fp32 : DType::bf16;
+    return tabled_time(alike, hardware, load);
+  }
   if (const auto* gemm = call.as<GemmCall>()) {
     const GemmEntry entry = gemm_entry(*gemm, call.type);
     const Reuse& reuse = gemm->pass == GemmPass::weight_gradient  ? load.gradients

@@ -128,9 +128,13 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   CopiesCalls copies(any, list);
   const Trained elements = trained_elements(rank);
   const std::int64_t experts = elements.experts / any.expert.state_shards;
-  list.memory("optimizer step",
-              experts + (any.sharding.zero >= 1 ? elements.rest / any.sharding.state_shards : elements.rest),
-              any.software->optimizer_bytes);
+  const std::int64_t owned =
+      experts + (any.sharding.zero >= 1 ? elements.rest / any.sharding.state_shards : elements.rest);
+  // Megatron-Core divides by the loss scale and looks for infinities in a pass of its own, in fp32
+  // (MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan, optimizer.py).
+  if (any.numerics.type == DType::fp16 && any.software->bucket_elements > 0)
+    list.memory("unscale gradients", owned, 8);
+  list.memory("optimizer step", owned, any.software->optimizer_bytes);
   gradient_passes(rank, elements, list);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers

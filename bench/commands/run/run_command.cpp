@@ -94,6 +94,8 @@ int launch_and_compare(const RunCommand& command, bool quiet) {
   for (const std::string& doubt : doubts_about(hardware, record.machine, std::time(nullptr), true))
     say(fmt::format("note: {}\n", doubt));
   for (const std::string& idle : keys_without_effect(config)) say(fmt::format("note: {}\n", idle));
+  if (config.machine.backend == Backend::cpu && config.numerics.precision == DType::fp16)
+    say(fmt::format("note: {}\n", kFp16Products));
   const bool widened = config.machine.backend == Backend::cpu && config.numerics.precision == DType::bf16 &&
                        !multiplies_bf16();
   if (widened) say(fmt::format("note: {}\n", kNoBf16Products));

@@ -17,6 +17,8 @@ bool multiplies_bf16();
 /// To be said where it does not.
 inline constexpr const char* kNoBf16Products =
     "bf16 products run through fp32 here: correct, but no faster; use precision: fp32";
+inline constexpr const char* kFp16Products =
+    "fp16 products run through fp32 on a CPU: correct, but no faster; use precision: bf16 or fp32";
 /// "name, memory" of the first GPU, or empty.
 std::string gpu_name();
 /// "Open MPI v4.1.4": the library this program is linked with.

@@ -35,6 +35,7 @@ bool any(const std::vector<ShardProgress>& shards, ShardProgress::State state) {
 CheckpointWriter::CheckpointWriter(const CheckpointOptions& options, const RankStages& stages,
                                    Communicator& control, std::function<void(const std::string&)> say)
     : options_(options),
+      stages_(stages),
       control_(control),
       say_(std::move(say)),
       identity_(identity_of(stages.context().config)),
@@ -55,7 +56,7 @@ void CheckpointWriter::save(const std::vector<double>& losses) {
   Saving saving;
   saving.began = Clock::now();
   settle(true);  // one at a time: there is one buffer
-  saving.facts = {std::ssize(losses), identity_, split_, losses, {}};
+  saving.facts = {std::ssize(losses), identity_, split_, losses, {}, stages_.loss_scale()};
   ShardProgress folder = kWell;
   if (first()) {
     try {

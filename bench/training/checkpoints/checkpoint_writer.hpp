@@ -69,6 +69,7 @@ class CheckpointWriter {
   bool first() const { return control_.rank() == 0; }
 
   const CheckpointOptions options_;
+  const RankStages& stages_;
   Communicator& control_;
   const std::function<void(const std::string&)> say_;
   const std::vector<std::pair<std::string, std::string>> identity_;

@@ -38,7 +38,7 @@ void restore(RankStages& stages, const FoundCheckpoint& checkpoint) {
     upload_piece(operators, host.data(), held.memory);
   }
   round_and_gather(stages);
-  stages.resume_after(checkpoint.facts.step);
+  stages.resume_after(checkpoint.facts.step, checkpoint.facts.loss_scale);
 }
 
 }  // namespace plumbline::training

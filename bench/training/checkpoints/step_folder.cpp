@@ -90,6 +90,12 @@ std::string to_text(const CheckpointFacts& facts) {
                       {"split", object_of_texts(facts.split)},
                       {"losses", facts.losses},
                       {"shards", OrderedJson::array()}};
+  if (facts.loss_scale) {
+    json["loss_scale"] = {{"scale", facts.loss_scale->scale},
+                          {"growth_tracker", facts.loss_scale->growth},
+                          {"hysteresis_tracker", facts.loss_scale->hysteresis},
+                          {"skipped_steps", facts.loss_scale->skipped}};
+  }
   for (const ShardFacts& shard : facts.shards)
     json["shards"].push_back({{"bytes", shard.bytes.value}, {"crc32", shard.crc}});
   return output_json(json, 1) + "\n";
@@ -140,6 +146,12 @@ CheckpointFacts read_facts(const std::string& folder) {
   if (std::ssize(facts.losses) != facts.step)
     keys.fail("losses",
               fmt::format("found {}, expected one of each of {} steps", facts.losses.size(), facts.step));
+  if (keys.find("loss_scale") != nullptr) {
+    const OrderedJsonKeys scale = keys.object("loss_scale");
+    facts.loss_scale = {scale.number("scale", 1e-30, 1e30), scale.integer("growth_tracker", 0, kMostSteps),
+                        scale.integer("hysteresis_tracker", -kMostSteps, kMostSteps),
+                        scale.integer("skipped_steps", 0, facts.step)};
+  }
   for (const OrderedJsonKeys& shard : keys.objects("shards", kMostShards)) {
     facts.shards.push_back({{shard.integer("bytes", 0, std::int64_t{1} << 50)},
                             static_cast<std::uint32_t>(shard.integer("crc32", 0, 0xffffffff))});

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/training/parameters/loss_scaler.hpp"
 #include "core/base/units.hpp"
 
 namespace plumbline::training {
@@ -27,6 +28,7 @@ struct CheckpointFacts {
   std::vector<std::pair<std::string, std::string>> split;     // how it was cut; for people
   std::vector<double> losses;                                 // of every step so far
   std::vector<ShardFacts> shards;                             // by world rank of the run that wrote them
+  std::optional<LossScaleState> loss_scale;                   // with fp16
 };
 
 /// DIR/iter_%07d, as Megatron-LM calls it.

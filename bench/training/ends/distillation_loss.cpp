@@ -27,7 +27,7 @@ NumberSum fused_loss(const RankResources& student, const VocabularyColumns& colu
   ops.distillation_divergence(logits, teacher, columns.valid, loss, row_max, sums, divergence);
   context.reduce_over_tensor_ranks(divergence, ReduceOp::sum);
   return ops.distillation_gradient(logits, teacher, columns.valid, columns.first, targets, loss, row_max,
-                                   sums, divergence, student.per_token());
+                                   sums, divergence, student.scaled_per_token());
 }
 
 /// Loss with the tensors of eager code, for published figures of such code. For one tensor rank, forward
@@ -66,7 +66,7 @@ NumberSum unfused_loss(const RankResources& student, const VocabularyColumns& co
   ops.copy(p, log_gradient);
   const Tensor gradient = make("gradient of the divergence");
   ops.log_softmax_backward(log_gradient, log_s, columns.valid, targets,
-                           -(1 - lm_weight) / temperature * student.per_token(), gradient);
+                           -(1 - lm_weight) / temperature * student.scaled_per_token(), gradient);
   teacher_fp32.reset();
   log_s.reset();
   p.reset();
@@ -74,7 +74,7 @@ NumberSum unfused_loss(const RankResources& student, const VocabularyColumns& co
   if (lm_weight > 0) {
     ops.scale(student_fp32, temperature);
     loss.add(cross_entropy(student, columns, student.target_tokens(microbatch), student_fp32,
-                           lm_weight * student.per_token()),
+                           lm_weight * student.scaled_per_token()),
              lm_weight);
     ops.add(gradient, student_fp32, {}, gradient);
   }

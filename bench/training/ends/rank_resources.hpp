@@ -66,13 +66,15 @@ struct RankResources {
   Matrix input_tokens(std::uint32_t microbatch) const { return inputs.matrix().row_range(microbatch, 1); }
   /// Share of the mean loss of one token with a target.
   double per_token() const { return 1.0 / static_cast<double>(std::max<std::int64_t>(counted_tokens, 1)); }
+  /// The same of the loss that gradients are of.
+  double scaled_per_token() const { return context.loss_scale() * per_token(); }
   Matrix target_tokens(std::uint32_t microbatch) const { return targets.matrix().row_range(microbatch, 1); }
   /// The same for a module.
   Matrix module_tokens(const Tensor& of, std::size_t module, std::uint32_t microbatch) const {
     return of.matrix().row_range(static_cast<std::int64_t>(module) * placement.microbatches + microbatch, 1);
   }
   double per_module_token(std::size_t module) const {
-    const double all = context.config.prediction.loss_scaling_factor;
+    const double all = context.loss_scale() * context.config.prediction.loss_scaling_factor;
     const std::int64_t counted = std::max<std::int64_t>(module_counted[module], 1);
     return all / static_cast<double>(module_counted.size()) / static_cast<double>(counted);
   }

@@ -132,7 +132,7 @@ void VocabularyShard::start_statistics(std::uint32_t microbatch, const Matrix& t
     const Microbatch& then = at(microbatch);
     rank_.context.operators.vocab_input_gradient(
         then.hidden_gradient, table, rank_.memory.values.sharded ? kRowPerToken : first_token_,
-        rank_.target_tokens(microbatch), alpha(then.statistics), rank_.per_token());
+        rank_.target_tokens(microbatch), alpha(then.statistics), rank_.scaled_per_token());
   };
   here.gradient_ready = communicator.start_all_reduce_after(gathered, correct, Group::vocab_gradient,
                                                             here.hidden_gradient, ReduceOp::sum);
@@ -174,7 +174,7 @@ void VocabularyShard::backward(std::uint32_t microbatch) {
     combine(microbatch);
   }
   ops.vocab_gradient(here.logits, valid_, first_token_, rank_.target_tokens(microbatch),
-                     alpha(here.statistics), rank_.per_token());
+                     alpha(here.statistics), rank_.scaled_per_token());
   if (loss_in_fp32_) round_logits_gradient(context, here.logits);
   context.communicator.progress();
   if (!one_barrier_) {

@@ -38,9 +38,10 @@ Router router_of(const TrainingContext& context) {
   if (config.mixture.load_balancing == LoadBalancing::global_aux_loss) together *= config.parallel.copies();
   if (balances_with_context_ranks(config)) together *= config.parallel.context;
   const double all = tokens * config.parallel.context * parts;
-  router.balance = config.mixture.aux_loss_coeff * static_cast<double>(config.model.mixture.experts) /
+  router.balance = context.loss_scale() * config.mixture.aux_loss_coeff *
+                   static_cast<double>(config.model.mixture.experts) /
                    (static_cast<double>(router.top_k) * together * all);
-  router.z = config.mixture.z_loss_coeff / all;
+  router.z = context.loss_scale() * config.mixture.z_loss_coeff / all;
   return router;
 }
 

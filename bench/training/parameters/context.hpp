@@ -7,6 +7,7 @@
 
 #include "bench/training/parameters/conversations.hpp"
 #include "bench/training/parameters/layer_widths.hpp"
+#include "bench/training/parameters/loss_scaler.hpp"
 #include "bench/training/parameters/running_load.hpp"
 #include "bench/training/parameters/sequence_chunks.hpp"
 #include "core/config/run_config.hpp"
@@ -41,11 +42,14 @@ struct TrainingContext {
   Turns* const turns = nullptr;  // if exchanges of experts are hidden behind another action's computation
   RunningLoads* const running_loads = nullptr;  // of the step's forwards, with global_aux_loss
   const bool inference = false;                 // forwards only: there are no gradients
+  LossScaler* const loss_scaler = nullptr;      // with fp16
   const bool sequence_parallel = config.parallel.effective_sequence_parallel();
   const bool frozen = config.finetune.lora();  // adapters alone have gradients
   const bool tensor_overlap = config.parallel.effective_tp_comm_overlap();
 
   const ModelConfig& model() const { return config.model; }
+  /// Factor of all losses, and so of gradients.
+  double loss_scale() const { return loss_scaler == nullptr ? 1 : loss_scaler->scale(); }
   int tensor_size() const { return config.parallel.tensor; }
   int tensor_rank() const { return communicator.layout().coordinates(communicator.rank()).tensor; }
   /// World rank of a member of the tensor group, whose ranks are neighbours.

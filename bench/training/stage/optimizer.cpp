@@ -117,12 +117,15 @@ void StepEnd::update() {
   reduce_replicated_vectors();
   reduce_adapters();
   rank_.fp8.end_step(rank_.placement.routes);
-  gradient_norm_ = global_gradient_norm();
-  // The same on all ranks. The weights stay unchanged, so that the step can be examined.
-  if (!std::isfinite(gradient_norm_)) return;
+  // An infinite gradient or NaN anywhere is one in the norm, which all ranks know.
+  const double loss_scale = rank_.context.loss_scale();
+  gradient_norm_ = global_gradient_norm() / loss_scale;
+  const bool finite = std::isfinite(gradient_norm_);
+  if (rank_.context.loss_scaler != nullptr) rank_.context.loss_scaler->end_step(finite);
+  if (!finite) return;  // the weights stay, so that the step can be examined or the next one made
   ++updates_;
   const bool clips = config.optimizer.clip_grad > 0 && gradient_norm_ > config.optimizer.clip_grad;
-  const double scale = clips ? config.optimizer.clip_grad / gradient_norm_ : 1;
+  const double scale = (clips ? config.optimizer.clip_grad / gradient_norm_ : 1) / loss_scale;
 
   const ParameterMemory& memory = rank_.memory;
   const auto vectors = [](const ParameterSet& set) { return set ? set.vectors.matrix() : Matrix(); };

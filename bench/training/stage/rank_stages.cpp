@@ -42,15 +42,22 @@ RankParameters own_parameters(const RunConfig& config, const StageMap& placement
   return rank_parameters(config, placement, at);
 }
 
+std::optional<LossScaler> loss_scaler_of(const NumericsConfig& numerics) {
+  if (numerics.precision != DType::fp16) return std::nullopt;
+  return std::optional<LossScaler>(std::in_place, numerics.loss_scale);
+}
+
 }  // namespace
 
 RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operators& operators,
                        Communicator& communicator, Arena& arena, HostLane* lane)
     : config_(config),
+      loss_scaler_(loss_scaler_of(config.numerics)),
       turns_(config.parallel.overlap_moe_expert_parallel_comm ? std::make_unique<Turns>() : nullptr),
       rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
              Category::activations, turns_.get(),
-             config.mixture.balances_globally() ? &running_loads_ : nullptr},
+             config.mixture.balances_globally() ? &running_loads_ : nullptr, false,
+             loss_scaler_ ? &*loss_scaler_ : nullptr},
             StageMap(schedule), own_parameters(config_, StageMap(schedule), communicator)),
       stages_(static_cast<std::size_t>(schedule.stages)),
       end_(rank_) {
@@ -124,6 +131,7 @@ void RankStages::clear_gradients() {
 void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targets, std::int64_t counted,
                             const TokensAhead& ahead) {
   if (++rank_.step == 1) rank_.fp8.quantize_weights();
+  if (loss_scaler_) loss_scaler_->start_step();
   rank_.counted_tokens = counted;
   rank_.module_counted = ahead.counted;
   for (std::int64_t k = std::ssize(rank_.module_counted) + 1; k <= config_.model.prediction_modules; ++k)
@@ -153,9 +161,10 @@ void RankStages::start_step(const std::int32_t* inputs, const std::int32_t* targ
   rank_.context.arena.sample();
 }
 
-void RankStages::resume_after(std::int64_t steps) {
+void RankStages::resume_after(std::int64_t steps, const std::optional<LossScaleState>& scale) {
   rank_.step = steps;
-  end_.resume_after(steps);
+  end_.resume_after(scale ? steps - scale->skipped : steps);
+  if (loss_scaler_ && scale) loss_scaler_->resume(*scale);
   rank_.fp8.resume_after(steps);
 }
 

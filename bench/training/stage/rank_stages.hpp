@@ -43,7 +43,8 @@ class RankStages final : public StageProgram {
   /// The next start_step begins the step just made once more: the same elements are dropped.
   void repeat_step() { --rank_.step; }
   /// Weights, moments and the state of FP8 scaling have been filled with those after `steps` steps.
-  void resume_after(std::int64_t steps);
+  /// `scale`: with fp16.
+  void resume_after(std::int64_t steps, const std::optional<LossScaleState>& scale);
   /// All tokens have one.
   void start_step(const std::int32_t* inputs, const std::int32_t* targets) {
     start_step(inputs, targets, config_.batch.global_batch_size * config_.batch.seq_length);
@@ -67,6 +68,10 @@ class RankStages final : public StageProgram {
   /// The same for the losses of every MTP module, each over its counted tokens, before scaling.
   std::vector<double> module_losses() const;
   double gradient_norm() const { return end_.gradient_norm(); }
+  /// With fp16, after this step. The gradients of the step are those of context().loss_scale() losses.
+  std::optional<LossScaleState> loss_scale() const {
+    return loss_scaler_ ? std::optional(loss_scaler_->state()) : std::nullopt;
+  }
   /// Time that compute actions since start_step spent in collectives over the tensor group.
   Seconds tensor_communication() const { return tensor_communication_; }
   /// Time that compute actions since start_step waited for gathers and reductions over the data group.
@@ -111,7 +116,8 @@ class RankStages final : public StageProgram {
   const RunConfig config_;
   Seconds tensor_communication_;
   Seconds data_communication_;
-  RunningLoads running_loads_;  // with global_aux_loss
+  RunningLoads running_loads_;             // with global_aux_loss
+  std::optional<LossScaler> loss_scaler_;  // with fp16
   std::unique_ptr<HostLane> own_lane_;
   std::unique_ptr<HostSide> host_;  // with cpu_offloading_num_layers
   std::unique_ptr<Turns> turns_;    // with overlap_moe_expert_parallel_comm

@@ -187,7 +187,7 @@ void ModelStage::forward(std::uint32_t microbatch) {
     output_->forward(microbatch, state.output);
   }
   if (!context.config.distillation.teacher && vocabulary_ == nullptr) {
-    add_loss(output_->loss(rank_.target_tokens(microbatch), rank_.per_token(), state.output));
+    add_loss(output_->loss(rank_.target_tokens(microbatch), rank_.scaled_per_token(), state.output));
   }
   if (modules_) modules_->loss(microbatch, state.modules, module_losses_);
 }

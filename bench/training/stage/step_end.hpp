@@ -16,11 +16,11 @@ class StepEnd {
   void reduce_gradients();
   /// ARE: tied embeddings whose copies are on two ranks.
   void reduce_embedding();
-  /// OPT: the gradients are read only.
+  /// OPT: the gradients are read only. One that is not finite: nothing is updated.
   void update();
   /// So many updates have been made.
-  void resume_after(std::int64_t steps) { updates_ = steps; }
-  /// Gradient norm of the last update, before clipping, over the whole model.
+  void resume_after(std::int64_t updates) { updates_ = updates; }
+  /// Gradient norm of the last step, before clipping, without the loss scale, over the whole model.
   double gradient_norm() const { return gradient_norm_; }
 
  private:

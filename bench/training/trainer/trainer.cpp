@@ -119,8 +119,10 @@ class Run {
   }
 
   /// Throws when the loss or the gradient norm of the latest step is not finite: Error with the first place.
+  /// Gradients that overflow fp16 are its loss scale's business.
   void check_finite(int index, int steps, double loss) {
-    if (!data_ || (std::isfinite(loss) && std::isfinite(stages_.gradient_norm()))) return;
+    const bool updated = std::isfinite(stages_.gradient_norm()) || stages_.loss_scale();
+    if (!data_ || (std::isfinite(loss) && updated)) return;
     explain_not_finite(stages_, control_, loss, index + 1, steps, [&](StageProgram& program) {
       stages_.repeat_step();
       start(index);
@@ -227,6 +229,17 @@ std::array<PeakHolder, kPeakHolders> largest_holders(const Arena& arena) {
   return largest;
 }
 
+/// On world rank 0, of skipped steps. Their times have no update.
+void note_skipped(const LossScaleState& scale, bool constant, int steps, std::int64_t timed) {
+  if (scale.skipped == 0) return;
+  const std::string advice =
+      constant ? "choose a smaller one" : fmt::format("set initial_loss_scale to {}", scale.scale);
+  say(
+      fmt::format("note: loss_scale: {} of {} steps made no update, {} of them timed, since gradients "
+                  "overflowed fp16; {}\n",
+                  scale.skipped, steps, timed, advice));
+}
+
 /// The checkpoint that the run resumes from; nothing: it begins with the first step.
 std::optional<FoundCheckpoint> checkpoint_of(const CheckpointOptions& options, int all_steps) {
   if (options.resume.empty()) return std::nullopt;
@@ -295,11 +308,13 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
   RoutingFile routing(config.files.save_routing);
   std::vector<StepMeasurement> timed;
   AttendedPairs attended(config, control);
+  std::int64_t skipped_timed = 0;
   for (int step = done; step < all_steps; ++step) {
     const bool saves_gradients = step + 1 == all_steps && !config.files.save_gradients.empty();
     stages.keep_gradients(saves_gradients);
     if (step == config.measure.warmup_steps) run.computing().forget();
     StepMeasurement measured = run.step(step);
+    if (step >= config.measure.warmup_steps && !std::isfinite(stages.gradient_norm())) ++skipped_timed;
     result.losses.push_back(mean_loss(control, stages.loss()));
     if (config.batch.packed_sequence) attended.add(stages.attended_pairs());
     run.check_finite(step, all_steps, result.losses.back());
@@ -327,6 +342,10 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
 
   for (const double share : stages.module_losses()) result.module_losses.push_back(mean_loss(control, share));
   result.gradient_norm = stages.gradient_norm();
+  result.loss_scale = stages.loss_scale();
+  if (result.loss_scale && control.rank() == 0)
+    note_skipped(*result.loss_scale, config.numerics.loss_scale.constant.has_value(), all_steps,
+                 skipped_timed);
   if (!timed.empty()) {
     const StepMeasurement& median = timed[lower_median_index(result.step_times)];
     result.trace = gather_trace(schedule, median.events, control);

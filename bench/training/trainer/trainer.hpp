@@ -40,10 +40,11 @@ struct TrainingResult {
   std::vector<Seconds> step_times;                     // timed steps, barrier to barrier
   std::vector<StepLoad> step_loads;                    // other load of the machine meanwhile
   std::vector<std::vector<std::vector<double>>> lost;  // by step, its parts and ranks, as from lost_by_part()
-  std::vector<double> losses;         // of every step, warm-up and those before a checkpoint included
-  std::vector<double> module_losses;  // of the MTP modules, in the last step
-  double gradient_norm = 0;           // of the last step, before clipping
-  Trace trace;                        // of the timed step with the median time
+  std::vector<double> losses;                // of every step, warm-up and those before a checkpoint included
+  std::vector<double> module_losses;         // of the MTP modules, in the last step
+  double gradient_norm = 0;                  // of the last step, before clipping
+  std::optional<LossScaleState> loss_scale;  // after the last step, with fp16
+  Trace trace;                               // of the timed step with the median time
   /// In that step: shares of the busy time of all ranks, times the mean busy time in `trace`.
   Seconds tensor_communication;
   Seconds data_communication;            // likewise, waiting for gathers and reductions over the data group

@@ -55,10 +55,13 @@ NamedTensor empty_tensor(const Slice& slice) {
 class Collector {
  public:
   Collector(RankStages& stages, Gathered what)
-      : stages_(stages),
+      : gradient_factor(what == Gathered::gradients ? 1 / stages.context().loss_scale() : 1),
+        stages_(stages),
         set_(what == Gathered::gradients ? stages.memory().gradients
              : stages.memory().master    ? stages.memory().master
                                          : stages.memory().values) {}
+
+  const double gradient_factor;  // to those of the loss itself
 
   /// A unit, or the vectors, of the given stage, assembled from the pieces of its copies; `layout`:
   /// parameters of the rank at `at`, which has the first. Empty except on world rank 0.
@@ -142,7 +145,11 @@ void gather_unit(Collector& collector, const std::vector<Holder>& holders, bool 
         place(slice, parameter, rows[i], what, whole->second);
       }
     }
-    for (auto& [name, whole] : wholes) sink(std::move(whole));
+    for (auto& [name, whole] : wholes) {
+      if (collector.gradient_factor != 1)
+        for (float& value : whole.values) value = static_cast<float>(value * collector.gradient_factor);
+      sink(std::move(whole));
+    }
   }
 }
 

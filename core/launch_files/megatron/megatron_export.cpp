@@ -119,6 +119,12 @@ void add_numerics(const RunConfig& config, FlagList& flags) {
   flags.flag_if(fp16, "--fp16");
   flags.flag_if(bf16 && numerics.grad_dtype == GradDType::same, "--grad-reduce-in-bf16");
   flags.flag_if(fp16 && numerics.grad_dtype == GradDType::fp32, "--accumulate-allreduce-grads-in-fp32");
+  if (fp16 && numerics.loss_scale.constant) flags.value("--loss-scale", *numerics.loss_scale.constant);
+  const LossScaleConfig plain;
+  flags.value_unless("--initial-loss-scale", numerics.loss_scale.initial, plain.initial);
+  flags.value_unless("--min-loss-scale", numerics.loss_scale.least, plain.least);
+  flags.value_unless("--loss-scale-window", numerics.loss_scale.window, plain.window);
+  flags.value_unless("--hysteresis", numerics.loss_scale.hysteresis, plain.hysteresis);
   if (numerics.fp8.on()) {
     constexpr const char* kRecipes[] = {"delayed", "tensorwise", "blockwise", "mxfp8"};
     flags.value("--fp8-format", numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid");

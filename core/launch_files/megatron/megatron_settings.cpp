@@ -23,12 +23,26 @@ constexpr std::pair<const char*, const char*> kMegatronDefaults[] = {
     {"overlap_grad_reduce", "false"},
 };
 
+/// Without --fp16 Megatron-LM scales no loss, and with a constant scale the others have no effect.
+void set_loss_scale(LaunchArguments& from) {
+  constexpr const char* kConstant = "--loss-scale";
+  if (from.has(kConstant) && from.text(kConstant, "") != "None")
+    return from.set("loss_scale", from.text(kConstant, ""), kConstant);
+  for (const auto& [flag, key] :
+       {std::pair("--initial-loss-scale", "initial_loss_scale"),
+        std::pair("--min-loss-scale", "min_loss_scale"),
+        std::pair("--loss-scale-window", "loss_scale_window"), std::pair("--hysteresis", "hysteresis")}) {
+    if (from.has(flag)) from.set(key, from.text(flag, ""), flag);
+  }
+}
+
 void set_precision(LaunchArguments& from, const MegatronDialect& dialect) {
   const bool fp16 = from.on("--fp16");
   const bool bf16 = from.has("--bf16") ? from.on("--bf16") : dialect.recipe && !fp16;
   if (bf16 && fp16) from.refuse_with("--fp16", "--bf16", "one of them");
   if (!dialect.partial || bf16 || fp16)
     from.set("precision", bf16 ? "bf16" : fp16 ? "fp16" : "fp32", fp16 ? "--fp16" : "--bf16");
+  if (fp16) set_loss_scale(from);
   const bool in_fp32 = from.on("--accumulate-allreduce-grads-in-fp32");
   const std::string main_grads = from.text("--main-grads-dtype", "fp32");
   const char* const fsdp = from.on("--use-custom-fsdp") ? "--use-custom-fsdp" : "--use-megatron-fsdp";

@@ -40,6 +40,9 @@ PLUMBLINE_INLINE float to_float(float value) {
 PLUMBLINE_INLINE float to_float(Bf16 value) {
   return from_bf16(value.bits);
 }
+PLUMBLINE_INLINE float to_float(Fp16 value) {
+  return from_fp16(value.bits);
+}
 template <class F>
 PLUMBLINE_INLINE float to_float(F code) {
   const std::int32_t magnitude = code.bits & 0x7F;

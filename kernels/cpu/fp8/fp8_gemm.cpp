@@ -12,6 +12,9 @@ PLUMBLINE_INLINE void put(float value, float* to) {
 PLUMBLINE_INLINE void put(float value, Bf16* to) {
   to->bits = to_bf16(value);
 }
+PLUMBLINE_INLINE void put(float value, Fp16* to) {
+  to->bits = to_fp16(value);
+}
 
 template <class F, class T>
 PLUMBLINE_MULTIVERSION void widen(Matrix x, Matrix wide) {

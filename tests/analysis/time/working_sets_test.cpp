@@ -73,6 +73,23 @@ TEST(WorkingSets, TablesStandInForOneAnother) {
   }
 }
 
+// Nobody measures fp16.
+TEST(WorkingSets, Fp16IsBf16ButForProductsOfProcessors) {
+  for (const bool processors : {true, false}) {
+    HardwareProfile profile;
+    profile.kind = Calibrated{};
+    if (processors) std::get<Calibrated>(profile.kind).processors = 2;
+    profile.alone.emplace_back();
+    profile.alone[0].memory_bound["add.bf16"] = {{1}, {5}};
+    profile.alone[0].gemm["forward.fp32"] = {{1}, {16}, {16}, {7}};
+    profile.alone[0].gemm["forward.bf16"] = {{1}, {16}, {16}, {3}};
+    const OperatorCall add{.work = StreamCall{.name = "add", .elements = 1}, .type = DType::fp16};
+    const OperatorCall product{.work = GemmCall{.tokens = 1, .out = 16, .in = 16}, .type = DType::fp16};
+    EXPECT_DOUBLE_EQ(time_of(add, profile, {}).value, 5);
+    EXPECT_DOUBLE_EQ(time_of(product, profile, {}).value, processors ? 7 : 3);
+  }
+}
+
 TEST(OperandReuse, GradientsAreAWholeMicrobatchApartAndWeightsLess) {
   RunConfig config = sample::tiny_gpt2();
   config.batch.global_batch_size = 4;

@@ -66,16 +66,22 @@ double moved(const std::vector<OperatorCall>& calls, const std::string& label) {
 TEST(FrameworkStepEnd, PassesOverAllGradientsAreCounted) {
   struct Case {
     const char* software;
-    double cleared, scaled;  // bytes per element
+    double cleared, scaled, unscaled;  // bytes per element, the last of a rank's piece in fp16
   };
-  const Case cases[] = {
-      {"megatron-core", 4, 8}, {"nemo-2024", 4, 0}, {"megatron-bridge", 2, 0}, {"deepspeed", 0, 0}};
+  const Case cases[] = {{"megatron-core", 4, 8, 8},
+                        {"nemo-2024", 4, 0, 8},
+                        {"megatron-bridge", 2, 0, 8},
+                        {"deepspeed", 0, 0, 0}};
   for (const Case& c : cases) {
-    const RunConfig config = dense(c.software, 1);
+    RunConfig config = dense(c.software, 1);
     const auto elements = static_cast<double>(trainable_elements(stage_shapes(config, 1).front()));
     const std::vector<OperatorCall> calls = update_calls_of(config);
     EXPECT_NEAR(moved(calls, "clear gradients") / elements, c.cleared, 1e-9) << c.software;
     EXPECT_NEAR(moved(calls, "scale gradients") / elements, c.scaled, 1e-9) << c.software;
+    EXPECT_EQ(moved(calls, "unscale gradients"), 0) << c.software;
+    config.numerics.precision = DType::fp16;
+    EXPECT_NEAR(moved(update_calls_of(config), "unscale gradients") / elements * 16, c.unscaled, 1e-6)
+        << c.software;
     const auto statistics = std::count_if(calls.begin(), calls.end(), [](const OperatorCall& call) {
       return std::string(call.label) == "statistics all-reduce" && call.count == 3 &&
              call.collective()->ranks == 16;

@@ -74,7 +74,7 @@ TEST_F(MatrixFaults, AFolderThatGoesAwayIsNoFaultOfTheCell) {
 }
 
 TEST_F(MatrixFaults, WhatThisMachineHasNotIsLookedAtAgain) {
-  const std::string line = "matrix run.yaml --out out --quiet --precision fp16 ";
+  const std::string line = "matrix run.yaml --out out --quiet --cp 2 --attention-backend unfused ";
   const Said said = plumbline(line);
   EXPECT_EQ(said.exit_code, 0) << said.err;
   EXPECT_THAT(said.err, HasSubstr("nothing was measured"));

@@ -49,7 +49,11 @@ TEST_F(MatrixRunner, MakesARowOfEveryEnding) {
     behaviour[c.id] = c.behaviour;
     cells.push_back(cell(c.id));
     if (c.status == Status::timeout) cells.back().config.measure.timeout_s = 0.5;
-    if (c.status == Status::unsupported) cells.back().config.numerics.precision = DType::fp16;
+    if (c.status == Status::unsupported) {
+      RunConfig& config = cells.back().config;
+      config.parallel.context = config.parallel.world_size = 2;
+      config.numerics.attention_backend = AttentionBackend::unfused;
+    }
     if (cells.back().id == "indivisible") cells.back().invalid = "3 does not divide 4";
   }
   const MatrixOutcome outcome = run(cells, hooks(behaviour));

@@ -25,7 +25,8 @@ TEST(SupportChecks, NameTheKey) {
       {"backend=emulated hardware=h100-sxm-80gb", ""},
       {"backend=emulated", "hardware: missing"},
       {"expert_model_parallel_size=2", "expert_model_parallel_size: found"},
-      {"precision=fp16", "precision: found"},
+      {"precision=fp16", ""},
+      {"precision=fp16 fp8_format=e4m3", "precision: found fp16 with fp8_format e4m3"},
       {"frozen=lora", ""},
       {"context_parallel_size=2", ""},
       {"context_parallel_size=2 cp_comm_type=all_gather", ""},
@@ -54,6 +55,20 @@ TEST(SupportChecks, NameTheKey) {
     EXPECT_EQ(why_unpredictable(tiny(keys)), std::nullopt) << keys;
 }
 
+TEST(SupportChecks, OfLossScales) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"precision=fp16 loss_scale=8", ""},
+      {"precision=fp16 initial_loss_scale=8 min_loss_scale=8 loss_scale_window=3 hysteresis=1", ""},
+      {"precision=bf16 loss_scale=8", "loss_scale: found 8 with bf16, expected auto"},
+      {"precision=fp32 hysteresis=3", "hysteresis: found 3 with fp32, expected 2"},
+      {"precision=fp16 loss_scale=8 loss_scale_window=3",
+       "loss_scale_window: found 3 with a constant loss_scale, expected 1000"},
+      {"precision=fp16 initial_loss_scale=8 min_loss_scale=9",
+       "min_loss_scale: found 9, expected at most initial_loss_scale 8"},
+  };
+  for (const auto& [keys, reason] : cases) test::expect_reason(why_invalid(tiny(keys)), reason);
+}
+
 TEST(SupportChecks, OfDeterministicMode) {
   for (const std::string backend : {" backend=cpu", " backend=cuda", kEmulated}) {
     const RunConfig config = tiny("deterministic_mode=true" + backend);
@@ -67,13 +82,12 @@ TEST(SupportChecks, OfDeterministicMode) {
 }
 
 TEST(SupportChecks, WhatOnlyTheEmulatedBackendDoesIsPredictedOnNamedHardware) {
-  for (const std::string key : {"precision=fp16", "context_parallel_size=2 attention_backend=unfused"}) {
-    const std::string named = key + " hardware=v100-sxm-32gb";
-    EXPECT_TRUE(why_unsupported(tiny(named))) << key;
-    EXPECT_EQ(why_unsupported(tiny(named + " backend=emulated")), std::nullopt) << key;
-    EXPECT_EQ(why_unpredictable(tiny(named)), std::nullopt) << key;
-    EXPECT_TRUE(why_unpredictable(tiny(key))) << key;
-  }
+  const std::string key = "context_parallel_size=2 attention_backend=unfused";
+  const std::string named = key + " hardware=v100-sxm-32gb";
+  EXPECT_TRUE(why_unsupported(tiny(named)));
+  EXPECT_EQ(why_unsupported(tiny(named + " backend=emulated")), std::nullopt);
+  EXPECT_EQ(why_unpredictable(tiny(named)), std::nullopt);
+  EXPECT_TRUE(why_unpredictable(tiny(key)));
 }
 
 }  // namespace

@@ -78,6 +78,9 @@ Overrides draw_settings(Draw& draw) {
   set("global_batch_size", std::to_string(micro * replicas * stages * draw.one_of({1, 2, 16})));
   set("seq_length", std::to_string(draw.one_of({512, 1024})));
   set("precision", draw.one_of<const char*>({"bf16", "fp16", "fp32"}));
+  if (all.back().value == "fp16" && draw.coin())
+    set(draw.one_of<const char*>({"loss_scale", "initial_loss_scale", "min_loss_scale", "loss_scale_window"}),
+        "4");
   if (all.back().value != "fp32") set("grad_dtype", draw.one_of<const char*>({"fp32", "same"}));
   if (draw.coin() && !experts) {
     set("fp8_format", draw.one_of<const char*>({"e4m3", "hybrid"}));

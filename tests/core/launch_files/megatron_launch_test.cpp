@@ -84,6 +84,7 @@ TEST(MegatronLaunch, FlagsBecomeKeys) {
        "core_attn,mlp"},
       {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 2",
        "recompute_num_layers", "2"},
+      {"--loss-scale 4", "loss_scale", "auto"},  // bf16
       {"--fp8-format hybrid", "fp8_format", "hybrid"},
       {"--fp8-format hybrid", "fp8_amax_history_len", "1"},
       {"--context-parallel-size 2 --cp-comm-type a2a", "cp_comm_type", "a2a"},

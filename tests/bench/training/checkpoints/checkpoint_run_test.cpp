@@ -81,6 +81,12 @@ struct Split {
   std::function<void(RunConfig&)> set;
 };
 
+/// A scale about as large as can be: every step without an overflow doubles it, every other one halves it.
+void overflowing(RunConfig& config) {
+  config.numerics.precision = DType::fp16;
+  config.numerics.loss_scale = {{}, 262144, 1, 1, 1};
+}
+
 std::vector<Split> splits_of(int world) {
   const Split alone[] = {
       {"fp32", [](RunConfig&) {}},
@@ -89,6 +95,7 @@ std::vector<Split> splits_of(int world) {
          config.numerics.precision = DType::bf16;
          config.optimizer.kind = Optimizer::sgd;
        }},
+      {"fp16, some steps skipped", overflowing},
       {"FP8 with a history, dropout",
        [](RunConfig& config) {
          config.numerics.precision = DType::bf16;
@@ -131,6 +138,11 @@ std::vector<Split> splits_of(int world) {
        [](RunConfig& config) {
          config.parallel.zero_stage = 2;
          config.numerics.precision = DType::bf16;
+       }},
+      {"dp 2, ZeRO 1, fp16, some steps skipped",
+       [](RunConfig& config) {
+         overflowing(config);
+         config.parallel.zero_stage = 1;
        }},
       {"dp 2, ZeRO 3, written alongside", [](RunConfig& config) { config.parallel.zero_stage = 3; }},
       {"dp 2, experts over both",
@@ -219,6 +231,11 @@ TEST_F(CheckpointRun, GoesOnToTheBitInTheSameSplit) {
     later.resume = step_folder(whole.folder, kSavedAfter);
     const TrainingResult resumed = run_of(config, communicator, later);
     EXPECT_EQ(resumed.losses, undisturbed.losses);
+    EXPECT_EQ(resumed.loss_scale, undisturbed.loss_scale);
+    if (resumed.loss_scale) {
+      EXPECT_GT(resumed.loss_scale->skipped, 0);
+      EXPECT_LT(resumed.loss_scale->skipped, kSteps);
+    }
     EXPECT_EQ(resumed.step_times.size(), static_cast<std::size_t>(kSteps - kSavedAfter));
     EXPECT_EQ(resumed.checkpoints->resumed_step, kSavedAfter);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -48,6 +48,7 @@ class StepFolder : public testing::Test {
     for (const NamedPiece& piece : pieces) writer.write(piece.name, std::as_bytes(std::span(piece.values)));
     writer.finish();
   }
+  static constexpr LossScaleState kScale{1024, 3, -1, 2};
   /// A complete checkpoint of two shards.
   void save(std::int64_t step, const std::vector<NamedPiece>& first = {kTop},
             const std::vector<NamedPiece>& second = {kBottom}) const {
@@ -55,7 +56,7 @@ class StepFolder : public testing::Test {
     const std::string unfinished = unfinished_folder(folder_, step);
     write_shard(shard_path(unfinished, 0), first);
     write_shard(shard_path(unfinished, 1), second);
-    CheckpointFacts facts{step, {{"seed", "1"}}, {{"world_size", "2"}}, {}, {}};
+    CheckpointFacts facts{step, {{"seed", "1"}}, {{"world_size", "2"}}, {}, {}, kScale};
     for (std::int64_t i = 0; i < step; ++i) facts.losses.push_back(0.1 * static_cast<double>(i));
     facts.shards = {facts_of_file(shard_path(unfinished, 0)), facts_of_file(shard_path(unfinished, 1))};
     commit_step_folder(folder_, facts);
@@ -103,6 +104,7 @@ TEST_F(StepFolder, WhatWasSavedIsFoundWithAllThatIsKnownOfIt) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->facts.step, 12);
   EXPECT_EQ(found->facts.losses.at(11), 0.1 * 11);
+  EXPECT_EQ(found->facts.loss_scale, kScale);
   EXPECT_THAT(found->facts.identity, ElementsAre(testing::Pair("seed", "1")));
   EXPECT_EQ(newest_checkpoint(folder_, 12, [](const std::string&) {})->facts.step, 2);
   EXPECT_FALSE(newest_checkpoint(folder_, 2, [](const std::string&) {}));

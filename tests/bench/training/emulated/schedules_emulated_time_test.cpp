@@ -27,7 +27,7 @@ RunConfig config_of(std::string_view schedule, int ranks, double clip_grad) {
   config.model.ffn = 4096;
   config.batch.seq_length = config.model.max_positions = 2048;
   config.batch.global_batch_size = 4L * ranks;
-  config.numerics.precision = DType::bf16;
+  config.numerics.precision = clip_grad > 0 ? DType::bf16 : DType::fp16;
   config.optimizer.clip_grad = clip_grad;
   set_emulated(config);
   config.parallel.schedule = schedule;
