@@ -15,7 +15,7 @@
 #include "core/config/config_checks.hpp"
 #include "core/run/solo_communicator.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
-#include "tests/bench/training/first_rank.hpp"
+#include "tests/bench/training/support/first_rank.hpp"
 
 namespace plumbline::training {
 namespace {
