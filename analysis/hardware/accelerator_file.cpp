@@ -200,8 +200,11 @@ HardwareProfile parse_accelerator(std::string_view text, const std::string& orig
     }
   }
   check_ratios(source, machine, given);
-  machine.device.rates = nullptr;  // of single shapes nothing is known
-  machine.device.measured = nullptr;
+  const bool copy = file.find("like") != nullptr && constants.empty() && network.empty();
+  if (!copy) {  // of single shapes nothing is known
+    machine.device.rates = nullptr;
+    machine.device.measured = nullptr;
+  }
   check_machine(machine, origin);
   HardwareProfile profile = accelerator_profile(name, machine);
   profile.machine = "constants of " + printable(origin, 200);

@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::string_view kGb300 = "gb300-nvl72";
 
+/// Machines whose steps take collectives within a host from the tables, and attention where it says so.
+constexpr std::pair<const char*, bool> kMeasured[] = {{"h100-sxm-80gb", true},
+                                                      {"h200-sxm-141gb", false},
+                                                      {"b300-sxm-270gb", true},
+                                                      {"gb200-nvl72", true},
+                                                      {"gb300-nvl72", true}};
+
 /// Clock of a GB300 over a GB200's at their power limits: the root of the watts that are not fixed, as in
 /// gemm_share of gb300-nvl72.
 const silicon::SustainedClocks kGb200 = {"gb200-nvl72", 1.10};
@@ -27,26 +34,44 @@ void set_gb300_products(const Device& device, silicon::StepTables& tables) {
   };
 }
 
-silicon::StepTables with_attention(const std::string& name, const Device& device) {
-  silicon::StepTables tables;
-  tables.accelerator = name;
-  tables.attention = [device](double head, double window) {
+auto attention_model(const Device& device) {
+  return [device](double head, double window) {
     return [device, head, window](std::span<const double> size) {  // batch, heads, group, sequence
       return flash_seconds(device, size[0] * size[1], size[3], head, false, false, window) /
              device.cudnn_forward_speedup;
     };
   };
-  return tables;
+}
+
+silicon::SecondsOfPoint collective_model(const Network& network, silicon::Collective operation) {
+  return [network, operation](std::span<const double> size) {
+    const Span span{static_cast<int>(size[0]), 1};
+    switch (operation) {
+      case silicon::Collective::all_reduce:
+        return all_reduce_seconds(network, span, size[1]);
+      case silicon::Collective::alltoall:
+        return all_to_all_seconds(network, span, size[1]);
+      case silicon::Collective::all_gather:
+      case silicon::Collective::reduce_scatter:
+        break;
+    }
+    return scatter_seconds(network, span, size[1]);
+  };
 }
 
 }  // namespace
 
 void set_measured(std::map<std::string, Machine, std::less<>>& machines) {
-  for (const char* name : {"h100-sxm-80gb", "b300-sxm-270gb", "gb200-nvl72", "gb300-nvl72"}) {
-    Device& device = machines.at(name).device;
-    silicon::StepTables tables = with_attention(name, device);
-    if (std::string_view(name) == kGb300) set_gb300_products(device, tables);
-    device.measured = std::make_shared<const silicon::MeasuredOperators>(std::move(tables));
+  for (const auto& [name, attention] : kMeasured) {
+    Machine& machine = machines.at(name);
+    silicon::StepTables tables;
+    tables.accelerator = name;
+    if (attention) tables.attention = attention_model(machine.device);
+    if (name == kGb300) set_gb300_products(machine.device, tables);
+    tables.collectives = [network = machine.network](silicon::Collective operation) {
+      return collective_model(network, operation);
+    };
+    machine.device.measured = std::make_shared<const silicon::MeasuredOperators>(std::move(tables));
   }
 }
 

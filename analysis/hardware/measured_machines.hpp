@@ -8,9 +8,9 @@
 
 namespace plumbline {
 
-/// Gives them Device::measured: GB300 its products and attention, H100, GB200 and B300 attention. Elsewhere,
-/// and for other operators, the shares of the peak stay: they stand for more than single operators
-/// (analysis/silicon/README.md).
+/// Gives them Device::measured: GB300 its products and attention, H100, GB200 and B300 attention, all of them
+/// and H200 NCCL's collectives within a host. Elsewhere, and for other operators, constants stay: they stand
+/// for more than single operators (analysis/silicon/README.md).
 void set_measured(std::map<std::string, Machine, std::less<>>& machines);
 
 }  // namespace plumbline

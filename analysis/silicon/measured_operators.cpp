@@ -15,6 +15,7 @@ namespace {
 
 constexpr Spacing kLog = Spacing::logarithmic;
 constexpr const char* kTypes[] = {"bf16", "fp8", "nvfp4"};
+constexpr const char* kCollectives[] = {"all_reduce", "all_gather", "reduce_scatter", "alltoall"};
 
 auto tables_in(const std::string& file) {
   return parse_measured_tables(embedded_text(silicon_files(), file), file);
@@ -73,10 +74,25 @@ struct AttentionGrids {
   }
 };
 
+struct CollectiveGrids {
+  std::once_flag once;
+  std::array<std::optional<TimeGrid>, std::size(kCollectives)> by_operation;
+
+  void read(const StepTables& from) {
+    const auto tables = tables_in("collectives.csv");
+    for (std::size_t i = 0; i < by_operation.size(); ++i) {
+      by_operation[i] =
+          grid_of(tables.at(fmt::format("{} {}", from.accelerator, kCollectives[i])), {}, {{"ranks", kLog}},
+                  Spacing::linear, from.collectives(static_cast<Collective>(i)));
+    }
+  }
+};
+
 struct MeasuredOperators::Grids {
   std::array<ProductGrids, 3> products;
   CastGrids casts;
   AttentionGrids attention;
+  CollectiveGrids collectives;
 };
 
 MeasuredOperators::MeasuredOperators(StepTables tables)
@@ -107,6 +123,17 @@ std::optional<Measured> MeasuredOperators::product(ProductType type, double m, d
       type == ProductType::fp8 ? casts.amax->at(operand)->seconds + cast : cast * 2.5 / 3;
   found.seconds = std::max(found.seconds - quantizing, 0.5 * found.seconds);
   return found;
+}
+
+std::optional<Measured> MeasuredOperators::collective(Collective operation, double ranks,
+                                                      double bytes) const {
+  if (!tables_.collectives || bytes <= 0) return std::nullopt;
+  CollectiveGrids& all = grids_->collectives;
+  std::call_once(all.once, [&] { all.read(tables_); });
+  const TimeGrid& grid = *all.by_operation[static_cast<std::size_t>(operation)];
+  if (ranks > grid.axes()[0].values.back()) return std::nullopt;
+  const auto found = grid.at(std::array<double, 2>{ranks, bytes});
+  return Measured{found->seconds, found->basis};
 }
 
 std::optional<Measured> MeasuredOperators::attention(double heads, double group, double sequence, double head,

@@ -13,6 +13,7 @@
 namespace plumbline::silicon {
 
 enum class ProductType : std::uint8_t { bf16, fp8, nvfp4 };
+enum class Collective : std::uint8_t { all_reduce, all_gather, reduce_scatter, alltoall };
 
 /// Clocks of products that are measured alone, in milliseconds: those of a step last longer.
 struct SustainedClocks {
@@ -30,6 +31,8 @@ struct StepTables {
   std::array<std::optional<Product>, 3> products;                       // by ProductType; empty: not used
   std::function<SecondsOfPoint(double head, double window)> attention;  // forward; empty: not used
   SecondsOfPoint casts;
+  std::function<SecondsOfPoint(Collective)>
+      collectives;  // within a host, by ranks and bytes; empty: not used
 };
 
 struct Measured {
@@ -51,6 +54,9 @@ class MeasuredOperators {
   /// Empty where the tables are not used or lack the head size or window (keys per query; 0: none).
   std::optional<Measured> attention(double heads, double group, double sequence, double head,
                                     double window) const;
+  /// NCCL's within a host; `bytes`: of the whole buffer. Empty where the tables are not used or end at fewer
+  /// ranks.
+  std::optional<Measured> collective(Collective operation, double ranks, double bytes) const;
 
  private:
   struct Grids;

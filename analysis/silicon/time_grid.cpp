@@ -57,6 +57,10 @@ TimeGrid::TimeGrid(std::vector<Axis> axes, SecondsOfPoint model)
     strides_[d] = points;
     points *= values.size();
   }
+  for (const Axis& axis : axes_) {
+    std::vector<double>& of = coordinates_.emplace_back();
+    for (const double value : axis.values) of.push_back(coordinate(axis.spacing, value));
+  }
   ratios_ = model_ != nullptr && std::all_of(axes_.begin(), axes_.end(), is_logarithmic);
   logs_.assign(points, kUnknown);
   basis_.assign(points, Basis::estimated);
@@ -246,41 +250,45 @@ std::optional<TimeGrid::At> TimeGrid::at(std::span<const double> point) const {
   if (in_proportion(last) && lengths.size() > 1 && point[last] > lengths.back()) return past_the_last(point);
   At found;
   std::array<std::size_t, kMostAxes> low{}, high{};
-  std::array<bool, kMostAxes> on_line{};
+  std::array<double, kMostAxes> inside{}, weight{};  // nearest point of the grid; share of the higher value
+  bool outside = false;
   for (std::size_t d = 0; d < axes_.size(); ++d) {
     const std::vector<double>& values = axes_[d].values;
-    const double value = std::clamp(point[d], values.front(), values.back());
-    if (value != point[d]) found.basis = Basis::estimated;
-    found.at.push_back(value);
-    const auto above = std::lower_bound(values.begin(), values.end(), value);
-    high[d] = static_cast<std::size_t>(above - values.begin());
-    on_line[d] = *above == value;
-    low[d] = on_line[d] ? high[d] : high[d] - 1;
+    inside[d] = std::clamp(point[d], values.front(), values.back());
+    outside = outside || inside[d] != point[d];
+    const auto above = std::lower_bound(values.begin(), values.end(), inside[d]);
+    low[d] = high[d] = static_cast<std::size_t>(above - values.begin());
+    if (*above == inside[d]) continue;
+    low[d] = high[d] - 1;
+    const std::vector<double>& x = coordinates_[d];
+    weight[d] = (coordinate(axes_[d].spacing, inside[d]) - x[low[d]]) / (x[high[d]] - x[low[d]]);
+    found.basis = Basis::interpolated;
   }
   // One axis after the other: 2^n corners become half as many, down to one.
   std::array<double, std::size_t{1} << kMostAxes> logs{};
-  const std::size_t corners = std::size_t{1} << axes_.size();
-  for (std::size_t corner = 0; corner < corners; ++corner) {
+  std::size_t left = std::size_t{1} << axes_.size();
+  for (std::size_t corner = 0; corner < left; ++corner) {
     std::size_t index = 0;
     for (std::size_t d = 0; d < axes_.size(); ++d)
-      index += (corner >> d & 1 ? high[d] : low[d]) * strides_[d];
+      index += ((corner >> d & 1) != 0 ? high[d] : low[d]) * strides_[d];
     logs[corner] = logs_[index];
     found.basis = std::max(found.basis, basis_[index]);
   }
-  std::size_t left = corners;
   for (std::size_t d = 0; d < axes_.size(); ++d) {
     left /= 2;
     for (std::size_t i = 0; i < left; ++i) {
-      const double a = logs[2 * i], b = logs[2 * i + 1];
-      logs[i] = on_line[d] ? a : between(axes_[d], low[d], high[d], found.at[d], a, b);
+      const double a = logs[2 * i], b = logs[2 * i + 1], x = weight[d];
+      logs[i] = low[d] == high[d]          ? a
+                : is_logarithmic(axes_[d]) ? a + x * (b - a)
+                                           : std::log((1 - x) * std::exp(a) + x * std::exp(b));
     }
-    if (!on_line[d]) found.basis = std::max(found.basis, Basis::interpolated);
   }
   found.seconds = std::exp(logs[0]);
+  if (outside) found.basis = Basis::estimated;
   if (ratios_) {
     found.seconds *= model_(point);
-  } else if (model_ != nullptr && !std::equal(point.begin(), point.end(), found.at.begin())) {
-    found.seconds *= model_(point) / model_(found.at);
+  } else if (model_ != nullptr && outside) {
+    found.seconds *= model_(point) / model_({inside.data(), axes_.size()});
   }
   return found;
 }

@@ -43,7 +43,6 @@ class TimeGrid {
   struct At {
     double seconds = 0;
     Basis basis = Basis::measured;
-    std::vector<double> at;  // the point itself, or where it lies outside, the nearest on the border
   };
 
   /// No point is measured yet. `model`: none: times beyond the measured points go on along straight lines.
@@ -77,7 +76,8 @@ class TimeGrid {
 
   std::vector<Axis> axes_;
   SecondsOfPoint model_;
-  bool ratios_ = false;  // logs_ are of seconds over the model's
+  bool ratios_ = false;                           // logs_ are of seconds over the model's
+  std::vector<std::vector<double>> coordinates_;  // of the axes' values
   std::vector<std::size_t> strides_;
   std::vector<double> logs_;  // of seconds; NaN: not known
   std::vector<Basis> basis_;

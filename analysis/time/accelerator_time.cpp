@@ -213,10 +213,52 @@ bool leaves_node(Group group, int ranks, const Layout& layout, int gpus_per_node
   return ranks_per_node(node, span_of(group, ranks, layout, gpus_per_node)) < ranks;
 }
 
+namespace {
+
+/// A collective of neighbours within a node by the accelerator's measured times.
+std::optional<silicon::Measured> measured_collective(const CollectiveCall& of, const Machine& machine,
+                                                     Span span, double bytes) {
+  using silicon::Collective;
+  if (machine.device.measured == nullptr || ranks_per_node(machine.network, span) < span.size)
+    return std::nullopt;
+  const auto look_up = [&](Collective operation) {
+    return machine.device.measured->collective(operation, span.size, bytes);
+  };
+  switch (of.kind) {
+    case CallKind::all_reduce:
+      return look_up(Collective::all_reduce);
+    case CallKind::all_gather:
+      return look_up(Collective::all_gather);
+    case CallKind::reduce_scatter:
+      return look_up(Collective::reduce_scatter);
+    case CallKind::all_to_all:
+      if (of.choices == 0) return look_up(Collective::alltoall);
+      return std::nullopt;
+    case CallKind::broadcast:
+    case CallKind::reduce:
+    case CallKind::ring_shift:
+      break;
+  }
+  return std::nullopt;
+}
+
+Span span_of(const CollectiveCall& of, const Network& network, const Layout& layout) {
+  return of.stride > 0 ? Span{of.ranks, of.stride}
+                       : span_of(of.group, of.ranks, layout, network.gpus_per_node);
+}
+
+}  // namespace
+
+Seconds accelerator_collective_time(const OperatorCall& call, const Machine& machine, const Layout& layout) {
+  const CollectiveCall& of = *call.collective();
+  const auto measured = measured_collective(of, machine, span_of(of, machine.network, layout),
+                                            static_cast<double>(call.bytes().value));
+  return measured ? Seconds{measured->seconds} : accelerator_collective_time(call, machine.network, layout);
+}
+
 Seconds accelerator_collective_time(const OperatorCall& call, const Network& network, const Layout& layout) {
   const CollectiveCall& of = *call.collective();
-  const Span span =
-      of.stride > 0 ? Span{of.ranks, of.stride} : span_of(of.group, of.ranks, layout, network.gpus_per_node);
+  const Span span = span_of(of, network, layout);
   const auto bytes = static_cast<double>(call.bytes().value);
   if (of.kind == CallKind::all_reduce) return {all_reduce_seconds(network, span, bytes)};
   if (of.kind == CallKind::ring_shift && of.group == Group::context) {  // NCCL's messages, the slowest hop

@@ -14,7 +14,10 @@ Seconds accelerator_time(const OperatorCall& call, const Device& device);
 /// True if that time was measured for this size, or lies between measured sizes.
 bool is_measured(const OperatorCall& call, const Device& device);
 
-/// One collective call, ignoring its count: a ring over the ranks of its group.
+/// One collective call, ignoring its count: by measured times within a node, where the machine's steps use
+/// them.
+Seconds accelerator_collective_time(const OperatorCall& call, const Machine& machine, const Layout& layout);
+/// The same by the network's constants: a ring over the ranks of its group.
 Seconds accelerator_collective_time(const OperatorCall& call, const Network& network, const Layout& layout);
 
 /// The group of world rank 0, with the layout's number of members on its node.

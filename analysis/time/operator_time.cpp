@@ -193,7 +193,7 @@ Seconds collective_time(const OperatorCall& call, const HardwareProfile& hardwar
   const CollectiveTime* nearest = measured(CollectiveKind::all_reduce);
   if (nearest != nullptr) return nearest->seconds.at(bytes) * (halves / 2);
   if (hardware.accelerator() != nullptr) {
-    return accelerator_collective_time(call, hardware.accelerator()->constants.network, layout);
+    return accelerator_collective_time(call, hardware.accelerator()->constants, layout);
   }
   const double n = ranks;
   const Seconds wire = call.bytes() / hardware.link_bandwidth;

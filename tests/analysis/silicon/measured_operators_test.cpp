@@ -8,6 +8,7 @@
 
 #include "analysis/hardware/profiles.hpp"
 #include "analysis/operators/operator_lookup.hpp"
+#include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 
 namespace plumbline::silicon {
@@ -71,6 +72,34 @@ TEST(MeasuredOperators, AttentionGainsTheSameTimeInItsBackward) {
   call.backward = true;
   EXPECT_NEAR(gain(), forward, 1e-12);
   EXPECT_FALSE(is_measured({.work = call}, h100));
+}
+
+TEST(MeasuredOperators, CollectivesWithinAHostAreNccls) {
+  struct Case {
+    const char* machine;
+    int ranks, stride;
+    bool measured;
+  };
+  const auto& machines = built_in_profiles().machines;
+  for (const Case& c : {Case{"h100-sxm-80gb", 8, 1, true}, Case{"h200-sxm-141gb", 2, 4, true},
+                        Case{"gb300-nvl72", 4, 1, true}, Case{"gb300-nvl72", 8, 1, false},
+                        Case{"h100-sxm-80gb", 16, 1, false}, Case{"h100-sxm-80gb", 4, 4, false},
+                        Case{"b200-sxm-180gb", 8, 1, false}}) {
+    const Machine& machine = machines.at(c.machine);
+    OperatorLookup tables(c.machine, machine);
+    for (const auto& [kind, name] : {std::pair{CallKind::all_reduce, "all_reduce"},
+                                     {CallKind::all_gather, "all_gather"},
+                                     {CallKind::reduce_scatter, "reduce_scatter"},
+                                     {CallKind::all_to_all, "alltoall"}}) {
+      const CollectiveCall of{.kind = kind, .ranks = c.ranks, .elements = 40'000'000, .stride = c.stride};
+      const OperatorCall call{.work = of};
+      const double seconds = accelerator_collective_time(call, machine, {}).value;
+      const double table = tables.collective({name, static_cast<double>(c.ranks), 80e6}).seconds;
+      const double constants = accelerator_collective_time(call, machine.network, {}).value;
+      EXPECT_DOUBLE_EQ(seconds, c.measured ? table : constants) << c.machine << ' ' << c.ranks << name;
+      EXPECT_NE(table, constants) << name;
+    }
+  }
 }
 
 TEST(MeasuredOperators, AreReadOnceByManyThreads) {
