@@ -45,6 +45,7 @@ struct Device {
   double flash_forward = 0;    // share of the peak, head size 128, long sequences, FLOPs of the causal half
   double flash_backward = 0;
   double flash_head_64 = 0;  // time per FLOP of the forward with heads of 64, over 128; 0: by head_slowdown
+  double flash_8bit = 1;     // time of the forward with FP8 operands, over 16 bits
   double cudnn_forward_speedup = 1;  // of cuDNN's attention over those
   double cudnn_backward_speedup = 1;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.

@@ -56,6 +56,7 @@ constexpr Field<Device, double> kDevice[] = {
     {"cudnn_backward_speedup", &Device::cudnn_backward_speedup},
     {"flash_forward", &Device::flash_forward},
     {"flash_head_64", &Device::flash_head_64},
+    {"flash_8bit", &Device::flash_8bit},
     {"flash_backward", &Device::flash_backward},
 };
 constexpr Field<Network, double> kNetwork[] = {

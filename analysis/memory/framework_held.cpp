@@ -39,9 +39,8 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   if (any.numerics.framework_fp8 && !sw.fp8 && any.sharding.zero < 3) {
     const double each =
         any.numerics.held_forms * any.numerics.operand_bytes - (any.numerics.fp8_weights ? weights : 0);
-    for (const StageShape& s : stages) {
-      held[Category::parameters] += bytes(static_cast<double>(stage_layer_matrices(s)), each, false);
-    }
+    for (const StageShape& s : stages)
+      held[Category::parameters] += bytes(static_cast<double>(quantized_matrices(s)), each, false);
   }
   const auto of_gradient = static_cast<double>(any.numerics.g());
   held[Category::gradients] = bytes(trained, of_gradient, any.sharding.zero >= 2) +

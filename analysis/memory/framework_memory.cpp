@@ -46,11 +46,18 @@ std::int64_t gate_bytes(const StageShape& s) {
   return s.numerics.fp8_activation_input ? 2 : s.software->compiled ? 4 : 6;
 }
 
+/// Bytes of an element of queries, keys, values and results that attention keeps. In FP8 Transformer Engine
+/// saves its quantized operands (dot_product_attention/backends.py, FusedAttnFunc).
+std::int64_t kept_by_attention(const StageShape& s) {
+  return s.attention.fp8 ? 1 : 2;
+}
+
 /// Short vectors before and behind their norms, queries, keys, values, attention's result and its statistics.
 std::int64_t latent_attention_bytes(const StageShape& s) {
   const std::int64_t ranks = s.stream.rows * (s.attention.query_rank + s.attention.kv_rank);
   const std::int64_t attended = s.stream.tokens * s.attention.attended();
-  return 2 * (ranks + s.stream.rows * s.attention.rotated + s.stream.tokens * s.attention.qkv() + attended) +
+  return 2 * (ranks + s.stream.rows * s.attention.rotated) +
+         kept_by_attention(s) * s.stream.tokens * (s.attention.qkv() + s.attention.attended()) +
          operand_bytes(s, ranks) + (quantizes(s) ? operand_bytes(s, attended) : 0) +
          4 * s.stream.tokens * s.attention.heads;
 }
@@ -79,8 +86,9 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
   const std::int64_t attention = quantizes(s) ? operand(s.stream.tokens * s.attention.q) : 0;
   if (s.attention.latent() || s.mixture()) {
-    const std::int64_t own =
-        s.stream.tokens * 4 * (s.attention.k + s.attention.q + s.attention.heads) + attention;
+    const std::int64_t own = s.stream.tokens * (2 * kept_by_attention(s) * (s.attention.k + s.attention.q) +
+                                                4 * s.attention.heads) +
+                             attention;
     const std::int64_t feed_forward =
         gate_bytes(s) * s.stream.tokens * s.mlp.ffn + operand(s.stream.tokens * s.mlp.ffn);
     const std::int64_t scores =
@@ -104,8 +112,8 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
     if (!selective || !s.software->selective_operators) {
       return norms + attention + adapters + activation +
-             s.stream.tokens *
-                 (4 * s.attention.q + 4 * s.attention.k + gate_bytes(s) * s.mlp.ffn + 4 * s.attention.heads);
+             s.stream.tokens * (2 * kept_by_attention(s) * (s.attention.q + s.attention.k) +
+                                gate_bytes(s) * s.mlp.ffn + 4 * s.attention.heads);
     }
     // The layer's input; of its seven products every second result (query, value, gate, down); attention's
     // result and its statistics (torchtitan, parallelize_llama.py: operators that selective recomputation
@@ -114,8 +122,9 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
            s.stream.tokens * (4 * s.attention.q + 2 * s.attention.k + 2 * s.mlp.ffn + 4 * s.attention.heads);
   }
   // 10 of the 34: inputs of norms and masks of residual dropout, not split by tensor parallelism.
-  std::int64_t bytes = norms + attention + adapters + activation +
-                       s.stream.tokens * (4 * s.attention.q + 4 * s.attention.k + 2 * s.mlp.ffn);
+  std::int64_t bytes =
+      norms + attention + adapters + activation +
+      s.stream.tokens * (2 * kept_by_attention(s) * (s.attention.q + s.attention.k) + 2 * s.mlp.ffn);
   if (!s.attention.unfused) return bytes + 4 * s.stream.tokens * s.attention.heads;
   // The softmax's result; with dropout also its mask and its own result.
   if (!selective) bytes += (s.attention.dropout ? 5 : 2) * s.stream.tokens * s.stream.seq * s.attention.heads;
@@ -131,7 +140,9 @@ std::int64_t given_up_bytes(const StageShape& s) {
       gate_bytes(s) * s.stream.tokens * s.moe.shared + operand_bytes(s, s.stream.tokens * s.moe.shared);
   std::int64_t bytes = 0;
   if (modules.layernorm) bytes += operand_bytes(s, s.block.norms() * s.stream.rows * s.stream.hidden);
-  if (modules.mla_up_proj && s.attention.latent()) bytes += 2 * s.stream.tokens * s.attention.qkv();
+  // Attention in FP8 keeps the quantized ones all the same.
+  if (modules.mla_up_proj && s.attention.latent() && !s.attention.fp8)
+    bytes += 2 * s.stream.tokens * s.attention.qkv();
   if (s.mixture()) {
     if (modules.moe) return bytes + mixture_bytes(s);
     if (modules.moe_act) bytes += operand_bytes(s, s.expert.rows * s.expert.ffn);

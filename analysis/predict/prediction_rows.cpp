@@ -94,6 +94,15 @@ Refusal fp8_recipe(const C& c, const S& software, const H* /*hardware*/) {
   return why_recipe_missing(c, software);
 }
 
+/// Megatron-Core's switch: it alone has buckets.
+Refusal fp8_attention(const C& c, const S& software, const H* /*hardware*/) {
+  if (!c.numerics.fp8_dot_product_attention || software.bucket_elements > 0) return std::nullopt;
+  return fmt::format(
+      "fp8_dot_product_attention: found true with {}, which has none; expected false, or software: "
+      "megatron-core",
+      c.machine.software);
+}
+
 Refusal graphs(const C& c, const S& software, const H* /*hardware*/) {
   if (c.machine.cuda_graph_impl == CudaGraphImpl::none || software.graph_operator_s != 0) return std::nullopt;
   return fmt::format(
@@ -170,6 +179,7 @@ constexpr PredictionRow kRows[] = {
     {"cpu_offloading_num_layers", "above 0", "an accelerator, or measured copies to the host", false, false,
      host_copies},
     {"fp8_recipe", "any", "a software with this recipe", false, true, fp8_recipe},
+    {"fp8_dot_product_attention", "true", "Megatron-Core", false, true, fp8_attention},
     {"cuda_graph_impl", "local, transformer_engine, full_iteration", "a software that captures graphs", false,
      true, graphs},
     {"fp4_format", "e2m1", "a software with NVFP4", false, true, four_bit_software},

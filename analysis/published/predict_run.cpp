@@ -79,6 +79,8 @@ std::vector<std::string> not_predicted(const RunConfig& config,
       add("cuda_graph_impl", "with " + config.machine.software);
     if (software->second.fp8 && !fp8.on() && !fp4)
       add("precision", "of 16 bit with " + config.machine.software);
+    if (config.numerics.fp8_dot_product_attention && software->second.bucket_elements == 0)
+      add("fp8_dot_product_attention", "with " + config.machine.software);
     if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
   }

@@ -288,6 +288,7 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
     shape.numerics.fp4 = shape.numerics.framework_fp8 = true;
     shape.numerics.operand_bytes = 0.5 + 1.0 / 16;
   }
+  shape.attention.fp8 = config.numerics.fp8_dot_product_attention && shape.numerics.framework_fp8;
   shape.numerics.fp8 = shape.numerics.fp8_tensorwise = false;
   shape.numerics.fp8_history = 0;
   if (framework.gradient_bytes <= 2) shape.numerics.grad_type = shape.numerics.type;

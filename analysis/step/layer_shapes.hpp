@@ -37,6 +37,7 @@ struct AttentionWidths {
   std::int64_t prefix = 0;  // first tokens of a sequence that see each other
   bool shared_kv = false;   // fewer key/value heads than tensor ranks
   bool unfused = false;
+  bool fp8 = false;                  // operands of its products, in another framework's step
   bool dropout = false;              // p_a > 0
   bool wide_norms = false;           // qk_norm over all heads together
   double share = 1;                  // of packed documents' pairs of tokens in whole sequences'
@@ -97,6 +98,7 @@ struct KnownRows {
 struct LayerKind {
   bool dense = false;       // without the experts that the model's others have
   std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
+  bool wide = false;        // linear layers in 16 bits where the model's others have fewer
   KnownRows rows{};         // at its experts, of plumbline's step with a known routing
   friend bool operator==(const LayerKind&, const LayerKind&) = default;
 };

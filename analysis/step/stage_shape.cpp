@@ -41,6 +41,10 @@ StageShape StageShape::like(const LayerKind& kind) const {
     if (exchanges_rows()) alike.expert.rows = kind.rows.here;
     alike.moe.known_rows.clear();
   }
+  if (kind.wide) {
+    alike.numerics.framework_fp8 = alike.numerics.fp4 = alike.numerics.fp8_weights = false;
+    alike.attention.fp8 = false;
+  }
   if (!kind.dense) return alike;
   alike.moe.experts = alike.moe.choices = alike.moe.choice_rows = alike.moe.shared = 0;
   alike.expert = {};

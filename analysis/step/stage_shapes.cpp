@@ -53,9 +53,14 @@ std::int64_t window_of(const RunConfig& config, std::int64_t layer) {
 std::vector<AlikeLayers> kinds_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
   std::vector<AlikeLayers> kinds;
   const std::int64_t dense = config.model.mixture ? count - config.model.mixture_layers(first, count) : 0;
-  if (dense == 0 && config.model.sliding_window == 0) return kinds;
+  const NumericsConfig& numerics = config.numerics;
+  const bool wide_ends =
+      numerics.first_last_layers_bf16 && (numerics.fp8.on() || numerics.fp4_format != Fp4Format::none);
+  if (dense == 0 && config.model.sliding_window == 0 && !wide_ends) return kinds;
   for (std::int64_t layer = 0; layer < count; ++layer) {
-    const LayerKind kind{.dense = layer < dense, .window = window_of(config, first + layer)};
+    const LayerKind kind{.dense = layer < dense,
+                         .window = window_of(config, first + layer),
+                         .wide = wide_ends && numerics.is_wide(first + layer, config.model.layers)};
     if (kinds.empty() || kinds.back().kind != kind) kinds.push_back({0, kind});
     ++kinds.back().layers;
   }

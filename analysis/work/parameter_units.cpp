@@ -93,8 +93,11 @@ std::int64_t prediction_module_matrices(const StageShape& s) {
   return layer_matrices(s) + s.join_elements();
 }
 
-std::int64_t stage_layer_matrices(const StageShape& s) {
-  return s.over_layers(layer_matrices) + s.ends.prediction_modules * prediction_module_matrices(s);
+std::int64_t quantized_matrices(const StageShape& s) {
+  const auto of_layer = [](const StageShape& like) {
+    return like.numerics.framework_fp8 ? layer_matrices(like) : std::int64_t{0};
+  };
+  return s.over_layers(of_layer) + s.ends.prediction_modules * prediction_module_matrices(s);
 }
 
 namespace {

@@ -77,8 +77,8 @@ std::int64_t trainable_elements(const StageShape& shape);
 std::int64_t spread_expert_elements(const StageShape& shape);
 /// Elements of an MTP module's matrices: a layer, and the matrix that joins its two inputs.
 std::int64_t prediction_module_matrices(const StageShape& shape);
-/// Elements of the matrices of all layers of a stage.
-std::int64_t stage_layer_matrices(const StageShape& shape);
+/// Elements of the matrices of a stage's layers whose products read FP8 or FP4, in a framework's step.
+std::int64_t quantized_matrices(const StageShape& shape);
 
 /// Elements of a stage's vectors.
 struct StageVectors {

@@ -228,6 +228,10 @@ constexpr Feature kBlockScales{"fp8_recipe", "blockwise, mxfp8",
                                WHEN(kFp8.on(c) && (c.numerics.fp8.recipe == Fp8Recipe::blockwise ||
                                                    c.numerics.fp8.recipe == Fp8Recipe::mxfp8)),
                                TEXT(c.numerics.fp8.recipe == Fp8Recipe::mxfp8 ? "mxfp8" : "blockwise")};
+constexpr Feature kWideEnds{"first_last_layers_bf16", "true", WHEN(c.numerics.first_last_layers_bf16),
+                            TEXT("true")};
+constexpr Feature kFp8Attention{"fp8_dot_product_attention", "true",
+                                WHEN(c.numerics.fp8_dot_product_attention), TEXT("true")};
 constexpr Feature kFp8Gather{"fp8_param_gather", "true", WHEN(kFp8.on(c) && c.numerics.fp8.param_gather),
                              TEXT("true")};
 constexpr Feature kTransposesAgain{"disable_parameter_transpose_cache", "true",

@@ -179,6 +179,15 @@ std::optional<std::string> loss_scale_limit(const C& c) {
   return refusal;
 }
 
+std::optional<std::string> wide_ends_limit(const C& c) {
+  const NumericsConfig& numerics = c.numerics;
+  const std::int64_t start = numerics.num_layers_at_start_in_bf16, end = numerics.num_layers_at_end_in_bf16;
+  if (!kWideEnds.on(c) || start + end <= c.model.layers) return std::nullopt;
+  return fmt::format(
+      "num_layers_at_start_in_bf16: found {} with num_layers_at_end_in_bf16 {}, expected at most {} together",
+      start, end, c.model.layers);
+}
+
 std::optional<std::string> graph_modules_limit(const C& c) {
   constexpr std::string_view kParts[] = {"attn", "mlp", "moe_router", "moe_preprocess"};
   const std::string& modules = c.machine.cuda_graph_modules;

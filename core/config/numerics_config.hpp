@@ -47,6 +47,12 @@ struct NumericsConfig {
   LossScaleConfig loss_scale;
   Fp8Config fp8;
   Fp4Format fp4_format = Fp4Format::none;  // not plumbline's own
+  /// Layers at the ends of the model keep their linear layers in 16 bits, as many as the counts say
+  /// (Megatron-Core's names); not plumbline's own.
+  bool first_last_layers_bf16 = false;
+  std::int64_t num_layers_at_start_in_bf16 = 1;
+  std::int64_t num_layers_at_end_in_bf16 = 1;
+  bool fp8_dot_product_attention = false;  // attention in FP8 (Megatron-Core's name); not plumbline's own
   GradDType grad_dtype = GradDType::fp32;
   AttentionBackend attention_backend = AttentionBackend::fused;
   /// Probability of dropping an element of the embedding's output and of the residual contributions of
@@ -61,6 +67,11 @@ struct NumericsConfig {
   /// attention's backward.
   bool deterministic_mode = false;
 
+  /// Layer `layer` of `layers` has its linear layers in 16 bits.
+  bool is_wide(std::int64_t layer, std::int64_t layers) const {
+    return first_last_layers_bf16 &&
+           (layer < num_layers_at_start_in_bf16 || layer >= layers - num_layers_at_end_in_bf16);
+  }
   DType grad_type() const { return grad_dtype == GradDType::fp32 ? DType::fp32 : precision; }
   /// The loss keeps an fp32 copy of the logits: with 16-bit storage and without fusion.
   bool loss_in_fp32() const { return !cross_entropy_loss_fusion && precision != DType::fp32; }

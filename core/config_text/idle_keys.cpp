@@ -24,6 +24,9 @@ bool is_own(const C& c) {
 bool has_fp8(const C& c) {
   return c.numerics.fp8.on();
 }
+bool has_wide_ends(const C& c) {
+  return c.numerics.first_last_layers_bf16;
+}
 bool has_16_bits(const C& c) {
   return c.numerics.precision != DType::fp32;
 }
@@ -88,6 +91,12 @@ constexpr NeedyKey kNeedyKeys[] = {
      "fp8_format with fp8_recipe delayed"},
     {"fp8_param_gather", has_fp8, "fp8_format"},
     {"disable_parameter_transpose_cache", has_fp8, "fp8_format"},
+    {"fp8_dot_product_attention", has_fp8, "fp8_format"},
+    {"first_last_layers_bf16",
+     [](const C& c) { return has_fp8(c) || c.numerics.fp4_format != Fp4Format::none; },
+     "fp8_format or fp4_format"},
+    {"num_layers_at_start_in_bf16", has_wide_ends, "first_last_layers_bf16"},
+    {"num_layers_at_end_in_bf16", has_wide_ends, "first_last_layers_bf16"},
     {"cross_entropy_loss_fusion", has_16_bits, "a precision of 16 bits"},
     {"grad_dtype", has_16_bits, "a precision of 16 bits"},
     {"weight_decay", [](const C& c) { return c.optimizer.kind == Optimizer::adam; }, "optimizer adam"},

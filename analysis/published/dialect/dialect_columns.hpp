@@ -80,7 +80,7 @@ struct FeatureColumn {
   std::string_view part_of{};
   bool own_step = false;  // a configuration key too, of plumbline's own step alone
 };
-inline constexpr std::array<FeatureColumn, 19> kFeatureColumns = {{
+inline constexpr std::array<FeatureColumn, 18> kFeatureColumns = {{
     {"moe_expert_capacity_factor", "", "num_experts"},
     {"moe_pad_expert_input_to_capacity", "false", "num_experts"},
     {"moe_router_load_balancing_type", "", "num_experts", true},
@@ -98,7 +98,6 @@ inline constexpr std::array<FeatureColumn, 19> kFeatureColumns = {{
     {"gradient_accumulation_fusion", "true"},
     {"deterministic_mode", "false", "", true},
     {"pipeline_model_parallel_layout", "none"},
-    {"first_last_layers_bf16", "false"},
     {"other_flags", ""},
 }};
 

@@ -52,8 +52,12 @@ void add_flags(const std::string& list, const std::string& origin, Settings& set
   for (std::size_t begin = 0; begin <= list.size();) {
     const std::size_t end = std::min(list.find(';', begin), list.size());
     const std::string flag = list.substr(begin, end - begin);
+    const ConfigText on{"true", origin, ""};
+    const ConfigKey* key = find_feature_column(flag) != nullptr ? nullptr : find_config_key(flag);
     if (flag == "moe_routing real") {
       settings["moe_routing"] = {"real", origin, ""};
+    } else if (key != nullptr && key->expected == "true or false") {  // a switch
+      settings[flag] = on;
     } else if (end > begin) {
       features.push_back(printable(flag));
     }

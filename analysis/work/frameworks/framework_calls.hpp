@@ -282,6 +282,13 @@ class FrameworkCalls {
     stream(s_.numerics.fp4 ? "cast to fp4" : "cast to fp8", elements / kernels, bytes);
     list_.calls.back().count = kernels;
   }
+  /// Casts around attention's kernel in FP8, which other layers see in 16 bits: of what it reads (`read`
+  /// elements), with a pass for the scale unless scaling is delayed, and of what it `made`.
+  void attention_casts(std::int64_t read, std::int64_t made) {
+    if (!s_.attention.fp8) return;
+    stream("cast to fp8", read, s_.numerics.fp8_recipe == Fp8Recipe::delayed ? 3 : 5);
+    stream("cast from fp8", made, 3);
+  }
   /// Operators that casts launch for `products` products in one pass.
   double cast_operators(int products) const {
     return s_.numerics.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0;
@@ -318,6 +325,7 @@ class FrameworkCalls {
   void kernel(bool backward, std::int64_t window) {
     list_.attention(backward, window);
     list_.last<AttentionCall>().cudnn = sw_.cudnn_attention;
+    list_.last<AttentionCall>().fp8 = s_.attention.fp8;
   }
   /// Experts of a rank with uneven rows.
   void inside() { list_.calls.back().share *= s_.expert.inside; }

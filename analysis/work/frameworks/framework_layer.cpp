@@ -39,6 +39,7 @@ void softmax(const StageShape& s, FrameworkCalls& calls, double fused_passes) {
 }
 
 void attention_forward(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
+  calls.attention_casts(s.stream.tokens * s.attention.qkv(), s.stream.tokens * s.attention.attended());
   if (!s.attention.unfused) return calls.attention(false, window);
   calls.batched("scores", s.stream.seq, s.stream.seq, s.attention.head_dim);
   softmax(s, calls, 1.5);  // reads the lower triangle, writes the square
@@ -49,6 +50,7 @@ void attention_forward(const StageShape& s, std::int64_t window, FrameworkCalls&
 }
 
 void attention_backward(const StageShape& s, std::int64_t window, FrameworkCalls& calls) {
+  calls.attention_casts(s.stream.tokens * s.attention.attended(), s.stream.tokens * s.attention.qkv());
   if (!s.attention.unfused) return calls.attention(true, window);
   calls.stream("copy", s.stream.tokens * s.attention.q, 4);
   calls.batched("scores", s.stream.seq, s.stream.seq, s.attention.head_dim);  // dP

@@ -35,6 +35,11 @@ class FrameworkBuilder : public PartList {
   /// `unit`: elements that are gathered and reduced among all data ranks.
   template <class Write>
   std::size_t part(Kind kind, std::int64_t unit, Write&& write) {
+    return part(s_, kind, unit, write);
+  }
+  /// The same for layers that are like `shape`.
+  template <class Write>
+  std::size_t part(const StageShape& shape, Kind kind, std::int64_t unit, Write&& write) {
     UnitWork part;
     part.apart = kind.apart;
     part.final_gradient = kind.gradient;
@@ -42,7 +47,7 @@ class FrameworkBuilder : public PartList {
     if (kind.values && s_.sharding.zero >= 3) {
       part.gather = CallList::collective_call(
           CallKind::all_gather, "parameter all-gather", Group::data, s_.sharding.state_shards, unit,
-          !kind.apart && gathers_fp8(s_) ? DType::fp8_e4m3 : s_.numerics.type);
+          !kind.apart && gathers_fp8(shape) ? DType::fp8_e4m3 : s_.numerics.type);
     }
     if (kind.gradient && s_.sharding.zero >= 2) {
       const std::int64_t trains = !s_.adapters.frozen() ? unit : kind.apart ? 0 : trainable_layer(s_);
@@ -62,7 +67,7 @@ class FrameworkBuilder : public PartList {
   template <class Write>
   void layers(Kind kind, bool descending, Write&& write) {
     const auto make = [&](const StageShape& like, std::int64_t window) {
-      return part(kind, travelling_elements(like), [&](UnitWork& unit) { write(like, window, unit); });
+      return part(like, kind, travelling_elements(like), [&](UnitWork& unit) { write(like, window, unit); });
     };
     const LayerParts parts(s_, make, true, descending);
     descending ? parts.run_descending(*this, 0, s_.layers) : parts.run(*this, 0, s_.layers);

@@ -85,7 +85,7 @@ void gathers(const HeldStages& rank, const Trained& elements, CallList& list) {
   const StageShape& any = rank.held.front();
   CopiesCalls copies(any, list);
   std::int64_t matrices = 0;  // of layers
-  for (const StageShape& s : rank.held) matrices += stage_layer_matrices(s);
+  for (const StageShape& s : rank.held) matrices += quantized_matrices(s);
   // MXFP8 has two forms of a weight, which are made of gathered 16-bit ones
   // (reuse_grad_buf_for_mxfp8_param_ag, param_and_grad_buffer.py).
   const bool narrow =
@@ -140,7 +140,7 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   std::int64_t matrices = 0;  // of layers
   for (const StageShape& s : rank.held) {
     layers += s.layers;
-    matrices += stage_layer_matrices(s);
+    matrices += quantized_matrices(s);
   }
   // The forms that products read, written once for all micro-batches: and a pass for their scale.
   // Frozen ones are never written again.

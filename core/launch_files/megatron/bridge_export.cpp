@@ -48,6 +48,9 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--fp8-amax-history-len", "mixed_precision"},
     {"--fp8-param-gather", "mixed_precision"},
     {"--fp4-format", "mixed_precision"},
+    {"--first-last-layers-bf16", "mixed_precision"},
+    {"--num-layers-at-start-in-bf16", "mixed_precision"},
+    {"--num-layers-at-end-in-bf16", "mixed_precision"},
     {"--tp-comm-overlap", "comm_overlap"},
     {"--no-overlap-p2p-communication", "comm_overlap"},
     {"--overlap-moe-expert-parallel-comm", "comm_overlap"},
@@ -88,7 +91,8 @@ std::string to_megatron_bridge(const RunConfig& config) {
     if (!section.empty()) sections[std::string(section)] += bridge_line(flag, values);
   };
   RunConfig flags = config;  // without keys that are no flags of Megatron-LM
-  flags.numerics.activation_func_fp8_input_store = flags.numerics.fp8.transposes_again = false;
+  flags.numerics.activation_func_fp8_input_store = flags.numerics.fp8.transposes_again =
+      flags.numerics.fp8_dot_product_attention = false;
   for (const std::string& line : megatron_flag_lines(flags)) {
     std::istringstream words(line);
     std::string flag;
@@ -110,6 +114,7 @@ std::string to_megatron_bridge(const RunConfig& config) {
   if (!config.numerics.cross_entropy_loss_fusion) sections["model"] += "  cross_entropy_loss_fusion: false\n";
   if (config.numerics.activation_func_fp8_input_store)
     sections["model"] += "  activation_func_fp8_input_store: true\n";
+  if (config.numerics.fp8_dot_product_attention) sections["model"] += "  fp8_dot_product_attention: true\n";
   if (config.numerics.fp8.transposes_again)
     sections["model"] += "  disable_parameter_transpose_cache: true\n";
   const ExportNodes nodes = nodes_of(config);

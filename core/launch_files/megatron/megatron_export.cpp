@@ -26,6 +26,8 @@ void check_megatron(const RunConfig& config) {
     refuse_export(kMegatronFlags, "activation_func_fp8_input_store", "true", "false, or megatron-bridge");
   if (config.numerics.fp8.transposes_again)
     refuse_export(kMegatronFlags, "disable_parameter_transpose_cache", "true", "false, or megatron-bridge");
+  if (config.numerics.fp8_dot_product_attention)
+    refuse_export(kMegatronFlags, "fp8_dot_product_attention", "true", "false, or megatron-bridge");
   if (parallel.zero_stage == 2) refuse_export(kMegatronFlags, "zero_stage", "2", "0, 1 or 3");
   if (parallel.zero_hpz_partition_size != 1)
     refuse_export(kMegatronFlags, "zero_hpz_partition_size", "a partition", "1");
@@ -135,6 +137,12 @@ void add_numerics(const RunConfig& config, FlagList& flags) {
     flags.flag_if(numerics.fp8.param_gather, "--fp8-param-gather");
   }
   flags.flag_if(numerics.fp4_format == Fp4Format::e2m1, "--fp4-format e2m1");
+  if (numerics.first_last_layers_bf16) {
+    flags.flag("--first-last-layers-bf16");
+    flags.value_unless("--num-layers-at-start-in-bf16", numerics.num_layers_at_start_in_bf16,
+                       std::int64_t{1});
+    flags.value_unless("--num-layers-at-end-in-bf16", numerics.num_layers_at_end_in_bf16, std::int64_t{1});
+  }
   flags.value("--attention-backend",
               numerics.attention_backend == AttentionBackend::fused ? "fused" : "unfused");
   flags.value("--hidden-dropout", numerics.hidden_dropout);

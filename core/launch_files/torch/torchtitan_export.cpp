@@ -45,6 +45,7 @@ void check_titan(const RunConfig& config) {
   if (numerics.fp8.on() &&
       (numerics.fp8.recipe != Fp8Recipe::tensorwise || numerics.fp8.format != Fp8Format::hybrid))
     refuse_titan("fp8_recipe", "another", "tensorwise, with fp8_format hybrid");
+  if (numerics.first_last_layers_bf16) refuse_titan("first_last_layers_bf16", "true", "false");
   if (numerics.attention_backend != AttentionBackend::fused)
     refuse_titan("attention_backend", "unfused", "fused");
   if (numerics.hidden_dropout != 0 || numerics.attention_dropout != 0)

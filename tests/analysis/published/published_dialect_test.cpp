@@ -53,19 +53,22 @@ TEST(PublishedDialect, ARowIsAConfigurationAndItsMeasuredValues) {
   EXPECT_EQ(read.runs[1].config.batch.micro_batch_size, 1);
 }
 
-// One of the other flags has become a key.
-TEST(PublishedDialect, RealRoutingIsAnUnevenLoad) {
+// Some of the other flags have become keys.
+TEST(PublishedDialect, OtherFlagsThatKeysStandForAreSet) {
   const PublishedTable table = table_of(
       "model,ep,gbs,gpus,step_s,other_flags\n"
       "qwen3-30b-a3b,8,16,16,2,moe_routing real\n"
-      "qwen3-30b-a3b,8,16,16,2,moe_routing real;spec\n",
+      "qwen3-30b-a3b,8,16,16,2,moe_routing real;spec\n"
+      "qwen3-30b-a3b,8,16,16,2,fp8_dot_product_attention;num_layers_at_end_in_bf16\n",
       "defaults:\n  hardware: h100-sxm-80gb\n  software: megatron-core\n"
-      "  seq_length: 4096\n  zero_stage: 1\n  mbs: 1\n");
+      "  seq_length: 4096\n  zero_stage: 1\n  mbs: 1\n  fp8_format: e4m3\n");
   const PublishedRuns read = read_runs(table);
-  ASSERT_EQ(read.runs.size(), 2u);
+  ASSERT_EQ(read.runs.size(), 3u);
   EXPECT_EQ(read.runs[0].config.mixture.routing, "real");
   EXPECT_TRUE(read.runs[0].unmodelled.empty());
   EXPECT_THAT(read.runs[1].unmodelled, ElementsAre("spec"));
+  EXPECT_TRUE(read.runs[2].config.numerics.fp8_dot_product_attention);  // a switch; the other has no number
+  EXPECT_THAT(read.runs[2].unmodelled, ElementsAre("num_layers_at_end_in_bf16"));
 }
 
 TEST(PublishedDialect, AModelMayBeItsColumns) {

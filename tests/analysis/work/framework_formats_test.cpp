@@ -1,4 +1,5 @@
 // FP8 and FP4 in other frameworks' steps.
+#include "analysis/time/accelerator_time.hpp"
 #include "tests/analysis/work/framework_runs.hpp"
 
 namespace plumbline {
@@ -112,6 +113,72 @@ TEST(FrameworkFp4, OperandsTakeNineSixteenthsOfAByte) {
     config.machine.software = software;
     expect_refused(config, message);
   }
+}
+
+// Layers at the model's ends: their weights have no copies, their products and kept tensors 16 bits.
+TEST(FrameworkFp8, LayersAtTheEndsStayIn16Bits) {
+  RunConfig config = llama("megatron-core-2025", 1, 1);
+  config.machine.hardware = "h100-sxm-80gb";
+  config.parallel.world_size = 1;  // without messages times add up
+  const std::int64_t plain = framework_layer_bytes(first_shape(config));
+  const double in_16_bit = predicted(config).time.step.value;
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  const std::int64_t held = held_bytes(config).total().value;
+  const double in_fp8 = predicted(config).time.step.value;
+  config.numerics.first_last_layers_bf16 = true;
+  config.numerics.num_layers_at_start_in_bf16 = 3;
+  EXPECT_EQ(held - held_bytes(config).total().value, (3 + 1) * 2 * kWeights / 32);
+  const StageShape shape = first_shape(config);
+  for (const int layer : {0, 2, 3, 30, 31}) {
+    const StageShape like = shape.like(shape.kind_of(layer));
+    const bool wide = layer < 3 || layer == 31;
+    EXPECT_EQ(framework_layer_bytes(like) == plain, wide) << layer;
+    for (const OperatorCall& call : forward_of_layer(like)) {
+      const auto* gemm = call.as<GemmCall>();
+      EXPECT_TRUE(gemm == nullptr || gemm->fp8 != wide) << layer;
+      EXPECT_FALSE(wide && call.name().starts_with("cast")) << layer;
+    }
+  }
+  const double step = predicted(config).time.step.value;
+  EXPECT_NEAR((step - in_fp8) / (in_16_bit - in_fp8), 4 / 32.0, 0.02);
+  config.parallel.pipeline = config.parallel.world_size = 2;
+  EXPECT_TRUE(first_shape(config).kind_of(2).wide);
+  EXPECT_FALSE(first_shape(config).kind_of(15).wide);
+  config.numerics.num_layers_at_end_in_bf16 = 30;
+  EXPECT_THAT(why_invalid(config).value_or(""), testing::HasSubstr("expected at most 32 together"));
+}
+
+// Attention keeps one byte of queries, keys, values and results; the backward's five products gain as the
+// forward's two.
+TEST(FrameworkFp8, AttentionGainsTimeAndMemory) {
+  RunConfig config = llama("megatron-core-2025", 1, 1);
+  config.machine.hardware = "h100-sxm-80gb";
+  config.numerics.fp8.format = Fp8Format::hybrid;
+  const StageShape plain = first_shape(config);
+  config.numerics.fp8_dot_product_attention = true;
+  const StageShape shape = first_shape(config);
+  EXPECT_EQ(framework_layer_bytes(plain) - framework_layer_bytes(shape), 4 * 1024 * 2 * (4096 + 1024));
+  const Device& device = built_in_profiles().machines.at("h100-sxm-80gb").device;
+  const auto seconds = [&](bool backward, bool fp8) {
+    AttentionCall call;
+    call.backward = backward, call.fp8 = fp8, call.cudnn = true;
+    call.queries = 8192, call.heads = 32, call.group = 4, call.head_dim = 128;
+    return accelerator_time({.work = call, .type = DType::bf16}, device).value;
+  };
+  EXPECT_NEAR(seconds(false, true) / seconds(false, false), 0.86, 1e-9);
+  EXPECT_NEAR(seconds(true, false) - seconds(true, true), 2.5 * 0.14 * seconds(false, false), 1e-9);
+  double cast = 0;
+  int kernels = 0;
+  for (const OperatorCall& call : forward_of_layer(shape)) {
+    if (const auto* attention = call.as<AttentionCall>()) kernels += attention->fp8 ? 1 : 0;
+    if (call.name().starts_with("cast"))
+      cast += static_cast<double>(call.elements()) * call.as<StreamCall>()->bytes_per_element;
+  }
+  EXPECT_EQ(kernels, 1);
+  const double tokens = 4 * 1024;  // of linear layers' inputs, then of attention's operands and result
+  EXPECT_NEAR(cast, tokens * ((4096 + 14336) * 4 + (4096 + 2 * 1024) * 3 + 4096 * 3), 1);
+  config.machine.software = "torchtitan-float8";
+  expect_refused(config, "fp8_dot_product_attention: found true with torchtitan-float8");
 }
 
 TEST(FrameworkFp8, WhatASoftwareOrDeviceHasNotIsRefused) {

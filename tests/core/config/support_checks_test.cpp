@@ -44,7 +44,8 @@ TEST(SupportChecks, NameTheKey) {
     SCOPED_TRACE(c.keys);
     test::expect_reason(why_unsupported(test::config_of(c, "model=" + test::llama())), c.reason);
   }
-  for (const std::string key : {"fp8_recipe=mxfp8", "fp8_recipe=blockwise", "fp8_param_gather=true",
+  for (const std::string key : {"fp8_recipe=mxfp8", "fp8_recipe=blockwise", "first_last_layers_bf16=true",
+                                "fp8_dot_product_attention=true", "fp8_param_gather=true",
                                 "disable_parameter_transpose_cache=true"}) {
     RunConfig config = tiny(fp8 + key);
     EXPECT_EQ(why_unpredictable(config), std::nullopt) << key;

@@ -171,6 +171,9 @@ Overrides draw_bridge(unsigned seed) {
     if (drawn.settings.back().value == "delayed") drawn.set("fp8_amax_history_len", "16");
     drawn.boolean("fp8_param_gather");
     drawn.boolean("disable_parameter_transpose_cache");
+    drawn.boolean("first_last_layers_bf16");
+    if (drawn.settings.back().value == "true") drawn.set("num_layers_at_start_in_bf16", "2");
+    drawn.boolean("fp8_dot_product_attention");
   }
   drawn.set("recompute_granularity", dice.word({"none", "full", "selective"}));
   drawn.set("ddp_bucket_size", dice.word({"10000000", "40000000"}));
