@@ -68,7 +68,7 @@ class GenerationWithCache : public testing::TestWithParam<std::string> {};
 
 TEST_P(GenerationWithCache, EqualsForwardsOfWholeSequences) {
   const std::string name = GetParam();
-  if (world_ranks() > 1 && in_transformers(name)) GTEST_SKIP() << "equals transformers";
+  if (training::world_ranks() > 1 && in_transformers(name)) GTEST_SKIP() << "equals transformers";
   each_split(name, [&](const RunConfig& config, const std::string& what) {
     for (const std::int64_t seed : {1, 2}) {
       const GenerationRequest request = request_of(config.model.vocab, seed);
@@ -102,22 +102,22 @@ TEST(GenerationCache, HoldsTheKeysThatLaterTokensSee) {
         Case{"families/gpt_bigcode", 2 * kLongest, 2 * 8, true},
         Case{"families/deepseek_v3", 3 * kLongest, 4 * (16 + 12)}}) {
     const std::int64_t whole = kSequences * each.kept * each.width * kElement;
-    if (world_ranks() == 1) {
+    if (training::world_ranks() == 1) {
       EXPECT_THAT(cache_bytes(each.name, {1, 1, 1}), testing::ElementsAre(whole)) << each.name;
-    } else if (world_ranks() == 2) {
+    } else if (training::world_ranks() == 2) {
       const std::int64_t part = each.shared ? whole : whole / 2;
       EXPECT_THAT(cache_bytes(each.name, {2, 1, 1}), testing::ElementsAre(part, part)) << each.name;
     }
   }
-  if (world_ranks() != 4) return;
+  if (training::world_ranks() != 4) return;
   const std::int64_t row = kSequences * kElement * 2 * 4;  // of one of two key/value heads
   EXPECT_THAT(cache_bytes("qwen2_window", {2, 2, 1}),
               testing::ElementsAre(row * (7 + kLongest), row * (7 + kLongest), row * 7, row * 7));
 }
 
 TEST(GenerationStops, AtTheEndIdAndGoesOnWithTheOthers) {
-  const RunConfig config = config_of("families/phi", {1, 1, world_ranks()});
-  if (world_ranks() > 1) GTEST_SKIP() << "one rank has shown it";
+  const RunConfig config = config_of("families/phi", {1, 1, training::world_ranks()});
+  if (training::world_ranks() > 1) GTEST_SKIP() << "one rank has shown it";
   GenerationRequest request = request_of(config.model.vocab, 1);
   const GenerationResult all = generate_on_cpu(config, request);
   const std::int32_t end = all.sequences[0].ids[2];

@@ -76,7 +76,7 @@ inline std::vector<Layout> splits_of(const std::string& name, int ranks) {
 /// Calls use(configuration, its name for people) for every split that generates.
 template <class Use>
 void each_split(const std::string& name, const Use& use) {
-  for (const Layout& layout : splits_of(name, world_ranks())) {
+  for (const Layout& layout : splits_of(name, training::world_ranks())) {
     const RunConfig config = config_of(name, layout);
     const std::string what =
         fmt::format("{} tp{} pp{} dp{}", name, layout.tensor, layout.pipeline, layout.data);

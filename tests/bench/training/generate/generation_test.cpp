@@ -82,7 +82,7 @@ TEST_P(GenerationOfModel, EqualsTransformers) {
       "llama",         "gpt2",           "qwen2_window",         "families/bloom",
       "families/opt",  "families/phi",   "families/deepseek_v3", "families/mixtral",
       "families/glm4", "families/gemma2"};
-  if (world_ranks() == 4 && std::ranges::find(kOnFourRanks, name) == std::end(kOnFourRanks))
+  if (training::world_ranks() == 4 && std::ranges::find(kOnFourRanks, name) == std::end(kOnFourRanks))
     GTEST_SKIP() << "two ranks have shown it";
   const std::vector<golden::Generation> expected = golden::generations_of(name);
   GenerationRequest request;
