@@ -15,7 +15,7 @@ FEATURES = {
     "hybrid_layer_pattern": "none", "defer_embedding_wgrad_compute": "false",
     "attention_softmax_in_fp32": "false", "gradient_accumulation_fusion": "true",
     "deterministic_mode": "false",
-    "pipeline_model_parallel_layout": "none", "first_last_layers_bf16": "false",
+    "pipeline_model_parallel_layout": "none",
     "other_flags": "",
 }
 
