@@ -14,6 +14,7 @@ struct Case {
   const char* schedule;
   Layout layout;
   int zero = 0;
+  bool shorter = true;  // the step with deferred gradients
 };
 constexpr Case kCases[] = {
     {"two stages", "1f1b", {1, 2, 1}},
@@ -23,7 +24,8 @@ constexpr Case kCases[] = {
     {"tensor ranks", "1f1b", {2, 2, 1}},
     {"replicas", "1f1b", {1, 2, 2}},
     {"sharded states", "1f1b", {1, 2, 2}, 1},
-    {"sharded gradients", "interleaved", {1, 2, 2}, 2},
+    // Their reductions, one a micro-batch, have nothing beside them at the step's end.
+    {"sharded gradients", "interleaved", {1, 2, 2}, 2, false},
     {"sharded parameters", "1f1b", {1, 2, 2}, 3},
 };
 
@@ -65,7 +67,7 @@ TEST(DeferredOutputOnEmulatedDevices, TakesAsLongAsPredicted) {
       SCOPED_TRACE(figures);
       expect_as_predicted(emulated, 0.01);
       if (defers) {
-        EXPECT_LT(step.value, without.value) << figures;
+        EXPECT_EQ(step < without, c.shorter) << figures;
       }
       without = step;
     }
