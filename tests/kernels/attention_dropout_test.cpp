@@ -125,18 +125,20 @@ void check(const Case& c, DType type, std::int64_t gap, Way way) {
   const double u = unit_roundoff(DType::fp32);
   const auto d = static_cast<double>(s.head_dim);
   const auto n = static_cast<double>(s.seq);
-  const double score = 3 * (d + 8) * u * reference.largest_score_terms();
+  const double terms = reference.largest_score_terms();
+  const double score = 3 * (d + 8) * u * terms;
   const double sums = 2 * (n + d + 64) * u;
-  const double more = 3 * reference.largest_score_terms() + 3 + static_cast<double>(s.heads);
+  const double more = 3 * terms + 3 + static_cast<double>(s.heads);
   const double bound = (5 + (way.unfused ? more : 0)) * unit_roundoff(type) + score + sums;
   Dense lse;
   const Summed out = reference.forward(&lse);
   expect_rounded(a.out.read(), out, bound, what + " out");
+  // The log-sum-exp is that of the scores before dropout.
+  const Dense found = a.lse.read();
+  const double stored = way.unfused ? terms * unit_roundoff(type) : 0;
   for (std::int64_t i = 0; i < lse.rows; ++i) {
     for (std::int64_t j = 0; j < lse.cols; ++j) {
-      // The log-sum-exp is that of the scores before dropout.
-      const double stored = way.unfused ? reference.largest_score_terms() * unit_roundoff(type) : 0;
-      ASSERT_LE(std::fabs(a.lse.read()(i, j) - lse(i, j)), score + stored + sums * (1 + std::fabs(lse(i, j))))
+      ASSERT_LE(std::fabs(found(i, j) - lse(i, j)), score + stored + sums * (1 + std::fabs(lse(i, j))))
           << what << " lse";
     }
   }
