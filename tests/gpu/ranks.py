@@ -705,7 +705,8 @@ def check_short_memory(plumbline, config, out):
     return check_device_memory(plumbline, config, out, ((1, 2, 1),))
 
 
-FULL = (check_splits, check_any_order, check_fp8, check_fp16, check_dropout, check_mixtures, check_fp8_mixtures,
+FULL = (check_splits, check_any_order, check_fp8, check_fp16, check_dropout, check_mixtures,
+        check_fp8_mixtures,
         check_lora, check_device_memory,
         check_lanes, check_generation, check_packed_chats, check_watchdog, check_budget)
 SHORT = (check_short_splits, check_any_order, check_generation, check_watchdog, check_short_memory,
