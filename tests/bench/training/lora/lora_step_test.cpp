@@ -78,7 +78,7 @@ std::string save_model(const RunConfig& config, Communicator& communicator) {
 }
 
 TEST(LoraFiles, AdaptersAreReadBackAndMergedWeightsHaveTheirLoss) {
-  if (world_ranks() > 2) GTEST_SKIP();
+  if (world_ranks() > 2) GTEST_SKIP() << "two ranks show it";
   for (const char* model : {"llama_all", "gpt2"}) {
     const std::string source = fmt::format("{}/tests/golden/lora/{}", PLUMBLINE_SOURCE_DIR, model);
     RunConfig config = load_run_config(source + "/run.yaml", {});

@@ -14,7 +14,6 @@
 #include "core/config/config_checks.hpp"
 #include "core/config_text/load_config.hpp"
 #include "core/files/chat_packs.hpp"
-#include "core/files/safetensors.hpp"
 #include "kernels/cpu/cpu_operators.hpp"
 #include "tests/bench/training/support/training_support.hpp"
 
@@ -23,16 +22,6 @@ namespace {
 
 std::string golden(const std::string& path) {
   return fmt::format("{}/tests/golden/{}", PLUMBLINE_SOURCE_DIR, path);
-}
-
-Tensors gradients_of(const std::string& path) {
-  const TensorFile file(path);
-  Tensors tensors;
-  for (const std::string& name : file.names()) {
-    const StoredTensor& tensor = file.get(name);
-    for (std::int64_t i = 0; i < tensor.elements(); ++i) tensors[name].push_back(tensor.at(i));
-  }
-  return tensors;
 }
 
 enum class Packing { none, packs, dynamic };
@@ -83,7 +72,7 @@ TEST_P(SftStep, LossesAndGradientsAreThoseOfTransformersOneByOne) {
   const std::string files = golden(std::string("sft/") + GetParam().files);
   std::ifstream file(files + ".json");
   const auto losses = nlohmann::json::parse(file)["losses"].get<std::vector<double>>();
-  const Tensors gradients = gradients_of(files + ".safetensors");
+  const Tensors gradients = tensors_of(files + ".safetensors");
   for (const Layout& layout : layouts_of(world_ranks())) {
     for (const Packing packing : packings_of(layout)) {
       const RunConfig config = chats(model, packing, layout);
