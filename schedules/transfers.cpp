@@ -24,44 +24,60 @@ namespace {
 /// Appends the receives of `action` before it, or its sends after it.
 class Inserter {
  public:
-  explicit Inserter(const Schedule& schedule) : schedule_(schedule) {
+  explicit Inserter(const Schedule& schedule) : joint_(schedule.joint_teacher) {
     for (const auto& actions : schedule.actions) {
       for (const Action& action : actions) teacher_ |= action.type == ActionType::teacher_forward;
+    }
+    for (int stage = 0; stage < schedule.stages; ++stage) {
+      for (const Payload payload : kAllPayloads) {
+        comes_.push_back(hop_to(schedule, stage, payload, 0).has_value());
+        goes_.push_back(hop_from(schedule, stage, payload, 0).has_value());
+      }
     }
   }
 
   /// Actions of a rank with its transfers.
   std::int64_t count(const std::vector<Action>& actions) const {
     std::int64_t count = 0;
-    for (const Action& action : actions) {
-      const std::optional<Payload> payload = taken_by(action.type);
-      count += 1 + (payload && hop_to(schedule_, action.stage, *payload, action.microbatch) ? 1 : 0) +
-               (hop_after(schedule_, action) ? 1 : 0);
-    }
+    for (const Action& action : actions) count += 1 + (taken(action) ? 1 : 0) + (given(action) ? 1 : 0);
     return count;
   }
 
   void before(const Action& action, std::vector<Action>& out) const {
-    const std::optional<Payload> payload = taken_by(action.type);
-    if (!payload) return;
-    const auto hop = hop_to(schedule_, action.stage, *payload, action.microbatch);
-    if (hop) out.push_back(receive_of(*hop));
+    if (const auto payload = taken(action))
+      out.push_back(receive_of({action.stage - step_of(*payload), *payload, action.microbatch}));
   }
 
   void after(const Action& action, std::vector<Action>& out) const {
-    if (const auto hop = hop_after(schedule_, action)) out.push_back(send_of(*hop));
+    if (const auto payload = given(action))
+      out.push_back(send_of({action.stage, *payload, action.microbatch}));
   }
 
  private:
-  /// A joint message is received before the teacher's part, which comes first on every rank.
-  std::optional<Payload> taken_by(ActionType type) const {
-    if (!schedule_.joint_teacher || !teacher_) return payload_of(type);
-    if (type == ActionType::teacher_forward) return Payload::activation;
-    return type == ActionType::forward ? std::nullopt : payload_of(type);
+  static std::size_t place(const Action& action, Payload payload) {
+    return static_cast<std::size_t>(action.stage) * kPayloads + static_cast<std::size_t>(payload);
   }
 
-  const Schedule& schedule_;
+  /// What an action waits for from another rank. A joint message is received before the teacher's part,
+  /// which comes first on every rank.
+  std::optional<Payload> taken(const Action& action) const {
+    std::optional<Payload> payload = payload_of(action.type);
+    if (joint_ && teacher_ && action.type == ActionType::teacher_forward) payload = Payload::activation;
+    if (joint_ && teacher_ && action.type == ActionType::forward) payload.reset();
+    return payload && comes_[place(action, *payload)] ? payload : std::nullopt;
+  }
+
+  /// What an action's result is to another rank.
+  std::optional<Payload> given(const Action& action) const {
+    const std::optional<Payload> payload = is_compute(action.type) ? payload_of(action.type) : std::nullopt;
+    if (!payload || (joint_ && *payload == Payload::teacher)) return std::nullopt;
+    return goes_[place(action, *payload)] ? payload : std::nullopt;
+  }
+
+  bool joint_;
   bool teacher_ = false;
+  std::vector<bool> comes_;  // by stage and payload: from another rank
+  std::vector<bool> goes_;   // by stage and payload: to another rank
 };
 
 std::vector<Action> with_transfers(const Inserter& inserter, const std::vector<Action>& actions) {
@@ -173,7 +189,8 @@ void put_sends_first(std::vector<Action>& actions) {
   for (auto at = actions.begin(); at != actions.end();) {
     const auto begin = std::find_if(at, actions.end(), [](const Action& a) { return is_transfer(a.type); });
     const auto end = std::find_if(begin, actions.end(), [](const Action& a) { return !is_transfer(a.type); });
-    std::stable_partition(begin, end, [](const Action& a) { return is_send(a.type); });
+    const auto sends = [](const Action& a) { return is_send(a.type); };
+    if (!std::is_partitioned(begin, end, sends)) std::stable_partition(begin, end, sends);
     at = end;
   }
 }

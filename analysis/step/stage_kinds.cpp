@@ -6,14 +6,6 @@
 namespace plumbline {
 namespace {
 
-bool differ_in_place_only(const StageShape& a, const StageShape& b) {
-  if (a.layers != b.layers || a.place.first != b.place.first || a.place.last != b.place.last) return false;
-  StageShape there = a;
-  there.place.stage = b.place.stage;
-  there.place.route = b.place.route;
-  return there == b;
-}
-
 /// Index of the kind whose first member is like `member`; a new kind with this first member if there is none.
 template <class Member, class Alike>
 std::size_t kind_of(const Member& member, std::vector<Member>& firsts, const Alike& alike) {
@@ -26,6 +18,14 @@ std::size_t kind_of(const Member& member, std::vector<Member>& firsts, const Ali
 }
 
 }  // namespace
+
+bool differ_in_place_only(const StageShape& a, const StageShape& b) {
+  if (a.layers != b.layers || a.place.first != b.place.first || a.place.last != b.place.last) return false;
+  StageShape there = a;
+  there.place.stage = b.place.stage;
+  there.place.route = b.place.route;
+  return there == b;
+}
 
 StageKinds::StageKinds(std::vector<StageShape> all, const Schedule& schedule)
     : shapes(std::move(all)), stages_held(static_cast<std::size_t>(schedule.ranks)) {

@@ -9,6 +9,9 @@
 
 namespace plumbline {
 
+/// True if only the stages' places in the schedule (`stage`, `route`) may differ.
+bool differ_in_place_only(const StageShape& a, const StageShape& b);
+
 /// The stages of a schedule by kind: those of a kind differ only in `stage` and `route`. Ranks of a kind hold
 /// stages of the same kinds in the same order.
 struct StageKinds {

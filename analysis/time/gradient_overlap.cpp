@@ -186,7 +186,7 @@ double one_at_a_time(std::vector<Reduction> reductions, std::vector<Seconds>& la
 }  // namespace
 
 std::vector<std::vector<PricedBucket>> priced_buckets(
-    const RunConfig& config, const std::vector<StageShape>& shapes,
+    const RunConfig& config, const StageKinds& kinds,
     const std::function<Seconds(const OperatorCall&)>& price) {
   // Layers are alike: most buckets repeat the one before.
   std::optional<OperatorCall> last;
@@ -203,9 +203,14 @@ std::vector<std::vector<PricedBucket>> priced_buckets(
     }
     return last_seconds;
   };
-  std::vector<std::vector<PricedBucket>> result(shapes.size());
-  for (std::size_t stage = 0; stage < shapes.size(); ++stage) {
-    const StageShape& shape = shapes[stage];
+  std::vector<std::vector<PricedBucket>> result(kinds.shapes.size());
+  for (std::size_t stage = 0; stage < kinds.shapes.size(); ++stage) {
+    const StageShape& shape = kinds.shapes[stage];
+    const std::size_t first = kinds.first_stage[kinds.of_stage[stage]];
+    if (first < stage) {
+      result[stage] = result[first];
+      continue;
+    }
     // Frameworks reduce into their gradient buffer: nothing is copied.
     const bool copies = shape.sharding.zero == 1 && shape.traits.copies_reduced_pieces;
     for (GradientBucket& bucket : gradient_buckets(shape, config.parallel.ddp_bucket_size)) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/simulate/step_summary.hpp"
+#include "analysis/step/stage_kinds.hpp"
 #include "analysis/time/action_time.hpp"
 
 namespace plumbline {
@@ -33,7 +34,7 @@ struct PricedBucket {
 
 /// The buckets of every stage. `price`: wall time of a call on the data group.
 std::vector<std::vector<PricedBucket>> priced_buckets(
-    const RunConfig& config, const std::vector<StageShape>& shapes,
+    const RunConfig& config, const StageKinds& kinds,
     const std::function<Seconds(const OperatorCall&)>& price);
 
 /// `summary` is of a simulation in which last backwards already wait for `assumed.last_backward` (all 0 at

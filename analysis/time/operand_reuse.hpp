@@ -23,6 +23,9 @@ class OperandReuse {
   /// from where the optimizer's update of all of the rank's parameters left them.
   Load of(const StageShape& shape, ActionType type, Load load) const;
 
+  /// False on hardware where operands take the same time from everywhere.
+  bool matters() const { return measured_; }
+
   Bytes in_turns(std::int64_t bytes) const;
 
  private:

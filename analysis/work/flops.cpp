@@ -1,4 +1,6 @@
 #include "analysis/work/flops.hpp"
+
+#include "analysis/step/stage_kinds.hpp"
 #include "analysis/step/stage_shapes.hpp"
 
 namespace plumbline {
@@ -106,8 +108,11 @@ Flops executed_flops_per_token(const RunConfig& config, int stages) {
   RunConfig mean = config;  // of all ranks
   mean.batch.packed.slowest = mean.batch.packed.mean;
   mean.batch.packed.waiting = 1;
-  for (const StageShape& shape : stage_shapes(mean, stages)) {
-    const StageFlops flops = stage_flops(shape);
+  const std::vector<StageShape> shapes = stage_shapes(mean, stages);
+  StageFlops flops;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const StageShape& shape = shapes[i];
+    if (i == 0 || !differ_in_place_only(shapes[i - 1], shape)) flops = stage_flops(shape);
     microbatch += (flops.forward + flops.backward) *
                   static_cast<double>(std::int64_t{shape.sharding.tensor} * shape.cp.ranks);
   }

@@ -18,17 +18,18 @@ CostLine& CostLines::line_of(const std::string& label) {
 }
 
 void CostLines::add(const OperatorCall& call, Seconds time, bool measured) {
-  const std::string label = label_of(call);
-  add(label, call.count, time, flops_of(call));
-  if (measured) line_of(label).measured += time;
+  CostLine& line = add(label_of(call), call.count, time, flops_of(call));
+  if (measured) line.measured += time;
 }
 
-void CostLines::add(const std::string& label, std::int64_t count, Seconds time, Flops flops, Seconds hidden) {
+CostLine& CostLines::add(const std::string& label, std::int64_t count, Seconds time, Flops flops,
+                         Seconds hidden) {
   CostLine& line = line_of(label);
   line.count += count;
   line.seconds += time;
   line.flops += flops;
   line.hidden += hidden;
+  return line;
 }
 
 void CostLines::add(const std::vector<Alongside>& alongside) {
@@ -38,6 +39,14 @@ void CostLines::add(const std::vector<Alongside>& alongside) {
     slower += part.slower;
   }
   if (slower.value > 0) add("slower alongside collectives", 1, slower);
+}
+
+void repeat_lines(std::vector<CostLine>& lines, std::size_t begin, std::size_t end, int stage) {
+  for (std::size_t i = begin; i < end; ++i) {
+    CostLine line = lines[i];
+    line.stage = stage;
+    lines.push_back(std::move(line));
+  }
 }
 
 }  // namespace plumbline

@@ -1,6 +1,7 @@
 // Lines of the explanation of a stage's time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,7 +34,8 @@ class CostLines {
   /// `measured`: the time is, or was interpolated between measured sizes.
   void add(const OperatorCall& call, Seconds time, bool measured = false);
   /// `hidden`: its time besides `time`, behind computation.
-  void add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {}, Seconds hidden = {});
+  CostLine& add(const std::string& label, std::int64_t count, Seconds time, Flops flops = {},
+                Seconds hidden = {});
   /// Collectives that run alongside computation, and by how much they slow it.
   void add(const std::vector<Alongside>& alongside);
 
@@ -45,5 +47,8 @@ class CostLines {
   int stage_;
   std::string phase_;
 };
+
+/// Appends the lines from number `begin` up to `end` once more, as those of `stage`.
+void repeat_lines(std::vector<CostLine>& lines, std::size_t begin, std::size_t end, int stage);
 
 }  // namespace plumbline

@@ -19,12 +19,13 @@ constexpr double kSettled = 1e-7;  // seconds
 }  // namespace
 
 StepEnd::StepEnd(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
-                 const std::vector<StageShape>& shapes, const OperandReuse& reuse, const Load& load,
-                 double crowded, std::vector<ActionLanes>* lanes)
+                 const StageKinds& kinds, const OperandReuse& reuse, const Load& load, double crowded,
+                 std::vector<ActionLanes>* lanes)
     : config_(config),
       schedule_(schedule),
       hardware_(hardware),
-      shapes_(shapes),
+      kinds_(kinds),
+      shapes_(kinds.shapes),
       reuse_(reuse),
       load_(load),
       crowded_(crowded),
@@ -66,7 +67,28 @@ Load StepEnd::load_at_end(std::int64_t held_bytes) const {
   return load;
 }
 
-void StepEnd::add(int rank, StageCostsPrediction& prediction) const {
+void StepEnd::add(StageCostsPrediction& prediction) const {
+  const bool alike = lanes_ == nullptr && !reuse_.matters() && schedule_.routes == 1;
+  std::vector<std::size_t> begins;  // of the ranks' lines
+  for (int rank = 0; rank < schedule_.ranks; ++rank) {
+    begins.push_back(prediction.lines.size());
+    const int first = kinds_.first_rank[kinds_.of_rank[static_cast<std::size_t>(rank)]];
+    const auto known = static_cast<std::size_t>(first);
+    if (!alike || first == rank || kinds_.stages_held[known].empty()) {
+      add_rank(rank, prediction);
+      continue;
+    }
+    const StageCosts& from = prediction.costs.stages[kinds_.stages_held[known].front()];
+    const std::size_t stage = kinds_.stages_held[static_cast<std::size_t>(rank)].front();
+    StageCosts& to = prediction.costs.stages[stage];
+    to.reduce_gradients = from.reduce_gradients;
+    to.reduce_embedding = from.reduce_embedding;
+    to.optimizer = from.optimizer;
+    repeat_lines(prediction.lines, begins[known], begins[known + 1], static_cast<int>(stage));
+  }
+}
+
+void StepEnd::add_rank(int rank, StageCostsPrediction& prediction) const {
   const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, rank);
   if (stages.held.empty()) return;
   const Load load = load_at_end(held_bytes(stages.held, config_).total().value);
@@ -141,7 +163,7 @@ void StepEnd::hide_reductions(const std::vector<StageActions>& actions, StepSimu
   Costs& costs = prediction.costs;
   const Load load = load_at_end(0);
   const auto buckets = priced_buckets(
-      config_, shapes_, [&](const OperatorCall& call) { return time_of(call, hardware_, load); });
+      config_, kinds_, [&](const OperatorCall& call) { return time_of(call, hardware_, load); });
   ReductionCosts waits{std::vector<Seconds>(shapes_.size()), std::vector<Seconds>(shapes_.size())};
   const auto with_lone = [&](std::vector<Seconds> last_backward) {
     for (std::size_t i = 0; i < last_backward.size(); ++i)

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analysis/simulate/step_simulation.hpp"
+#include "analysis/step/stage_kinds.hpp"
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/gradient_overlap.hpp"
 #include "analysis/time/operand_reuse.hpp"
@@ -16,11 +17,11 @@ class StepEnd {
   /// `load`: during the pipeline's part of the step. `crowded`: slowdown of a rank while all of them work.
   /// `lanes`, if given, gets the lanes of every rank. All must outlive this.
   StepEnd(const RunConfig& config, const Schedule& schedule, const HardwareProfile& hardware,
-          const std::vector<StageShape>& shapes, const OperandReuse& reuse, const Load& load, double crowded,
+          const StageKinds& kinds, const OperandReuse& reuse, const Load& load, double crowded,
           std::vector<ActionLanes>* lanes);
 
-  /// Costs of ARG, ARE and OPT at the rank's lowest stage, and their lines.
-  void add(int rank, StageCostsPrediction& prediction) const;
+  /// Costs of ARG, ARE and OPT at every rank's lowest stage, and their lines.
+  void add(StageCostsPrediction& prediction) const;
 
   /// Adds what a first forward of other software waits for gathers of parameters behind its first layer's,
   /// and its line ("waits for parameters").
@@ -35,6 +36,7 @@ class StepEnd {
  private:
   bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
   bool overlaps_reductions() const;
+  void add_rank(int rank, StageCostsPrediction& prediction) const;
   Load load_at_end(std::int64_t held_bytes) const;
   void add_lanes(ActionType type, int stage, std::vector<LaneSpan> started, Seconds now,
                  const std::vector<OperatorCall>& calls, const Load& load) const;
@@ -42,7 +44,8 @@ class StepEnd {
   const RunConfig& config_;
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
-  const std::vector<StageShape>& shapes_;
+  const StageKinds& kinds_;
+  const std::vector<StageShape>& shapes_;  // of the kinds
   const OperandReuse& reuse_;
   const Load& load_;
   double crowded_;

@@ -26,6 +26,14 @@ double crowd(const HardwareProfile& hardware, int world) {
   return hardware.processors() > 0 ? std::max(1.0, static_cast<double>(world) / hardware.processors()) : 1;
 }
 
+/// The model's stages with the rows of their experts.
+StageKinds kinds_of(const StepModel& model, const MeanRows& rows) {
+  std::vector<StageShape> shapes = model.shapes();
+  set_mean_rows(rows, shapes);
+  if (!model.any().traits.own_lists) set_uneven_load(uneven_load(model.config), shapes);
+  return {std::move(shapes), model.schedule};
+}
+
 /// Fills in costs, communication and lines.
 class StageCoster {
  public:
@@ -36,20 +44,18 @@ class StageCoster {
         schedule_(simulation.step().once),
         hardware_(hardware),
         software_(model.software),
-        shapes_(model.shapes()),
+        kinds_(kinds_of(model, rows)),
+        shapes_(kinds_.shapes),
         teachers_(model.teachers),
         present_(types_in(schedule_)),
         load_(load_of(config_, simulation.step(), hardware, software_)),
         crowded_(crowd(hardware, load_.layout.world())),
         waits_for_vocabulary_(waits_for_vocabulary(hardware, schedule_, shapes_.front())),
         reuse_(config_, schedule_, shapes_, teachers_, hardware, crowded_),
-        lanes_(lanes) {
-    set_mean_rows(rows, shapes_);
-    if (!model.any().traits.own_lists) set_uneven_load(uneven_load(config_), shapes_);
-  }
+        lanes_(lanes) {}
 
   StageCostsPrediction run() {
-    for (const StageShape& shape : shapes_) passes(shape);
+    all_passes();
     Costs& costs = prediction_.costs;
     costs.pairs_in_turn = shapes_.empty() || !shapes_.front().overlap.pairs;
     if (!costs.pairs_in_turn) pairs();
@@ -62,8 +68,8 @@ class StageCoster {
     costs.processors = hardware_.processors();
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;
-    const StepEnd end(config_, schedule_, hardware_, shapes_, reuse_, load_, crowded_, lanes_);
-    for (int rank = 0; rank < schedule_.ranks; ++rank) end.add(rank, prediction_);
+    const StepEnd end(config_, schedule_, hardware_, kinds_, reuse_, load_, crowded_, lanes_);
+    end.add(prediction_);
     end.wait_for_gathers(prediction_);
     if (end.hides_reductions()) end.hide_reductions(actions_, simulation_, prediction_);
     return std::move(prediction_);
@@ -141,6 +147,24 @@ class StageCoster {
       }
     }
     lines.add(time.alongside);
+  }
+
+  /// Stages of a kind take the same time, unless operands come from different caches or lanes are kept.
+  void all_passes() {
+    const bool alike = lanes_ == nullptr && !reuse_.matters() && teachers_.empty();
+    std::vector<std::size_t> begins;  // of the stages' lines
+    for (std::size_t stage = 0; stage < shapes_.size(); ++stage) {
+      begins.push_back(prediction_.lines.size());
+      const std::size_t first = kinds_.first_stage[kinds_.of_stage[stage]];
+      if (!alike || first == stage) {
+        passes(shapes_[stage]);
+        continue;
+      }
+      prediction_.costs.stages.push_back(StageCosts(prediction_.costs.stages[first]));
+      prediction_.communication.push_back(StageCommunication(prediction_.communication[first]));
+      actions_.push_back(StageActions(actions_[first]));
+      repeat_lines(prediction_.lines, begins[first], begins[first + 1], static_cast<int>(stage));
+    }
   }
 
   void passes(const StageShape& shape) {
@@ -221,7 +245,8 @@ class StageCoster {
   const Schedule& schedule_;
   const HardwareProfile& hardware_;
   const Software& software_;
-  std::vector<StageShape> shapes_;  // with `rows`
+  StageKinds kinds_;                       // with `rows`
+  const std::vector<StageShape>& shapes_;  // of the kinds
   const std::vector<StageShape>& teachers_;
   ActionTypes present_;
   Load load_;  // during the pipeline's part of the step

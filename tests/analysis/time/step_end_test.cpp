@@ -10,6 +10,7 @@
 #include "analysis/time/action_lanes.hpp"
 #include "analysis/time/stage/time_model.hpp"
 #include "core/config/model_config.hpp"
+#include "schedules/generators.hpp"
 #include "schedules/make_schedule.hpp"
 #include "schedules/passes.hpp"
 #include "tests/analysis/sample_configs.hpp"
@@ -206,6 +207,33 @@ TEST(StageCosts, EveryStageOfEverySchedule) {
     // Both stages of two routes: eight layers, embedding (also the output layer), vectors of two stages.
     const bool mirrored = schedule.routes == 2;
     EXPECT_NEAR(predicted.costs.stages[0].reduce_gradients.value, mirrored ? 6 * (8 + 1 + 2) : 0, 1e-9);
+  }
+}
+
+// Stages and ranks of a kind are timed once; each still has lines of its own, which sum to its costs.
+TEST(StepEnd, EveryStageOfAKindHasItsCostsAndLines) {
+  RunConfig config = spread(tiny_qwen2(), 1, 2);
+  config.model.layers = 10;
+  config.parallel.pipeline = 5;
+  config.parallel.world_size = 10;
+  config.parallel.overlap_grad_reduce = false;
+  const Schedule schedule = add_step_end(one_f_one_b(5, 8), {.data_parallel = true});
+  const StageCostsPrediction predicted = stage_costs(config, schedule, counting_machine(3));
+  for (int stage = 0; stage < 5; ++stage) {
+    SCOPED_TRACE(stage);
+    const auto lines = [&](const char* phase) {
+      double seconds = 0;
+      for (const CostLine& line : predicted.lines)
+        seconds += line.stage == stage && line.phase == phase ? line.seconds.value : 0;
+      return seconds;
+    };
+    const StageCosts& costs = predicted.costs.stages[static_cast<std::size_t>(stage)];
+    EXPECT_NEAR(costs.forward.value, 2 * 12 + (stage == 0 ? 1 : stage == 4 ? 5 : 0), 1e-9);
+    EXPECT_NEAR(lines("forward"), costs.forward.value, 1e-9);
+    EXPECT_NEAR(lines("backward"), costs.backward.value, 1e-9);
+    EXPECT_GT(costs.reduce_gradients.value * costs.optimizer.value, 0);
+    EXPECT_NEAR(lines("step"), (costs.reduce_gradients + costs.reduce_embedding + costs.optimizer).value,
+                1e-9);
   }
 }
 
