@@ -1,10 +1,10 @@
 // Backward of causal attention; attention.hpp describes the blocks.
-#include <cmath>
 
 #include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/dropout_lanes.hpp"
+#include "kernels/score_scale.hpp"
 
 namespace plumbline::cpu {
 namespace {
@@ -85,7 +85,7 @@ void CpuOperators::attention_backward(const AttentionShape& shape, Matrix q, Mat
   require_scratch("attention_backward", scratch, attention_scratch(shape, q.dtype));
   const std::int64_t d = shape.head_dim;
   const std::int64_t group = shape.heads / shape.kv_heads;
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  const float scale = score_scale(d);
   const bool dropping = shape.dropout.probability > 0;
   const AttentionScratch parts(shape, scratch);
   const Matrix keys(parts.keys, shape.keys(), d, q.dtype);

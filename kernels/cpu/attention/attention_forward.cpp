@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/dropout_lanes.hpp"
+#include "kernels/score_scale.hpp"
 
 namespace plumbline::cpu {
 namespace {
@@ -98,7 +99,7 @@ void CpuOperators::attention_forward(const AttentionShape& shape, Matrix q, Matr
   require_scratch("attention_forward", scratch, attention_scratch(shape, q.dtype));
   const std::int64_t d = shape.head_dim;
   const std::int64_t group = shape.heads / shape.kv_heads;
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  const float scale = score_scale(d);
   const AttentionScratch parts(shape, scratch);
   if (shape.seq == 1 && shape.dropout.probability == 0)
     return attend_single_queries(shape, q, k, v, out, lse, parts);

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/attention/attention.hpp"
 #include "kernels/cpu/dispatch.hpp"
+#include "kernels/score_scale.hpp"
 
 namespace plumbline::cpu {
 namespace {
@@ -70,7 +71,7 @@ void attend_single_queries(const AttentionShape& shape, const Matrix& q, const M
   const std::int64_t d = shape.head_dim;
   const std::int64_t value_dim = shape.values();
   const std::int64_t group = shape.heads / shape.kv_heads;
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d)));
+  const float scale = score_scale(d);
   const std::int64_t position = shape.past - shape.key_start;
   const SeenColumns seen{position, shape.window, shape.prefix, shape.keys()};
   const std::int64_t from = seen.from(0);

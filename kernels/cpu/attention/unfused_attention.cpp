@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu_backend.hpp"
 #include "kernels/cpu/dispatch.hpp"
 #include "kernels/cpu/dropout_lanes.hpp"
+#include "kernels/score_scale.hpp"
 #include "kernels/unfused_heads.hpp"
 
 namespace plumbline::cpu {
@@ -125,10 +126,6 @@ PLUMBLINE_MULTIVERSION void softmax_gradient(const T* probabilities, const std::
   }
 }
 
-float score_scale(const AttentionShape& s) {
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)));
-}
-
 }  // namespace
 
 void CpuOperators::unfused_attention_forward(const AttentionShape& shape, Matrix q, Matrix k, Matrix v,
@@ -166,7 +163,7 @@ void CpuOperators::unfused_attention_forward(const AttentionShape& shape, Matrix
         with_type("unfused_attention_forward", q.dtype, [&](auto type) {
           using T = decltype(type);
           keep_softmax<T>(scores.as<T>(), probabilities.as<T>(), parts.scores, block.rows, block.seen,
-                          score_scale(shape), slope, row_lse + block.first);
+                          score_scale(shape.head_dim), slope, row_lse + block.first);
           if (!drops) return;
           keep_dropped<T>(draws_of(shape, sequence, head, block.first), probabilities.as<T>(), block.rows,
                           block.seen, block.of(kept.mask).as<std::uint8_t>(), block.of(kept.dropped).as<T>());
@@ -245,11 +242,11 @@ void CpuOperators::unfused_head_backward(const AttentionShape& shape, std::int64
       using T = decltype(element);
       if (drops) {
         softmax_gradient<true, T>(probabilities.as<T>(), block.of(kept.mask).as<std::uint8_t>(),
-                                  gradients.as<T>(), block.rows, block.seen, score_scale(shape),
+                                  gradients.as<T>(), block.rows, block.seen, score_scale(shape.head_dim),
                                   dropout_scale(shape.dropout.probability));
       } else {
         softmax_gradient<false, T>(probabilities.as<T>(), nullptr, gradients.as<T>(), block.rows, block.seen,
-                                   score_scale(shape), 1);
+                                   score_scale(shape.head_dim), 1);
       }
     });
     gemm({.a = gradients,

@@ -1,9 +1,9 @@
 // Causal grouped-query attention: picks the kernels for a shape, and Σ dout·out of every row, which
 // backward starts from.
-#include <cmath>
 
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
+#include "kernels/score_scale.hpp"
 
 namespace plumbline::cuda {
 namespace {
@@ -44,7 +44,7 @@ HeadShape head_shape(const AttentionShape& s) {
           static_cast<int>(s.heads / s.kv_heads),
           static_cast<int>(s.head_dim),
           static_cast<int>(s.values()),
-          static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
+          score_scale(s.head_dim),
           s.window < s.past + s.seq ? static_cast<int>(s.window) : 0,
           static_cast<int>(s.first_head),
           static_cast<int>(s.alibi.heads),

@@ -7,11 +7,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cmath>
 #include <unordered_map>
 
 #include "core/base/error.hpp"
 #include "kernels/cuda/device/error.hpp"
+#include "kernels/score_scale.hpp"
 
 // The library that cudnn-frontend calls into, by its rules a variable of this name.
 namespace cudnn_frontend {
@@ -51,7 +51,7 @@ class Builder {
     const TensorPointer q = input(kQ);
     const TensorPointer k = input(kK);
     const TensorPointer v = input(kV);
-    const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(wanted_.head_dim)));
+    const float scale = score_scale(wanted_.head_dim);
     const auto masked = [&](auto options) {
       options.set_name("attention").set_attn_scale(scale);
       options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);

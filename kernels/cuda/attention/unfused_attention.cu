@@ -7,6 +7,7 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/kernels/kernels.hpp"
 #include "kernels/dropout.hpp"
+#include "kernels/score_scale.hpp"
 
 namespace plumbline::cuda {
 namespace {
@@ -33,7 +34,7 @@ HeadShape whole_sequences(const AttentionShape& s) {
           .group = static_cast<int>(s.heads / s.kv_heads),
           .head_dim = static_cast<int>(s.head_dim),
           .value_dim = static_cast<int>(s.values()),
-          .scale = score_scale(s),
+          .scale = score_scale(s.head_dim),
           .window = s.window < s.seq ? static_cast<int>(s.window) : 0,
           .first_head = static_cast<int>(s.first_head),
           .alibi_heads = static_cast<int>(s.alibi.heads),
@@ -137,10 +138,6 @@ unsigned rows_of(const Matrix& square) {
 }
 
 }  // namespace
-
-float score_scale(const AttentionShape& shape) {
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
-}
 
 void repeat_heads(const Queue& queue, const AttentionShape& shape, Matrix k, Matrix v, Matrix repeated) {
   if (repeated.empty()) return;

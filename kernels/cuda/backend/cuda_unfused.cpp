@@ -2,6 +2,7 @@
 // for each query head of a group, and the kernels between them.
 #include "kernels/checks/arguments.hpp"
 #include "kernels/cuda/backend/cuda_backend.hpp"
+#include "kernels/score_scale.hpp"
 #include "kernels/unfused_heads.hpp"
 
 namespace plumbline::cuda {
@@ -87,7 +88,7 @@ void CudaOperators::unfused_attention_forward(const AttentionShape& shape, Matri
   repeat_heads(queue_, shape, k, v, kept.repeated);
   each_member(shape, kept, [&](const Members& of) {
     multiply(matmul_, shape.kv_heads, of.queries(q, shape.head_dim), of.keys(k), of.square(kept.scores),
-             {.b_transposed = true, .factor = score_scale(shape)});
+             {.b_transposed = true, .factor = score_scale(shape.head_dim)});
   });
   keep_softmax(queue_, shape, kept, lse);
   const Matrix& weights = shape.dropout.probability > 0 ? kept.dropped : kept.probabilities;

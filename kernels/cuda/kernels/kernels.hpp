@@ -171,8 +171,6 @@ void split_heads(const Queue& queue, Matrix dy, std::int64_t count, Matrix share
 void attention_merge(const Queue& queue, Matrix out, Matrix lse, Matrix part, Matrix part_lse);
 
 // unfused_attention.cu
-/// 1 ÷ sqrt(head_dim).
-float score_scale(const AttentionShape& shape);
 void repeat_heads(const Queue& queue, const AttentionShape& shape, Matrix k, Matrix v, Matrix repeated);
 /// Scaled scores become probabilities, and with dropout a mask and dropped ones.
 void keep_softmax(const Queue& queue, const AttentionShape& shape, const UnfusedAttention& kept, Matrix lse);

@@ -108,7 +108,7 @@ TEST_P(CudnnOnGpu, AgreesWithTheOwnKernelsAndTheCpu) {
   EXPECT_EQ(found.lse.bytes(), again.lse.bytes()) << what << " lse twice";
   EXPECT_EQ(found.dqkv.bytes(), again.dqkv.bytes()) << what << " gradients twice";
   const bool quick = s.seq < 2048;
-  // The CPU has no attention in fp16.
+  // The CPU computes in fp32 what the card computes in fp16: its error is not to hide the card's.
   const Guarded wide_qkv = in_fp32(qkv);
   const Guarded wide_dout = in_fp32(dout);
   const bool wide = type == DType::fp16;
