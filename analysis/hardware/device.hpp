@@ -34,6 +34,7 @@ struct Device {
   double gemm_share = 0;  // of the peak: main loop of the largest tile, all processors busy, sustained clock
   double gemm_share_8bit = 0;
   double gemm_share_4bit = 0;
+  double mx8_slowdown = 1;  // time of a product in MXFP8 over one in FP8 with a scale per tensor
   double wave_share =
       0.5;  // of an empty place in the last wave that is lost: idle processors leave power to the rest
   double tile_s = 0;           // filling a tile's operand pipeline

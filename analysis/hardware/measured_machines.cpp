@@ -43,6 +43,15 @@ auto attention_model(const Device& device) {
   };
 }
 
+auto attention_backward_model(const Device& device) {
+  return [device](double head, double window) {
+    return [device, head, window](std::span<const double> size) {  // heads, sequence
+      return flash_seconds(device, size[0], size[1], head, true, false, window) /
+             device.cudnn_backward_speedup;
+    };
+  };
+}
+
 silicon::SecondsOfPoint collective_model(const Network& network, silicon::Collective operation) {
   return [network, operation](std::span<const double> size) {
     const Span span{static_cast<int>(size[0]), 1};
@@ -67,7 +76,10 @@ void set_measured(std::map<std::string, Machine, std::less<>>& machines) {
     silicon::StepTables tables;
     tables.accelerator = name;
     if (attention) tables.attention = attention_model(machine.device);
-    if (name == kGb300) set_gb300_products(machine.device, tables);
+    if (name == kGb300) {
+      set_gb300_products(machine.device, tables);
+      tables.attention_backward = attention_backward_model(machine.device);
+    }
     tables.collectives = [network = machine.network](silicon::Collective operation) {
       return collective_model(network, operation);
     };

@@ -45,6 +45,7 @@ constexpr Field<Device, double> kDevice[] = {
     {"gemm_share", &Device::gemm_share},
     {"gemm_share_8bit", &Device::gemm_share_8bit},
     {"gemm_share_4bit", &Device::gemm_share_4bit},
+    {"mx8_slowdown", &Device::mx8_slowdown},
     {"wave_share", &Device::wave_share},
     {"tile_s", &Device::tile_s},
     {"cache_bandwidth", &Device::cache_bandwidth},

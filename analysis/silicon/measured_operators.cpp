@@ -56,20 +56,31 @@ struct CastGrids {
 };
 
 struct AttentionGrids {
+  using Sizes = std::pair<double, double>;  // head and window
   std::once_flag once;
-  std::map<std::pair<double, double>, std::optional<TimeGrid>> forward;  // by head and window
+  std::map<Sizes, std::optional<TimeGrid>> forward, backward;
 
-  void read(const StepTables& from) {
-    const auto tables = tables_in(fmt::format("attention_bf16_{}.csv", from.accelerator));
-    const MeasuredTable& table = tables.at("forward");
+  template <typename Model>
+  static void read(const MeasuredTable& table, const std::vector<KeyAxis>& along, const Model& model,
+                   std::map<Sizes, std::optional<TimeGrid>>& grids) {
     for (const MeasuredTable::Line& line : table.lines) {
       const std::string head(line.keys.at(0)), window(line.keys.at(1));
-      const std::pair<double, double> sizes{std::stod(head), std::stod(window)};
-      auto& grid = forward[sizes];
+      const Sizes sizes{std::stod(head), std::stod(window)};
+      auto& grid = grids[sizes];
       if (grid) continue;
-      grid = grid_of(table, {{"head", head}, {"window", window}},
-                     {{"batch", kLog}, {"heads", kLog}, {"group", kLog}}, kLog,
-                     from.attention(sizes.first, sizes.second));
+      grid =
+          grid_of(table, {{"head", head}, {"window", window}}, along, kLog, model(sizes.first, sizes.second));
+    }
+  }
+  void read(const StepTables& from) {
+    if (from.attention) {
+      const auto tables = tables_in(fmt::format("attention_bf16_{}.csv", from.accelerator));
+      read(tables.at("forward"), {{"batch", kLog}, {"heads", kLog}, {"group", kLog}}, from.attention,
+           forward);
+    }
+    if (from.attention_backward) {
+      const auto tables = tables_in("backward_attention.csv");
+      read(tables.at(from.accelerator + " backward"), {{"heads", kLog}}, from.attention_backward, backward);
     }
   }
 };
@@ -145,6 +156,17 @@ std::optional<Measured> MeasuredOperators::attention(double heads, double group,
   if (grid == all.forward.end() || !grid->second) return std::nullopt;
   const double batch = std::max(1.0, heads / grid->second->axes()[1].values.back());
   const auto found = grid->second->at(std::array<double, 4>{batch, heads / batch, group, sequence});
+  return Measured{found->seconds, found->basis};
+}
+
+std::optional<Measured> MeasuredOperators::attention_backward(double heads, double sequence, double head,
+                                                              double window) const {
+  if (!tables_.attention_backward) return std::nullopt;
+  AttentionGrids& all = grids_->attention;
+  std::call_once(all.once, [&] { all.read(tables_); });
+  const auto grid = all.backward.find({head, window});
+  if (grid == all.backward.end()) return std::nullopt;
+  const auto found = grid->second->at(std::array<double, 2>{heads, sequence});
   return Measured{found->seconds, found->basis};
 }
 

@@ -30,6 +30,7 @@ struct StepTables {
   std::string accelerator;                                              // in the names of the tables
   std::array<std::optional<Product>, 3> products;                       // by ProductType; empty: not used
   std::function<SecondsOfPoint(double head, double window)> attention;  // forward; empty: not used
+  std::function<SecondsOfPoint(double head, double window)> attention_backward;  // the same
   SecondsOfPoint casts;
   std::function<SecondsOfPoint(Collective)>
       collectives;  // within a host, by ranks and bytes; empty: not used
@@ -54,6 +55,9 @@ class MeasuredOperators {
   /// Empty where the tables are not used or lack the head size or window (keys per query; 0: none).
   std::optional<Measured> attention(double heads, double group, double sequence, double head,
                                     double window) const;
+  /// Its backward by cuDNN, with the same sizes; `head`: the mean of keys' and values'. Empty where the table
+  /// is not used or lacks the head size or window.
+  std::optional<Measured> attention_backward(double heads, double sequence, double head, double window) const;
   /// NCCL's within a host; `bytes`: of the whole buffer. Empty where the tables are not used or end at fewer
   /// ranks.
   std::optional<Measured> collective(Collective operation, double ranks, double bytes) const;

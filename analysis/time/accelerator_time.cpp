@@ -18,23 +18,27 @@ std::optional<silicon::Measured> measured_product(const GemmCall& call, DType ty
   const ProductType operands = call.fp4   ? ProductType::nvfp4
                                : call.fp8 ? ProductType::fp8
                                           : ProductType::bf16;
-  if (call.pass == GemmPass::forward) return device.measured->product(operands, rows, out, in);
-  if (call.pass == GemmPass::input_gradient) return device.measured->product(operands, rows, in, out);
   constexpr double kShareOfFp32Result = 0.93;
   const bool narrow = call.result_bytes > 0 && call.result_bytes <= 4;  // read and written in 16 bit
-  auto found = device.measured->product(operands, out, in, rows);
-  if (found && !narrow) found->seconds /= kShareOfFp32Result;
+  const bool gradient = call.pass == GemmPass::weight_gradient;
+  auto found = gradient                         ? device.measured->product(operands, out, in, rows)
+               : call.pass == GemmPass::forward ? device.measured->product(operands, rows, out, in)
+                                                : device.measured->product(operands, rows, in, out);
+  if (found && gradient && !narrow) found->seconds /= kShareOfFp32Result;
+  if (found && call.block_scaled) found->seconds *= device.mx8_slowdown;
   return found;
 }
 
-/// The forward of whole sequences by the same tables, in cuDNN's place.
-std::optional<silicon::Measured> measured_forward(const AttentionCall& call, DType type,
-                                                  const Device& device) {
+/// Attention over whole sequences by the same tables, in cuDNN's place.
+std::optional<silicon::Measured> measured_attention(const AttentionCall& call, DType type,
+                                                    const Device& device) {
   if (device.measured == nullptr || type == DType::fp32 || call.dropout || call.prefix > 0 || !call.cudnn)
     return std::nullopt;
-  return device.measured->attention(static_cast<double>(call.heads), static_cast<double>(call.group),
-                                    static_cast<double>(call.queries), static_cast<double>(call.head_dim),
-                                    call.window >= call.queries ? 0 : static_cast<double>(call.window));
+  const auto heads = static_cast<double>(call.heads), sequence = static_cast<double>(call.queries),
+             head = static_cast<double>(call.head_dim);
+  const double window = call.window >= call.queries ? 0 : static_cast<double>(call.window);
+  if (call.backward) return device.measured->attention_backward(heads, sequence, head, window);
+  return device.measured->attention(heads, static_cast<double>(call.group), sequence, head, window);
 }
 
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing if it has none that is near.
@@ -80,9 +84,10 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
   const auto in = static_cast<double>(call.in);
   const auto element = static_cast<double>(size_of(type));
   const double operand = call.fp4 ? 0.5 : call.fp8 ? 1 : element;
+  const double mx8 = device.peak_mx8 / (call.grouped ? 1 : device.mx8_slowdown);  // measured apart
   const double flops_per_s =
       call.fp4   ? device.peak_4bit * device.gemm_share_4bit
-      : call.fp8 ? (call.block_scaled ? device.peak_mx8 : device.peak_8bit) * device.gemm_share_8bit
+      : call.fp8 ? (call.block_scaled ? mx8 : device.peak_8bit) * device.gemm_share_8bit
                  : device.gemm_share * (type == DType::fp32 ? device.peak_fp32 : device.peak_16bit);
   if (const auto measured = measured_product(call, type, device)) return measured->seconds;
   if (const auto measured = tabled_product(call, type, device)) return *measured;
@@ -162,12 +167,13 @@ double attention_seconds(const AttentionCall& call, DType type, const Device& de
     whole.queries = (call.keys > 0 ? std::min(call.past, call.keys) : call.past) + call.queries;
     return attention_seconds(whole, type, device) * pairs_of(call) / pairs_of(whole);
   }
+  if (const auto measured = measured_attention(call, type, device)) return measured->seconds;
+  const double all = attention_by_constants(call, type, device);
+  if (!call.backward) return all;
   AttentionCall forward = call;
   forward.backward = false;
-  const auto measured = measured_forward(forward, type, device);
-  const double all = attention_by_constants(call, type, device);
+  const auto measured = measured_attention(forward, type, device);
   if (!measured) return all;
-  if (!call.backward) return measured->seconds;
   // The backward has as much softmax as the forward, whose products take as long as expected: it gains, or
   // loses, the same time. Half of the expected time is left to it at least, which is a guess.
   const double gained = attention_by_constants(forward, type, device) - measured->seconds;
@@ -199,7 +205,7 @@ bool is_measured(const OperatorCall& call, const Device& device) {
   }
   const auto* attention = call.as<AttentionCall>();
   if (attention == nullptr || attention->cached || attention->unfused || attention->past > 0) return false;
-  return (!attention->backward && known(measured_forward(*attention, call.type, device))) ||
+  return known(measured_attention(*attention, call.type, device)) ||
          tabled_attention(*attention, call.type, device).has_value();
 }
 

@@ -74,6 +74,45 @@ TEST(MeasuredOperators, AttentionGainsTheSameTimeInItsBackward) {
   EXPECT_FALSE(is_measured({.work = call}, h100));
 }
 
+TEST(MeasuredOperators, AttentionBackwardOnGb300IsCudnns) {
+  struct Case {
+    std::int64_t heads, head, queries, window;
+    double seconds;  // 0: not in the table
+  };
+  const HardwareProfile& machine = *find_hardware_preset("gb300-nvl72");
+  for (const Case& c :
+       {Case{128, 128, 8192, 0, 3832e-6}, Case{256, 160, 2048, 0, 977e-6}, Case{256, 64, 4096, 128, 442e-6},
+        Case{256, 64, 4096, 0, 0}, Case{128, 96, 8192, 0, 0}}) {
+    const AttentionCall call{.backward = true,
+                             .cudnn = true,
+                             .queries = c.queries,
+                             .head_dim = c.head,
+                             .group = 1,
+                             .heads = c.heads,
+                             .window = c.window};
+    EXPECT_EQ(is_measured({.work = call}, machine), c.seconds > 0) << c.head;
+    if (c.seconds == 0) continue;
+    EXPECT_NEAR(time_of({.work = call}, machine, {}).value, c.seconds, 1e-9) << c.head;
+  }
+  EXPECT_NEAR(gb300().attention_backward(64, 8192, 128, 0)->seconds, 1916e-6, 5e-6) << "half of the heads";
+  EXPECT_FALSE(
+      built_in_profiles().machine("h100-sxm-80gb").device.measured->attention_backward(64, 8192, 128, 0));
+}
+
+TEST(MeasuredOperators, ProductsInMxfp8TakeLonger) {
+  for (const auto& [name, ratio] : {std::pair{"gb300-nvl72", 1.05}, {"gb200-nvl72", 1.05}, {"mi355x", 1.0}}) {
+    const HardwareProfile& machine = *find_hardware_preset(name);
+    GemmCall call{.tokens = 32768, .out = 16384, .in = 16384, .fp8 = true};
+    const double plain = time_of({.work = call}, machine, {}).value;
+    call.block_scaled = true;
+    EXPECT_NEAR(time_of({.work = call}, machine, {}).value / plain, ratio, 0.005) << name;
+    call.grouped = true;
+    const double grouped = time_of({.work = call}, machine, {}).value;
+    call.block_scaled = false;
+    EXPECT_EQ(time_of({.work = call}, machine, {}).value, grouped) << name << ", of experts";
+  }
+}
+
 TEST(MeasuredOperators, CollectivesWithinAHostAreNccls) {
   struct Case {
     const char* machine;
