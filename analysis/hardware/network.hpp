@@ -88,19 +88,34 @@ inline double places_chosen(double places, double choices) {
   return places * (1 - std::pow(1 - 1 / places, choices));
 }
 
-/// Dispatch of tokens of `bytes` in all to the ranks of their `choices` experts, as in DeepEP and HybridEP.
-/// One copy goes over the network to every node with a chosen expert (`most_nodes` at most; 0: any number),
-/// from there one over the fast link to every rank (DeepSeek-AI 2024, arXiv:2412.19437 §3.2.2).
-inline double dispatch_seconds(const Network& net, Span group, double bytes, double choices,
-                               double most_nodes) {
+/// Tokens of a rank on their way to the ranks of their experts, or their results on the way back.
+struct Dispatched {
+  double bytes = 0;       // of the tokens
+  double choices = 0;     // experts of a token
+  double most_nodes = 0;  // that these are on; 0: any number
+  double weights = 0;     // bytes of the tokens' weights for all experts; 0: they stay
+  bool combines = false;  // results, which the receiver adds up
+};
+
+/// Rate of HybridEP's kernel that combines over that of the one which dispatches, within a fast link: 0.87 to
+/// 0.97 on 8 to 36 GB200, 0.92 on 8 B200; between nodes 0.88 to 1.03 (deepseek-ai/DeepEP@94a9f8f6
+/// docs/README_Hybrid-EP.md).
+constexpr double kCombining = 0.92;
+
+/// As in DeepEP and HybridEP: one copy of a token goes over the network to every node with a chosen expert,
+/// from there one over the fast link to every rank (DeepSeek-AI 2024, arXiv:2412.19437 §3.2.2). In HybridEP
+/// a copy has the token's weights, in fp32, for all experts of the node that it goes to (same commit,
+/// csrc/hybrid_ep/backend/hybrid_ep_backend.cuh, intra_node_prob_buffer).
+inline double dispatch_seconds(const Network& net, Span group, const Dispatched& sent) {
   if (group.size < 2) return 0;
   const int local = ranks_per_node(net, group);
-  const double ranks = places_chosen(group.size, choices);
-  const double inside = bytes * ranks * (local - 1.0) / local / net.node_bandwidth;
-  if (local >= group.size) return net.node_base_s + inside;
   const double nodes = static_cast<double>(group.size) / local;
-  double reached = places_chosen(nodes, choices);
-  if (most_nodes > 0) reached = std::min(reached, most_nodes);
+  const double bytes = sent.bytes + sent.weights / nodes;
+  const double rate = net.node_bandwidth * (sent.combines ? kCombining : 1);
+  const double inside = bytes * places_chosen(group.size, sent.choices) * (local - 1.0) / local / rate;
+  if (local >= group.size) return net.node_base_s + inside;
+  double reached = places_chosen(nodes, sent.choices);
+  if (sent.most_nodes > 0) reached = std::min(reached, sent.most_nodes);
   const double outside = bytes * reached * (nodes - 1) / nodes / net.nic_bandwidth;
   return net.nic_base_s + std::max(inside, outside);
 }

@@ -135,6 +135,7 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"overlapped_gather", &Software::overlapped_gather},
     {"alltoall_dispatch", &Software::alltoall_dispatch},
     {"flex_dispatch", &Software::flex_dispatch},
+    {"hybrid_dispatch", &Software::hybrid_dispatch},
     {"plain_permutation", &Software::plain_permutation},
     {"fp32_router", &Software::fp32_router},
     {"fp32_latent_router", &Software::fp32_latent_router},

@@ -79,6 +79,7 @@ struct Software {
   bool weighted_results =
       false;  // experts' results are multiplied with the token's weights, else their activations
   bool flex_dispatch = false;       // by kernels such as DeepEP's, which also sort them
+  bool hybrid_dispatch = false;     // those kernels are HybridEP's
   bool plain_permutation = false;   // of rows to experts: by PyTorch's operators, not a fused kernel
   bool fp32_router = false;         // products of the router's backward have fp32 operands
   bool fp32_latent_router = false;  // the same in models with latent attention

@@ -61,8 +61,8 @@ double exchange_by_constants(const Network& network, const ExchangeShape& shape)
   const double element = shape.part == "dispatch" ? 1 + 4.0 / 128 : 2;
   Network placed = network;
   placed.gpus_per_node = static_cast<int>(std::max(1.0, shape.ranks / shape.nodes));
-  return dispatch_seconds(placed, {static_cast<int>(shape.ranks), 1}, shape.tokens * shape.hidden * element,
-                          shape.choices, 0);
+  return dispatch_seconds(placed, {static_cast<int>(shape.ranks), 1},
+                          {.bytes = shape.tokens * shape.hidden * element, .choices = shape.choices});
 }
 
 double experts_roofline(const Device& device, const ExpertsShape& shape) {

@@ -280,8 +280,12 @@ Seconds accelerator_collective_time(const OperatorCall& call, const Network& net
     return {hop_seconds(network, leaves_node(Group::context, members, layout, network.gpus_per_node), bytes)};
   }
   if (of.kind == CallKind::all_to_all && of.choices > 0) {
-    return {dispatch_seconds(network, span, bytes, static_cast<double>(of.choices),
-                             static_cast<double>(of.most_nodes))};
+    return {dispatch_seconds(network, span,
+                             {.bytes = bytes,
+                              .choices = static_cast<double>(of.choices),
+                              .most_nodes = static_cast<double>(of.most_nodes),
+                              .weights = static_cast<double>(of.weights),
+                              .combines = of.combines})};
   }
   if (of.kind == CallKind::all_to_all) return {all_to_all_seconds(network, span, bytes)};
   if (of.kind == CallKind::ring_shift) return {shift_seconds(network, span, bytes)};

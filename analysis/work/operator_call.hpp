@@ -85,6 +85,8 @@ struct CollectiveCall {
   // `most_nodes` nodes.
   std::int64_t choices = 0;
   std::int64_t most_nodes = 0;
+  std::int64_t weights = 0;  // bytes of the tokens' weights for all experts, which travel with them
+  bool combines = false;     // results come back, and are added up
 };
 
 /// Tensors are allocated.

@@ -22,6 +22,8 @@ class PassLines {
     const CollectiveCall* collective = call.collective();
     if (collective != nullptr && collective->ticket > 0) {  // its time follows from that of the whole action
       lines_.add(call.label, call.count, {});
+    } else if (collective != nullptr && collective->choices > 0) {
+      add_dispatch(call);
     } else if (const auto* product = call.as<GemmCall>(); product != nullptr && product->grouped) {
       add_experts(call);
     } else {
@@ -42,6 +44,19 @@ class PassLines {
   }
 
  private:
+  /// Tokens to their experts or back, and what their weights and the adding of results add to it.
+  void add_dispatch(const OperatorCall& call) {
+    OperatorCall plain = call;
+    const Seconds all = time_of(call, hardware_, load_);
+    plain.get<CollectiveCall>().weights = 0;
+    const Seconds tokens = time_of(plain, hardware_, load_);
+    plain.get<CollectiveCall>().combines = false;
+    const Seconds sent = time_of(plain, hardware_, load_);
+    lines_.add(call, sent);
+    if (all.value > tokens.value) lines_.add("weights of dispatched tokens", 0, all - tokens);
+    if (tokens.value > sent.value) lines_.add("adding up experts' results", 0, tokens - sent);
+  }
+
   /// A product of experts, and what one kernel each and rows that leave tiles partly empty add to it.
   void add_experts(const OperatorCall& call) {
     OperatorCall plain = call;

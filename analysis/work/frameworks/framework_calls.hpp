@@ -30,6 +30,11 @@ class FrameworkCalls {
 
   /// A memory-bound kernel; `bytes`: read and written per element.
   void stream(const char* name, std::int64_t elements, double bytes) { list_.memory(name, elements, bytes); }
+  /// The same by two kernels for each of `experts`, which have `elements` in all.
+  void each(const char* name, std::int64_t experts, std::int64_t elements, double bytes) {
+    list_.memory(name, elements / 2, bytes);
+    list_.calls.back().count = 2 * experts;
+  }
   void draw(const char* name, std::int64_t elements, double bytes) {
     list_.memory(name, elements, bytes);
     if (elements > 0) list_.last<StreamCall>().random = true;
@@ -79,12 +84,16 @@ class FrameworkCalls {
   }
   /// Tokens to the ranks and nodes of their experts, each once, or their results back: `elements` of all
   /// tokens.
-  void dispatched(const char* label, std::int64_t elements) {
+  /// `weights`: bytes of the tokens' weights, which travel along. `combines`: results, which are added up.
+  void dispatched(const char* label, std::int64_t elements, std::int64_t weights, bool combines) {
     const ExpertShape& expert = s_.expert;
     expert_collective(CallKind::all_to_all, label, expert.ranks, expert.tensor, elements);
     if (expert.ranks == 1 || elements == 0) return;
-    list_.last<CollectiveCall>().choices = expert.chosen;
-    list_.last<CollectiveCall>().most_nodes = expert.most_nodes;
+    auto& call = list_.last<CollectiveCall>();
+    call.choices = expert.chosen;
+    call.most_nodes = expert.most_nodes;
+    call.weights = weights;
+    call.combines = combines;
   }
   /// Makes the last call an exchange that overlaps with computation of another micro-batch, for which the
   /// layer's own stands (run_alongside).

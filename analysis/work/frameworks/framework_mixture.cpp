@@ -20,6 +20,7 @@ constexpr double kTf32 = 2;
 // switch_load_balancing_loss).
 constexpr double kRouted = 10 * 4;
 constexpr double kRoutedBack = 6 * 4;
+constexpr std::int64_t kWeight = 4;  // bytes of a token's weight
 // Operators that take the host as long as a grouped linear layer before its first product: Transformer
 // Engine's Linear takes 99.66 us of a Grace where torch's, one operator, takes 37.08
 // (NVIDIA/TransformerEngine issue 2053).
@@ -47,15 +48,26 @@ constexpr double kWeightGradient = 4 + 2;
 constexpr double kClamped = 4 + 4;
 constexpr double kClampedBack = 6 + 4;
 constexpr double kBiasOperators = 4;  // per expert forward; twice as many backward
+// Per parameter of an expert and backward: autograd's node and the hook of Megatron's
+// DistributedDataParallel (distributed_data_parallel.py, _make_backward_post_hook), which adds a bias's
+// gradient to the rank's buffer. Products add those of weights themselves.
+constexpr double kWeightHook = 1;
+constexpr double kBiasHook = 2;
+constexpr double kMatrices = 2;  // of an expert, as many as biases
+constexpr double kAddedGradient = 2 + 4;
 
 }  // namespace
 
-void MixtureCalls::exchange(const char* label) {
+/// HybridEP's forward dispatch takes the tokens' weights along, its backward their gradients (Megatron-Core,
+/// moe/fused_a2a.py, HybridEPDispatch).
+void MixtureCalls::exchange(const char* label, bool weighted, bool combines) {
   const ExpertShape& e = s_.expert;
   // The fullest rank receives most.
   const auto own = static_cast<std::int64_t>(e.fullest * static_cast<double>(e.sent * s_.stream.hidden));
   if (e.dispatcher == TokenDispatcher::flex) {
-    calls_.dispatched(label, own);
+    const bool hybrid = s_.software->hybrid_dispatch;
+    const std::int64_t weights = own / s_.stream.hidden * s_.moe.experts * kWeight;
+    calls_.dispatched(label, own, hybrid && weighted ? weights : 0, hybrid && combines);
   } else {
     calls_.expert_collective(CallKind::all_to_all, label, e.ranks, e.tensor, own * e.chosen);
   }
@@ -87,7 +99,7 @@ void MixtureCalls::exchange_weights() {
   const ExpertShape& e = s_.expert;
   if (e.dispatcher != TokenDispatcher::alltoall || s_.software->weighted_results) return;
   calls_.expert_collective(CallKind::all_to_all, "expert weights exchange", e.ranks, e.tensor,
-                           e.sent * e.chosen * 4 / s_.numerics.e());
+                           e.sent * e.chosen * kWeight / s_.numerics.e());
 }
 
 /// An overlapped all-to-all reads while the other micro-batch's experts, launched before, run; the grouped
@@ -143,7 +155,7 @@ void MixtureCalls::dispatch(const char* label, bool first) {
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
     calls_.stream("permute", e.sent * e.chosen * s_.stream.hidden, kReordered);
   }
-  if (travels) exchange(label);
+  if (travels) exchange(label, first, false);
   if (travels && first && reads() && !e.overlapped) calls_.launched(kDispatchLaunch, true);
   if (travels && !e.overlapped) exchange_weights();
   calls_.expert_collective(CallKind::all_gather, "expert tensor all-gather", e.tensor, 1, rows);
@@ -161,7 +173,7 @@ void MixtureCalls::combine(const char* label, bool backward) {
   const bool travels = e.ranks > 1;
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
   calls_.expert_collective(CallKind::reduce_scatter, "expert tensor reduce-scatter", e.tensor, 1, rows);
-  if (travels) exchange(label);
+  if (travels) exchange(label, backward, true);
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
     const double plain = backward ? kAddedByIndex : kScattered;
     calls_.stream("unpermute", e.sent * e.chosen * s_.stream.hidden,
@@ -236,6 +248,8 @@ void MixtureCalls::backward_input() {
   // FP8 casts of the gradients sum fc1's biases as well (Transformer Engine, module/grouped_linear.py).
   if (s_.predicted.feed_forward_bias && !s_.numerics.framework_fp8)
     calls_.stream("expert biases backward", e.rows * e.fc1, 2);
+  if (s_.predicted.feed_forward_bias && hooked() && !s_.graphs.step)
+    calls_.each("add bias gradients", s_.expert.local, e.fc1 + s_.stream.hidden, kAddedGradient);
   if (clamps()) calls_.stream("clamp gate backward", e.rows * e.fc1, kClampedBack);
   calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.stream.hidden);
   cast_rows(e.rows * (s_.stream.hidden + e.fc1));
@@ -254,6 +268,17 @@ void MixtureCalls::backward_weight() {
   route(GemmPass::weight_gradient);
 }
 
+/// Operators of one layer's backward for the gradients of its experts, each a parameter of its own.
+double MixtureCalls::hooks() const {
+  if (!hooked()) return 0;
+  const double bias = s_.predicted.feed_forward_bias ? kBiasHook : 0;
+  return kMatrices * (kWeightHook + bias) * static_cast<double>(s_.expert.local);
+}
+
+bool MixtureCalls::hooked() const {
+  return s_.software->bucket_elements > 0 && !s_.adapters.frozen();
+}
+
 void MixtureCalls::launches(bool backward) {
   const Software& sw = *s_.software;
   const double products = backward ? 4 : 2;
@@ -261,7 +286,8 @@ void MixtureCalls::launches(bool backward) {
   calls_.layer_launches(s_.moe.shared > 0 ? 6 : 0);
   const double biases = s_.predicted.feed_forward_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
   const auto experts = static_cast<double>(s_.expert.local);
-  calls_.launches_eagerly(sw.dispatch_operators + biases * experts + 2 * static_cast<double>(casts()));
+  calls_.launches_eagerly(sw.dispatch_operators + biases * experts + 2 * static_cast<double>(casts()) +
+                          (backward ? hooks() : 0));
   calls_.launches_products(products * experts);
 }
 

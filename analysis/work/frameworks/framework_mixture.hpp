@@ -39,7 +39,9 @@ class MixtureCalls {
   /// The token's weight is a factor of the activation, whose backward sums its gradient.
   bool weighs_in_activation() const;
   void combine(const char* label, bool backward);
-  void exchange(const char* label);
+  double hooks() const;
+  bool hooked() const;
+  void exchange(const char* label, bool weighted, bool combines);
   void exchange_weights();
   void tell_routing();
 

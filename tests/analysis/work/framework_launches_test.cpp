@@ -99,6 +99,24 @@ TEST(FrameworkLaunches, CastsOfExpertsAreLaunchedOneByOne) {
   EXPECT_NEAR(host(Fp8Recipe::tensorwise) - host(Fp8Recipe::delayed), 3 * each, 1e-6);
 }
 
+// Every parameter of an expert has its own gradient: an operator each, two for a bias, whose gradient is
+// added to the rank's buffer in a kernel of its own.
+TEST(FrameworkLaunches, GradientsOfExpertsAreHandledOneByOne) {
+  const auto host = [](int ranks, bool biases) {
+    RunConfig config = mixture(ranks);
+    config.model.linear_bias = biases;
+    const ActionWork work = framework_work(stage_shapes(config, 1).front(), ActionType::backward);
+    double seconds = 0;
+    for (const ActionWork::Run& run : work.runs)
+      seconds += work.parts[run.part].host.value * static_cast<double>(run.repeat);
+    return seconds;
+  };
+  constexpr double kLaunch = 8e-6;                                            // host_operator_s
+  EXPECT_NEAR(host(4, false) - host(8, false), 48 * 16 * 2 * kLaunch, 1e-6);  // layers, experts, weights
+  // Eight operators of an expert's biases themselves, and two biases.
+  EXPECT_NEAR(host(8, true) - host(8, false), 48 * 16 * (8 + 2 * 2) * kLaunch, 1e-6);
+}
+
 // FP8 products read whole blocks of rows: copies fill them up, but for kernels that dispatch so.
 TEST(FrameworkLaunches, RowsOfExpertsAreFilledUpInFp8) {
   RunConfig config = mixture(8);

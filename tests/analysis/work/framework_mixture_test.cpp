@@ -112,7 +112,7 @@ TEST(FrameworkMixture, GradientsAreReducedAmongTheirCopies) {
 }
 
 // DeepEP and HybridEP, and NCCL's all-to-all, 4096 tokens of 7168 in bf16 to 8 experts (arXiv:2603.07685
-// table 7; no constant is fitted to it).
+// table 7).
 TEST(FrameworkMixture, DispatchTakesWhatWasMeasured) {
   struct Case {
     const char* hardware;
@@ -127,11 +127,34 @@ TEST(FrameworkMixture, DispatchTakesWhatWasMeasured) {
   for (const Case& c : cases) {
     const Network& network = find_hardware_preset(c.hardware)->accelerator()->constants.network;
     const Span group{c.ranks, 1};
-    EXPECT_NEAR(
-        dispatch_seconds(network, group, bytes, 8, static_cast<double>(c.most_nodes)) * 1e6 / c.flex_us, 1,
-        0.12)
-        << c.hardware;
+    const Dispatched sent{.bytes = bytes, .choices = 8, .most_nodes = static_cast<double>(c.most_nodes)};
+    EXPECT_NEAR(dispatch_seconds(network, group, sent) * 1e6 / c.flex_us, 1, 0.12) << c.hardware;
     EXPECT_NEAR(all_to_all_seconds(network, group, bytes * 8) * 1e6 / c.all_to_all_us, 1, 0.12) << c.hardware;
+  }
+}
+
+// HybridEP's kernels with 16 multiprocessors, 8 experts of a rank, tokens' weights for all of them: GB/s of
+// the tokens alone (deepseek-ai/DeepEP@94a9f8f6 docs/README_Hybrid-EP.md).
+TEST(FrameworkMixture, DispatchWithWeightsAndCombinationTakeWhatWasMeasured) {
+  struct Case {
+    const char* hardware;
+    int ranks;
+    double dispatch, combine;
+  };
+  const Case cases[] = {{"gb200-nvl72", 8, 750, 684},  {"gb200-nvl72", 16, 662, 601},
+                        {"gb200-nvl72", 24, 638, 566}, {"gb200-nvl72", 32, 630, 547},
+                        {"gb200-nvl72", 36, 613, 543}, {"b200-sxm-180gb", 8, 735, 674}};
+  for (const Case& c : cases) {
+    const Network& network = find_hardware_preset(c.hardware)->accelerator()->constants.network;
+    const Dispatched sent{.bytes = 4096.0 * 7168 * 2, .choices = 8, .weights = 4096.0 * 8 * c.ranks * 4};
+    Dispatched back = sent;
+    back.combines = true;
+    const double received = sent.bytes * places_chosen(c.ranks, 8) / 1e9;
+    const auto rate = [&](const Dispatched& tokens) {
+      return received / (dispatch_seconds(network, {c.ranks, 1}, tokens) - network.node_base_s);
+    };
+    EXPECT_NEAR(rate(sent) / c.dispatch, 1, 0.08) << c.hardware << c.ranks;
+    EXPECT_NEAR(rate(back) / c.combine, 1, 0.08) << c.hardware << c.ranks;
   }
 }
 
@@ -226,6 +249,35 @@ TEST(FrameworkMixture, RoutingTravelsBesideTheTokens) {
   EXPECT_EQ(bytes(TokenDispatcher::alltoall, kBackward, "expert weights exchange"), 48 * 4096.0 * 8 * 4);
 }
 
+// HybridEP: 4096 tokens take 128 weights of four bytes along to their experts, and bring as many gradients.
+// Results and their gradients travel alone.
+TEST(FrameworkMixture, HybridEpTakesWeightsAlong) {
+  struct Case {
+    const char* software;
+    ActionType type;
+    const char* exchange;
+    std::int64_t weights;
+    bool combines;
+  };
+  const std::int64_t all = 4096 * 128 * 4;
+  const Case cases[] = {
+      {"megatron-bridge", ActionType::forward, "expert dispatch forward", all, false},
+      {"megatron-bridge", ActionType::forward, "expert combine forward", 0, true},
+      {"megatron-bridge", ActionType::backward, "expert combine backward", 0, false},
+      {"megatron-bridge", ActionType::backward, "expert dispatch backward", all, true},
+      {"torchtitan-2025", ActionType::backward, "expert dispatch backward", 0, false},  // DeepEP
+  };
+  for (const Case& c : cases) {
+    RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+    config.parallel.token_dispatcher = TokenDispatcher::flex;
+    config.machine.software = c.software;
+    const auto calls = calls_named(shape_of(config), c.type, c.exchange);
+    ASSERT_FALSE(calls.empty()) << c.exchange;
+    EXPECT_EQ(calls[0].collective()->weights, c.weights) << c.exchange;
+    EXPECT_EQ(calls[0].collective()->combines, c.combines) << c.exchange;
+  }
+}
+
 // gpt-oss: a clamped gate and YaRN with an mscale have passes of their own, but in a graph of the step the
 // gate has none.
 TEST(FrameworkMixture, GptOssHasPassesWithoutFusedKernels) {
@@ -241,6 +293,10 @@ TEST(FrameworkMixture, GptOssHasPassesWithoutFusedKernels) {
   EXPECT_GT(turned(), 5 * fused);
   EXPECT_FALSE(calls_named(shape_of(config), ActionType::forward, "clamp gate").empty());
   EXPECT_FALSE(calls_named(shape_of(config), ActionType::backward, "clamp gate").empty());
+  const auto gradients = calls_named(shape_of(config), ActionType::backward, "add bias gradients");
+  ASSERT_FALSE(gradients.empty());
+  EXPECT_EQ(gradients[0].count, 48 * 2 * 16) << "layers, biases, experts of a rank";
+  EXPECT_EQ(gradients[0].elements(), (2 * 768 + 2048) / 2) << "on average";
   config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
   EXPECT_TRUE(calls_named(shape_of(config), ActionType::forward, "clamp gate").empty());
 }
