@@ -86,9 +86,6 @@ TrainingResult train(const RunConfig& config, const Schedule& schedule, Operator
                      const CheckpointOptions& checkpoints = {}, WorkClock worked = {},
                      HostLane* host = nullptr);
 
-/// Data handed to the transport between two readings of one rank's traffic.
-Traffic difference(const Traffic& later, const Traffic& earlier);
-
 /// The samples of the rank at tensor and data coordinate 0 of every pipeline rank, on all ranks. Collective.
 std::vector<std::vector<MemorySample>> gather_samples(const Schedule& schedule,
                                                       const std::vector<MemorySample>& mine,

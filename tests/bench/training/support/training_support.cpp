@@ -9,6 +9,7 @@
 
 #include "bench/plan/plan.hpp"
 #include "bench/training/trainer/host_values.hpp"
+#include "bench/training/trainer/measured_run.hpp"
 #include "bench/training/trainer/step_data.hpp"
 #include "bench/training/weights/weights.hpp"
 #include "core/config/compatibility.hpp"
