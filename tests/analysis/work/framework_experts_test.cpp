@@ -94,6 +94,16 @@ TEST(FrameworkExperts, ProductsOfExpertsAreExplainedInParts) {
   config = mixture("mixtral-8x7b", 1, 8, 0, 8);
   config.batch.seq_length = 3000;
   EXPECT_GT(lines(config)["partly empty tiles of experts"], 0);
+  // HybridEP on one host: 4096 tokens of 4 KiB, and 128 weights of four bytes, on 5.25 of 8 ranks; the
+  // fullest rank's are 0.7 % more.
+  config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
+  config.machine.hardware = "h100-sxm-80gb";
+  config.machine.software = "megatron-bridge";
+  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  auto dispatched = lines(config);
+  const double layers_per_rate = 1.00721 * 48 * 8 * (1 - std::pow(7.0 / 8, 8)) * 7 / 8 / 370e9;
+  EXPECT_NEAR(dispatched["weights of dispatched tokens"], layers_per_rate * 4096 * 512, 1e-6);
+  EXPECT_NEAR(dispatched["adding up experts' results"], layers_per_rate * 4096 * 4096 * (1 / 0.92 - 1), 1e-6);
 }
 
 // Megatron-Bridge's recipes compute the loss by Transformer Engine, in the logits' place.
