@@ -38,17 +38,18 @@ struct RingRate {
 };
 
 /// A ring through all ranks. Within the node it uses the fast link. Between nodes every group has the NICs of
-/// its own GPUs; all groups of the same kind run at once. `trees`: NCCL may take trees for small messages
-/// between nodes, whose latency grows with the logarithm of the nodes; only all-reduces have them (nccl,
-/// src/graph/tuning.cc).
+/// its own GPUs; all groups of the same kind run at once. A ring takes a step per rank, of which one per node
+/// crosses the network. `trees`: NCCL may take trees for small messages between nodes, whose latency grows
+/// with the logarithm of the nodes; only all-reduces have them (nccl, src/graph/tuning.cc).
 inline RingRate ring(const Network& net, Span group, bool trees) {
   const int local = ranks_per_node(net, group);
   if (local >= group.size) return {net.node_base_s, net.node_step_s, net.node_bandwidth, group.size - 1.0};
   const double nodes = std::ceil(static_cast<double>(group.size) / local);
   const double card = std::min(net.node_bandwidth, net.nic_bandwidth * local);
-  const double between = trees ? std::min(nodes - 1, 2 * std::log2(nodes) + 1) : nodes - 1;
-  const double steps = (local - 1) * net.node_step_s / net.nic_step_s + between;
-  return {net.nic_base_s, net.nic_step_s, card, steps};
+  const double inside = net.node_step_s / net.nic_step_s;  // a step within a node, over one between nodes
+  const double along = (group.size - nodes) * inside + nodes - 1;
+  const double climbing = (local - 1) * inside + 2 * std::log2(nodes) + 1;
+  return {net.nic_base_s, net.nic_step_s, card, trees ? std::min(along, climbing) : along};
 }
 
 /// bytes: the whole reduced buffer. Ring: 2(n-1)/n · bytes over the bus bandwidth (nccl-tests,

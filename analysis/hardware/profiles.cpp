@@ -97,6 +97,8 @@ constexpr Field<Software, double> kSoftware[] = {
     {"vocabulary_pass_s", &Software::vocabulary_pass_s},
     {"micro_batch_s", &Software::micro_batch_s},
     {"step_s", &Software::step_s},
+    {"flash_forward_share", &Software::flash_forward_share},
+    {"flash_backward_share", &Software::flash_backward_share},
     {"norm_passes", &Software::norm_passes},
     {"logit_bytes", &Software::logit_bytes},
     {"kept_logit_bytes", &Software::kept_logit_bytes},

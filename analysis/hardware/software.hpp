@@ -63,6 +63,9 @@ struct Software {
   double graph_operator_s = 0;     // the same for a layer captured as a CUDA graph; 0: it captures none
   double layer_forward_operators = 0;  // launched by one layer's forward
   double layer_backward_operators = 0;
+  double flash_forward_share =
+      0;  // of the peak, that older attention kernels reach at most; 0: no such bound
+  double flash_backward_share = 0;
   double norm_passes = 2;  // passes over an activation of one norm's forward
   double loss_passes = 0;  // fp32 passes over the logits: forward
   double loss_backward_passes = 0;

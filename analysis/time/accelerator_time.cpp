@@ -109,8 +109,23 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
   return product(out, in, tokens, 8);
 }
 
+/// The device with flash attention that reaches `most_share` of its peak at most, whatever the heads' size.
+Device with_slower_attention(const Device& device, double head, double most_share) {
+  Device slower = device;
+  slower.rates = nullptr;
+  slower.flash_forward = std::min(device.flash_forward, most_share * head_slowdown(device, head, false));
+  slower.flash_backward = std::min(device.flash_backward, most_share * head_slowdown(device, head, true));
+  return slower;
+}
+
 /// Time of attention over whole sequences, without the measured forward.
 double attention_by_constants(const AttentionCall& call, DType type, const Device& device) {
+  if (call.most_share > 0) {
+    AttentionCall unbounded = call;
+    unbounded.most_share = 0;
+    const auto head = static_cast<double>(call.head_dim);
+    return attention_by_constants(unbounded, type, with_slower_attention(device, head, call.most_share));
+  }
   if (const auto measured = tabled_attention(call, type, device)) return *measured;
   if (type == DType::fp32 && device.peak_16bit != device.peak_fp32) {
     Device plain = device;

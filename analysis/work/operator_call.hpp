@@ -46,6 +46,7 @@ struct AttentionCall {
   bool scores_apart = false;  // backward: gradients of all scores go through memory (kernels/cuda/README.md)
   bool unfused = false;       // keeps its probabilities
   bool fp8 = false;           // FP8 operands; only in lists of other frameworks
+  double most_share = 0;      // of the peak that its kernels reach at most; 0: no such bound
   std::int64_t queries = 0;   // of a sequence
   std::int64_t head_dim = 0;  // the mean where values have another
   std::int64_t group = 0;     // query heads per key/value head

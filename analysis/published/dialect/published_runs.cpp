@@ -151,12 +151,27 @@ std::string unpredicted(const RunConfig& config) {
   return {};
 }
 
+/// The software of a run, where the source's repository names it and the column the relative it is based on.
+void put_software(const std::string& source, const std::string& origin, Settings& settings) {
+  struct Own {
+    std::string_view repository, relative;
+    const char* software;
+  };
+  static constexpr Own kOwn[] = {{"mosaicml/llm-foundry@", "torchtitan", "llm-foundry"}};
+  for (const Own& own : kOwn) {
+    if (source.starts_with(own.repository) && settings["software"].text == own.relative)
+      settings["software"] = {own.software, origin, ""};
+  }
+}
+
 PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells& cells, Settings settings) {
   const std::string origin = row_origin(table, row);
   require(cells, origin);
   PublishedRun run;
   run.row = static_cast<int>(row) + 1;
   run.cells = cells;
+  run.source = printable(cell_or(cells, "source", table.header.source), 300);
+  put_software(run.source, origin, settings);
   settings["model"] = {"gpt2-124m", origin, ""};  // its place is taken below
   std::string contradiction;
   run.config = config_from(settings, origin, contradiction);
@@ -177,7 +192,6 @@ PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells&
   run.label = printable(cell_or(cells, "label", filled(table.header.label, cells)), 200);
   if (run.label.empty()) run.label = fmt::format("row {}", run.row);
   run.sweep = cell_or(cells, "sweep", filled(table.header.sweep, cells));
-  run.source = printable(cell_or(cells, "source", table.header.source), 300);
   return run;
 }
 

@@ -333,8 +333,10 @@ class FrameworkCalls {
   static constexpr double kFlexProcessors = 16;
   void kernel(bool backward, std::int64_t window) {
     list_.attention(backward, window);
-    list_.last<AttentionCall>().cudnn = sw_.cudnn_attention;
-    list_.last<AttentionCall>().fp8 = s_.attention.fp8;
+    auto& call = list_.last<AttentionCall>();
+    call.cudnn = sw_.cudnn_attention;
+    call.fp8 = s_.attention.fp8;
+    call.most_share = backward ? sw_.flash_backward_share : sw_.flash_forward_share;
   }
   /// Experts of a rank with uneven rows.
   void inside() { list_.calls.back().share *= s_.expert.inside; }

@@ -61,6 +61,11 @@ TEST(Network, LatencyOfScattersGrowsWithTheNodes) {
   for (const int nodes : {2, 16, 128}) {
     EXPECT_NEAR(scatter_seconds(net, {nodes, 8}, 0), net.nic_base_s + (nodes - 1) * net.nic_step_s, 1e-12);
     EXPECT_LE(all_reduce_seconds(net, {nodes, 8}, 0), net.nic_base_s + 2 * 15 * net.nic_step_s);
+    // Eight ranks per node: seven more steps per node, over the fast link.
+    EXPECT_NEAR(scatter_seconds(net, {8 * nodes, 1}, 0),
+                net.nic_base_s + 7 * nodes * net.node_step_s + (nodes - 1) * net.nic_step_s, 1e-12);
+    EXPECT_LE(all_reduce_seconds(net, {8 * nodes, 1}, 0),
+              net.nic_base_s + 2 * (7 * net.node_step_s + 15 * net.nic_step_s));
   }
 }
 

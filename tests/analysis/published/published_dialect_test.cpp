@@ -53,6 +53,22 @@ TEST(PublishedDialect, ARowIsAConfigurationAndItsMeasuredValues) {
   EXPECT_EQ(read.runs[1].config.batch.micro_batch_size, 1);
 }
 
+TEST(PublishedDialect, ASourceOfItsOwnNamesTheSoftware) {
+  struct Case {
+    const char* source;
+    const char* column;
+    const char* software;
+  };
+  for (const Case& c :
+       {Case{"mosaicml/llm-foundry@8c8dd48f README.md", "torchtitan", "llm-foundry"},
+        Case{"mosaicml/llm-foundry@8c8dd48f README.md", "torchtitan-compile", "torchtitan-compile"},
+        Case{"pytorch/torchtitan@1 llm-foundry.md", "torchtitan", "torchtitan"}}) {
+    const PublishedTable table = table_of(fmt::format("software,gpus,gbs,step_s\n{},8,16,2\n", c.column),
+                                          fmt::format("source: \"{}\"\n{}", c.source, kHeader));
+    EXPECT_EQ(read_runs(table).runs.at(0).config.machine.software, c.software) << c.source;
+  }
+}
+
 // Some of the other flags have become keys.
 TEST(PublishedDialect, OtherFlagsThatKeysStandForAreSet) {
   const PublishedTable table = table_of(

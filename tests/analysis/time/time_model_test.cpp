@@ -175,6 +175,29 @@ TEST(OperatorTime, AttentionGrowsWithThePairsOfTokens) {
   EXPECT_NEAR(seconds(256), 1e-3, 1e-12) << "below the shortest as that one";
 }
 
+// The bound counts where newer kernels are faster, for every size of heads, and not where they are slower.
+TEST(OperatorTime, OlderAttentionReachesAShareOfThePeakAtMost) {
+  const Device device = find_hardware_preset("a100-sxm-80gb")->accelerator()->constants.device;
+  struct Case {
+    std::int64_t head;
+    bool backward;
+    double most_share, expected_share;
+  };
+  for (const Case& c : {Case{128, false, 0.4, 0.4}, Case{64, false, 0.4, 0.4}, Case{64, true, 0.3, 0.3},
+                        Case{128, true, 0.3, 0.3}, Case{128, false, 0.7, device.flash_forward},
+                        Case{128, true, 0.7, device.flash_backward}}) {
+    OperatorCall call{.work = AttentionCall{
+                          .backward = c.backward, .most_share = c.most_share, .queries = 8192, .heads = 16}};
+    call.get<AttentionCall>().head_dim = c.head;
+    // Blocks of 128 on the diagonal are whole: s·(s + 256)/2 pairs, of two products forward, five backward.
+    const double flops =
+        (c.backward ? 10.0 : 4.0) * 16 * 0.5 * 8192 * (8192 + 256) * static_cast<double>(c.head);
+    EXPECT_NEAR(accelerator_time(call, device).value / (flops / (device.peak_16bit * c.expected_share)), 1,
+                0.005)
+        << c.head << " " << c.backward << " " << c.most_share;
+  }
+}
+
 TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
   RunConfig config = sample::tiny_gpt2();
