@@ -122,6 +122,7 @@ constexpr Field<Software, bool> kSwitches[] = {
     {"gathers_in_place", &Software::gathers_in_place},
     {"async_tensor", &Software::async_tensor},
     {"selective_operators", &Software::selective_operators},
+    {"llama_module", &Software::llama_module},
     {"eight_bit", &Software::fp8},
     {"fused_casts", &Software::fused_casts},
     {"fp8_gather", &Software::fp8_gather},

@@ -29,10 +29,11 @@ struct Software {
   bool gathers_in_place = false;      // sharded units are used and reduced where they lie, without copies
   bool async_tensor = false;          // tensor-parallel communication split into pieces and hidden
   bool selective_operators =
-      false;                 // selective recomputation keeps every second product's result, not the rest
-  bool fp8 = false;          // linear layers of the transformer in FP8, regardless of the job
-  bool fused_casts = false;  // operands are quantized by the kernel that makes them, and transposed apart
-  bool fp8_gather = false;   // their parameters are gathered in FP8
+      false;                  // selective recomputation keeps every second product's result, not the rest
+  bool llama_module = false;  // Llama as torchtitan writes it (analysis/work/frameworks/framework_llama.hpp)
+  bool fp8 = false;           // linear layers of the transformer in FP8, regardless of the job
+  bool fused_casts = false;   // operands are quantized by the kernel that makes them, and transposed apart
+  bool fp8_gather = false;    // their parameters are gathered in FP8
   // Recipes of FP8 that a job may ask for (Fp8Recipe).
   bool delayed_scaling = false;
   bool tensorwise_scaling = false;

@@ -156,7 +156,9 @@ class FrameworkCalls {
   /// step by step: three quarters of the rows on average.
   void ring_attention(bool backward, std::int64_t window) {
     const char* label = backward ? "context ring backward" : "context ring forward";
-    const std::int64_t own = s_.stream.tokens * (s_.attention.k + s_.attention.values());
+    const std::int64_t own =
+        s_.stream.tokens * (sw_.llama_module && s_.mlp.swiglu ? s_.attention.q + s_.attention.attended()
+                                                              : s_.attention.k + s_.attention.values());
     for (int step = 0; step < s_.cp.ring(); ++step) {
       const std::int64_t keys = step + 1 < s_.cp.ring() ? own : 0;
       const std::int64_t gradients = backward && step > 0 ? own : 0;
@@ -200,20 +202,21 @@ class FrameworkCalls {
       list_.collective(CallKind::reduce_scatter, "context reduce-scatter", Group::context, s_.cp.ranks, whole,
                        s_.numerics.type);
   }
-  /// The tensor-parallel collectives at `edges` of a layer, in the storage type: an all-reduce, or its two
-  /// halves with sequence parallelism.
-  void edges(const char* label, int count, double share = 1) {
+  /// The tensor-parallel collectives of a layer, in the storage type: all-reduces of `sums` results, or with
+  /// sequence parallelism their scattered sums and all-gathers of as many inputs as `gathers`.
+  void edges(const char* label, int gathers, int sums, double share = 1) {
     const std::int64_t whole = s_.stream.tokens * s_.stream.hidden;
-    const auto add = [&](CallKind kind) {
+    const auto add = [&](CallKind kind, int count) {
       const std::size_t before = list_.calls.size();
-      list_.collective(kind, label, Group::tensor, s_.sharding.tensor, whole, s_.numerics.type);
+      if (count > 0)
+        list_.collective(kind, label, Group::tensor, s_.sharding.tensor, whole, s_.numerics.type);
       if (list_.calls.size() == before) return;
       list_.calls.back().count = count;
       list_.calls.back().share = share;
     };
-    if (!s_.sharding.sequence_parallel) return add(CallKind::all_reduce);
-    add(CallKind::all_gather);
-    add(CallKind::reduce_scatter);
+    if (!s_.sharding.sequence_parallel) return add(CallKind::all_reduce, sums);
+    add(CallKind::all_gather, gathers);
+    add(CallKind::reduce_scatter, sums);
   }
   void collective(CallKind kind, const char* label, std::int64_t elements, DType type) {
     list_.collective(kind, label, Group::tensor, s_.sharding.tensor, elements, type);

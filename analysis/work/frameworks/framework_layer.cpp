@@ -2,6 +2,7 @@
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/frameworks/framework_adapters.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
+#include "analysis/work/frameworks/framework_llama.hpp"
 #include "analysis/work/frameworks/framework_mixture.hpp"
 #include "analysis/work/parameter_units.hpp"
 
@@ -83,11 +84,11 @@ bool copies_queries(const StageShape& s) {
 void turn_queries_and_keys(const StageShape& s, FrameworkCalls& calls, bool backward) {
   const std::int64_t elements = s.stream.tokens * (s.attention.q + s.attention.k);
   if (!backward && copies_queries(s)) calls.stream("copy queries", s.stream.tokens * s.attention.q, 4);
-  double bytes = s.software->compiled ? 4 : 12;
+  double bytes = rotation_bytes(s);
   if (is_gpt_oss(s)) bytes = backward ? kTurnedBack : kTurned;
   if (s.attention.rotary) calls.stream("rope", elements * s.attention.rotated / s.attention.head_dim, bytes);
   if (!s.attention.qk_norm) return;
-  calls.stream(backward ? "norm backward" : "norm", elements, backward ? 10 : 2 * s.software->norm_passes);
+  calls.stream(backward ? "norm backward" : "norm", elements, norm_bytes(s, backward));
 }
 
 double operators(const StageShape& s, double launched, bool attention_inside) {
@@ -114,15 +115,33 @@ double norm_operators(const StageShape& s, bool backward) {
   return s.attention.qk_norm ? (backward ? 4 : 2) : 0;
 }
 
-/// Parts of a forward: all, or those that selective recomputation repeats.
+/// Tensor-parallel collectives of a forward: all, all but the last sum, gathers alone, none.
+enum class Edges : std::uint8_t { all, needed, gathers, none };
+
+/// Parts of a forward: all, or those that recomputation repeats.
 struct Wanted {
   bool attention = true;
-  double qkv = 1;  // shares of the products
+  PartShares qkv{};  // shares of the products
   double projection = 1;
-  double fc1 = 1;
+  PartShares fc1{};
   double fc2 = 1;
-  bool communication = true;
+  Edges edges = Edges::all;
 };
+
+/// What the backward reads of a recomputed layer: all but the second product of the MLP, its sum and the
+/// stream (torch.utils.checkpoint stops early; compiled, nothing reads them).
+constexpr Wanted kNeeded = {true, {}, 1, {}, 0, Edges::needed};
+
+/// Selective recomputation of operators: results of products are kept in turn, and those of scattered sums
+/// (torchtitan, parallelize_llama.py, _save_list). Llama: queries, values, gate and the second product are
+/// kept; in eager mode the projection runs again though its scattered sum is kept.
+Wanted not_kept(const StageShape& s) {
+  constexpr double kHalf = 0.5;
+  if (!is_torchtitan_llama(s))
+    return {false, {kHalf, kHalf, kHalf}, kHalf, {kHalf, kHalf, kHalf}, kHalf, Edges::none};
+  const bool kept = s.software->compiled && s.sharding.sequence_parallel && s.sharding.tensor > 1;
+  return {false, {0, 1, 0}, kept ? 0.0 : 1.0, {0, 1, 0}, 0, Edges::gathers};
+}
 
 constexpr const char* kForward = "tensor collectives forward";
 constexpr const char* kBackward = "tensor collectives backward";
@@ -147,23 +166,26 @@ void projected_edge(const StageShape& s, bool backward, FrameworkCalls& calls) {
 void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
   const Software& sw = *s.software;
   const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
-  const bool overlaps = s.overlap.tensor && wanted.communication && !s.attention.latent();
+  const bool overlaps = s.overlap.tensor && wanted.edges != Edges::none && !s.attention.latent();
   copy_into_graph(s, calls, false);
-  const auto of_gathered = [&](const char* label, std::int64_t out, double share) {
-    if (overlaps) return calls.ring_linear(kForward, label, GemmPass::forward, out, s.stream.hidden);
-    calls.linear(label, GemmPass::forward, out, s.stream.hidden, share);
+  const auto of_gathered = [&](Projection of, const PartShares& shares) {
+    if (!overlaps) return project(s, of, GemmPass::forward, shares, calls);
+    const bool first = of == Projection::qkv;
+    calls.ring_linear(kForward, first ? "qkv" : "fc1", GemmPass::forward, first ? qkv : s.mlp.fc1,
+                      s.stream.hidden);
   };
   const auto summed = [&](const char* label, std::int64_t in, double share) {
     if (overlaps) return calls.pipelined_linear(kForward, label, GemmPass::forward, s.stream.hidden, in);
     calls.linear(label, GemmPass::forward, s.stream.hidden, in, share);
   };
-  calls.stream("norm", s.stream.rows * s.stream.hidden, 2 * sw.norm_passes);
+  calls.stream("norm", s.stream.rows * s.stream.hidden, norm_bytes(s, false));
   if (s.attention.latent()) {
-    LatentCalls(s, calls).forward(wanted.qkv);
+    LatentCalls(s, calls).forward(wanted.qkv.first);
   } else {
-    of_gathered("qkv", qkv, wanted.qkv);
+    of_gathered(Projection::qkv, wanted.qkv);
     if (s.attention.qkv_bias && !s.mlp.swiglu) calls.stream("bias", s.stream.tokens * qkv, 4);
     turn_queries_and_keys(s, calls, false);
+    repeat_heads(s, calls);
   }
   if (wanted.attention) attention_forward(s, window, calls);
   summed("projection", s.attention.attended(), wanted.projection);
@@ -172,17 +194,17 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
                  6 + 2 * (sw.norm_passes - 1));  // the sum is not read again
   } else {
     residual(s, calls);
-    if (s.block.norms() > 1) calls.stream("norm", s.stream.rows * s.stream.hidden, 2 * sw.norm_passes);
+    if (s.block.norms() > 1) calls.stream("norm", s.stream.rows * s.stream.hidden, norm_bytes(s, false));
   }
   if (s.mixture()) {
     MixtureCalls(s, calls).forward();
   } else {
-    of_gathered("fc1", s.mlp.fc1, wanted.fc1);
+    of_gathered(Projection::fc1, wanted.fc1);
     const double activation = s.mlp.swiglu ? (sw.compiled ? 6 : 10) : 4;
     calls.stream(s.mlp.swiglu ? "swiglu" : "gelu", s.stream.tokens * s.mlp.ffn, activation);
     summed("fc2", s.mlp.ffn, wanted.fc2);
   }
-  residual(s, calls);
+  if (wanted.edges != Edges::needed) residual(s, calls);
   calls.stream("norm", s.predicted.more_norms * s.stream.rows * s.stream.hidden, 2 * sw.norm_passes);
   // Casts of the four inputs.
   calls.casts((s.mixture() ? 1 : 2) * s.stream.tokens * s.stream.hidden, true);
@@ -191,9 +213,12 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   if (s.sharding.zero >= 3 && !sw.gathers_in_place)
     calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
   if (s.sharding.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
-  if (!wanted.communication) return;
+  if (wanted.edges == Edges::none) return;
   if (s.attention.latent()) LatentCalls(s, calls).gather();
-  if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kForward, edges, exposed_edges(sw));
+  if (const int edges = edges_of(s, overlaps); edges > 0) {
+    const int sums = wanted.edges == Edges::gathers ? 0 : wanted.edges == Edges::needed ? edges - 1 : edges;
+    calls.edges(kForward, edges, sums, exposed_edges(sw));
+  }
   if (s.attention.latent()) projected_edge(s, false, calls);
 }
 
@@ -205,7 +230,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
   const double dropped = s.block.dropout ? 5 : 2;
   const auto norm_and_sum = [&](bool has_norm) {
-    if (has_norm) calls.stream("norm backward", stream, 10);
+    if (has_norm) calls.stream("norm backward", stream, norm_bytes(s, true));
     calls.stream("add", stream, 6);
   };
   // Product of the stream's gradient, which is gathered.
@@ -214,8 +239,13 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     calls.ring_linear(kBackward, label, GemmPass::input_gradient, s.stream.hidden, in);
     if (!s.adapters.frozen()) calls.linear(label, GemmPass::weight_gradient, s.stream.hidden, in);
   };
-  const auto summed = [&](const char* label, std::int64_t out) {
-    if (!overlaps) return calls.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
+  const auto summed = [&](Projection of) {
+    if (!overlaps) {
+      project(s, of, GemmPass::input_gradient, {}, calls);
+      return add_input_gradients(s, of, calls);
+    }
+    const char* label = of == Projection::qkv ? "qkv" : "fc1";
+    const std::int64_t out = of == Projection::qkv ? qkv : s.mlp.fc1;
     if (s.adapters.frozen()) {  // there is no weight gradient that could hide the result's scattering
       calls.linear(label, GemmPass::input_gradient, out, s.stream.hidden);
       return calls.collective(CallKind::reduce_scatter, kBackward, s.stream.tokens * s.stream.hidden,
@@ -231,7 +261,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     of_gathered("fc2", s.mlp.ffn);
     const double activation = s.mlp.swiglu ? (sw.compiled ? 10 : 16) : 6;
     calls.stream(s.mlp.swiglu ? "swiglu backward" : "gelu backward", s.stream.tokens * s.mlp.ffn, activation);
-    summed("fc1", s.mlp.fc1);
+    summed(Projection::fc1);
   }
   norm_and_sum(s.block.norms() > 1);
   calls.stream("dropout backward", stream, dropped);
@@ -240,12 +270,14 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   if (s.attention.latent()) {
     LatentCalls(s, calls).backward_input();
   } else {
+    repeat_heads(s, calls);
     turn_queries_and_keys(s, calls, true);
-    calls.stream("concatenate", s.stream.tokens * qkv, 4);  // gradients of query, key and value
-    summed("qkv", qkv);
+    if (!is_torchtitan_llama(s))
+      calls.stream("concatenate", s.stream.tokens * qkv, 4);  // gradients of query, key and value
+    summed(Projection::qkv);
   }
   norm_and_sum(true);
-  calls.stream("norm backward", s.predicted.more_norms * stream, 10);
+  calls.stream("norm backward", s.predicted.more_norms * stream, norm_bytes(s, true));
   const std::int64_t feed_forward = s.mixture() ? 0 : s.stream.hidden + (sw.fp8 ? s.mlp.ffn : s.mlp.fc1);
   calls.casts(s.stream.tokens * (s.stream.hidden + s.attention.qkv() + feed_forward), false);
   if (s.block.linear_bias && !s.mlp.swiglu) {
@@ -256,7 +288,8 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     if (apart > 0) calls.stream("bias backward", apart, 2);
   }
   // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
-  if (const int edges = edges_of(s, overlaps); edges > 0) calls.edges(kBackward, edges, exposed_edges(sw));
+  if (const int edges = edges_of(s, overlaps); edges > 0)
+    calls.edges(kBackward, edges, edges, exposed_edges(sw));
   if (!s.attention.latent()) return;
   projected_edge(s, true, calls);
   LatentCalls(s, calls).scatter();
@@ -269,13 +302,13 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
   if (products && !s.adapters.frozen()) {
     if (!s.mixture()) {
       calls.linear("fc2", GemmPass::weight_gradient, s.stream.hidden, s.mlp.ffn);
-      calls.linear("fc1", GemmPass::weight_gradient, s.mlp.fc1, s.stream.hidden);
+      project(s, Projection::fc1, GemmPass::weight_gradient, {}, calls);
     }
     calls.linear("projection", GemmPass::weight_gradient, s.stream.hidden, s.attention.attended());
     if (s.attention.latent()) {
       LatentCalls(s, calls).backward_weight();
     } else {
-      calls.linear("qkv", GemmPass::weight_gradient, s.attention.q + 2 * s.attention.k, s.stream.hidden);
+      project(s, Projection::qkv, GemmPass::weight_gradient, {}, calls);
     }
   }
   const std::int64_t parameters = trainable_layer(s);
@@ -324,7 +357,7 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   FrameworkCalls calls(s, work);
   const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
   if (s.recomputation.granularity == Recompute::full) {
-    forward(s, window, {}, calls);
+    forward(s, window, is_torchtitan_llama(s) ? kNeeded : Wanted{}, calls);
     calls.run_alongside();
     if (s.mixture()) MixtureCalls(s, calls).launches(false);
     // The checkpoint saves and restores random states.
@@ -332,14 +365,18 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   }
   if (s.recomputation.granularity != Recompute::selective) return;
   if (sw.selective_operators) {  // pointwise work again, and half of the products; attention's result is kept
-    constexpr double kHalf = 0.5;
-    forward(s, window, {false, kHalf, kHalf, kHalf, kHalf, false}, calls);
+    forward(s, window, not_kept(s), calls);
     calls.run_alongside();
     calls.layer_launches(launched);
   } else if (sw.saves_by_name) {  // the last product's result is not read again
+    const double fc1 = sw.recomputes_fc1 ? 1 : 0;
     forward(s, window,
-            {sw.recomputes_attention, 0, sw.recomputes_projection ? 1.0 : 0, sw.recomputes_fc1 ? 1.0 : 0, 0,
-             false},
+            {sw.recomputes_attention,
+             {0, 0, 0},
+             sw.recomputes_projection ? 1.0 : 0,
+             {fc1, fc1, fc1},
+             0,
+             Edges::none},
             calls);
     calls.run_alongside();
     calls.layer_launches(launched);

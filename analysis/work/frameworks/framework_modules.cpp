@@ -15,7 +15,7 @@ void dense_forward(const StageShape& s, FrameworkCalls& calls) {
   calls.linear("fc2", GemmPass::forward, s.stream.hidden, s.mlp.ffn);
   calls.casts(hidden, true);
   calls.casts(s.stream.tokens * s.mlp.ffn, false);
-  calls.edges("tensor collectives forward", 1);
+  calls.edges("tensor collectives forward", 1, 1);
 }
 
 }  // namespace

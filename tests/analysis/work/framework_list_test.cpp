@@ -51,8 +51,8 @@ TEST(FrameworkList, ComputesWhatPlumblineComputes) {
       const double forward = flops_of(forward_calls(a)).value / flops_of(forward_calls(b)).value;
       const double backward = flops_of(backward_calls(a)).value / flops_of(backward_calls(b)).value;
       EXPECT_NEAR(forward, 1, 1e-12) << software;
-      // plumbline does not repeat the last product of a recomputed part.
-      const bool again = recompute == Recompute::full;
+      // plumbline does not repeat the last product of a recomputed part, nor does torchtitan.
+      const bool again = recompute == Recompute::full && theirs.machine.software == "megatron-core-2024";
       EXPECT_GE(backward, again ? 1.001 : 1 - 1e-12) << software;
       EXPECT_LE(backward, again ? 1.1 : 1 + 1e-12) << software;
     }
