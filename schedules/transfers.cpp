@@ -58,7 +58,7 @@ class Inserter {
     return static_cast<std::size_t>(action.stage) * kPayloads + static_cast<std::size_t>(payload);
   }
 
-  /// What an action waits for from another rank. A joint message is received before the teacher's part,
+  /// Payload that an action waits for from another rank. A joint message is received before the teacher's part,
   /// which comes first on every rank.
   std::optional<Payload> taken(const Action& action) const {
     std::optional<Payload> payload = payload_of(action.type);
@@ -67,7 +67,7 @@ class Inserter {
     return payload && comes_[place(action, *payload)] ? payload : std::nullopt;
   }
 
-  /// What an action's result is to another rank.
+  /// Payload that another rank waits for from an action.
   std::optional<Payload> given(const Action& action) const {
     const std::optional<Payload> payload = is_compute(action.type) ? payload_of(action.type) : std::nullopt;
     if (!payload || (joint_ && *payload == Payload::teacher)) return std::nullopt;

@@ -128,8 +128,8 @@ struct Wanted {
   Edges edges = Edges::all;
 };
 
-/// What the backward reads of a recomputed layer: all but the second product of the MLP, its sum and the
-/// stream (torch.utils.checkpoint stops early; compiled, nothing reads them).
+/// The parts of a recomputed layer that the backward reads: all but the second product of the MLP, its sum
+/// and the stream (torch.utils.checkpoint stops early; compiled, nothing reads them).
 constexpr Wanted kNeeded = {true, {}, 1, {}, 0, Edges::needed};
 
 /// Selective recomputation of operators: results of products are kept in turn, and those of scattered sums

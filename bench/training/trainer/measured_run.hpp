@@ -18,7 +18,7 @@ namespace plumbline::training {
 /// Data handed to the transport between two readings of one rank's traffic.
 Traffic difference(const Traffic& later, const Traffic& earlier);
 
-/// Of one step on one rank, unless said otherwise.
+/// One step on one rank, unless said otherwise.
 struct StepMeasurement {
   Seconds time;                           // of the slowest rank
   StepLoad load;                          // of the machine
@@ -51,7 +51,7 @@ class MeasuredRun {
 
   RankStages& stages() { return stages_; }
   ComputingProgram& computing() { return computing_; }
-  /// Of the latest step.
+  /// The latest step's.
   const Traffic& traffic() const { return traffic_; }
 
  private:
