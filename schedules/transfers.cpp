@@ -58,8 +58,8 @@ class Inserter {
     return static_cast<std::size_t>(action.stage) * kPayloads + static_cast<std::size_t>(payload);
   }
 
-  /// Payload that an action waits for from another rank. A joint message is received before the teacher's part,
-  /// which comes first on every rank.
+  /// Payload that an action waits for from another rank. A joint message is received before the teacher's
+  /// part, which comes first on every rank.
   std::optional<Payload> taken(const Action& action) const {
     std::optional<Payload> payload = payload_of(action.type);
     if (joint_ && teacher_ && action.type == ActionType::teacher_forward) payload = Payload::activation;

@@ -1,5 +1,6 @@
 #include "analysis/work/frameworks/framework_llama.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace plumbline {
