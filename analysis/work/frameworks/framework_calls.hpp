@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/work/frameworks/torchtitan_llama.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
@@ -153,12 +154,12 @@ class FrameworkCalls {
   /// Transformer Engine's ring (attention with cp_comm_type p2p). While a rank computes with one rank's K/V,
   /// the next rank's are in transit; in the backward also their gradients. With two chunks of a sequence per
   /// rank every step has as many pairs as a causal sequence of the rank's tokens. Partial results are merged
-  /// step by step: three quarters of the rows on average.
+  /// step by step: three quarters of the rows on average. torchtitan's Llama sends copied K/V heads.
   void ring_attention(bool backward, std::int64_t window) {
     const char* label = backward ? "context ring backward" : "context ring forward";
     const std::int64_t own =
-        s_.stream.tokens * (sw_.llama_module && s_.mlp.swiglu ? s_.attention.q + s_.attention.attended()
-                                                              : s_.attention.k + s_.attention.values());
+        s_.stream.tokens * (is_torchtitan_llama(s_) ? s_.attention.q + s_.attention.attended()
+                                                    : s_.attention.k + s_.attention.values());
     for (int step = 0; step < s_.cp.ring(); ++step) {
       const std::int64_t keys = step + 1 < s_.cp.ring() ? own : 0;
       const std::int64_t gradients = backward && step > 0 ? own : 0;

@@ -24,11 +24,6 @@ constexpr double kEagerNormBackward = 92;
 
 }  // namespace
 
-bool is_torchtitan_llama(const StageShape& s) {
-  return s.software->llama_module && s.mlp.swiglu && s.attention.rotary && !s.attention.qk_norm &&
-         !s.attention.latent() && !s.mixture() && !s.adapters.frozen();
-}
-
 double rotation_bytes(const StageShape& s) {
   return is_torchtitan_llama(s) ? kComplexRotation : s.software->compiled ? 4 : 12;
 }

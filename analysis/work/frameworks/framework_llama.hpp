@@ -2,12 +2,9 @@
 #pragma once
 
 #include "analysis/work/frameworks/framework_calls.hpp"
+#include "analysis/work/frameworks/torchtitan_llama.hpp"
 
 namespace plumbline {
-
-/// True for dense Llama trained by torchtitan itself. It has no LoRA; other models are written otherwise, and
-/// rows of other FSDP software bear its name.
-bool is_torchtitan_llama(const StageShape& s);
 
 enum class Projection : std::uint8_t { qkv, fc1 };
 

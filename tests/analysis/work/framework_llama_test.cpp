@@ -69,10 +69,23 @@ TEST(FrameworkLlama, ComputesInPartsWhatOthersJoin) {
   }
 }
 
+/// Elements that a layer's forward sends around the ring.
+std::int64_t sent_around(const RunConfig& config) {
+  UnitWork work;
+  framework_layer(first_shape(config), LayerPass::forward, 0, false, work);
+  std::int64_t sent = 0;
+  for (const OperatorCall& call : work.calls) sent += call.is(CallKind::ring_shift) ? call.elements() : 0;
+  return sent;
+}
+
 TEST(FrameworkLlama, IsOnlyTorchtitansOwn) {
   RunConfig config = with_sequences("torchtitan", 1);
   config.model.qk_norm = true;
   EXPECT_EQ(layer_of(first_shape(config), LayerPass::forward).rotation, 12) << "Qwen3 has no complex numbers";
+  config.parallel.context = 2;
+  EXPECT_EQ(sent_around(config), 2048 * (1024 + 1024)) << "keys and values of half of the tokens";
+  config.model.qk_norm = false;
+  EXPECT_EQ(sent_around(config), 2048 * (4096 + 4096)) << "copied for every query head";
   config = with_sequences("torchtitan", 1);
   config.model.activation = Activation::gelu;
   EXPECT_EQ(layer_of(first_shape(config), LayerPass::forward).projections, 2);
