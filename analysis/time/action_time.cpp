@@ -157,13 +157,14 @@ class Timeline {
               time_.gathers, gathers.span);
   }
 
-  /// Lanes of a part that begins now; its calls take longer than their own times where the host is behind.
+  /// Lanes of a part that begins now. Where the host is behind, its calls are further apart, each as long as
+  /// before.
   void add_lanes(const Part& part) {
     if (lanes_ == nullptr || part.all <= 0) return;
     const double stretch = part.calls / part.all;
     for (const LaneSpan& span : part.lanes) {
-      lanes_->push_back({span.group, Seconds{now_} + span.start * stretch, Seconds{now_} + span.end * stretch,
-                         span.waited * stretch});
+      const Seconds end = Seconds{now_} + span.end * stretch;
+      lanes_->push_back({span.group, end - (span.end - span.start), end, span.waited});
     }
   }
 

@@ -80,7 +80,7 @@ class FrameworkCalls {
   /// Among `ranks` ranks, `stride` apart in the world.
   void expert_collective(CallKind kind, const char* label, int ranks, int stride, std::int64_t elements) {
     const std::size_t before = list_.calls.size();
-    list_.collective(kind, label, Group::tensor, ranks, elements, s_.numerics.type);
+    list_.collective(kind, label, Group::expert, ranks, elements, s_.numerics.type);
     if (list_.calls.size() > before) list_.last<CollectiveCall>().stride = stride;
   }
   /// Tokens to the ranks and nodes of their experts, each once, or their results back: `elements` of all

@@ -94,6 +94,19 @@ TEST(ActionTime, CountsEveryOperatorAndCollective) {
   }
 }
 
+TEST(ActionTime, HostBehindLengthensNoCollective) {
+  constexpr double kHost = 1e5;
+  const HardwareProfile machine = counting_machine(100);
+  for (const ActionType type : {forward, backward}) {
+    ActionWork work = work_of(stage_shapes(spread(tiny_qwen2(), 2, 1), 1)[0], type);
+    work.host.value = kHost;
+    std::vector<LaneSpan> lanes;
+    const ActionTime time = time_action(work, machine, {}, {}, &lanes);
+    EXPECT_NEAR(time.all.value, kHost, 1e-6);
+    expect_lanes(lanes, time);
+  }
+}
+
 struct OverlapCase {
   const char* name;
   ActionType type;
