@@ -6,9 +6,11 @@
 namespace plumbline {
 namespace {
 
-/// A single product by the accelerator's measured times. A sum with an fp32 result takes 1/0.93 of a 16-bit
-/// result's time, measured by SimuMax for weight gradients on B200
-/// (results/published/2026/simumax_kernel_efficiency.csv, layout NT).
+/// A sum with an fp32 result takes 1/0.93 of a 16-bit result's time, measured by SimuMax for weight gradients
+/// on B200 (results/published/2026/simumax_kernel_efficiency.csv, layout NT).
+constexpr double kShareOfFp32Result = 0.93;
+
+/// A single product by the accelerator's measured times.
 std::optional<silicon::Measured> measured_product(const GemmCall& call, DType type, const Device& device) {
   using silicon::ProductType;
   if (device.measured == nullptr || type == DType::fp32 || call.batch != 1 || call.grouped)
@@ -18,7 +20,6 @@ std::optional<silicon::Measured> measured_product(const GemmCall& call, DType ty
   const ProductType operands = call.fp4   ? ProductType::nvfp4
                                : call.fp8 ? ProductType::fp8
                                           : ProductType::bf16;
-  constexpr double kShareOfFp32Result = 0.93;
   const bool narrow = call.result_bytes > 0 && call.result_bytes <= 4;  // read and written in 16 bit
   const bool gradient = call.pass == GemmPass::weight_gradient;
   auto found = gradient                         ? device.measured->product(operands, out, in, rows)
@@ -42,6 +43,9 @@ std::optional<silicon::Measured> measured_attention(const AttentionCall& call, D
 }
 
 /// A product of 16-bit operands by the accelerator's table of shapes; nothing if it has none that is near.
+/// Each shape ran alone for 75 calls: those that followed an idle GPU ran at a clock that a step does not
+/// sustain (MooreThreads/SimuMax@4dcaae5: in the order of its file the first shapes of every model reach 0.55
+/// to 0.66 of B200's peak, all long ones 0.43 to 0.53). No single product exceeds the sustained share.
 std::optional<double> tabled_product(const GemmCall& call, DType type, const Device& device) {
   if (device.rates == nullptr || call.fp8 || call.fp4 || type == DType::fp32) return std::nullopt;
   if (call.batch != 1 && !call.grouped) return std::nullopt;
@@ -51,7 +55,10 @@ std::optional<double> tabled_product(const GemmCall& call, DType type, const Dev
   const auto seconds = [&](RatedKernel kernel, double m, double n, double k) -> std::optional<double> {
     const auto share = device.rates->share(kernel, {m, n, k});
     if (!share) return std::nullopt;
-    return 2 * static_cast<double>(call.batch) * m * n * k / (device.peak_16bit * *share);
+    const double sustained =
+        device.gemm_share * (kernel == RatedKernel::weight_gradient ? kShareOfFp32Result : 1);
+    return 2 * static_cast<double>(call.batch) * m * n * k /
+           (device.peak_16bit * std::min(*share, sustained));
   };
   if (call.grouped) {
     if (call.pass == GemmPass::forward) return seconds(RatedKernel::grouped_forward, rows, out, in);

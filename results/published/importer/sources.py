@@ -391,6 +391,7 @@ def simumax(row):
         put(cells, "num_key_value_heads", 16)  # of its model file, not the published 8
     put(cells, "num_microbatches", row["microbatches"])
     put(cells, "zero_stage", 1)
+    cells.update(overlap_grad_reduce="false", overlap_param_gather="false")  # its Megatron scripts' default
     put(cells, "sequence_parallel", "true" if int(row["tp"]) > 1 else "false")
     if cells.get("num_experts"):
         cells.update(moe_expert_capacity_factor=1, moe_pad_expert_input_to_capacity="true",
