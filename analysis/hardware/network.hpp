@@ -11,6 +11,7 @@ namespace plumbline {
 /// share `nic_bandwidth` of the NICs.
 struct Network {
   int gpus_per_node = 8;
+  int gpus_per_host = 0;      // as launch files count nodes; 0: gpus_per_node
   double node_bandwidth = 0;  // bus bandwidth (nccl-tests) of one GPU within a node, large messages, bytes/s
   double exchange_bandwidth = 0;  // the same for an all-to-all; 0: as node_bandwidth
   double message_bandwidth = 0;   // of one point-to-point message within a node, bytes/s

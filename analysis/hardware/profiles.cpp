@@ -195,8 +195,9 @@ void read(const JsonKeys& file, const char* kind, std::map<std::string, T, std::
 }
 
 bool set_network(Network& network, const std::string& key, const JsonKeys& constant) {
-  if (key != "gpus_per_node") return set(kNetwork, network, key, constant);
-  network.gpus_per_node = static_cast<int>(constant.integer("value", 1024));
+  const bool host = key == "gpus_per_host";
+  if (!host && key != "gpus_per_node") return set(kNetwork, network, key, constant);
+  (host ? network.gpus_per_host : network.gpus_per_node) = static_cast<int>(constant.integer("value", 1024));
   return true;
 }
 

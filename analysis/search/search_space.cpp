@@ -1,6 +1,7 @@
 #include "analysis/search/search_space.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "analysis/hardware/software.hpp"
@@ -46,8 +47,8 @@ class RegionVisit {
     const std::int64_t layers = config_.model.layers;
     const int most = std::max<int>(1, static_cast<int>(layers) / keys.pipeline);
     for (int chunks = 1; chunks <= (keys.pipeline > 1 ? most : 1); ++chunks) {
-      if (chunks > 1 && layers % (static_cast<std::int64_t>(keys.pipeline) * chunks) != 0) continue;
       keys.chunks = chunks;
+      if (uneven(keys) && !std::has_single_bit(static_cast<unsigned>(chunks))) continue;
       for (const bool sequence_parallel : {false, true}) {
         if (sequence_parallel && keys.tensor == 1) continue;
         keys.sequence_parallel = sequence_parallel;
@@ -58,6 +59,12 @@ class RegionVisit {
   }
 
  private:
+  /// Chunks that do not divide the layers. Megatron-Core takes them as a layout, so they are balanced.
+  bool uneven(const SearchKeys& keys) const {
+    return keys.chunks > 1 &&
+           config_.model.layers % (static_cast<std::int64_t>(keys.pipeline) * keys.chunks) != 0;
+  }
+
   void shared_sequences(SearchKeys keys) {
     for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a}) {
       if (keys.context == 1 && type != CpCommType::p2p) continue;
@@ -102,7 +109,7 @@ class RegionVisit {
     for (const bool balanced : {false, true}) {
       keys.balanced = balanced;
       const std::vector<int> layers = balanced ? layers_of(keys) : even;
-      if (balanced && layers == even) continue;
+      if (uneven(keys) ? !balanced : balanced && layers == even) continue;
       for (std::size_t schedule = 0; schedule < search_schedules().size(); ++schedule) {
         keys.schedule = static_cast<std::uint8_t>(schedule);
         schedules(keys, *std::max_element(layers.begin(), layers.end()));

@@ -102,28 +102,6 @@ void check_searched(const SearchQuestion& question, const RunConfig& config) {
         "one configuration to `predict`",
         printable(config.distillation.teacher->name)));
   }
-  if (config.numerics.fp8.on()) {
-    throw InputError(fmt::format(
-        "search: fp8_format: found {}; expected none, linear layers in FP8 are not searched; remove "
-        "the key (precision: fp8 stands for it too), or give one configuration to `predict`",
-        config.numerics.fp8.format == Fp8Format::e4m3 ? "e4m3" : "hybrid"));
-  }
-  if (config.parallel.context > 1) {
-    throw InputError(
-        fmt::format("search: context_parallel_size: found {}; expected 1; remove the key and give --max-cp "
-                    "{}, which searches "
-                    "sizes up to that, or give one configuration to `predict`",
-                    config.parallel.context, config.parallel.context));
-  }
-  if (config.spreads_experts()) {
-    throw InputError(fmt::format(
-        "search: {}; expected no such key; remove it: sizes up to the number of experts are searched, or up "
-        "to --max-ep "
-        "N, or give one configuration to `predict`",
-        config.parallel.expert > 1
-            ? fmt::format("expert_model_parallel_size: found {}", config.parallel.expert)
-            : fmt::format("expert_tensor_parallel_size: found {}", config.parallel.expert_tensor)));
-  }
   if (config.machine.hardware.empty()) {
     throw InputError(
         fmt::format("search: --hardware: missing; expected the accelerators that there are, one of {}",
@@ -158,7 +136,8 @@ SearchAnswer answer_search(const SearchQuestion& question, const RunConfig& conf
   request.config = config;
   request.top = question.top;
   request.limits.expert = question.most_experts;
-  request.limits.context = question.most_context.value_or(context_for_sequence(config.batch.seq_length));
+  request.limits.context = question.most_context.value_or(
+      std::max(context_for_sequence(config.batch.seq_length), config.parallel.context));
   request.threads = question.threads > 0
                         ? std::min(question.threads, 256)
                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "bench/ask/launch_text.hpp"
 #include "bench/ask/search_answer.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "bench/show/text/progress.hpp"
 #include "bench/show/views/search_report.hpp"
 #include "core/base/error.hpp"
-#include "core/launch_files/launch_export.hpp"
 
 namespace plumbline {
 namespace {
@@ -37,7 +37,7 @@ std::string best_launch(RunConfig config, const std::vector<Candidate>& best, co
   for (std::size_t i = 0; i < best.size(); ++i) {
     set_keys(best[i].keys, config);
     try {
-      std::string text = export_launch(config, framework);
+      std::string text = launch_text(config, framework);
       if (i > 0 && !quiet)
         fmt::print(stderr, "note: configuration {} is exported: {} cannot say those before: {}\n", i + 1,
                    framework, reason);

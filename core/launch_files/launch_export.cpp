@@ -11,11 +11,22 @@
 
 namespace plumbline {
 
-std::string export_launch(const RunConfig& config, const std::string& framework) {
-  if (framework == "megatron-lm") return to_megatron_lm(config);
-  if (framework == "megatron-bridge") return to_megatron_bridge(config);
-  if (framework == "torchtitan") return to_torchtitan(config);
-  if (framework == "deepspeed") return to_deepspeed(config);
+namespace {
+
+/// Whole hosts, or one of all ranks.
+ExportNodes nodes_of(std::int64_t world, std::int64_t gpus_per_host) {
+  const std::int64_t node = world % gpus_per_host == 0 ? gpus_per_host : world;
+  return {world / node, node};
+}
+
+}  // namespace
+
+std::string export_launch(const RunConfig& config, const std::string& framework, int gpus_per_host) {
+  const ExportNodes nodes = nodes_of(config.parallel.world_size, gpus_per_host);
+  if (framework == "megatron-lm") return to_megatron_lm(config, nodes);
+  if (framework == "megatron-bridge") return to_megatron_bridge(config, nodes);
+  if (framework == "torchtitan") return to_torchtitan(config, nodes);
+  if (framework == "deepspeed") return to_deepspeed(config, nodes);
   throw InputError(
       fmt::format("--to: found \"{}\", expected megatron-lm, megatron-bridge, torchtitan or deepspeed",
                   printable(framework)));

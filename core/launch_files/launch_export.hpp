@@ -7,7 +7,8 @@
 
 namespace plumbline {
 
-/// The launch command of `framework`. Throws InputError for an unknown one, and for what it cannot say.
-std::string export_launch(const RunConfig& config, const std::string& framework);
+/// The launch command of `framework` on hosts of so many GPUs. Throws InputError for an unknown one, and for
+/// what it cannot say.
+std::string export_launch(const RunConfig& config, const std::string& framework, int gpus_per_host = 8);
 
 }  // namespace plumbline

@@ -77,15 +77,15 @@ constexpr Room kRooms[] = {
     {"bench", "bench/commands bench/processes/launch core/base"},
     {"bench/ask",
      "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate bench/plan "
-     "bench/record bench/show/views core/base core/config core/config_text core/schedule "
-     "core/schedule_text core/trace core/validate schedules"},
+     "bench/record bench/show/views core/base core/config core/config_text core/launch_files "
+     "core/schedule core/schedule_text core/trace core/validate schedules"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/topology "
      "bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
      "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts "
      "bench/processes/launch bench/record bench/run bench/show/report bench/show/text bench/show/views "
      "bench/show/views/cluster bench/training/check core/base core/config core/config_text "
-     "core/launch_files core/run schedules <onednn>"},
+     "core/run schedules <onednn>"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/generate",
      "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
@@ -93,7 +93,7 @@ constexpr Room kRooms[] = {
      "core/config_text"},
     {"bench/commands/help", "bench/show/text core/base"},
     {"bench/commands/launch_files",
-     "bench/commands core/base core/config core/config_text core/launch_files"},
+     "bench/ask bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
      "analysis/hardware analysis/predict analysis/published bench/commands bench/commands/help "
      "bench/commands/schedules core/base core/config"},

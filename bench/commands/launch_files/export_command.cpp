@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
+#include "bench/ask/launch_text.hpp"
 #include "bench/commands/commands.hpp"
 #include "bench/commands/config_options.hpp"
 #include "core/base/error.hpp"
 #include "core/config/config_checks.hpp"
-#include "core/launch_files/launch_export.hpp"
 
 namespace plumbline {
 namespace {
@@ -22,7 +22,7 @@ struct ExportOptions {
 int export_config(const ExportOptions& options) {
   const RunConfig config = options.config.load_with_notes();
   if (const std::optional<std::string> reason = why_invalid(config)) throw InputError(*reason);
-  fmt::print("{}", export_launch(config, options.to));
+  fmt::print("{}", launch_text(config, options.to));
   return static_cast<int>(ExitCode::done);
 }
 

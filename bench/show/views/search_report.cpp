@@ -20,7 +20,6 @@ std::vector<std::string> not_searched(const SearchContext& context) {
   std::vector<std::string> keys;
   if (context.context == 1) keys.emplace_back("context_parallel_size");
   if (context.expert == 1) keys.emplace_back("expert_model_parallel_size");
-  keys.emplace_back("fp8_format");
   return keys;
 }
 
@@ -204,8 +203,8 @@ std::string search_text(const SearchResult& result, const SearchContext& context
   text += "\nPareto front of memory and step time (commands: --json):\n";
   text += table_of(shown);
   if (!context.ways.empty()) text += fmt::format("\nbest configuration, by {}", context.ways);
-  text += fmt::format("\nnot searched: {} (use `predict` with one configuration)\n",
-                      fmt::join(not_searched(context), ", "));
+  if (const auto keys = not_searched(context); !keys.empty())
+    text += fmt::format("\nnot searched: {} (use `predict` with one configuration)\n", fmt::join(keys, ", "));
   return text;
 }
 

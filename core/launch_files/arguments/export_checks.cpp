@@ -23,11 +23,4 @@ void check_exportable(const std::string& framework, const RunConfig& config) {
   if (config.optimizer.kind != Optimizer::adam) refuse_export(framework, "optimizer", "sgd", "adam");
 }
 
-ExportNodes nodes_of(const RunConfig& config) {
-  constexpr std::int64_t kGpusPerNode = 8;
-  const std::int64_t world = config.parallel.world_size;
-  const std::int64_t node = world % kGpusPerNode == 0 ? kGpusPerNode : world;
-  return {world / node, node};
-}
-
 }  // namespace plumbline

@@ -1,6 +1,7 @@
 // Refusals of exports.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/config/run_config.hpp"
@@ -14,11 +15,10 @@ namespace plumbline {
 /// Refuses what only plumbline has, and what no framework's launch file says.
 void check_exportable(const std::string& framework, const RunConfig& config);
 
-/// Nodes of 8 GPUs, or one of all; GPUs of each.
+/// Nodes, and GPUs of each.
 struct ExportNodes {
   std::int64_t nodes = 1;
   std::int64_t gpus = 1;
 };
-ExportNodes nodes_of(const RunConfig& config);
 
 }  // namespace plumbline

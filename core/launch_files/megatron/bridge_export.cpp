@@ -80,7 +80,7 @@ std::string bridge_line(const std::string& flag, const std::vector<std::string>&
 
 }  // namespace
 
-std::string to_megatron_bridge(const RunConfig& config) {
+std::string to_megatron_bridge(const RunConfig& config, const ExportNodes& nodes) {
   if (config.numerics.precision == DType::fp32)
     refuse_export("Megatron-Bridge's keys", "precision", "fp32", "bf16 or fp16");
   std::map<std::string, std::string, std::less<>> sections;
@@ -117,7 +117,6 @@ std::string to_megatron_bridge(const RunConfig& config) {
   if (config.numerics.fp8_dot_product_attention) sections["model"] += "  fp8_dot_product_attention: true\n";
   if (config.numerics.fp8.transposes_again)
     sections["model"] += "  disable_parameter_transpose_cache: true\n";
-  const ExportNodes nodes = nodes_of(config);
   std::string text = fmt::format("# Overrides for a recipe of Megatron-Bridge on {} nodes of {} GPUs\n",
                                  nodes.nodes, nodes.gpus);
   for (const char* section : {"model", "train", "optimizer", "ddp", "mixed_precision", "comm_overlap"})

@@ -214,9 +214,8 @@ std::vector<std::string> megatron_flag_lines(const RunConfig& config) {
   return flags.take();
 }
 
-std::string to_megatron_lm(const RunConfig& config) {
+std::string to_megatron_lm(const RunConfig& config, const ExportNodes& nodes) {
   const std::vector<std::string> flags = megatron_flag_lines(config);
-  const ExportNodes nodes = nodes_of(config);
   std::string text =
       fmt::format("torchrun --nnodes {} --nproc-per-node {} pretrain_gpt.py", nodes.nodes, nodes.gpus);
   for (const std::string& flag : flags) text += " \\\n    " + flag;

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "core/config/run_config.hpp"
+#include "core/launch_files/arguments/export_checks.hpp"
 
 namespace plumbline {
 
 /// A torchrun command with random tokens (--mock-data), a line per flag. Reading it gives the configuration's
 /// model, sizes, precision, sharding, recomputation and overlap again. Throws InputError (key, found,
 /// expected) for what Megatron-LM's flags do not say.
-std::string to_megatron_lm(const RunConfig& config);
+std::string to_megatron_lm(const RunConfig& config, const ExportNodes& nodes);
 
 /// The same without launcher and data: "--seq-length 4096", one or several flags an entry.
 std::vector<std::string> megatron_flag_lines(const RunConfig& config);

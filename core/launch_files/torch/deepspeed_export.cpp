@@ -49,11 +49,10 @@ const char* yes_or_no(bool value) {
 
 }  // namespace
 
-std::string to_deepspeed(const RunConfig& config) {
+std::string to_deepspeed(const RunConfig& config, const ExportNodes& nodes) {
   check_deepspeed(config);
   const ParallelConfig& parallel = config.parallel;
   const BatchConfig& batch = config.batch;
-  const ExportNodes nodes = nodes_of(config);
   const DType precision = config.numerics.precision;
   std::string text = fmt::format("# deepspeed --num_nodes {} --num_gpus {} TRAIN_PROGRAM THIS_FILE\n",
                                  nodes.nodes, nodes.gpus);

@@ -106,7 +106,7 @@ void add_titan_parallelism(const RunConfig& config, std::string& text) {
 
 }  // namespace
 
-std::string to_torchtitan(const RunConfig& config) {
+std::string to_torchtitan(const RunConfig& config, const ExportNodes& nodes) {
   check_titan(config);
   const auto flavor = torchtitan_flavor(config.model);
   if (!flavor)
@@ -114,7 +114,6 @@ std::string to_torchtitan(const RunConfig& config) {
   const bool float8 = config.numerics.fp8.on();
   const std::string& software = config.machine.software;
   const bool compiled = float8 || config.parallel.tp_comm_overlap || software != "torchtitan";
-  const ExportNodes nodes = nodes_of(config);
   std::string text = fmt::format(
       "# torchrun --nnodes {} --nproc-per-node {} -m torchtitan.train --job.config_file THIS_FILE\n",
       nodes.nodes, nodes.gpus);

@@ -38,8 +38,12 @@ const HardwareProfile& hardware() {
   return *find_hardware_preset("a100-sxm-80gb");
 }
 
+const HardwareProfile& hardware_of(const SearchRequest& request) {
+  return *find_hardware_preset(request.config.machine.hardware);
+}
+
 SearchResult searched(const SearchRequest& request) {
-  return search(request, hardware(), step_for);
+  return search(request, hardware_of(request), step_for);
 }
 
 /// Every candidate's prediction, in the order of the search.
@@ -50,7 +54,7 @@ std::vector<Candidate> all_candidates(const SearchRequest& request, bool selecti
     visit_region(request.config, region, selective, [&](const SearchKeys& keys) {
       set_keys(keys, config);
       try {
-        const Prediction prediction = predict(config, step_for(config), hardware());
+        const Prediction prediction = predict(config, step_for(config), hardware_of(request));
         all.push_back({keys, prediction.memory.peak, prediction.time, prediction.fit,
                        prediction.device ? prediction.device->fullest().total() : Bytes{},
                        prediction.throughput});
@@ -125,6 +129,45 @@ TEST(Search, FindsWhatPredictingEverythingFinds) {
       EXPECT_LT(result.simulated, result.configurations / 4) << "the bounds rule out most";
     }
   }
+}
+
+/// FP8 is the configuration's: its casts, weights and peaks are in every bound.
+TEST(Search, BoundsHoldInEightBits) {
+  struct Case {
+    const char* software;
+    const char* model;
+    Fp8Recipe recipe;
+  };
+  for (const Case& c : {Case{"plumbline", "gpt2-124m", Fp8Recipe::delayed},
+                        {"megatron-core", "gpt2-124m", Fp8Recipe::tensorwise},
+                        {"megatron-bridge", "mixtral-8x7b", Fp8Recipe::mxfp8}}) {
+    SCOPED_TRACE(c.software);
+    SearchRequest request = small_request();
+    request.config.machine.software = c.software;
+    request.config.model = *find_preset(c.model);
+    request.config.model.layers = 4;
+    if (request.config.model.mixture) request.config.model.mixture.experts = 4;
+    request.config.machine.hardware = "b200-sxm-180gb";
+    request.config.numerics.fp8.format = Fp8Format::hybrid;
+    request.config.numerics.fp8.recipe = c.recipe;
+    expect_best_of_all(searched(request), all_candidates(request, false));
+  }
+}
+
+/// Chunks that do not divide the layers are tried in powers of two, as a balanced layout.
+TEST(Search, SplitsAPrimeNumberOfLayersIntoChunks) {
+  SearchRequest request = small_request();
+  request.config.machine.software = "megatron-core";
+  request.config.model.layers = 13;
+  const std::vector<Candidate> all = all_candidates(request, false);
+  std::map<int, std::set<int>> chunks;
+  for (const Candidate& c : all) {
+    if (c.keys.chunks == 1) continue;
+    chunks[c.keys.pipeline].insert(c.keys.chunks);
+    EXPECT_TRUE(c.keys.balanced);
+  }
+  EXPECT_EQ(chunks, (std::map<int, std::set<int>>{{2, {2, 4}}, {4, {2}}}));
+  expect_best_of_all(searched(request), all);
 }
 
 /// Context parallelism is searched, too: it wins when a rank's memory is the bottleneck.

@@ -52,6 +52,23 @@ TEST_F(LaunchCommands, ASearchExportsTheBestThatTheFrameworkCanSay) {
   EXPECT_EQ(unknown.out, "") << "before the search";
 }
 
+/// A host of an NVL72 rack has 4 of its 72 GPUs.
+TEST_F(LaunchCommands, NodesAreHosts) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"h100-sxm-80gb", "--nnodes 2 --nproc-per-node 8 "},
+      {"gb200-nvl72", "--nnodes 4 --nproc-per-node 4 "},
+      {"gb300-nvl72", "--nnodes 4 --nproc-per-node 4 "},
+      {"h200-nvl-141gb", "--nnodes 4 --nproc-per-node 4 "},
+      {"gh200-96gb", "--nnodes 16 --nproc-per-node 1 "},
+  };
+  for (const auto& [hardware, nodes] : cases) {
+    const Said said = plumbline(fmt::format(
+        "export llama-3.1-8b --hardware {} --gpus 16 --gbs 16 --precision bf16 --to megatron-lm", hardware));
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_THAT(said.out, HasSubstr(nodes)) << hardware;
+  }
+}
+
 TEST_F(LaunchCommands, RefusalsAreOneLine) {
   const std::string arguments =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "

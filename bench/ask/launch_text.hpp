@@ -1,0 +1,13 @@
+// A configuration as another framework's launch file, for the hosts of its hardware.
+#pragma once
+
+#include <string>
+
+#include "core/config/run_config.hpp"
+
+namespace plumbline {
+
+/// As export_launch; hosts of 8 GPUs where the configuration names no accelerator.
+std::string launch_text(const RunConfig& config, const std::string& framework);
+
+}  // namespace plumbline
