@@ -82,9 +82,7 @@ ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLon
     if (!model) {
       folder_ = fs::path(source).parent_path().string();
       read_yaml(text);
-      const YAML::Node& root = *root_;
-      model = std::any_of(std::begin(kModelKeys), std::end(kModelKeys),
-                          [&](const char* key) { return static_cast<bool>(root[key]); });
+      model = is_model_mapping(text);
     }
   }
   if (!model) return;
@@ -92,6 +90,19 @@ ConfigFile::ConfigFile(const std::string& source) : name_(printable(source, kLon
   YAML::Node root(YAML::NodeType::Map);
   root["model"] = source;
   root_ = std::make_shared<const YAML::Node>(root);
+}
+
+bool ConfigFile::is_model_mapping(const std::string& text) const {
+  const YAML::Node& root = *root_;
+  const auto found = std::find_if(std::begin(kModelKeys), std::end(kModelKeys),
+                                  [&](const char* key) { return static_cast<bool>(root[key]); });
+  if (found == std::end(kModelKeys)) return false;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text[first] == '{') return true;
+  throw InputError(
+      fmt::format("{}: {}: found among the keys of a run, expected among those of its model; write model: "
+                  "{{{}: ..., hidden_size: ...}}",
+                  name_, *found, *found));
 }
 
 void ConfigFile::read_yaml(const std::string& text) {

@@ -53,6 +53,8 @@ class ConfigFile {
 
  private:
   void read_yaml(const std::string& text);
+  /// True if the mapping is a config.json, whatever its name. Throws InputError if YAML has its keys.
+  bool is_model_mapping(const std::string& text) const;
   void take(const LaunchFile& launch);
 
   std::string name_;

@@ -130,7 +130,10 @@ ModelConfig model_value(const ConfigText& value, const std::string& key) {
     model.name = value.text;
     return model;
   } catch (const InputError& complaint) {
-    throw InputError(fmt::format("{}: {}", value.origin, complaint.what()));
+    // The file may be the model itself, which says so.
+    const std::string place = value.origin + ": ";
+    const std::string text = complaint.what();
+    throw InputError(text.starts_with(place) ? text : place + text);
   }
 }
 

@@ -67,6 +67,18 @@ TEST_F(ConfigSource, WhatIsNoneOfThemIsSaidOnOneLine) {
   EXPECT_THAT(complaint("a\nb\x1b"), Not(HasSubstr("\x1b")));
 }
 
+TEST_F(ConfigSource, AModelThatIsRefusedIsNamedOnce) {
+  const std::string path = write("odd.json", R"({"model_type": "falcon_h1"})");
+  EXPECT_EQ(complaint(path).rfind(path + ": model_type: found"), 0U) << complaint(path);
+  EXPECT_THAT(complaint("", {{"model", path, "--model"}}), HasSubstr("--model: " + path + ": model_type"));
+}
+
+TEST_F(ConfigSource, KeysOfAModelBelongToIt) {
+  const std::string yaml = write("flat.yaml", "tp: 2\nmodel_type: gpt2\nn_embd: 48\n");
+  EXPECT_THAT(complaint(yaml), HasSubstr("flat.yaml: model_type: found among the keys of a run, expected"));
+  EXPECT_EQ(load_run_config(write("model_file", kModelJson), {}).model.hidden, 48) << "JSON by any name";
+}
+
 TEST_F(ConfigSource, WorldSizeAndDataParallelSizeFollowFromEachOther) {
   const std::string both = write("both.yaml", "model: gpt2-124m\ntp: 2\nworld_size: 8\ndp: 4\n");
   const std::string world = write("world.yaml", "model: gpt2-124m\nworld_size: 8\n");
