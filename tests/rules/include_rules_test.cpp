@@ -201,7 +201,9 @@ constexpr Room kRooms[] = {
      "core/base core/config core/launch_files/arguments core/launch_files/megatron core/launch_files/torch"},
     {"core/launch_files/arguments", "core/base core/config"},
     {"core/launch_files/megatron",
-     "core/base core/config core/launch_files/arguments core/launch_files/shell"},
+     "core/base core/config core/launch_files/arguments core/launch_files/megatron/model "
+     "core/launch_files/shell"},
+    {"core/launch_files/megatron/model", "core/base core/config core/launch_files/arguments"},
     {"core/launch_files/torch", "core/base core/config core/launch_files/arguments"},
     {"core/launch_files/shell", "core/base"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},

@@ -91,7 +91,9 @@ void read_minimax_m2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Model
 void read_gpt_oss(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   read_numbers_of_experts(keys, "num_local_experts", "num_experts_per_tok", config);
   config.qkv_bias = config.predicted.projection_bias = keys.boolean_or("attention_bias", true);
-  config.predicted.feed_forward_bias = config.predicted.router_bias = config.predicted.sinks = true;
+  // Launch files of Megatron-LM have gpt-oss's layers without biases, too.
+  config.predicted.feed_forward_bias = config.predicted.router_bias = keys.boolean_or("mlp_bias", true);
+  config.predicted.sinks = true;
   keys.number_or("swiglu_limit", 0, 1e9, 7);
   keys.number_or("swiglu_alpha", -1e9, 1e9, 1.702);
   SlidingWindow windows =

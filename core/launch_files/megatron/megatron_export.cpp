@@ -10,7 +10,7 @@
 
 #include "core/config/layer_distribution.hpp"
 #include "core/launch_files/arguments/export_checks.hpp"
-#include "core/launch_files/megatron/megatron_model_flags.hpp"
+#include "core/launch_files/megatron/model/megatron_model_flags.hpp"
 
 namespace plumbline {
 namespace {

@@ -158,6 +158,32 @@ TEST(MegatronLaunch, LayersBecomeAFamily) {
             128256);
 }
 
+/// Flags as in Megatron-LM's examples/post_training/modelopt/conf/openai/gpt-oss-120b.sh.
+TEST(MegatronLaunch, LayersOfGptOss) {
+  const std::string flags =
+      "--num-layers 36 --hidden-size 2880 --ffn-hidden-size 2880 --num-attention-heads 64 "
+      "--group-query-attention --num-query-groups 8 --kv-channels 64 --num-experts 128 --moe-ffn-hidden-size "
+      "2880 --moe-router-topk 4 --normalization RMSNorm --enable-gpt-oss --rotary-base 150000 "
+      "--untie-embeddings-and-output-weights --seq-length 4096 --max-position-embeddings 131072 "
+      "--vocab-size 201088 --micro-batch-size 1 --bf16 --quick-geglu --glu-linear-offset 1.0 "
+      "--activation-func-clamp-value 7.0 ";
+  const std::string own = "--softmax-type learnable --window-size 127,0 --window-attn-skip-freq 2 ";
+  const ModelConfig read = load_run_config(flags + own, {}).model;
+  const ModelConfig& preset = *find_preset("gpt-oss-120b");
+  EXPECT_EQ(read.architecture, preset.architecture);
+  EXPECT_EQ(read.parameters(), preset.parameters());
+  EXPECT_EQ(read.active_parameters(), preset.active_parameters());
+  EXPECT_EQ(read.sliding_window, 128);
+  EXPECT_EQ(read.full_attention, preset.full_attention);
+  EXPECT_TRUE(read.predicted.sinks && read.predicted.router_bias);
+  const ModelConfig bare = load_run_config(flags + own + "--disable-bias-linear", {}).model;
+  EXPECT_FALSE(bare.qkv_bias || bare.has_feed_forward_bias() || bare.predicted.router_bias);
+  for (const char* other : {"", "--softmax-type learnable --window-size 127,0",
+                            "--softmax-type off-by-one --window-size 127,0 --window-attn-skip-freq 2",
+                            "--softmax-type learnable --window-size 127,0 --window-attn-skip-freq 4"})
+    EXPECT_THAT(complaint(flags + other), HasSubstr("--quick-geglu: not modelled: only gpt-oss")) << other;
+}
+
 TEST(MegatronLaunch, RefusalsNamePlaceFlagAndReason) {
   struct Case {
     std::string flags;

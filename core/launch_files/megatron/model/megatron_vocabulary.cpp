@@ -1,4 +1,4 @@
-#include "core/launch_files/megatron/megatron_vocabulary.hpp"
+#include "core/launch_files/megatron/model/megatron_vocabulary.hpp"
 
 #include <fmt/format.h>
 

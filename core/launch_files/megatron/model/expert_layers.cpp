@@ -1,4 +1,4 @@
-#include "core/launch_files/megatron/expert_layers.hpp"
+#include "core/launch_files/megatron/model/expert_layers.hpp"
 
 #include <charconv>
 #include <optional>

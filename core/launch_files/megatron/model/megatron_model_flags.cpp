@@ -1,4 +1,4 @@
-#include "core/launch_files/megatron/megatron_model_flags.hpp"
+#include "core/launch_files/megatron/model/megatron_model_flags.hpp"
 
 #include <fmt/format.h>
 

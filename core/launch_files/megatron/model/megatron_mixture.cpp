@@ -1,0 +1,137 @@
+#include "core/launch_files/megatron/model/megatron_mixture.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/launch_files/megatron/model/expert_layers.hpp"
+
+namespace plumbline {
+namespace {
+
+/// Layers in front that have no experts; those behind all have.
+std::int64_t dense_layers(const LaunchArguments& from, std::int64_t layers) {
+  const LaunchArgument* const given = from.find("--moe-layer-freq");
+  if (given == nullptr) return 0;
+  const std::vector<std::int64_t> list = expert_layers(given->values);
+  if (list.size() == 1 && list[0] == 1) return 0;
+  const auto first = std::find(list.begin(), list.end(), 1);
+  if (static_cast<std::int64_t>(list.size()) != layers || first == list.end() ||
+      std::any_of(first, list.end(), [](std::int64_t each) { return each != 1; }))
+    from.refuse("--moe-layer-freq",
+                "1, or a list such as ([0]*3+[1]*58): dense layers in front, then experts");
+  return first - list.begin();
+}
+
+}  // namespace
+
+bool is_gpt_oss(const LaunchArguments& from, const MegatronShape& shape, bool experts) {
+  const std::string every = from.text("--window-attn-skip-freq", "None");
+  const bool sinks = from.text("--softmax-type", "vanilla") == "learnable";
+  if (experts && sinks && every == "2" && from.has("--window-size") && shape.activation == kQuickGate &&
+      shape.rms && shape.rope && !shape.qk_norm)
+    return true;
+  constexpr const char* kAlone =
+      "only gpt-oss's layers have it, with experts, --quick-geglu, --softmax-type "
+      "learnable, --window-size and --window-attn-skip-freq 2";
+  if (shape.activation == kQuickGate) from.not_modelled("--quick-geglu", kAlone);
+  if (from.text("--softmax-type", "vanilla") != "vanilla") from.not_modelled("--softmax-type", kAlone);
+  if (every != "None") from.not_modelled("--window-attn-skip-freq", kAlone);
+  return false;
+}
+
+Json gpt_oss(const LaunchArguments& from, const MegatronShape& shape) {
+  Json json;
+  put_common(from, shape, json);
+  const std::int64_t ffn = from.integer("--moe-ffn-hidden-size", 0);
+  json["model_type"] = "gpt_oss";
+  json["hidden_act"] = "silu";
+  json["intermediate_size"] = ffn == 0 ? shape.ffn : ffn;
+  json["rms_norm_eps"] = from.number("--norm-epsilon", 1e-5);
+  json["num_local_experts"] = needed(from, "--num-experts");
+  json["num_experts_per_tok"] = from.integer("--moe-router-topk", 2);
+  json["attention_bias"] = shape.qkv_bias;
+  json["mlp_bias"] = shape.bias;
+  json["sliding_window"] = window_of(from);
+  return json;
+}
+
+Json mixture_of(const LaunchArguments& from, const MegatronShape& shape) {
+  Json json;
+  put_common(from, shape, json);
+  if (!shape.rms || shape.activation != "silu" || !shape.rope || shape.bias || from.has("--window-size"))
+    refuse_layers(from, shape, "--num-experts",
+                  "RMSNorm, swiglu, rope, no biases of linear layers and no windows with experts");
+  json["rms_norm_eps"] = from.number("--norm-epsilon", 1e-5);
+  const std::int64_t experts = needed(from, "--num-experts");
+  const std::int64_t ffn =
+      from.integer("--moe-ffn-hidden-size", 0) == 0 ? shape.ffn : from.integer("--moe-ffn-hidden-size", 0);
+  const std::int64_t shared = from.integer("--moe-shared-expert-intermediate-size", 0);
+  const std::int64_t first_dense = dense_layers(from, shape.layers);
+  const std::string scores = from.text("--moe-router-score-function", "softmax");
+  const bool latent = from.on("--multi-latent-attention");
+  const bool normalized = !from.on("--moe-router-pre-softmax");
+  if (from.integer("--moe-router-topk", 2) > experts)
+    from.refuse("--moe-router-topk", fmt::format("at most the {} experts", experts));
+  json["num_experts_per_tok"] = from.integer("--moe-router-topk", 2);
+  json["moe_intermediate_size"] = ffn;
+  if (latent || scores == "sigmoid" || first_dense > 0 ||
+      (shared > 0 && !from.on("--moe-shared-expert-gate"))) {
+    const bool softmax = latent && scores == "softmax";  // DeepSeek-V2
+    if (!softmax && scores != "sigmoid")
+      from.refuse("--moe-router-score-function", "sigmoid with these layers");
+    if (ffn < 1 || shared % ffn != 0)
+      from.refuse("--moe-shared-expert-intermediate-size", fmt::format("a multiple of the experts' {}", ffn));
+    json["model_type"] = softmax ? "deepseek_v2" : latent ? "deepseek_v3" : "glm4_moe";
+    json["n_routed_experts"] = experts;
+    json["n_shared_experts"] = shared / ffn;
+    json["first_k_dense_replace"] = first_dense;
+    json["norm_topk_prob"] = !softmax || normalized;
+    if (softmax && from.integer("--moe-router-num-groups", 1) > 1)
+      json["topk_method"] = "group_limited_greedy";
+    const double scale = from.number("--moe-router-topk-scaling-factor", 0);
+    json["routed_scaling_factor"] = scale == 0 ? 1.0 : scale;
+    json["n_group"] = std::max<std::int64_t>(1, from.integer("--moe-router-num-groups", 1));
+    json["topk_group"] = std::max<std::int64_t>(1, from.integer("--moe-router-group-topk", 1));
+    if (latent) {
+      json.erase("head_dim");
+      json["num_key_value_heads"] = shape.heads;
+      const std::int64_t rank = from.has("--q-lora-rank") && from.text("--q-lora-rank", "") != "None"
+                                    ? from.integer("--q-lora-rank", 0)
+                                    : 0;
+      json["q_lora_rank"] = rank == 0 ? Json(nullptr) : Json(rank);
+      json["kv_lora_rank"] = from.integer("--kv-lora-rank", 32);
+      json["qk_nope_head_dim"] = from.integer("--qk-head-dim", 128);
+      json["qk_rope_head_dim"] = from.integer("--qk-pos-emb-head-dim", 64);
+      json["v_head_dim"] = from.integer("--v-head-dim", 128);
+      if (!softmax) json["rope_interleave"] = true;
+    } else {
+      json["attention_bias"] = shape.qkv_bias;
+      json["use_qk_norm"] = shape.qk_norm;
+      json["partial_rotary_factor"] = from.number("--rotary-percent", 1);
+    }
+    return json;
+  }
+  json["num_experts"] = experts;
+  json["norm_topk_prob"] = normalized;
+  if (shared > 0 || (shape.qkv_bias && !shape.qk_norm)) {
+    if (shape.qk_norm || shared == 0) refuse_layers(from, shape);
+    json["model_type"] = "qwen2_moe";
+    json["shared_expert_intermediate_size"] = shared;
+    json["qkv_bias"] = shape.qkv_bias;
+  } else if (shape.qk_norm) {
+    if (shape.qkv_bias) refuse_layers(from, shape);
+    json["model_type"] = "qwen3_moe";
+  } else {
+    json["model_type"] = "mixtral";
+    json["intermediate_size"] = ffn;
+    json.erase("moe_intermediate_size");
+    json.erase("num_experts");
+    json.erase("norm_topk_prob");
+    json["num_local_experts"] = experts;
+  }
+  return json;
+}
+
+}  // namespace plumbline

@@ -1,0 +1,90 @@
+#include "core/launch_files/megatron/model/megatron_model.hpp"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "core/launch_files/megatron/model/megatron_mixture.hpp"
+#include "core/launch_files/megatron/model/megatron_shape.hpp"
+#include "core/launch_files/megatron/model/megatron_vocabulary.hpp"
+
+namespace plumbline {
+namespace {
+
+Json gpt2(const LaunchArguments& from, const MegatronShape& shape, double epsilon) {
+  Json json;
+  const bool one_head = shape.kv_heads == 1 && shape.heads > 1;
+  if (shape.kv_heads != shape.heads && !one_head)
+    refuse_layers(from, shape, "--num-query-groups", "1 or as many as attention heads with these layers");
+  if (shape.head_dim * shape.heads != shape.hidden)
+    refuse_layers(from, shape, "--kv-channels",
+                  fmt::format("{} with these layers", shape.hidden / shape.heads));
+  if (!shape.bias || shape.qk_norm || shape.activation != "gelu_new") refuse_layers(from, shape);
+  json["model_type"] = one_head ? "gpt_bigcode" : "gpt2";
+  if (one_head) json["multi_query"] = true;
+  json["n_layer"] = shape.layers;
+  json["n_embd"] = shape.hidden;
+  json["n_head"] = shape.heads;
+  json["n_inner"] = shape.ffn;
+  json["activation_function"] = shape.activation;
+  json["n_positions"] = needed(from, "--max-position-embeddings");
+  json["tie_word_embeddings"] = !from.on("--untie-embeddings-and-output-weights");
+  json["layer_norm_epsilon"] = epsilon;
+  json["initializer_range"] = from.number("--init-method-std", 0.02);
+  return json;
+}
+
+Json dense(const LaunchArguments& from, const MegatronShape& shape) {
+  const double epsilon = from.number("--norm-epsilon", 1e-5);
+  const double rotated = from.number("--rotary-percent", 1);
+  if (!shape.rms && !shape.rope) return gpt2(from, shape, epsilon);
+  Json json;
+  put_common(from, shape, json);
+  if (!shape.rope) refuse_layers(from, shape);
+  if (!shape.rms) {
+    if (shape.activation == "silu" || shape.qk_norm || shape.qkv_bias != shape.bias)
+      refuse_layers(from, shape);
+    json["model_type"] = "nemotron";
+    json["norm_eps"] = epsilon;
+    json["partial_rotary_factor"] = rotated;
+    json["attention_bias"] = json["mlp_bias"] = shape.bias;
+    return json;
+  }
+  if (shape.activation != "silu") refuse_layers(from, shape);
+  json["rms_norm_eps"] = epsilon;
+  if (shape.qk_norm) {
+    if (shape.qkv_bias || rotated != 1) refuse_layers(from, shape);
+    json["model_type"] = "qwen3";
+  } else if (rotated != 1) {
+    if (shape.bias) refuse_layers(from, shape);
+    json["model_type"] = "glm";
+    json["attention_bias"] = shape.qkv_bias;
+    json["partial_rotary_factor"] = rotated;
+  } else if (from.has("--window-size")) {
+    if (shape.qkv_bias || from.find("--window-size")->values.empty()) refuse_layers(from, shape);
+    json["model_type"] = "mistral";
+    json["sliding_window"] = window_of(from);
+  } else if (shape.bias) {
+    json["model_type"] = "llama";
+    json["attention_bias"] = json["mlp_bias"] = true;
+  } else {
+    json["model_type"] = shape.qkv_bias ? "qwen2" : "llama";
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string megatron_model(LaunchArguments& arguments) {
+  const MegatronShape shape = shape_of(arguments);
+  const bool experts = arguments.has("--num-experts") && arguments.text("--num-experts", "") != "None";
+  if (!experts && arguments.on("--multi-latent-attention"))
+    arguments.refuse_with("--multi-latent-attention", "no experts", "--num-experts");
+  Json json = is_gpt_oss(arguments, shape, experts) ? gpt_oss(arguments, shape)
+              : experts                             ? mixture_of(arguments, shape)
+                                                    : dense(arguments, shape);
+  set_megatron_vocabulary(arguments, json);
+  return json.dump();
+}
+
+}  // namespace plumbline

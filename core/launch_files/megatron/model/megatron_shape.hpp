@@ -1,0 +1,37 @@
+// Sizes and parts of a layer that Megatron-LM's arguments give.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/json_keys.hpp"
+#include "core/launch_files/arguments/launch_arguments.hpp"
+
+namespace plumbline {
+
+constexpr std::string_view kQuickGate = "a quick gelu gate";
+
+struct MegatronShape {
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0;
+  bool rms = false, rope = false, bias = false, qkv_bias = false, qk_norm = false;
+  std::string activation;
+};
+
+MegatronShape shape_of(const LaunchArguments& from);
+
+/// A whole number without which there is no shape. Throws InputError if it is missing.
+std::int64_t needed(const LaunchArguments& from, const std::string& flag);
+
+/// Keys of a config.json that families with rotary positions share.
+void put_common(const LaunchArguments& from, const MegatronShape& shape, Json& json);
+
+/// Keys before a query and its own, which its window holds.
+std::int64_t window_of(const LaunchArguments& from);
+
+/// Refuses layers for `flag`, unless an argument that is not modelled makes them what they are. `expected`
+/// empty: the families that there are.
+[[noreturn]] void refuse_layers(const LaunchArguments& from, const MegatronShape& shape,
+                                const char* flag = "--normalization", const std::string& expected = "");
+
+}  // namespace plumbline
