@@ -6,10 +6,10 @@
 
 namespace plumbline {
 
-/// Of the known families only gpt-oss has experts and sinks. It clamps the gate, and turns queries and keys by
-/// YaRN with an mscale other than 1.
+/// Of the known families only gpt-oss's experts have biases, and only it has sinks. It clamps the gate, and
+/// turns queries and keys by YaRN with an mscale other than 1.
 inline bool is_gpt_oss(const StageShape& shape) {
-  return shape.mixture() && shape.predicted.vectors > 0;
+  return shape.mixture() && (shape.predicted.feed_forward_bias || shape.predicted.vectors > 0);
 }
 
 /// Router, dispatch, experts, combine, and the shared expert. Tokens are spread over experts evenly.
