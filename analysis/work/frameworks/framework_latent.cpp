@@ -1,5 +1,6 @@
 // Latent attention around its core, as Megatron-Core runs it (multi_latent_attention.py).
 #include "analysis/work/frameworks/framework_mixture.hpp"
+#include "analysis/work/frameworks/torchtitan_deepseek.hpp"
 
 namespace plumbline {
 
@@ -17,18 +18,20 @@ void LatentCalls::forward(double share) {
                      s_.stream.hidden, share);
   calls_.stream("norm", s_.stream.rows * l.attention.kv_rank, norm);
   calls_.linear("key value up", GemmPass::forward, up_width(), l.attention.kv_rank, share);
-  turn();
+  turn(false);
 }
 
 void LatentCalls::up_projections() {
   if (s_.attention.query_rank > 0)
     calls_.linear("query up", GemmPass::forward, s_.attention.q, s_.attention.query_rank);
   calls_.linear("key value up", GemmPass::forward, up_width(), s_.attention.kv_rank);
-  turn();
+  turn(false);
 }
 
 /// Queries' rotated parts turn in place; keys are put together of their two parts, values copied out.
-void LatentCalls::turn() {
+void LatentCalls::turn(bool backward) {
+  if (is_torchtitan_deepseek(s_))
+    return backward ? torchtitan_heads_backward(s_, calls_) : torchtitan_heads_forward(s_, calls_);
   calls_.stream(
       "rope",
       s_.stream.tokens * (s_.attention.heads * s_.attention.rotated + s_.attention.k + s_.attention.values()),
@@ -37,7 +40,7 @@ void LatentCalls::turn() {
 
 void LatentCalls::backward_input() {
   const StageShape& l = s_;
-  turn();
+  turn(true);
   calls_.linear("key value up", GemmPass::input_gradient, up_width(), l.attention.kv_rank);
   calls_.stream("norm backward", s_.stream.rows * l.attention.kv_rank, 10);
   calls_.rows_linear("key value down", GemmPass::input_gradient, l.attention.kv_rank + l.attention.rotated,

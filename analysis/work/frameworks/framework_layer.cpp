@@ -5,6 +5,7 @@
 #include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/frameworks/framework_llama.hpp"
 #include "analysis/work/frameworks/framework_mixture.hpp"
+#include "analysis/work/frameworks/torchtitan_deepseek.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -100,6 +101,12 @@ void projected_edge(const StageShape& s, bool backward, FrameworkCalls& calls) {
                    backward ? kBackward : kForward, s.stream.tokens * s.stream.hidden, s.numerics.type);
 }
 
+/// `again`: for the backward alone.
+void mixture_forward(const StageShape& s, bool again, FrameworkCalls& calls) {
+  if (is_torchtitan_mixture(s)) return torchtitan_mixture_forward(s, again, calls);
+  MixtureCalls(s, calls).forward();
+}
+
 void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkCalls& calls) {
   const Software& sw = *s.software;
   const std::int64_t qkv = s.attention.q + 2 * s.attention.k;
@@ -134,7 +141,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     if (s.block.norms() > 1) calls.stream("norm", s.stream.rows * s.stream.hidden, norm_bytes(s, false));
   }
   if (s.mixture()) {
-    MixtureCalls(s, calls).forward();
+    mixture_forward(s, wanted.edges == Edges::needed, calls);
   } else {
     of_gathered(Projection::fc1, wanted.fc1);
     const double activation = s.mlp.swiglu ? (sw.compiled ? 6 : 10) : 4;
@@ -193,7 +200,11 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   copy_into_graph(s, calls, true);
   calls.stream("dropout backward", stream, dropped);
   if (s.mixture()) {
-    MixtureCalls(s, calls).backward_input();
+    if (is_torchtitan_mixture(s)) {
+      torchtitan_mixture_backward(s, calls);
+    } else {
+      MixtureCalls(s, calls).backward_input();
+    }
   } else {
     of_gathered("fc2", s.mlp.ffn);
     const double activation = s.mlp.swiglu ? (sw.compiled ? 10 : 16) : 6;
@@ -294,7 +305,8 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
   FrameworkCalls calls(s, work);
   const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
   if (s.recomputation.granularity == Recompute::full) {
-    forward(s, window, is_torchtitan_llama(s) ? kNeeded : Wanted{}, calls);
+    const bool stops_early = is_torchtitan_llama(s) || is_torchtitan_deepseek(s);
+    forward(s, window, stops_early ? kNeeded : Wanted{}, calls);
     calls.run_alongside();
     if (s.mixture()) MixtureCalls(s, calls).launches(false);
     // The checkpoint saves and restores random states.

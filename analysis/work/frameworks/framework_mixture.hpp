@@ -64,7 +64,7 @@ class LatentCalls {
   void scatter();
 
  private:
-  void turn();
+  void turn(bool backward);
   std::int64_t up_width() const { return s_.attention.own_keys() + s_.attention.values(); }
   std::int64_t gathered() const {
     const std::int64_t queries = s_.attention.query_rank > 0 ? s_.attention.query_rank : s_.stream.hidden;
