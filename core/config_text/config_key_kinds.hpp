@@ -20,6 +20,8 @@
 
 namespace plumbline {
 
+constexpr std::int64_t kMostRanks = 1 << 20;  // also of each parallel dimension
+
 template <std::size_t N>
 using KeyNames = std::array<std::string_view, N>;
 
