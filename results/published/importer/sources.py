@@ -386,7 +386,7 @@ def simumax(row):
     if cells.get("moe_layer_freq"):  # its DeepSeek models of four layers have one without experts
                                      # (configs/models)
         cells["moe_layer_freq"] = f"([0]*1+[1]*{int(row['layers']) - 1})"
-    cells["software"] = megatron_core(2025)
+    cells["software"] = megatron_core(2026)  # core_r0.14.0 (docs/b200/b200_real_repro_guide.md)
     if row["model"] == "llama3-405b":
         put(cells, "num_key_value_heads", 16)  # of its model file, not the published 8
     put(cells, "num_microbatches", row["microbatches"])
