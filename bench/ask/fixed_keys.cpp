@@ -47,7 +47,18 @@ constexpr FixedKey kFixed[] = {
     {"context_parallel_size", [](const K& k, const C& c) { return k.context == c.parallel.context; }},
     {"cp_comm_type",
      [](const K& k, const C& c) { return k.context == 1 || k.cp_comm_type == c.parallel.cp_comm_type; }},
+    {"hierarchical_context_parallel_sizes",
+     [](const K& k, const C& c) {
+       const HierarchicalContext sizes = hierarchical_of(k);
+       return !sizes.given() || sizes == c.parallel.hierarchical_context;
+     }},
     {"expert_model_parallel_size", [](const K& k, const C& c) { return k.expert == c.parallel.expert; }},
+    {"expert_tensor_parallel_size",
+     [](const K& k, const C& c) {
+       const int given = c.parallel.expert_tensor;  // 0: as tensor_model_parallel_size
+       return given == 0 ? k.expert_tensor == 0
+                         : given == (k.expert_tensor == 0 ? k.tensor : k.expert_tensor);
+     }},
     {"micro_batch_size", [](const K& k, const C& c) { return k.micro_batch == c.batch.micro_batch_size; }},
     {"virtual_pipeline_chunks",
      [](const K& k, const C& c) {
