@@ -1,6 +1,8 @@
 #include "bench/ask/launch_text.hpp"
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/step/common_shape.hpp"
+#include "analysis/step/software_of.hpp"
 #include "core/launch_files/launch_export.hpp"
 
 namespace plumbline {
@@ -15,10 +17,20 @@ int gpus_per_host(const std::string& hardware) {
   return network.gpus_per_host > 0 ? network.gpus_per_host : network.gpus_per_node;
 }
 
+/// The choices that the predicted software makes where the configuration has none: another software would
+/// make others.
+RunConfig with_choices(RunConfig config) {
+  const StageShape shape = common_shape(config, software_of(config));
+  ParallelConfig& parallel = config.parallel;
+  parallel.overlap_grad_reduce = shape.overlap.grad_reduce;
+  parallel.overlap_param_gather = shape.overlap.param_gather;
+  return config;
+}
+
 }  // namespace
 
 std::string launch_text(const RunConfig& config, const std::string& framework) {
-  return export_launch(config, framework, gpus_per_host(config.machine.hardware));
+  return export_launch(with_choices(config), framework, gpus_per_host(config.machine.hardware));
 }
 
 }  // namespace plumbline

@@ -76,9 +76,9 @@ constexpr Room kRooms[] = {
     {"analysis/work/routing", "analysis/step analysis/work core/base core/config core/schedule"},
     {"bench", "bench/commands bench/processes/launch core/base"},
     {"bench/ask",
-     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate bench/plan "
-     "bench/record bench/show/views core/base core/config core/config_text core/launch_files "
-     "core/schedule core/schedule_text core/trace core/validate schedules"},
+     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
+     "analysis/step bench/plan bench/record bench/show/views core/base core/config core/config_text "
+     "core/launch_files core/schedule core/schedule_text core/trace core/validate schedules"},
     {"bench/commands",
      "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/topology "
      "bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "

@@ -69,6 +69,25 @@ TEST_F(LaunchCommands, NodesAreHosts) {
   }
 }
 
+/// Megatron-Bridge gathers parameters alongside computation, Megatron-LM only if it is told to.
+TEST_F(LaunchCommands, ChoicesOfThePredictedSoftwareAreStated) {
+  for (const auto& [software, stated] : {std::pair{"megatron-bridge", true}, {"megatron-core", false}}) {
+    const std::string layout = fmt::format(
+        "llama-3.1-8b --hardware h100-sxm-80gb --gpus 8 --gbs 8 --tp 2 --seq-length 4096 "
+        "--precision bf16 --zero-stage 1 --software {} ",
+        software);
+    const Said said = plumbline("export " + layout + "--to megatron-lm");
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_EQ(said.out.find("--overlap-param-gather") != std::string::npos, stated) << software;
+    const std::string script = write("train.sh", said.out);
+    const auto step_of = [&](const std::string& what) {
+      return nlohmann::json::parse(plumbline("predict --json " + what).out)["prediction"]["time"]["step_s"];
+    };
+    EXPECT_EQ(step_of(layout),
+              step_of(fmt::format("{} --hardware h100-sxm-80gb --software {}", script, software)));
+  }
+}
+
 TEST_F(LaunchCommands, RefusalsAreOneLine) {
   const std::string arguments =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "
