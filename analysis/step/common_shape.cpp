@@ -240,13 +240,16 @@ int fp8_forms(const MachineConfig& machine, Fp8Recipe recipe) {
 Graphs graphs_of(const RunConfig& config) {
   const MachineConfig& machine = config.machine;
   if (machine.cuda_graph_impl == CudaGraphImpl::none) return {};
-  if (machine.cuda_graph_impl == CudaGraphImpl::full_iteration) return {1, 1, true};
+  if (machine.cuda_graph_impl == CudaGraphImpl::full_iteration) return {1, 1, true, true};
   const std::string modules = "," + machine.cuda_graph_modules + ",";
   const bool all = machine.cuda_graph_modules == "all";
   const auto has = [&](const char* name) { return all || modules.find(name) != std::string::npos; };
   const double attention = has(",attn,") ? 1 : 0;
-  if (config.model.mixture) return {attention, has(",moe_router,") ? 1.0 : 0, false};
-  return {(attention + (has(",mlp,") ? 1 : 0)) / 2, 0, false};  // about half of a layer's launches each
+  // A graph of a whole layer has its experts if they have as many rows in every step (Megatron-Core 0.16,
+  // transformer_config.py, cuda_graph_scope).
+  if (config.model.mixture)
+    return {attention, has(",moe_router,") ? 1.0 : 0, false, all && config.mixture.pad_to_capacity};
+  return {(attention + (has(",mlp,") ? 1 : 0)) / 2, 0};  // about half of a layer's launches each
 }
 
 /// The rest of plumbline's own step, and its overlap where the configuration is silent.

@@ -178,9 +178,10 @@ inline constexpr StepTraits kFrameworkTraits{.own_lists = false,
 
 /// Share of launches that another framework captures as CUDA graphs, by part.
 struct Graphs {
-  double layer = 0;   // of a layer without an MoE layer's routing and experts
-  double router = 0;  // of the routing
-  bool step = false;  // everything
+  double layer = 0;      // of a layer without an MoE layer's routing and experts
+  double router = 0;     // of the routing
+  bool step = false;     // everything
+  bool experts = false;  // dispatch and experts, in one graph of the step or of whole layers
   friend bool operator==(const Graphs&, const Graphs&) = default;
 };
 

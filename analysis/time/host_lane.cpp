@@ -18,6 +18,7 @@ double HostLane::wait(const OperatorCall& call, double now, double seconds) {
   const double first = host_ + call.launch.before.value * slowdown_ + call.launch.product_s;
   host_ = first + (products - 1) * call.launch.product_s;
   const double end = std::max(std::max(now, first) + seconds, host_ + seconds / products);
+  host_ += call.launch.behind.value * slowdown_;
   return end - now - seconds;
 }
 

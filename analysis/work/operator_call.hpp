@@ -103,6 +103,7 @@ struct HostLaunch {
   bool reads = false;    // the host waits for the device before it launches them
   Seconds before{};      // for operators up to the call's own kernel, its launch included
   double product_s = 0;  // gemm: for each of `batch` products, on any host
+  Seconds behind{};      // for operators behind its last kernel
 };
 
 /// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.

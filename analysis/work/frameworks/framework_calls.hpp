@@ -55,6 +55,8 @@ class FrameworkCalls {
     list_.last<GemmCall>().tokens = s_.stream.rows;
   }
   // Experts spread over ranks:
+  /// Experts' products are launched one by one.
+  bool by_expert() const { return sw_.expert_product_s > kOneLaunch; }
   /// The same product of every expert of this rank, in one call.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     linear(label, pass, out, in);
@@ -65,7 +67,7 @@ class FrameworkCalls {
     // Transformer Engine multiplies expert by expert in every precision (multi_stream_cublas_gemm): on four
     // streams of an H100 a product in bf16 takes 2 to 4 us more than at a large one's rate
     // (results/recorded/nvidia-h100-80gb-hbm3).
-    call.apart = sw_.expert_product_s > kOneLaunch && !s_.graphs.step;
+    call.apart = by_expert() && !s_.graphs.step;
     // Tokens that choose independently, with a random router too (moe_router_force_load_balancing). FP8 fills
     // rows up to 16 or 32, less than a tile.
     if (!s_.moe.padded) call.spread = std::sqrt(static_cast<double>(call.tokens));
@@ -311,20 +313,21 @@ class FrameworkCalls {
     work_.host +=
         Seconds{operators * (captured * sw_.graph_operator_s + (1 - captured) * sw_.host_operator_s)};
   }
-  /// The same for a layer's, and for those that only a graph of the whole step captures.
+  /// The same for a layer's, for those of its dispatch and experts, and for those that only a graph of the
+  /// whole step captures.
   void layer_launches(double operators) { launches(operators, s_.graphs.layer); }
+  void expert_launches(double operators) { launches(operators, s_.graphs.experts ? 1 : 0); }
   void launches_eagerly(double operators) { launches(operators, s_.graphs.step ? 1 : 0); }
   /// The same for products of experts, which Transformer Engine launches one by one.
-  void launches_products(double products) {
-    if (!s_.graphs.step) work_.host_products += Seconds{products * sw_.expert_product_s};
-  }
-  /// Launches of the last call: `operators` up to its kernel. `reads`: after the host has read from the
-  /// device; see HostLane.
-  void launched(double operators, bool reads = false) {
+  void launches_products(double products) { work_.host_products += Seconds{products * sw_.expert_product_s}; }
+  /// Launches of the last call: `operators` up to its kernel, `behind` it others. `reads`: after the host has
+  /// read from the device; see HostLane.
+  void launched(double operators, bool reads = false, double behind = 0) {
     if (list_.calls.empty()) return;
     HostLaunch& launch = list_.calls.back().launch;
     launch.reads = launch.reads || reads;
     launch.before = Seconds{operators * sw_.host_operator_s};
+    launch.behind = Seconds{behind * sw_.host_operator_s};
     const auto* product = list_.calls.back().as<GemmCall>();
     if (product != nullptr && product->grouped) launch.product_s = sw_.expert_product_s;
   }

@@ -21,10 +21,6 @@ constexpr double kTf32 = 2;
 constexpr double kRouted = 10 * 4;
 constexpr double kRoutedBack = 6 * 4;
 constexpr std::int64_t kWeight = 4;  // bytes of a token's weight
-// Operators that take the host as long as a grouped linear layer before its first product: Transformer
-// Engine's Linear takes 99.66 us of a Grace where torch's, one operator, takes 37.08
-// (NVIDIA/TransformerEngine issue 2053).
-constexpr double kGroupedModule = 99.66 / 37.08;
 // Operators between the read of the tokens' counts and the kernel of the dispatch (Megatron-Core,
 // token_dispatcher.py and fused_a2a.py): views of the counts, the buffer, two events, the kernel.
 constexpr double kDispatchLaunch = 5;
@@ -35,7 +31,7 @@ constexpr double kActivationLaunch = 1;
 constexpr double kBiased = 4 + 10 + 8 + 6;
 constexpr double kBiasedBack = 6 + (8 + 4) + (8 + 4) + 6 + 4;
 // PyTorch's kernels for it take as long as streaming so many: 0.638 and 1.02 ms for 16,384 rows of 2880 on an
-// H100 (same file).
+// H100 (experts.txt).
 constexpr double kBiasedEagerly = 35;
 constexpr double kBiasedEagerlyBack = 56;
 // Bytes per element of the activation's result that are read for the gradient of a token's weight: both
@@ -47,13 +43,6 @@ constexpr double kWeightGradient = 4 + 2;
 // clamp_value).
 constexpr double kClamped = 4 + 4;
 constexpr double kClampedBack = 6 + 4;
-constexpr double kBiasOperators = 4;  // per expert forward; twice as many backward
-// Per parameter of an expert and backward: autograd's node and the hook of Megatron's
-// DistributedDataParallel (distributed_data_parallel.py, _make_backward_post_hook), which adds a bias's
-// gradient to the rank's buffer. Products add those of weights themselves.
-constexpr double kWeightHook = 1;
-constexpr double kBiasHook = 2;
-constexpr double kMatrices = 2;  // of an expert, as many as biases
 constexpr double kAddedGradient = 2 + 4;
 
 }  // namespace
@@ -102,12 +91,11 @@ void MixtureCalls::exchange_weights() {
                            e.sent * e.chosen * kWeight / s_.numerics.e());
 }
 
-/// An overlapped all-to-all reads while the other micro-batch's experts, launched before, run; the grouped
-/// layers of the other dispatcher read on the stream that computes (Megatron-Core, combined_1f1b.py and
-/// model_chunk_schedule_plan.py; moe/experts.py, tokens_per_expert.tolist()).
+/// An overlapped exchange reads while the other micro-batch's experts, launched before, run (Megatron-Core,
+/// combined_1f1b.py and model_chunk_schedule_plan.py).
 bool MixtureCalls::reads() const {
   const bool dropless = !s_.moe.padded;
-  const bool behind = s_.expert.overlapped && s_.expert.dispatcher != TokenDispatcher::flex;
+  const bool behind = s_.expert.overlapped;
   return dropless && !s_.graphs.step && !behind && s_.software->expert_product_s > 0;
 }
 
@@ -217,17 +205,21 @@ void MixtureCalls::forward() {
   dispatch("expert dispatch forward", true);
   pad("pad experts");
   calls_.grouped("fc1", GemmPass::forward, e.fc1, s_.stream.hidden);
-  // The counts of the rank's experts are on the device but for those that an all-to-all needed before.
-  const bool known = e.dispatcher == TokenDispatcher::alltoall && e.ranks > 1;
-  if (reads()) calls_.launched(kGroupedModule + static_cast<double>(casts()), !known);
+  // An exchange read the counts of the rank's experts before. Flex leaves them in the host's memory (DeepEP,
+  // num_recv_tokens_per_expert_list; csrc/hybrid_ep/executor since December 2025, dispatch_preprocess).
+  const bool known = e.ranks > 1 && e.dispatcher != TokenDispatcher::allgather;
+  const GroupedHost host = grouped_host();
+  if (reads()) calls_.launched(host.first + static_cast<double>(casts()), !known, host.behind);
   if (clamps()) calls_.stream("clamp gate", e.rows * e.fc1, kClamped);
   // Multiplied with the token's weight in the same kernel.
   calls_.stream("swiglu", e.rows * e.ffn, s_.software->compiled ? 6 : 10);
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
-  if (reads()) calls_.launched(kGroupedModule + static_cast<double>(casts()));
-  if (s_.predicted.feed_forward_bias)
+  if (reads()) calls_.launched(host.first + static_cast<double>(casts()), false, host.behind);
+  if (s_.predicted.feed_forward_bias) {
     calls_.stream("expert biases", e.rows * s_.stream.hidden, s_.graphs.step ? kBiased : kBiasedEagerly);
+    if (reads()) calls_.launched(kBiasOperators, false, static_cast<double>(e.local - 1) * kBiasOperators);
+  }
   cast_rows(e.rows * (s_.stream.hidden + e.ffn));
   if (s_.software->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
   pad("unpad experts");
@@ -266,29 +258,6 @@ void MixtureCalls::backward_weight() {
   calls_.grouped("fc1", GemmPass::weight_gradient, s_.expert.fc1, s_.stream.hidden);
   shared(GemmPass::weight_gradient);
   route(GemmPass::weight_gradient);
-}
-
-/// Operators of one layer's backward for the gradients of its experts, each a parameter of its own.
-double MixtureCalls::hooks() const {
-  if (!hooked()) return 0;
-  const double bias = s_.predicted.feed_forward_bias ? kBiasHook : 0;
-  return kMatrices * (kWeightHook + bias) * static_cast<double>(s_.expert.local);
-}
-
-bool MixtureCalls::hooked() const {
-  return s_.software->bucket_elements > 0 && !s_.adapters.frozen();
-}
-
-void MixtureCalls::launches(bool backward) {
-  const Software& sw = *s_.software;
-  const double products = backward ? 4 : 2;
-  calls_.launches(sw.router_operators, s_.graphs.router);
-  calls_.layer_launches(s_.moe.shared > 0 ? 6 : 0);
-  const double biases = s_.predicted.feed_forward_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
-  const auto experts = static_cast<double>(s_.expert.local);
-  calls_.launches_eagerly(sw.dispatch_operators + biases * experts + 2 * static_cast<double>(casts()) +
-                          (backward ? hooks() : 0));
-  calls_.launches_products(products * experts);
 }
 
 }  // namespace plumbline

@@ -12,6 +12,17 @@ inline bool is_gpt_oss(const StageShape& shape) {
   return shape.mixture() && (shape.predicted.feed_forward_bias || shape.predicted.vectors > 0);
 }
 
+/// Operators of an expert's biases, forward; twice as many backward.
+constexpr double kBiasOperators = 4;
+
+/// Operators that take the host as long as what surrounds the kernels of a grouped layer: forward up to its
+/// first product and behind it, and backward with its weights' gradients.
+struct GroupedHost {
+  double first;
+  double behind;
+  double backward;
+};
+
 /// Router, dispatch, experts, combine, and the shared expert. Tokens are spread over experts evenly.
 class MixtureCalls {
  public:
@@ -39,7 +50,7 @@ class MixtureCalls {
   /// The token's weight is a factor of the activation, whose backward sums its gradient.
   bool weighs_in_activation() const;
   void combine(const char* label, bool backward);
-  double hooks() const;
+  GroupedHost grouped_host() const;
   bool hooked() const;
   void exchange(const char* label, bool weighted, bool combines);
   void exchange_weights();

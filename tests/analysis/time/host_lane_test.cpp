@@ -33,6 +33,7 @@ TEST(HostLane, ByHand) {
       // First product launched at 3, the fourth at 6; it takes a quarter of two seconds.
       {"products one by one, host slower", {{2, {true, {2}, 1}, 4}}, 4.5},
       {"products one by one, device slower", {{8, {true, {2}, 1}, 4}}, 3},
+      {"operators behind a call delay the next", {{1, {true, {2}, 0, {4}}}, {1, {false, {1}, 0}}}, 6},
       {"the second read waits anew", {{3, read}, {3, read}}, 4},
   };
   for (const Case& c : cases) {
