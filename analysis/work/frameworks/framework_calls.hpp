@@ -272,6 +272,24 @@ class FrameworkCalls {
     linear(label, GemmPass::weight_gradient, out, in);
     list_.wait(scattered);
   }
+  /// An input-gradient `product` of gathered rows of the stream, which sequence parallelism gathers once more
+  /// meanwhile for the weight gradient, in FP8 if products read that (Megatron-Core, tensor_parallel/layers.py;
+  /// Transformer Engine, pytorch/module/layernorm_linear.py). Not counted alongside overlapped exchanges of
+  /// experts, which would share its lane.
+  template <class Product>
+  void while_gathered(const char* label, const Product& product) {
+    const bool megatron = sw_.bucket_elements > 0;  // Megatron-Core alone has buckets
+    const bool gathers = s_.sharding.sequence_parallel && s_.sharding.tensor > 1 && !s_.adapters.frozen();
+    int ticket = 0;
+    if (megatron && gathers && !s_.expert.overlapped) {
+      const std::int64_t whole = s_.stream.tokens * s_.stream.hidden;
+      collective(CallKind::all_gather, label, s_.numerics.framework_fp8 ? whole / 2 : whole,
+                 s_.numerics.type);
+      ticket = start(label, kBulkProcessors);
+    }
+    product();
+    if (ticket > 0) list_.wait(ticket);
+  }
   /// Casts of FP8 operands from 16-bit values: read, written as rows and as columns, which the backward's
   /// products read (Transformer Engine, common/cast and recipe). A scale of the current tensor takes one more
   /// pass (also that of NVFP4, arXiv:2509.25149). Delayed scaling takes none, and the producer of the values

@@ -185,7 +185,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   };
   const auto summed = [&](Projection of) {
     if (!overlaps) {
-      project(s, of, GemmPass::input_gradient, {}, calls);
+      calls.while_gathered(kBackward, [&] { project(s, of, GemmPass::input_gradient, {}, calls); });
       return add_input_gradients(s, of, calls);
     }
     const char* label = of == Projection::qkv ? "qkv" : "fc1";
@@ -235,7 +235,6 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     if (sw.fused_bias_gradient) apart = s.sharding.sequence_parallel ? 2 * stream : 0;
     if (apart > 0) calls.stream("bias backward", apart, 2);
   }
-  // With sequence parallelism the inputs are gathered once more, during the input-gradient product.
   if (const int edges = edges_of(s, overlaps); edges > 0)
     calls.edges(kBackward, edges, edges, exposed_edges(sw));
   if (!s.attention.latent()) return;

@@ -196,7 +196,7 @@ TEST(Published, MixturesOfExpertsAreWithinElevenPercent) {
       {"", "step_s", 110, 0.105, 0.135},        {"DeepSeekV3", "step_s", 22, 0.04, 0.05},
       {"Qwen3_235B", "step_s", 18, 0.06, 0.12}, {"Qwen3_30B", "step_s", 30, 0.14, 0.17},
       {"Kimi", "step_s", 3, 0.10, 0.10},        {"Grok1", "step_s", 28, 0.11, 0.12},
-      {"deepseekv", "step_s", 6, 0.10, 0.10},   {"deepseekv", "peak_bytes", 2, 0.006, 0.006},
+      {"deepseekv", "step_s", 6, 0.10, 0.10},   {"deepseekv", "peak_bytes", 2, 0.015, 0.015},
   };
   for (const MixtureGoal& goal : goals) {
     std::vector<ComparedRow> rows;
