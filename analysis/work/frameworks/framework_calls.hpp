@@ -273,7 +273,7 @@ class FrameworkCalls {
     list_.wait(scattered);
   }
   /// An input-gradient `product` of gathered rows of the stream, which sequence parallelism gathers once more
-  /// meanwhile for the weight gradient, in FP8 if products read that (Megatron-Core, tensor_parallel/layers.py;
+  /// meanwhile for the weight gradient, in FP8 if products read it (Megatron-Core, tensor_parallel/layers.py;
   /// Transformer Engine, pytorch/module/layernorm_linear.py). Not counted alongside overlapped exchanges of
   /// experts, which would share its lane.
   template <class Product>
