@@ -57,6 +57,7 @@ constexpr std::array kRespects = std::to_array<KeyOfRespect>({
     {"tp_comm_overlap", "overlap"},
     {"overlap_grad_reduce", "overlap"},
     {"overlap_param_gather", "overlap"},
+    {"align_param_gather", "overlap"},
     {"overlap_p2p_comm", "overlap"},
 });
 

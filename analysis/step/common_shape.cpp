@@ -302,6 +302,8 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
       config.parallel.overlap_grad_reduce.value_or(zero >= 2 || framework.overlapped_reduction);
   shape.overlap.param_gather =
       config.parallel.overlap_param_gather.value_or(zero == 3 || framework.overlapped_gather);
+  shape.overlap.interleaved = config.parallel.schedule == "interleaved";
+  shape.overlap.aligned_gathers = config.parallel.align_param_gather;
   shape.overlap.bucket_elements = framework.bucket_elements;
   spread_experts(config, framework, shape);
 }

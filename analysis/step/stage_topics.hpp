@@ -117,6 +117,8 @@ struct OverlapShape {
   bool tensor = false;          // collectives of the layers' products alongside them; sequence parallel
   bool grad_reduce = true;      // gradients are reduced alongside the backwards
   bool param_gather = false;    // parameters are gathered one unit ahead of their use
+  bool interleaved = false;     // several chunks per pipeline rank, of other software
+  bool aligned_gathers = true;  // with these: the gathers of all start with the step
   bool receives_ahead = false;  // a message's buffer is there one computation before its RECV
   bool pairs = false;           // overlapped pairs run together, the one behind the other's exchanges of rows
   bool shared_expert = false;   // its products run alongside exchanges of rows

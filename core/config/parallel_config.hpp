@@ -95,6 +95,9 @@ struct ParallelConfig {
   /// With ZeRO: overlap of parameter gathers with the passes that use them. Empty: the software's default;
   /// plumbline: with ZeRO 3.
   std::optional<bool> overlap_param_gather;
+  /// Several chunks per pipeline rank: overlapped gathers start with the step, on every rank. Else each of
+  /// them starts with its chunk's first forward. Not of plumbline's step.
+  bool align_param_gather = true;
   std::int64_t ddp_bucket_size = 10'000'000;  // elements
 
   /// Ranks that share one copy of the model: tensor × pipeline × context parallel size.

@@ -114,6 +114,7 @@ std::vector<ConfigKey> make_keys() {
                   at(&C::parallel, &ParallelConfig::defer_embedding_wgrad_compute)),
       optional_boolean_key("overlap_grad_reduce", at(&C::parallel, &ParallelConfig::overlap_grad_reduce)),
       optional_boolean_key("overlap_param_gather", at(&C::parallel, &ParallelConfig::overlap_param_gather)),
+      boolean_key("align_param_gather", at(&C::parallel, &ParallelConfig::align_param_gather)),
       choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),
       integer_key("recompute_num_layers", "", at(&C::recompute, &RecomputeConfig::num_layers), 1, kMostRanks),
       recompute_modules_key(),

@@ -23,7 +23,7 @@ sequence_parallel num_layers_per_virtual_pipeline_stage pipeline_schedule zero_b
 num_microbatches account_for_embedding_in_pipeline_split account_for_loss_in_pipeline_split
 recompute_granularity recompute_modules recompute_method recompute_num_layers zero_stage
 num_distributed_optimizer_instances tp_comm_overlap overlap_grad_reduce overlap_param_gather overlap_p2p_comm
-overlap_moe_expert_parallel_comm cuda_graph_impl cuda_graph_modules moe_token_dispatcher_type moe_routing
+align_param_gather overlap_moe_expert_parallel_comm cuda_graph_impl cuda_graph_modules moe_token_dispatcher_type moe_routing
 vocab_parallel cp_comm_type other_flags moe_router_force_load_balancing software""".split())
 SAME = 0.02  # measured ratios nearer to 1 have no order
 # Reasons of rows whose source lacks the GPU, the batch, the micro-batch or the layout.

@@ -49,6 +49,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"defer_embedding_wgrad_compute", {"true"}},
       {"overlap_grad_reduce", {"true", "false"}},
       {"overlap_param_gather", {"true", "false"}},
+      {"align_param_gather", {"false"}},
       {"recompute_granularity", {"selective", "full"}},
       {"recompute_num_layers", {"2"}},
       {"recompute_modules", {"mlp", "layernorm"}},

@@ -125,12 +125,14 @@ void StepEnd::add_rank(int rank, StageCostsPrediction& prediction) const {
 }
 
 /// Megatron-Core gathers a bucket when the layer before runs (finish_param_sync of param_and_grad_buffer.py).
-/// With several chunks per rank all gathers start with the step, on every rank (param_sync_func of
-/// schedules.py, align_param_gather of Megatron-Bridge's comm_overlap.py). OPT holds the wait of a rank's
-/// first layer. Pipelines of one chunk per rank are left out: published runs contradict waits on every stage.
+/// Ranks behind the first, and later chunks, have one bucket each (disable_bucketing of
+/// distributed_data_parallel.py). With several chunks per rank all gathers start with the step, on every rank
+/// (param_sync_func of schedules.py); OPT holds the wait of a rank's first layer. Without align_param_gather
+/// a chunk's gathers start when its first forward needs them, one chunk after the other along the pipeline.
+/// Pipelines of one chunk per rank are left out: published runs contradict waits on every stage.
 void StepEnd::wait_for_gathers(StageCostsPrediction& prediction) const {
-  const bool aligned = shapes_.size() > static_cast<std::size_t>(schedule_.ranks);
-  if (!has(ActionType::forward) || hardware_.processors() != 0 || (schedule_.ranks > 1 && !aligned)) return;
+  const bool chunks = shapes_.size() > static_cast<std::size_t>(schedule_.ranks);
+  if (!has(ActionType::forward) || hardware_.processors() != 0 || (schedule_.ranks > 1 && !chunks)) return;
   std::vector<double> gathered(static_cast<std::size_t>(schedule_.ranks));
   double start = 0;  // of the first micro-batch's forward
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
@@ -142,9 +144,11 @@ void StepEnd::wait_for_gathers(StageCostsPrediction& prediction) const {
         own += time_of(call, hardware_, load_at_end(0)).value;
       const auto layers = static_cast<double>(std::max<std::int64_t>(s.layers, 1));
       const double behind_first = (layers - 1) / layers;
+      const double hidden = s.place.first ? costs.forward.value * behind_first : 0;
       double& all = gathered[static_cast<std::size_t>(schedule_.rank_of_stage[i])];
       all += all == 0 ? own * behind_first : own;
-      const double wait = all - start - costs.forward.value * behind_first;
+      const bool alone = s.overlap.interleaved && !s.overlap.aligned_gathers;
+      const double wait = alone ? std::max(own - hidden, own / layers) : all - start - hidden;
       if (wait > 0) {
         costs.first_forward += Seconds{wait};
         CostLines(prediction.lines, static_cast<int>(i), "step")

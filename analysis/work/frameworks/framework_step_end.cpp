@@ -150,7 +150,9 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
                     any.numerics.fp8_forms * any.numerics.operand_bytes);
   const std::size_t before = list.calls.size();
   gathers(rank, elements, list);
-  if (any.overlap.param_gather) {  // the first layer waits for its own
+  if (any.overlap.param_gather && any.overlap.interleaved && !any.overlap.aligned_gathers) {
+    list.calls.resize(before);            // every chunk's first forward waits for its own
+  } else if (any.overlap.param_gather) {  // the first layer waits for its own
     for (std::size_t i = before; i < list.calls.size(); ++i)
       list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
   }

@@ -53,6 +53,7 @@ constexpr BridgeKey kBridgeKeys[] = {
     {"--num-layers-at-end-in-bf16", "mixed_precision"},
     {"--tp-comm-overlap", "comm_overlap"},
     {"--no-overlap-p2p-communication", "comm_overlap"},
+    {"--no-align-param-gather", "comm_overlap"},
     {"--overlap-moe-expert-parallel-comm", "comm_overlap"},
     {"--tokenizer-type", ""},
     {"--ckpt-format", ""},

@@ -109,6 +109,7 @@ void add_sharding(const RunConfig& config, FlagList& flags) {
   flags.flag_if(parallel.overlap_grad_reduce.value_or(true), "--overlap-grad-reduce");
   flags.flag_if(parallel.zero_stage > 0 && parallel.overlap_param_gather.value_or(false),
                 "--overlap-param-gather");
+  flags.flag_if(!parallel.align_param_gather, "--no-align-param-gather");
   if (parallel.ddp_bucket_size != ParallelConfig().ddp_bucket_size)  // else each software's own
     flags.value("--ddp-bucket-size", parallel.ddp_bucket_size);
 }

@@ -79,12 +79,14 @@ TEST(DataCollectives, HaveALineOfTheirOwn) {
 // Gathers of ZeRO 1 that one layer's forward does not hide make the first forward wait for the next layer's.
 // OPT waits for the first layer's alone. Several chunks per rank gather together, while the pipeline fills.
 TEST(DataCollectives, TheFirstForwardWaitsForParameters) {
-  const auto predicted = [](int pipeline, int chunks, bool overlaps) {
+  const auto predicted = [](int pipeline, int chunks, bool overlaps, bool aligned = true) {
     RunConfig config = llama(64, 1, "megatron-bridge");
     config.batch = {.seq_length = 512, .micro_batch_size = 1, .global_batch_size = 512};
+    config.parallel.align_param_gather = aligned;
     config.parallel.pipeline = pipeline;
     config.parallel.virtual_chunks = chunks;
     if (chunks > 1) config.parallel.schedule = "interleaved";
+    if (chunks > 1) config.parallel.layer_distribution = "1,7,4,4,4,4,4,4";
     config.parallel.overlap_param_gather = overlaps;
     return predict(config, schedule_for(config), *find_hardware_preset("h100-sxm-80gb"));
   };
@@ -106,6 +108,26 @@ TEST(DataCollectives, TheFirstForwardWaitsForParameters) {
   const double chunked = sum(predicted(4, 2, true), "waits for parameters", "");
   EXPECT_GT(chunked, 0);
   EXPECT_LT(chunked, waits / 4);  // a rank gathers a fourth, and its second chunk's has long arrived
+
+  // Stages behind the first have one bucket. Their first forwards wait for what is still to come of it: of
+  // gathers that start with the step, or of their own, which starts only then. Rank 1 has 7 and 4 layers.
+  const Prediction together = predicted(4, 2, true);
+  const Prediction alone = predicted(4, 2, true, false);
+  double layer = 0;  // its gather; what OPT waits for
+  for (const CostLine& line : together.lines)
+    if (line.label == "parameter all-gather" && line.phase == "step" && line.stage == 1)
+      layer += line.seconds.value;
+  const auto first_forward = [](const Prediction& p, std::size_t stage) {
+    return p.costs.stages[stage].first_forward.value;
+  };
+  const double begins = together.costs.stages[0].forward.value + first_forward(together, 0);
+  EXPECT_GT(first_forward(together, 1), layer);
+  EXPECT_NEAR(first_forward(together, 1), 6 * layer - begins, 0.05 * layer);
+  EXPECT_NEAR(first_forward(alone, 1), 7 * layer, 0.05 * layer);
+  EXPECT_NEAR(first_forward(alone, 5), 4 * layer, 0.05 * layer);
+  EXPECT_GT((alone.time.step - together.time.step).value, 7 * layer);
+  EXPECT_EQ(sum(predicted(4, 2, true, false), "parameter all-gather", "step"), 0);
+  EXPECT_EQ(predicted(1, 1, true, false).time.step.value, flat.time.step.value);
 }
 
 }  // namespace

@@ -37,6 +37,9 @@ TEST(FrameworkStepEnd, LaterPipelineRanksReduceTheirGradientsAtOnce) {
   EXPECT_EQ(buckets(dense("megatron-core", 2), 0).size(), 16 + 1);
   EXPECT_EQ(buckets(dense("megatron-core", 2), 1).size(), 1);
   EXPECT_EQ(buckets(dense("deepspeed", 2), 1).size(), 16 + 1);
+  RunConfig interleaved = dense("megatron-core", 2);
+  interleaved.parallel.schedule = "interleaved";
+  EXPECT_EQ(buckets(interleaved, 0).size(), 1);
   RunConfig wide = dense("megatron-core", 1);
   wide.parallel.world_size = 256;  // a million elements per data rank
   EXPECT_EQ(buckets(wide, 0).size(), 16 + 2);

@@ -72,6 +72,7 @@ Overrides draw_settings(Draw& draw) {
   if (draw.coin()) {
     set("zero_stage", "1");
     boolean("overlap_param_gather");
+    if (stages > 1) boolean("align_param_gather");
   }
   const int micro = draw.one_of({1, 2});
   set("micro_batch_size", std::to_string(micro));

@@ -58,6 +58,7 @@ TEST(MegatronLaunch, FlagsBecomeKeys) {
       {"--grad-reduce-in-bf16", "grad_dtype", "same"},
       {"--use-distributed-optimizer", "zero_stage", "1"},
       {"--use-distributed-optimizer --overlap-param-gather", "overlap_param_gather", "true"},
+      {"--no-align-param-gather", "align_param_gather", "false"},
       {"--use-megatron-fsdp", "zero_stage", "3"},
       {"--use-megatron-fsdp", "grad_dtype", "same"},
       {"--use-megatron-fsdp", "software", "megatron-bridge-fsdp"},

@@ -99,6 +99,7 @@ TEST(MegatronYaml, RecipesHaveTheirDefaults) {
       {pretrain + "mixed_precision:\n  fp16: true\n  loss_scale: 8\n  hysteresis: 4\n", "hysteresis", ""},
       {pretrain + "mixed_precision:\n  dtype: bf16\n", "precision", "bf16"},
       {pretrain + "ddp:\n  overlap_grad_reduce: false\n", "overlap_grad_reduce", "false"},
+      {pretrain + "comm_overlap:\n  align_param_gather: false\n", "align_param_gather", "false"},
       {pretrain + "ddp:\n  overlap_param_gather: false\n", "overlap_param_gather", "false"},
       {pretrain + "ddp:\n  use_distributed_optimizer: false\n", "zero_stage", ""},
       {pretrain + "ddp:\n  use_megatron_fsdp: true\n", "zero_stage", "3"},
