@@ -151,16 +151,27 @@ std::string unpredicted(const RunConfig& config) {
   return {};
 }
 
-/// The software of a run, where the source's repository names it and the column the relative it is based on.
-void put_software(const std::string& source, const std::string& origin, Settings& settings) {
-  struct Own {
-    std::string_view repository, relative;
-    const char* software;
-  };
-  static constexpr Own kOwn[] = {{"mosaicml/llm-foundry@", "torchtitan", "llm-foundry"}};
-  for (const Own& own : kOwn) {
-    if (source.starts_with(own.repository) && settings["software"].text == own.relative)
-      settings["software"] = {own.software, origin, ""};
+/// What files of a source's repository say, where its rows are silent or name a relative.
+struct SourceFact {
+  std::string_view repository;
+  std::string_view model;  // empty: any
+  const char* key;
+  std::string_view named;  // of the row; empty: nothing
+  const char* value;
+};
+constexpr SourceFact kSourceFacts[] = {
+    {"mosaicml/llm-foundry@", "", "software", "torchtitan", "llm-foundry"},
+    // conf/deepseekv3_671b.yaml: False unless ALIGN_PARAM_GATHER is set, and no configuration sets it.
+    {"/training_results_v6.0@", "deepseek-v3", "align_param_gather", "", "false"},
+};
+
+void put_facts(const std::string& source, const Cells& cells, const std::string& origin, Settings& settings) {
+  for (const SourceFact& fact : kSourceFacts) {
+    if (source.find(fact.repository) == std::string::npos) continue;
+    if (!fact.model.empty() && cell_or(cells, "model", "") != fact.model) continue;
+    const auto found = settings.find(fact.key);
+    if ((found == settings.end() ? "" : found->second.text) == fact.named)
+      settings[fact.key] = {fact.value, origin, ""};
   }
 }
 
@@ -171,7 +182,7 @@ PublishedRun read_run(const PublishedTable& table, std::size_t row, const Cells&
   run.row = static_cast<int>(row) + 1;
   run.cells = cells;
   run.source = printable(cell_or(cells, "source", table.header.source), 300);
-  put_software(run.source, origin, settings);
+  put_facts(run.source, cells, origin, settings);
   settings["model"] = {"gpt2-124m", origin, ""};  // its place is taken below
   std::string contradiction;
   run.config = config_from(settings, origin, contradiction);

@@ -69,6 +69,28 @@ TEST(PublishedDialect, ASourceOfItsOwnNamesTheSoftware) {
   }
 }
 
+TEST(PublishedDialect, FilesOfASourceSayWhatItsRowsDoNot) {
+  struct Case {
+    const char* source;
+    const char* model;
+    const char* column;
+    bool aligned;
+  };
+  for (const Case& c : {Case{"mirror a/training_results_v6.0@1", "deepseek-v3", "", false},
+                        Case{"mirror a/training_results_v6.0@1", "deepseek-v3", "true", true},
+                        Case{"mirror a/training_results_v6.0@1", "llama-3.1-8b", "", true},
+                        Case{"mirror a/training_results_v5.1@1", "deepseek-v3", "", true}}) {
+    const PublishedTable table = table_of(
+        fmt::format("model,gpus,gbs,step_s,align_param_gather\n{},64,64,2,{}\n", c.model, c.column),
+        fmt::format(
+            "source: \"{}\"\ndefaults:\n  hardware: gb200-nvl72\n  software: megatron-bridge\n  seq_length: "
+            "4096\n  mbs: 1\n  precision: bf16\n  zero_stage: 1\n",
+            c.source));
+    EXPECT_EQ(read_runs(table).runs.at(0).config.parallel.align_param_gather, c.aligned)
+        << c.source << c.model;
+  }
+}
+
 // Some of the other flags have become keys.
 TEST(PublishedDialect, OtherFlagsThatKeysStandForAreSet) {
   const PublishedTable table = table_of(
