@@ -16,6 +16,7 @@ void check_megatron_fsdp(LaunchArguments& from, bool bf16, bool fp16) {
     const char* flag;
     std::string_view values;  // predicted; empty: off
     const char* reason;
+    const char* note = nullptr;  // where the prediction is near enough: what it leaves out
   };
   const std::string_view of_model = fp16   ? " auto fp16 torch.float16 "
                                     : bf16 ? " auto bf16 torch.bfloat16 "
@@ -25,16 +26,23 @@ void check_megatron_fsdp(LaunchArguments& from, bool bf16, bool fp16) {
       {"--megatron-fsdp-grad-comm-dtype", of_model, "gradients reduced in another type than the parameters"},
       {"--megatron-fsdp-main-params-dtype", " fp32 torch.float32 ",
        "main parameters in another type than fp32"},
-      {"--fsdp-double-buffer", "", "persistent double buffers of Megatron-FSDP"},
+      {"--fsdp-double-buffer", "", "its buffers are two layers' parameters and gradients, which are counted",
+       "predicted with two layers' parameters and gradients while layers run; peaks elsewhere, as at the "
+       "loss, "
+       "can be so much higher"},
       {"--megatron-fsdp-max-pool-double-buffer", "", "persistent double buffers of Megatron-FSDP"},
-      {"--use-nccl-ub", "", "registered double buffers of Megatron-FSDP"},
+      {"--use-nccl-ub", "", "its buffers are those of --fsdp-double-buffer",
+       "predicted as without; registered buffers take collectives fewer multiprocessors"},
   };
   for (const Default& each : defaults) {
     if (!from.has(each.flag)) continue;
     const bool predicted = each.values.empty() ? !from.on(each.flag)
                                                : each.values.find(" " + from.text(each.flag, "") + " ") !=
                                                      std::string_view::npos;
-    if (on && !predicted) {
+    if (on && !predicted && each.note != nullptr) {
+      from.without_effect(each.flag, each.reason);
+      from.file().notes.push_back(fmt::format("{}: {}", from.origin(each.flag), each.note));
+    } else if (on && !predicted) {
       from.not_modelled(each.flag, each.reason);
     } else {
       from.without_effect(each.flag, on ? "it is at the value that is predicted" : "Megatron-FSDP is off");

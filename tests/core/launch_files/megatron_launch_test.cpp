@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -157,6 +158,23 @@ TEST(MegatronLaunch, LayersBecomeAFamily) {
                 qwen + "--tokenizer-type HuggingFaceTokenizer --tokenizer-model meta-llama/Llama-3.1-8B", {})
                 .model.vocab,
             128256);
+}
+
+TEST(MegatronLaunch, WhatIsLeftOutOfDoubleBuffersIsANote) {
+  const std::string flags = "--fsdp-double-buffer --use-nccl-ub ";
+  for (const bool on : {true, false}) {
+    const auto launch =
+        read_launch_file(kLlama + flags + (on ? "--use-megatron-fsdp" : ""), "--megatron-args");
+    ASSERT_TRUE(launch);
+    EXPECT_TRUE(launch->refused.empty());
+    for (const char* words :
+         {"--fsdp-double-buffer: predicted with two layers'", "--use-nccl-ub: predicted as"})
+      EXPECT_EQ(
+          std::ranges::any_of(launch->notes,
+                              [&](const std::string& note) { return note.find(words) != std::string::npos; }),
+          on)
+          << words;
+  }
 }
 
 /// Flags as in Megatron-LM's examples/post_training/modelopt/conf/openai/gpt-oss-120b.sh.
