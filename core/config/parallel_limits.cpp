@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/base/one_line.hpp"
 #include "core/config/compatibility_features.hpp"

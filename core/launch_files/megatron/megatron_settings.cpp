@@ -9,8 +9,8 @@
 #include "core/base/error.hpp"
 #include "core/launch_files/arguments/launch_arguments.hpp"
 #include "core/launch_files/megatron/megatron_layout.hpp"
-#include "core/launch_files/megatron/model/megatron_model.hpp"
 #include "core/launch_files/megatron/megatron_sharding.hpp"
+#include "core/launch_files/megatron/model/megatron_model.hpp"
 
 namespace plumbline {
 namespace {
