@@ -32,7 +32,7 @@ struct MachineConstant {
   double Device::*device = nullptr;
   double Network::*network = nullptr;  // or this one
 };
-/// All of them but gpus_per_node, which is a whole number.
+/// All of them but gpus_per_node and gpus_per_host, whole numbers.
 const std::vector<MachineConstant>& machine_constants();
 /// Throws InputError when the machine lacks a rate, a share or a bandwidth that times are computed from.
 void check_machine(const Machine& machine, const std::string& place);

@@ -9,18 +9,19 @@ namespace plumbline {
 namespace {
 
 int gpus_per_host(const std::string& hardware) {
-  constexpr int kUsual = 8;
-  if (hardware.empty()) return kUsual;
+  if (hardware.empty()) return kUsualHostGpus;
   const HardwareProfile profile = load_hardware(hardware);
-  if (profile.accelerator() == nullptr) return kUsual;
+  if (profile.accelerator() == nullptr) return kUsualHostGpus;
   const Network& network = profile.accelerator()->constants.network;
   return network.gpus_per_host > 0 ? network.gpus_per_host : network.gpus_per_node;
 }
 
 /// The choices that the predicted software makes where the configuration has none: another software would
-/// make others.
+/// make others. A mixture that the software does not have is exported without.
 RunConfig with_choices(RunConfig config) {
-  const StageShape shape = common_shape(config, software_of(config));
+  const Software& software = software_of(config);
+  if (config.model.mixture && why_mixture_unlisted(config, software)) return config;
+  const StageShape shape = common_shape(config, software);
   ParallelConfig& parallel = config.parallel;
   parallel.overlap_grad_reduce = shape.overlap.grad_reduce;
   parallel.overlap_param_gather = shape.overlap.param_gather;

@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// As export_launch; hosts of 8 GPUs where the configuration names no accelerator.
+/// As export_launch; usual hosts where the configuration names no accelerator.
 std::string launch_text(const RunConfig& config, const std::string& framework);
 
 }  // namespace plumbline

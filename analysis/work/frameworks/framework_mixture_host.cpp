@@ -5,8 +5,9 @@ namespace plumbline {
 namespace {
 
 // Transformer Engine's Python for a grouped layer, and more for each of its experts, whose quantized rows and
-// weights are objects: microseconds (results/recorded/epyc-2-cores, experts_host.txt) in operators of 8.
-// Backward with autograd's node and the hook of every weight's gradient.
+// weights are objects: microseconds (results/recorded/epyc-2-cores, experts_host.txt; means of versions 2.12
+// and 2.15, in FP8 also of both recipes) in operators of 8. Backward with autograd's node and the hook of
+// every weight's gradient, less the 19 of a backward call alone.
 constexpr GroupedHost kModule{34. / 8, 14. / 8, 45. / 8};
 constexpr GroupedHost kModuleFp8{41. / 8, 17. / 8, 49. / 8};
 constexpr GroupedHost kExpert{2.1 / 8, 1.1 / 8, 7.3 / 8};

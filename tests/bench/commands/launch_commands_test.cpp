@@ -88,6 +88,13 @@ TEST_F(LaunchCommands, ChoicesOfThePredictedSoftwareAreStated) {
   }
 }
 
+TEST_F(LaunchCommands, AMixtureIsExportedFromSoftwareWithoutOne) {
+  const Said said = plumbline(
+      "export mixtral-8x7b --gpus 8 --gbs 8 --software torchtitan --precision bf16 --to megatron-lm");
+  EXPECT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("--num-experts 8"));
+}
+
 TEST_F(LaunchCommands, RefusalsAreOneLine) {
   const std::string arguments =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --seq-length 8 --max-position-embeddings 8 "

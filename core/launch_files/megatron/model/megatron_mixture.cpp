@@ -10,6 +10,9 @@
 namespace plumbline {
 namespace {
 
+constexpr const char* kSinks = "--softmax-type";
+constexpr const char* kWindows = "--window-attn-skip-freq";
+
 /// Layers in front that have no experts; those behind all have.
 std::int64_t dense_layers(const LaunchArguments& from, std::int64_t layers) {
   const LaunchArgument* const given = from.find("--moe-layer-freq");
@@ -27,18 +30,19 @@ std::int64_t dense_layers(const LaunchArguments& from, std::int64_t layers) {
 }  // namespace
 
 bool is_gpt_oss(const LaunchArguments& from, const MegatronShape& shape, bool experts) {
-  const std::string every = from.text("--window-attn-skip-freq", "None");
-  const bool sinks = from.text("--softmax-type", "vanilla") == "learnable";
-  if (experts && sinks && every == "2" && from.has("--window-size") && shape.activation == kQuickGate &&
-      shape.rms && shape.rope && !shape.qk_norm)
-    return true;
+  return experts && from.text(kSinks, "vanilla") == "learnable" && from.text(kWindows, "None") == "2" &&
+         from.has("--window-size") && shape.activation == kQuickGate && shape.rms && shape.rope &&
+         !shape.qk_norm;
+}
+
+void refuse_parts_of_gpt_oss(const LaunchArguments& from) {
   constexpr const char* kAlone =
-      "only gpt-oss's layers have it, with experts, --quick-geglu, --softmax-type "
-      "learnable, --window-size and --window-attn-skip-freq 2";
-  if (shape.activation == kQuickGate) from.not_modelled("--quick-geglu", kAlone);
-  if (from.text("--softmax-type", "vanilla") != "vanilla") from.not_modelled("--softmax-type", kAlone);
-  if (every != "None") from.not_modelled("--window-attn-skip-freq", kAlone);
-  return false;
+      "only gpt-oss's layers have it, with experts, --quick-geglu, --softmax-type learnable, --window-size "
+      "and "
+      "--window-attn-skip-freq 2";
+  if (from.on("--quick-geglu")) from.not_modelled("--quick-geglu", kAlone);
+  if (from.text(kSinks, "vanilla") != "vanilla") from.not_modelled(kSinks, kAlone);
+  if (from.text(kWindows, "None") != "None") from.not_modelled(kWindows, kAlone);
 }
 
 Json gpt_oss(const LaunchArguments& from, const MegatronShape& shape) {

@@ -5,9 +5,10 @@
 
 namespace plumbline {
 
-/// True for gpt-oss: experts with a clamped gate, sinks and windows in every other layer. Lists these
-/// arguments as not modelled in other layers.
+/// True for experts with a clamped gate, sinks and windows in every other layer.
 bool is_gpt_oss(const LaunchArguments& from, const MegatronShape& shape, bool experts);
+/// Lists the arguments that only gpt-oss's layers have among those that are not modelled.
+void refuse_parts_of_gpt_oss(const LaunchArguments& from);
 Json gpt_oss(const LaunchArguments& from, const MegatronShape& shape);
 
 /// The config.json of the nearest family. Throws InputError for layers that none has.

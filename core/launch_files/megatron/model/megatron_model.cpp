@@ -80,9 +80,11 @@ std::string megatron_model(LaunchArguments& arguments) {
   const bool experts = arguments.has("--num-experts") && arguments.text("--num-experts", "") != "None";
   if (!experts && arguments.on("--multi-latent-attention"))
     arguments.refuse_with("--multi-latent-attention", "no experts", "--num-experts");
-  Json json = is_gpt_oss(arguments, shape, experts) ? gpt_oss(arguments, shape)
-              : experts                             ? mixture_of(arguments, shape)
-                                                    : dense(arguments, shape);
+  const bool oss = is_gpt_oss(arguments, shape, experts);
+  if (!oss) refuse_parts_of_gpt_oss(arguments);
+  Json json = oss       ? gpt_oss(arguments, shape)
+              : experts ? mixture_of(arguments, shape)
+                        : dense(arguments, shape);
   set_megatron_vocabulary(arguments, json);
   return json.dump();
 }
