@@ -161,6 +161,8 @@ struct SourceFact {
 };
 constexpr SourceFact kSourceFacts[] = {
     {"mosaicml/llm-foundry@", "", "software", "torchtitan", "llm-foundry"},
+    // torchtitan/config_manager.py@ba246978: context_parallel_rotate_method is allgather.
+    {"pytorch/torchtitan docs/performance.md", "", "cp_comm_type", "", "all_gather"},
     // conf/deepseekv3_671b.yaml: False unless ALIGN_PARAM_GATHER is set, and no configuration sets it.
     {"/training_results_v6.0@", "deepseek-v3", "align_param_gather", "", "false"},
 };

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/work/frameworks/torchtitan_llama.hpp"
+#include "analysis/work/frameworks/torchtitan_context.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 
 namespace plumbline {
@@ -149,6 +149,8 @@ class FrameworkCalls {
   }
   void attention(bool backward, std::int64_t window) {
     if (s_.cp.ranks == 1) return kernel(backward, window);
+    if (is_torch_ring(s_))
+      return torch_ring(s_, backward, list_, [&] { step_kernel(backward, window, s_.cp.ranks); });
     if (s_.cp.comm_type == CpCommType::p2p) return ring_attention(backward, window);
     if (s_.cp.comm_type == CpCommType::all_gather) return gather_attention(backward, window);
     exchanged_attention(backward, window);
@@ -156,21 +158,17 @@ class FrameworkCalls {
   /// Transformer Engine's ring (attention with cp_comm_type p2p). While a rank computes with one rank's K/V,
   /// the next rank's are in transit; in the backward also their gradients. With two chunks of a sequence per
   /// rank every step has as many pairs as a causal sequence of the rank's tokens. Partial results are merged
-  /// step by step: three quarters of the rows on average. torchtitan's Llama sends copied K/V heads.
+  /// step by step: three quarters of the rows on average.
   void ring_attention(bool backward, std::int64_t window) {
     const char* label = backward ? "context ring backward" : "context ring forward";
-    const std::int64_t own =
-        s_.stream.tokens * (is_torchtitan_llama(s_) ? s_.attention.q + s_.attention.attended()
-                                                    : s_.attention.k + s_.attention.values());
+    const std::int64_t own = s_.stream.tokens * (s_.attention.k + s_.attention.values());
     for (int step = 0; step < s_.cp.ring(); ++step) {
       const std::int64_t keys = step + 1 < s_.cp.ring() ? own : 0;
       const std::int64_t gradients = backward && step > 0 ? own : 0;
       list_.collective(CallKind::ring_shift, label, Group::context, s_.cp.ring(), keys + gradients,
                        s_.numerics.type);
       const int ticket = keys + gradients > 0 ? list_.start_collective(label) : 0;
-      kernel(backward, window);
-      list_.last<AttentionCall>().queries = s_.stream.seq / s_.cp.ring();
-      list_.last<AttentionCall>().heads /= s_.cp.head_ranks;
+      step_kernel(backward, window, s_.cp.ring());
       if (ticket > 0) list_.wait(ticket);
       stream("attention merge", s_.stream.tokens * s_.attention.attended() * 3 / 4, 6);
       if (backward && step > 0) stream("attention merge", own, 6);
@@ -362,6 +360,12 @@ class FrameworkCalls {
     call.cudnn = sw_.cudnn_attention;
     call.fp8 = s_.attention.fp8;
     call.most_share = backward ? sw_.flash_backward_share : sw_.flash_forward_share;
+  }
+  /// One step of a ring.
+  void step_kernel(bool backward, std::int64_t window, int ring) {
+    kernel(backward, window);
+    list_.last<AttentionCall>().queries = s_.stream.seq / ring;
+    list_.last<AttentionCall>().heads /= s_.cp.head_ranks;
   }
   /// Experts of a rank with uneven rows.
   void inside() { list_.calls.back().share *= s_.expert.inside; }

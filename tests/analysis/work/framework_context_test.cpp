@@ -85,6 +85,84 @@ TEST(FrameworkContext, EveryRankHasAnEqualPartOfTheWorkAndSendsWhatFormulasSay) 
   EXPECT_NEAR(4 * flops_of(forward_calls(both)).value / (8 * forward), 1, 1e-3);
 }
 
+/// Bytes that passes over local tensors move, and collectives that overlap.
+struct Passes {
+  double merge = 0, gradients = 0, keys = 0, overlapped = 0;
+};
+
+Passes passes_of(const std::vector<OperatorCall>& calls) {
+  Passes sum;
+  for (const OperatorCall& call : calls) {
+    const auto* stream = call.as<StreamCall>();
+    const double moved =
+        stream == nullptr ? 0 : stream->bytes_per_element * double(call.count * stream->elements);
+    if (call.name() == "attention merge") sum.merge += moved;
+    if (call.name() == "add attention gradients") sum.gradients += moved;
+    if (call.name() == "copy keys and values") sum.keys += moved;
+    if (call.collective() != nullptr && call.among(Group::context) && call.collective()->ticket > 0)
+      sum.overlapped += static_cast<double>(call.count);
+  }
+  return sum;
+}
+
+// PyTorch's ring on 4 ranks: L = 512 tokens, rows of 4096, K and V of 2·4096 as Llama copies them. By hand
+// from _attention.py: compiled merges move 8 + 10 + 8 bytes per row element, gradients of K/V 6 + 3·9 + 6,
+// of queries 6 + 10 + 10 + 8; eager every operator by itself.
+TEST(FrameworkContext, TorchPassesWhatItsSourceSays) {
+  struct Case {
+    const char* software;
+    CpCommType type;
+    Recompute granularity;
+    double merge, gradients, keys_there, keys_back;  // bytes per row element, or both and K/V's
+    double overlapped_there, overlapped_back;
+    double received_there, received_back;  // K/V of other ranks
+  };
+  constexpr double kCompiled = 6 + 10 + 10 + 8, kKeys = 6 + 27 + 6;
+  constexpr double kEager = 4 + 4 * 10 + 6, kEagerKeys = 22 + 3 * 21 + 6;
+  for (const Case& c : {
+           Case{"torchtitan-compile", CpCommType::all_gather, Recompute::none, 26, kCompiled + 2 * kKeys, 4,
+                4, 0, 0, 3, 3},
+           Case{"torchtitan-compile", CpCommType::all_gather, Recompute::full, 26, kCompiled + 2 * kKeys, 4,
+                4, 0, 0, 3, 3},
+           Case{"torchtitan-compile", CpCommType::p2p, Recompute::full, 26, kCompiled + 2 * kKeys, 12, 12, 0,
+                0, 3, 3},
+           Case{"torchtitan", CpCommType::all_gather, Recompute::none, 6 + 3 * 38 + 6,
+                kEager + 2 * kEagerKeys, 16, 16, 1, 5, 3, 3},
+           Case{"torchtitan", CpCommType::p2p, Recompute::full, 6 + 3 * 38 + 6, kEager + 2 * kEagerKeys, 16,
+                32, 3, 10, 3, 6},
+       }) {
+    RunConfig config = llama(c.software, 1, 1);
+    config.parallel.zero_stage = 3;
+    config.parallel.context = 4;
+    config.parallel.cp_comm_type = c.type;
+    config.batch = {.seq_length = 2048, .micro_batch_size = 1, .global_batch_size = 4};
+    config.recompute.granularity = c.granularity;
+    const StageShape shape = first_shape(config);
+    const double layers = static_cast<double>(config.model.layers);
+    const double row = layers * 512 * 4096;
+    const auto there = forward_calls(shape);
+    const auto back = backward_calls(shape);
+    const Passes forward = passes_of(there);
+    const Passes backward = passes_of(back);
+    const std::string label = fmt::format("{} {}", c.software, cp_comm_type_name(c.type));
+    EXPECT_EQ(forward.merge, row * c.merge) << label;
+    EXPECT_EQ(backward.merge, c.granularity == Recompute::full ? row * c.merge : 0) << label;
+    EXPECT_EQ(backward.gradients, row * c.gradients) << label;
+    EXPECT_EQ(forward.keys, row * 2 * c.keys_there) << label;
+    EXPECT_EQ(backward.keys, row * 2 * c.keys_back) << label;
+    EXPECT_EQ(forward.overlapped, layers * c.overlapped_there) << label;
+    EXPECT_EQ(backward.overlapped, layers * c.overlapped_back) << label;
+    const CallKind kind = c.type == CpCommType::p2p ? CallKind::ring_shift : CallKind::all_gather;
+    const double share = c.type == CpCommType::p2p ? 1 : 0.75;
+    const double rotated = c.type == CpCommType::p2p ? 4 * 4 : 0;  // gradients of K/V in fp32, 4 times
+    EXPECT_EQ(context_bytes(there, kind) * share, row * 2 * 2 * c.received_there) << label;
+    EXPECT_EQ(context_bytes(back, kind) * share, row * 2 * (2 * c.received_back + rotated)) << label;
+    EXPECT_EQ(context_bytes(back, CallKind::ring_shift),
+              row * 2 * (rotated > 0 ? 2 * c.received_back : 0) + row * 2 * 16)
+        << label;
+  }
+}
+
 // Between nodes a gather shows, while a ring travels behind attention.
 TEST(FrameworkContext, ARingHidesWhatItsStepsCover) {
   RunConfig config = llama("megatron-core");
