@@ -53,14 +53,16 @@ void replay_action(const StageShape& shape, ActionType type, bool with_extra, co
     case ActionType::backward_weight:
       return stage().backward_weight();
     case ActionType::receive_forward:
-      if (shape.distillation.joint) return replay.take(Category::communication, TensorBytes(shape).joint);
-      return replay.take(Category::activations, TensorBytes(shape).stream);
+      if (shape.distillation.joint)
+        return replay.take(Category::communication, TensorBytes(shape).teacher.joint);
+      return replay.take(Category::activations, TensorBytes(shape).stream.tensor);
     case ActionType::receive_backward:
-      return replay.take(Category::communication,
-                         shape.distillation.joint ? TensorBytes(shape).joint : TensorBytes(shape).stream);
+      return replay.take(Category::communication, shape.distillation.joint
+                                                      ? TensorBytes(shape).teacher.joint
+                                                      : TensorBytes(shape).stream.tensor);
     case ActionType::receive_teacher:
       if (!shape.distillation.on) refuse(type);
-      return replay.take(Category::teacher, TensorBytes(shape).stream);
+      return replay.take(Category::teacher, TensorBytes(shape).stream.tensor);
     case ActionType::reduce_gradients:
       return under_way.finish(replay);
     case ActionType::send_forward:

@@ -40,10 +40,10 @@ std::int64_t StageReplay::groups() const {
 }
 
 void StageReplay::gather_stream() {
-  take(kWorkspace, bytes_.gathered);
+  take(kWorkspace, bytes_.stream.gathered);
 }
 void StageReplay::release_gathered() {
-  give(kWorkspace, bytes_.gathered);
+  give(kWorkspace, bytes_.stream.gathered);
 }
 
 void StageReplay::sum_over_tensor_ranks(std::int64_t passing) {
@@ -54,11 +54,11 @@ void StageReplay::sum_over_tensor_ranks(std::int64_t passing) {
 }
 
 void StageReplay::sum_over_tensor_ranks(const std::function<void()>& make) {
-  take(kWorkspace, bytes_.partial);
+  take(kWorkspace, bytes_.stream.partial);
   make();
-  take(kWorkspace, bytes_.piece);
-  give(kWorkspace, bytes_.piece);
-  give(kWorkspace, bytes_.partial);
+  take(kWorkspace, bytes_.stream.piece);
+  give(kWorkspace, bytes_.stream.piece);
+  give(kWorkspace, bytes_.stream.partial);
 }
 
 Category StageReplay::stage_gradient() const {
@@ -67,13 +67,13 @@ Category StageReplay::stage_gradient() const {
 
 void StageReplay::forward(bool loss) {
   if (joint_before()) {
-    take(kActivations, bytes_.stream);  // x, copied out of the message
-    give(kCommunication, bytes_.joint);
+    take(kActivations, bytes_.stream.tensor);  // x, copied out of the message
+    give(kCommunication, bytes_.teacher.joint);
   }
   if (s_.place.first) {
     if (s_.embeds()) {
       values_.begin_use();
-      take(kActivations, bytes_.stream);
+      take(kActivations, bytes_.stream.tensor);
       gather_stream();  // the whole lookup, before it is reduced and scattered
       values_.end_use();
     }
@@ -84,7 +84,7 @@ void StageReplay::forward(bool loss) {
     if (s_.embeds()) release_gathered();
     if (s_.vocabulary.split) take_own_rows();
     embedding_norm_forward();
-    take(kActivations, bytes_.mask);
+    take(kActivations, bytes_.stream.mask);
   }
   const std::int64_t size = group_size();
   // Groups of equal layers: of one kind; those up to the last one that waits for a copy to the host, if any.
@@ -101,15 +101,15 @@ void StageReplay::forward(bool loss) {
       layer_output(leaves && !s_.distillation.joint);
       if (s_.recomputation.granularity == Recompute::full) {
         give(kActivations, kept_by_layer());
-        if (i > 0) give(kActivations, bytes_.stream);  // x
+        if (i > 0) give(kActivations, bytes_.stream.tensor);  // x
       }
       end_layer_use();
       offload_after(begin + i);
     });
   });
   if (s_.place.last) {
-    take(kActivations, bytes_.stream);  // final norm
-    take(kActivations, bytes_.statistics);
+    take(kActivations, bytes_.stream.tensor);  // final norm
+    take(kActivations, bytes_.stream.statistics);
     if (s_.vocabulary.split) gather_hidden();
   }
   if (s_.scores()) {
@@ -117,7 +117,7 @@ void StageReplay::forward(bool loss) {
     values_.begin_use();
     for (std::int64_t i = 0; i <= s_.own_modules(); ++i) {
       gather_stream();
-      take(Category::logits, bytes_.logits);
+      take(Category::logits, bytes_.loss.logits);
       if (i == s_.own_modules()) values_.end_use();
       release_gathered();
     }
@@ -128,8 +128,8 @@ void StageReplay::forward(bool loss) {
     }
   }
   if (joint_after()) {  // y and the teacher's go into the send buffer
-    give(kActivations, bytes_.stream);
-    give(Category::teacher, bytes_.teacher_stream);
+    give(kActivations, bytes_.stream.tensor);
+    give(Category::teacher, bytes_.teacher.stream);
   }
 }
 
@@ -169,7 +169,7 @@ void StageReplay::output_norm_gradients() {
   values_.begin_use();
   for (std::int64_t i = 0; i <= s_.own_modules(); ++i) {
     if (i > 0) round_logits_gradient();
-    take(kWorkspace, bytes_.stream);  // dnorm
+    take(kWorkspace, bytes_.stream.tensor);  // dnorm
     sum_over_tensor_ranks();
   }
   values_.end_use();
@@ -180,7 +180,7 @@ void StageReplay::output_layer_weight() {
     gather_stream();
     release_gathered();
   }
-  give(Category::logits, bytes_.logits);
+  give(Category::logits, bytes_.loss.logits);
 }
 
 void StageReplay::output_weight_gradients() {
@@ -191,18 +191,18 @@ void StageReplay::output_weight_gradients() {
 /// The embedded tokens stay beside their norm.
 void StageReplay::embedding_norm_forward() {
   if (!s_.ends.embedding_norm) return;
-  take(kept_, bytes_.stream);
-  take(kept_, bytes_.statistics);
+  take(kept_, bytes_.stream.tensor);
+  take(kept_, bytes_.stream.statistics);
 }
 
 /// Its own gradient takes the place of that of its output.
 void StageReplay::embedding_norm_backward(Category gradient) {
   if (!s_.ends.embedding_norm) return;
   if (!s_.adapters.own) {
-    take(kWorkspace, bytes_.stream);
-    give(gradient, bytes_.stream);
+    take(kWorkspace, bytes_.stream.tensor);
+    give(gradient, bytes_.stream.tensor);
   }
-  give(kActivations, bytes_.stream + bytes_.statistics);
+  give(kActivations, bytes_.stream.tensor + bytes_.stream.statistics);
 }
 
 /// Category of the gradient that embedding and positions receive on a first stage.
@@ -229,16 +229,16 @@ void StageReplay::position_backward() {
 /// G of a last stage. Without layers it is the gradient that the stage passes on.
 void StageReplay::take_stage_gradient(Category category) {
   if (s_.layers > 0) {
-    take(category, bytes_.stream);
+    take(category, bytes_.stream.tensor);
   } else if (s_.place.previous_here) {
-    take(kCommunication, bytes_.stream);
+    take(kCommunication, bytes_.stream.tensor);
   }
 }
 
 void StageReplay::backward() {
   if (joint_after()) {
-    take(kCommunication, bytes_.stream);  // G, copied out of the message
-    give(kCommunication, bytes_.joint);
+    take(kCommunication, bytes_.stream.tensor);  // G, copied out of the message
+    give(kCommunication, bytes_.teacher.joint);
   }
   if (s_.scores()) {
     output_norm_gradients();
@@ -248,49 +248,49 @@ void StageReplay::backward() {
     }
     modules_backward(true);
     take_stage_gradient(kWorkspace);
-    give(kWorkspace, bytes_.stream);
-    give(kActivations, bytes_.stream + bytes_.statistics);                   // final input, statistics
-    if (!s_.ends.defers_output_gradient) give(kActivations, bytes_.stream);  // final norm output
+    give(kWorkspace, bytes_.stream.tensor);
+    give(kActivations, bytes_.stream.tensor + bytes_.stream.statistics);            // final input, statistics
+    if (!s_.ends.defers_output_gradient) give(kActivations, bytes_.stream.tensor);  // final norm output
   } else if (s_.place.last) {
     take_output_gradient();
     take_stage_gradient(kWorkspace);
-    give(kWorkspace, bytes_.stream);
-    give(kActivations, bytes_.stream + bytes_.statistics);  // final input
+    give(kWorkspace, bytes_.stream.tensor);
+    give(kActivations, bytes_.stream.tensor + bytes_.stream.statistics);  // final input
   }
   layers_backward(true);
   if (s_.place.first) {
-    give(kActivations, bytes_.mask);  // G is dropped in place
+    give(kActivations, bytes_.stream.mask);  // G is dropped in place
     embedding_norm_backward(stage_gradient());
   }
   if (s_.place.first && s_.vocabulary.split) {
     gather_input_gradient(embedded_gradient());
   } else {
     if (s_.place.first) embedding_backward();
-    if (s_.layers > 0) give(s_.place.first ? embedded_gradient() : stage_gradient(), bytes_.stream);
+    if (s_.layers > 0) give(s_.place.first ? embedded_gradient() : stage_gradient(), bytes_.stream.tensor);
   }
   end_of_action();
 }
 
 /// Leaves the gradient in place of its input.
 void StageReplay::cross_entropy() {
-  take(kLogits, bytes_.fp32_logits);
-  take(kWorkspace, bytes_.loss);
-  give(kWorkspace, bytes_.loss);
-  if (s_.ends.loss_in_fp32) give(kLogits, bytes_.logits);
+  take(kLogits, bytes_.loss.fp32_logits);
+  take(kWorkspace, bytes_.loss.statistics);
+  give(kWorkspace, bytes_.loss.statistics);
+  if (s_.ends.loss_in_fp32) give(kLogits, bytes_.loss.logits);
 }
 
 /// The fp32 copy takes the place of the logits; nothing without one.
 void StageReplay::widen_logits() {
   if (!s_.ends.loss_in_fp32) return;
-  take(kLogits, bytes_.fp32_logits);
-  give(kLogits, bytes_.logits);
+  take(kLogits, bytes_.loss.fp32_logits);
+  give(kLogits, bytes_.loss.logits);
 }
 
 /// The gradient takes the place of the fp32 one, for the products; nothing without one.
 void StageReplay::round_logits_gradient() {
   if (!s_.ends.loss_in_fp32) return;
-  take(kLogits, bytes_.logits);
-  give(kLogits, bytes_.fp32_logits);
+  take(kLogits, bytes_.loss.logits);
+  give(kLogits, bytes_.loss.fp32_logits);
 }
 
 }  // namespace plumbline

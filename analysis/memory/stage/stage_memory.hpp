@@ -51,8 +51,8 @@ class StageReplay {
   void attend_forward();
   void attention_backward();
   void attend_backward();
-  void gather_operand() { take(Category::workspace, bytes_.operand); }
-  void release_operand() { give(Category::workspace, bytes_.operand); }
+  void gather_operand() { take(Category::workspace, bytes_.stream.operand); }
+  void release_operand() { give(Category::workspace, bytes_.stream.operand); }
   void take_stream_gradient();
   void give_stream_gradient();
   /// Linear layers in the order of adapted_products.
@@ -60,7 +60,7 @@ class StageReplay {
   bool adapted(Adapted which) const { return s_.adapters.own && which < adapted_; }
   /// Features of an adapter, or their gradient, freed at once; nothing without.
   void adapter(Adapted which) {
-    if (adapted(which)) passing(bytes_.features);
+    if (adapted(which)) passing(bytes_.stream.features);
   }
   void frozen_gradients(Adapted which, bool input);
   void use_weight(const ProductBytes& product);
@@ -101,11 +101,15 @@ class StageReplay {
   void latent_compression_weight();
   bool norms_inputs() const { return s_.block.norms_inputs; }
   std::int64_t second_norm_output() const {
-    return experts_ && norms_inputs() ? bytes_.stream : bytes_.norm_output;
+    return experts_ && norms_inputs() ? bytes_.stream.tensor : bytes_.stream.norm_output;
   }
   /// Input of a block that I keeps for W: the norm's output, or the stream itself.
-  std::int64_t block_input() const { return norms_inputs() ? bytes_.norm_output : bytes_.stream; }
-  std::int64_t second_block_input() const { return norms_inputs() ? second_norm_output() : bytes_.stream; }
+  std::int64_t block_input() const {
+    return norms_inputs() ? bytes_.stream.norm_output : bytes_.stream.tensor;
+  }
+  std::int64_t second_block_input() const {
+    return norms_inputs() ? second_norm_output() : bytes_.stream.tensor;
+  }
   void second_norm();
   /// Work done while rows are in transit; empty: none.
   using Meanwhile = std::function<void()>;

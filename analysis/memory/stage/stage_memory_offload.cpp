@@ -5,7 +5,7 @@ namespace plumbline {
 
 std::int64_t StageReplay::kept_until_backward(std::int64_t layer) {
   at_layer(layer);
-  return bytes_.stream + kept_by_layer() - dropped_attention_block() - dropped_feed_forward();
+  return bytes_.stream.tensor + kept_by_layer() - dropped_attention_block() - dropped_feed_forward();
 }
 
 /// At the end of a layer's forward, once the copy of the layer before is done.

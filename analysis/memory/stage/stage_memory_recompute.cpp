@@ -7,9 +7,10 @@ namespace plumbline {
 std::int64_t StageReplay::dropped_attention_block() const {
   const RecomputeModules& modules = s_.recomputation.modules;
   std::int64_t bytes = 0;
-  if (modules.core_attn) bytes += bytes_.attention + bytes_.lse;
-  if (modules.mla_up_proj) bytes += bytes_.qkv;
-  if (modules.layernorm && s_.block.norms() > 1) bytes += bytes_.norm_output + bytes_.input_statistics;
+  if (modules.core_attn) bytes += bytes_.attention.output + bytes_.attention.lse;
+  if (modules.mla_up_proj) bytes += bytes_.attention.qkv;
+  if (modules.layernorm && s_.block.norms() > 1)
+    bytes += bytes_.stream.norm_output + bytes_.stream.input_statistics;
   return bytes;
 }
 
@@ -18,14 +19,15 @@ std::int64_t StageReplay::dropped_feed_forward() const {
   const RecomputeModules& modules = s_.recomputation.modules;
   std::int64_t bytes = 0;
   if (modules.layernorm)
-    bytes += (s_.block.norms() > 1 ? second_norm_output() : bytes_.norm_output) + bytes_.input_statistics;
-  if (!experts_) return bytes + (modules.mlp ? bytes_.fc1 + bytes_.activation_output : 0);
-  const std::int64_t shared = bytes_.shared_weights + bytes_.shared_fc1 + bytes_.shared_activation_output;
+    bytes += (s_.block.norms() > 1 ? second_norm_output() : bytes_.stream.norm_output) +
+             bytes_.stream.input_statistics;
+  if (!experts_) return bytes + (modules.mlp ? bytes_.mlp.fc1 + bytes_.mlp.activation_output : 0);
+  const std::int64_t shared = bytes_.shared.weights + bytes_.shared.fc1 + bytes_.shared.activation_output;
   if (modules.moe) {
-    return bytes + bytes_.routing + bytes_.orders + bytes_.row_weights + bytes_.kept_rows + bytes_.fc1 +
-           bytes_.activation_output + shared;
+    return bytes + bytes_.moe.routing + bytes_.moe.orders + bytes_.moe.row_weights + bytes_.moe.kept_rows +
+           bytes_.mlp.fc1 + bytes_.mlp.activation_output + shared;
   }
-  if (modules.moe_act) bytes += bytes_.activation_output;
+  if (modules.moe_act) bytes += bytes_.mlp.activation_output;
   if (modules.shared_experts) bytes += shared;
   return bytes;
 }
@@ -64,8 +66,8 @@ void StageReplay::attention_block_again() {
     exchange_heads();
   }
   if (!modules.core_attn) return;
-  take(kActivations, bytes_.attention);
-  take(kActivations, bytes_.lse);
+  take(kActivations, bytes_.attention.output);
+  take(kActivations, bytes_.attention.lse);
   attention_forward();
 }
 
@@ -77,11 +79,11 @@ void StageReplay::recompute(std::int64_t begin, std::int64_t end) {
     layer_forward(true);
     if (begin + i == end - 1 && s_.block.norms_results) {
       layer_output();  // the norm's backward needs the MLP's result, y is dropped
-      return give(kept_, bytes_.stream);
+      return give(kept_, bytes_.stream.tensor);
     }
     if (begin + i == end - 1) {
-      if (s_.block.parallel()) give(kept_, bytes_.stream);  // x2
-      take(kept_, bytes_.mask);                             // of the MLP, whose result is not wanted
+      if (s_.block.parallel()) give(kept_, bytes_.stream.tensor);  // x2
+      take(kept_, bytes_.stream.mask);                             // of the MLP, whose result is not wanted
       return;
     }
     layer_output();

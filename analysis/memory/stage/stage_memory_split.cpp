@@ -6,18 +6,18 @@ namespace plumbline {
 /// As mlp_backward without the gradients of matrices.
 void StageReplay::mlp_backward_input() {
   take_stream_gradient();
-  take(s_.mlp.swiglu ? kWorkspace : kActivations, bytes_.activation);  // dact
-  input_gradient(bytes_.fc2_product);
+  take(s_.mlp.swiglu ? kWorkspace : kActivations, bytes_.mlp.activation);  // dact
+  input_gradient(bytes_.mlp.fc2_product);
   give_stream_gradient();
   if (s_.mlp.swiglu) {
-    take(kActivations, bytes_.fc1);  // dfc1
-    give(kWorkspace, bytes_.activation);
+    take(kActivations, bytes_.mlp.fc1);  // dfc1
+    give(kWorkspace, bytes_.mlp.activation);
   }
-  give(kActivations, bytes_.fc1);
-  take(kWorkspace, bytes_.quantized_fc1);
-  take(kWorkspace, bytes_.stream);  // dn
-  summed_input_gradient(bytes_.fc1_product);
-  give(kWorkspace, bytes_.quantized_fc1);
+  give(kActivations, bytes_.mlp.fc1);
+  take(kWorkspace, bytes_.mlp.quantized_fc1);
+  take(kWorkspace, bytes_.stream.tensor);  // dn
+  summed_input_gradient(bytes_.mlp.fc1_product);
+  give(kWorkspace, bytes_.mlp.quantized_fc1);
 }
 
 void StageReplay::layer_backward_input(std::int64_t layer) {
@@ -31,41 +31,41 @@ void StageReplay::layer_backward_input(std::int64_t layer) {
     mlp_backward_input();
   }
   if (!s_.block.parallel()) {
-    take(kActivations, bytes_.stream);  // dmid
-    give(kWorkspace, bytes_.stream);
-    if (norms_inputs()) give(kActivations, bytes_.stream);  // x2, which else W reads
-    give(kActivations, bytes_.input_statistics);            // of the second norm
+    take(kActivations, bytes_.stream.tensor);  // dmid
+    give(kWorkspace, bytes_.stream.tensor);
+    if (norms_inputs()) give(kActivations, bytes_.stream.tensor);  // x2, which else W reads
+    give(kActivations, bytes_.stream.input_statistics);            // of the second norm
   }
   const Category dy = received ? kCommunication : kActivations;
-  if (!s_.block.parallel()) give(dy, bytes_.dropped);
+  if (!s_.block.parallel()) give(dy, bytes_.stream.dropped);
   attention_block_again();
   drop_gradient(kActivations);
   take_stream_gradient();
-  take(kWorkspace, bytes_.attention);  // dattn
-  input_gradient(bytes_.projection_product);
+  take(kWorkspace, bytes_.attention.output);  // dattn
+  input_gradient(bytes_.attention.projection_product);
   give_stream_gradient();
-  take(kActivations, bytes_.qkv);  // dqkv
+  take(kActivations, bytes_.attention.qkv);  // dqkv
   attention_backward();
-  give(kWorkspace, bytes_.attention);
-  give(kActivations, bytes_.lse + bytes_.qkv + bytes_.normed);
+  give(kWorkspace, bytes_.attention.output);
+  give(kActivations, bytes_.attention.lse + bytes_.attention.qkv + bytes_.attention.normed);
   if (s_.attention.latent()) {
     latent_input_gradient(kActivations);
   } else {
-    take(kWorkspace, bytes_.quantized_qkv);
-    take(kWorkspace, bytes_.stream);  // dn
-    summed_input_gradient(bytes_.qkv_product);
-    give(kWorkspace, bytes_.quantized_qkv);
+    take(kWorkspace, bytes_.attention.quantized_qkv);
+    take(kWorkspace, bytes_.stream.tensor);  // dn
+    summed_input_gradient(bytes_.attention.qkv_product);
+    give(kWorkspace, bytes_.attention.quantized_qkv);
   }
   if (layer > 0) {  // dx; a first layer behind another rank writes into the send buffer
-    take(kActivations, bytes_.stream);
+    take(kActivations, bytes_.stream.tensor);
   } else if (s_.place.previous_here) {
-    take(kCommunication, bytes_.stream);
+    take(kCommunication, bytes_.stream.tensor);
   } else if (s_.place.first) {
-    take(kWorkspace, bytes_.stream);
+    take(kWorkspace, bytes_.stream.tensor);
   }
   end_of_layer_backward();
-  if (norms_inputs()) give(kActivations, bytes_.stream);          // x
-  give(s_.block.parallel() ? dy : kActivations, bytes_.dropped);  // dy or dmid
+  if (norms_inputs()) give(kActivations, bytes_.stream.tensor);          // x
+  give(s_.block.parallel() ? dy : kActivations, bytes_.stream.dropped);  // dy or dmid
 }
 
 void StageReplay::backward_input() {
@@ -78,17 +78,17 @@ void StageReplay::backward_input() {
       take_output_gradient();
     }
     take_stage_gradient(kActivations);
-    give(kWorkspace, bytes_.stream);
-    give(kActivations, bytes_.statistics + bytes_.stream);  // final input
+    give(kWorkspace, bytes_.stream.tensor);
+    give(kActivations, bytes_.stream.statistics + bytes_.stream.tensor);  // final input
   }
   layers_backward(false);
   if (s_.place.first) {
-    give(kActivations, bytes_.mask);  // dx is dropped in place
+    give(kActivations, bytes_.stream.mask);  // dx is dropped in place
     embedding_norm_backward(kWorkspace);
   }
   if (s_.embeds()) {
     embedding_backward();
-    give(kWorkspace, bytes_.stream);  // dx
+    give(kWorkspace, bytes_.stream.tensor);  // dx
   } else if (s_.place.first) {
     gather_input_gradient(kWorkspace);  // of dx
   }
@@ -99,21 +99,21 @@ void StageReplay::backward_input() {
 void StageReplay::mlp_backward_weight(Category dy, bool one) {
   take_stream_gradient();
   first_gradient_of(layer_unit_);
-  weight_gradient(bytes_.fc2_product);
+  weight_gradient(bytes_.mlp.fc2_product);
   give_stream_gradient();
-  give(kActivations, bytes_.activation_output);
-  if (!one) give(dy, bytes_.stream);  // or dropped
-  take(kWorkspace, bytes_.quantized_fc1);
+  give(kActivations, bytes_.mlp.activation_output);
+  if (!one) give(dy, bytes_.stream.tensor);  // or dropped
+  take(kWorkspace, bytes_.mlp.quantized_fc1);
   gather_operand();
-  weight_gradient(bytes_.fc1_product);
+  weight_gradient(bytes_.mlp.fc1_product);
   release_operand();
-  give(kWorkspace, bytes_.quantized_fc1);
-  give(kActivations, bytes_.fc1);  // dfc1
+  give(kWorkspace, bytes_.mlp.quantized_fc1);
+  give(kActivations, bytes_.mlp.fc1);  // dfc1
   if (s_.block.norms() > 1) give(kActivations, block_input());
 }
 
 void StageReplay::layer_backward_weight(std::int64_t layer) {
-  const bool received = layer == s_.layers - 1 && !s_.place.last && bytes_.dropped == 0;
+  const bool received = layer == s_.layers - 1 && !s_.place.last && bytes_.stream.dropped == 0;
   const Category dy = received ? kCommunication : kActivations;
   const bool one = s_.block.parallel() && !s_.block.dropout;  // both sums' gradient is dy
   if (experts_) {
@@ -122,32 +122,32 @@ void StageReplay::layer_backward_weight(std::int64_t layer) {
     mlp_backward_weight(dy, one);
   }
   take_stream_gradient();
-  take(kWorkspace, bytes_.quantized_attention);
-  weight_gradient(bytes_.projection_product);
-  give(kWorkspace, bytes_.quantized_attention);
+  take(kWorkspace, bytes_.attention.quantized_output);
+  weight_gradient(bytes_.attention.projection_product);
+  give(kWorkspace, bytes_.attention.quantized_output);
   give_stream_gradient();
-  give(kActivations, bytes_.attention);
-  give(one ? dy : kActivations, bytes_.stream);  // dmid or dropped; of a parallel block dy
+  give(kActivations, bytes_.attention.output);
+  give(one ? dy : kActivations, bytes_.stream.tensor);  // dmid or dropped; of a parallel block dy
   if (s_.attention.latent()) {
     latent_weights();
-    give(kActivations, bytes_.qkv + bytes_.compressed);  // dqkv, its source
+    give(kActivations, bytes_.attention.qkv + bytes_.latent.compressed);  // dqkv, its source
     take_compression_gradient();
     latent_compression_weight();
-    give(kActivations, bytes_.compressed + block_input());
+    give(kActivations, bytes_.latent.compressed + block_input());
   } else {
-    take(kWorkspace, bytes_.quantized_qkv);
+    take(kWorkspace, bytes_.attention.quantized_qkv);
     gather_operand();
-    weight_gradient(bytes_.qkv_product);
+    weight_gradient(bytes_.attention.qkv_product);
     release_operand();
-    give(kWorkspace, bytes_.quantized_qkv);
-    give(kActivations, bytes_.qkv + block_input());  // dqkv, first norm output
+    give(kWorkspace, bytes_.attention.quantized_qkv);
+    give(kActivations, bytes_.attention.qkv + block_input());  // dqkv, first norm output
   }
 }
 
 void StageReplay::backward_weight() {
   if (s_.scores()) {
     output_weight_gradients();
-    give(kActivations, (1 + s_.own_modules()) * bytes_.stream);  // norm outputs
+    give(kActivations, (1 + s_.own_modules()) * bytes_.stream.tensor);  // norm outputs
     gradient_done(vocabulary_unit_, final_.output);
     if (!s_.ends.defers_output_gradient) modules_backward_weight();
   }

@@ -14,13 +14,13 @@ bool StageReplay::joint_after() const {
 }
 
 void StageReplay::teacher_forward(bool loss) {
-  if (s_.place.first || joint_before()) take(kTeacher, bytes_.stream);  // x
+  if (s_.place.first || joint_before()) take(kTeacher, bytes_.stream.tensor);  // x
   if (s_.place.first) {
     gather_stream();  // the whole lookup, before it is reduced and scattered
     release_gathered();
     if (s_.ends.embedding_norm) {
       embedding_norm_forward();
-      give(kTeacher, bytes_.stream + bytes_.statistics);
+      give(kTeacher, bytes_.stream.tensor + bytes_.stream.statistics);
     }
   }
   each(s_.layers, cuts_from(0), [&](std::int64_t i) {
@@ -29,29 +29,29 @@ void StageReplay::teacher_forward(bool loss) {
     const bool leaves = i == s_.layers - 1 && !s_.place.last && !s_.place.next_here;
     layer_output(leaves && !s_.distillation.joint);
     give(kTeacher, kept_by_layer());
-    give(kTeacher, bytes_.stream);  // x
+    give(kTeacher, bytes_.stream.tensor);  // x
   });
   if (!s_.place.last) return;
-  take(kTeacher, bytes_.stream);  // final norm
-  take(kTeacher, bytes_.statistics);
+  take(kTeacher, bytes_.stream.tensor);  // final norm
+  take(kTeacher, bytes_.stream.statistics);
   if (!s_.distillation.hidden) {
     gather_stream();
-    take(kTeacher, bytes_.teacher_logits);
+    take(kTeacher, bytes_.teacher.logits);
     release_gathered();
-    give(kTeacher, bytes_.stream);
+    give(kTeacher, bytes_.stream.tensor);
   }
-  give(kTeacher, bytes_.statistics + bytes_.stream);  // and the final input
+  give(kTeacher, bytes_.stream.statistics + bytes_.stream.tensor);  // and the final input
   if (loss) distillation_loss();
 }
 
 void StageReplay::distillation_loss() {
-  std::int64_t teacher_logits = bytes_.teacher_logits;
+  std::int64_t teacher_logits = bytes_.teacher.logits;
   if (s_.distillation.hidden) {
-    take(kWorkspace, bytes_.teacher_gathered);
-    take(kTeacher, bytes_.logits);
-    give(kWorkspace, bytes_.teacher_gathered);
-    give(kTeacher, bytes_.teacher_stream);  // the kept final norm output
-    teacher_logits = bytes_.logits;
+    take(kWorkspace, bytes_.teacher.gathered);
+    take(kTeacher, bytes_.loss.logits);
+    give(kWorkspace, bytes_.teacher.gathered);
+    give(kTeacher, bytes_.teacher.stream);  // the kept final norm output
+    teacher_logits = bytes_.loss.logits;
   }
   if (s_.distillation.unfused) {
     const std::int64_t fp32 = s_.stream.tokens * s_.ends.vocab * 4;
@@ -60,8 +60,8 @@ void StageReplay::distillation_loss() {
     take(kWorkspace, 2 * fp32);  // gradients of log-softmax's output and input
     give(kWorkspace, 6 * fp32);
     if (s_.distillation.language_model) {
-      take(kWorkspace, bytes_.loss);
-      give(kWorkspace, bytes_.loss);
+      take(kWorkspace, bytes_.loss.statistics);
+      give(kWorkspace, bytes_.loss.statistics);
     }
   } else {
     const std::int64_t statistics = 7 * s_.stream.tokens * 4;
