@@ -93,6 +93,14 @@ struct Software {
   double vocabulary_pass_s = 0;     // hand-over between streams of a vocabulary pass
   double micro_batch_s = 0;         // host time of a stage per micro-batch outside the operators
   double step_s = 0;                // per step: data, logging, synchronisations
+  // An optimizer that updates parameter after parameter, and reads from the device before each; 0: it does
+  // not.
+  double update_operators = 0;  // launched for one, the read included
+  double slice_parameters = 0;  // of a layer, that a rank's slice of it has parts of, at most
+  // At the end of a step: collectives of single numbers over all ranks; and numbers that every rank gathers
+  // into a tensor for each rank.
+  double step_reductions = 0;
+  double gathered_numbers = 0;
 
   /// Pipeline schedules that it can run, those with vocabulary passes included; empty: not described.
   std::vector<std::string> schedules{};

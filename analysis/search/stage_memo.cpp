@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "analysis/time/host_copies.hpp"
+#include "analysis/time/host_lane.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/time_phases.hpp"
 #include "analysis/work/framework_list.hpp"
@@ -84,7 +85,9 @@ const StageCosts& StageMemo::step_end(std::vector<const Stage*> known, int route
   // Reductions that overlap with the backwards may hide.
   if (!any.overlap.grad_reduce || any.sharding.zero > 1)
     costs.reduce_gradients = total_of(step_reduction_calls(rank, config), hardware_, load);
-  costs.optimizer = total_of(step_update_calls(rank, config), hardware_, load);
+  const auto updates = step_update_calls(rank, config);
+  const UpdateWait waits = update_wait(rank, updates, hardware_, load);
+  costs.optimizer = total_of(updates, hardware_, load) + waits.update + waits.gathered;
   return costs;
 }
 

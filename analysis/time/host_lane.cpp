@@ -2,10 +2,23 @@
 
 #include <algorithm>
 
+#include "analysis/time/operator_time.hpp"
+
 namespace plumbline {
 
 double host_slowdown(const HardwareProfile& hardware) {
   return hardware.accelerator() == nullptr ? 1 : hardware.accelerator()->constants.device.host_slowdown;
+}
+
+UpdateWait update_wait(const HeldStages& rank, const std::vector<OperatorCall>& calls,
+                       const HardwareProfile& hardware, const Load& load) {
+  const UpdateLaunches host = update_launches(rank);
+  const double slowdown = host_slowdown(hardware);
+  UpdateWait wait{{}, host.gathered * slowdown};
+  if (host.all.value == 0 || calls.empty()) return wait;
+  const Seconds kernels = time_of(calls.front(), hardware, load);
+  wait.update = std::max(host.idle * slowdown, host.all * slowdown - kernels);
+  return wait;
 }
 
 double HostLane::wait(const OperatorCall& call, double now, double seconds) {

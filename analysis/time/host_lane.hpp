@@ -2,12 +2,22 @@
 #pragma once
 
 #include "analysis/hardware/hardware.hpp"
+#include "analysis/time/processor_contention.hpp"
+#include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list.hpp"
 
 namespace plumbline {
 
 /// Launch time of this machine's host over that of the machines which software's launch times are for.
 double host_slowdown(const HardwareProfile& hardware);
+
+/// Times that the device waits for the host during OPT, whose calls these are.
+struct UpdateWait {
+  Seconds update{};    // reads of an optimizer by parameter, or its launches beyond the time of its kernels
+  Seconds gathered{};  // numbers of all ranks
+};
+UpdateWait update_wait(const HeldStages& rank, const std::vector<OperatorCall>& calls,
+                       const HardwareProfile& hardware, const Load& load);
 
 /// Launches of one part of an action. Up to the first read (HostLaunch::reads) the host is taken to be ahead;
 /// the action as a whole takes the larger of device and host anyway (time_action). At a read it waits for

@@ -21,6 +21,13 @@ StageShape shape_of_work(StageShape shape);
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank);
 /// OPT: one pass over the rank's own elements, then with ZeRO 1 and 2 the gather of the parameters.
 std::vector<OperatorCall> framework_update_calls(const HeldStages& rank);
+/// Host time at the end of a step that the device waits for, where it does.
+struct UpdateLaunches {
+  Seconds all{};       // of an optimizer that updates parameter after parameter
+  Seconds idle{};      // of it, for reads and the kernel behind each: the device is idle
+  Seconds gathered{};  // of numbers of all ranks, a tensor each
+};
+UpdateLaunches update_launches(const HeldStages& rank);
 /// The gathers of OPT alone, whole; those that the first forward overlaps (overlap_param_gather) included.
 std::vector<OperatorCall> framework_gather_calls(const HeldStages& rank);
 /// ARG and OPT of whatever software the rank's step is of.

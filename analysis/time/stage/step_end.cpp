@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analysis/memory/persistent_memory.hpp"
+#include "analysis/time/host_lane.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list_calls.hpp"
@@ -120,8 +121,13 @@ void StepEnd::add_rank(int rank, StageCostsPrediction& prediction) const {
   }
   if (has(ActionType::reduce_embedding))
     costs.reduce_embedding = ends(ActionType::reduce_embedding, reduce_embedding_calls(stages));
-  if (has(ActionType::optimizer))
-    costs.optimizer = ends(ActionType::optimizer, step_update_calls(stages, config_));
+  if (!has(ActionType::optimizer)) return;
+  const auto updates = step_update_calls(stages, config_);
+  costs.optimizer = ends(ActionType::optimizer, updates);
+  const UpdateWait waits = update_wait(stages, updates, hardware_, load);
+  if (waits.update.value > 0) lines.add("waits for the host", 1, waits.update);
+  if (waits.gathered.value > 0) lines.add("metrics of all ranks", 1, waits.gathered);
+  costs.optimizer += waits.update + waits.gathered;
 }
 
 /// Megatron-Core gathers a bucket when the layer before runs (finish_param_sync of param_and_grad_buffer.py).

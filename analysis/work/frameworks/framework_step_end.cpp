@@ -1,5 +1,6 @@
 // ARG and OPT of other frameworks.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "analysis/work/framework_list.hpp"
@@ -73,11 +74,12 @@ void gradient_passes(const HeldStages& rank, const Trained& elements, CallList& 
   const std::int64_t all = elements.rest + elements.experts;
   if (sw.clears_gradients)
     list.memory("clear gradients", sharded ? all / any.sharding.state_shards : all, bytes);
-  if (sw.bucket_elements == 0 || rank.layout.world() == 1) return;
+  const std::int64_t sums = sw.bucket_elements > 0 ? 3 : std::llround(sw.step_reductions);
+  if (sums == 0 || rank.layout.world() == 1) return;
   list.collective(CallKind::all_reduce, "statistics all-reduce", Group::data, rank.layout.world(), 1,
                   DType::fp32);
   list.last<CollectiveCall>().stride = 1;
-  list.calls.back().count = 3;
+  list.calls.back().count = sums;
 }
 
 /// The gathers of updated parameters (ZeRO 1 and 2).
@@ -157,6 +159,17 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
       list.calls[i].share = 1.0 / static_cast<double>(std::max<std::int64_t>(layers, 1));
   }
   return std::move(list.calls);
+}
+
+UpdateLaunches update_launches(const HeldStages& rank) {
+  const Software& sw = *rank.held.front().software;
+  const int ranks = rank.layout.world();
+  const Seconds gathered{ranks > 1 ? sw.gathered_numbers * 2 * ranks * sw.host_operator_s : 0};
+  if (sw.update_operators == 0) return {{}, {}, gathered};
+  double parameters = 1;  // besides layers, of the embedding or another end
+  for (const StageShape& s : rank.held) parameters += static_cast<double>(s.layers) * sw.slice_parameters;
+  const Seconds operator_s{parameters * sw.host_operator_s};
+  return {operator_s * sw.update_operators, operator_s * 2, gathered};
 }
 
 std::vector<OperatorCall> framework_gather_calls(const HeldStages& rank) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "analysis/hardware/profiles.hpp"
+#include "analysis/time/operator_time.hpp"
 
 namespace plumbline {
 namespace {
@@ -59,6 +60,34 @@ TEST(HostLane, HostsOfAccelerators) {
   EXPECT_EQ(host_slowdown(*find_hardware_preset("gb200-nvl72")), 2.75) << "Grace";
   EXPECT_EQ(host_slowdown(*find_hardware_preset("gb300-nvl72")), 2.75);
   EXPECT_LT(host_slowdown(*find_hardware_preset("b300-sxm-270gb")), 1);
+}
+
+// 11 parameters. An update of few elements takes as long as its launches; one of many waits for reads alone.
+TEST(HostLane, AnUpdateTakesItsLaunchesOrWaitsForItsReads) {
+  const HardwareProfile& hardware = *find_hardware_preset("a100-sxm-40gb");
+  Software software;
+  software.update_operators = 10;
+  software.slice_parameters = 5;
+  software.host_operator_s = 1e-5;
+  StageShape shape;
+  shape.software = &software;
+  shape.layers = 2;
+  HeldStages rank;
+  rank.held = {shape};
+  for (const std::int64_t elements : {1'000, 1'000'000'000}) {
+    const OperatorCall call{
+        .work = StreamCall{.name = "optimizer step", .elements = elements, .bytes_per_element = 96},
+        .label = "optimizer step"};
+    const double kernels = time_of(call, hardware, {}).value;
+    const double launches = 11 * 10 * 1e-5;
+    EXPECT_NEAR(update_wait(rank, {call}, hardware, {}).update.value,
+                elements > 1'000'000 ? 11 * 2 * 1e-5 : launches - kernels, 1e-12);
+  }
+  software.update_operators = 0;
+  EXPECT_EQ(update_wait(rank, {}, hardware, {}).update.value, 0);
+  software.gathered_numbers = 3;
+  rank.layout.data = 4;
+  EXPECT_NEAR(update_wait(rank, {}, hardware, {}).gathered.value, 3 * 4 * 2 * 1e-5, 1e-12);
 }
 
 }  // namespace
