@@ -89,6 +89,10 @@ struct GradientBucket {
   OperatorCall between;            // behind it: the sum of its piece between instances; or 0 elements
   bool at_end = false;             // started by ARG, not earlier
 };
+/// Elements from which Megatron-Core's DistributedDataParallel reduces without waiting for more; of a later
+/// pipeline rank or chunk it reduces all at once (distributed_data_parallel.py), and of interleaved chunks
+/// also of the first (grad_sync_func of schedules.py: behind its last backward). 0: unit by unit.
+double least_reduced(const StageShape& shape);
 /// Empty when D = 1 or Z ≥ 2. `bucket_size` in elements.
 std::vector<GradientBucket> gradient_buckets(const StageShape& shape, std::int64_t bucket_size);
 

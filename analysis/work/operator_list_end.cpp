@@ -1,7 +1,6 @@
 // ARG, ARE and OPT: reductions over replicas and copies, gradient norm, update.
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -66,16 +65,6 @@ std::vector<GradientBucket> expert_buckets(const StageShape& s) {
     buckets.push_back(std::move(bucket));
   }
   return buckets;
-}
-
-/// Elements from which Megatron-Core's DistributedDataParallel reduces without waiting for more; of a later
-/// pipeline rank or chunk it reduces all at once (distributed_data_parallel.py), and of interleaved chunks
-/// also of the first (grad_sync_func of schedules.py: behind its last backward). 0: unit by unit.
-double least_reduced(const StageShape& s) {
-  if (s.overlap.bucket_elements == 0) return 0;
-  constexpr double kPerRank = 1e6;  // for long enough pieces of a ring
-  if (!s.place.first || s.overlap.interleaved) return std::numeric_limits<double>::infinity();
-  return std::max(s.overlap.bucket_elements, kPerRank * s.sharding.data);
 }
 
 /// Joins neighbours into buckets of at least `least` elements.

@@ -7,6 +7,7 @@
 #include "analysis/memory/persistent_memory.hpp"
 #include "analysis/time/host_lane.hpp"
 #include "analysis/time/operator_time.hpp"
+#include "analysis/time/stage/gather_waits.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/operator_list_calls.hpp"
 #include "analysis/work/parameter_units.hpp"
@@ -130,13 +131,14 @@ void StepEnd::add_rank(int rank, StageCostsPrediction& prediction) const {
   costs.optimizer += waits.update + waits.gathered;
 }
 
-/// Megatron-Core gathers a bucket when the layer before runs (finish_param_sync of param_and_grad_buffer.py).
-/// Ranks behind the first, and later chunks, have one bucket each (disable_bucketing of
-/// distributed_data_parallel.py). With several chunks per rank all gathers start with the step, on every rank
-/// (param_sync_func of schedules.py); OPT holds the wait of a rank's first layer. Without align_param_gather
-/// a chunk's gathers start when its first forward needs them, one chunk after the other along the pipeline.
-/// Pipelines of one chunk per rank are left out: published runs contradict waits on every stage.
+/// Hooks of the modules gather buckets (gather_waits). Ranks behind the first, and later chunks, have one
+/// bucket each (disable_bucketing of distributed_data_parallel.py). With several chunks per rank all gathers
+/// start with the step, on every rank (param_sync_func of schedules.py); OPT holds the wait of a rank's first
+/// layer. Without align_param_gather a chunk's gathers start when its first forward needs them, one chunk
+/// after the other along the pipeline. Pipelines of one chunk per rank are left out: published runs
+/// contradict waits on every stage.
 void StepEnd::wait_for_gathers(StageCostsPrediction& prediction) const {
+  if (schedule_.ranks == 1 && shapes_.size() == 1) return wait_for_buckets(prediction);
   const bool chunks = shapes_.size() > static_cast<std::size_t>(schedule_.ranks);
   if (!has(ActionType::forward) || hardware_.processors() != 0 || (schedule_.ranks > 1 && !chunks)) return;
   std::vector<double> gathered(static_cast<std::size_t>(schedule_.ranks));
@@ -164,6 +166,67 @@ void StepEnd::wait_for_gathers(StageCostsPrediction& prediction) const {
     }
     start += costs.forward.value;
   }
+}
+
+/// One chunk on one pipeline rank. OPT holds a layer's share already.
+void StepEnd::wait_for_buckets(StageCostsPrediction& prediction) const {
+  const StageShape& s = shapes_.front();
+  const bool gathers = s.sharding.zero == 1 && s.overlap.param_gather && !s.traits.gathers_in_first_forward;
+  if (!has(ActionType::forward) || hardware_.processors() != 0 || !gathers) return;
+  StageCosts& costs = prediction.costs.stages.front();
+  const Load load = load_at_end(0);
+  const std::vector<OperatorCall> calls = framework_gather_calls({{s}, config_.layout()});
+  const auto is_of = [](const OperatorCall& call, GatherChain chain) {
+    return std::string_view(call.label).starts_with("expert") == (chain == GatherChain::experts);
+  };
+  const auto gather_s = [&](GatherChain chain, double share) {
+    double seconds = 0;
+    for (OperatorCall call : calls) {
+      if (!is_of(call, chain)) continue;
+      auto& elements = call.get<CollectiveCall>().elements;
+      elements = static_cast<std::int64_t>(static_cast<double>(elements) * share);
+      seconds += time_of(call, hardware_, load).value;
+    }
+    return seconds;
+  };
+  const auto modules = hooked_modules(s, costs.forward.value, prediction.lines);
+  const double all = gather_s(GatherChain::rest, 1) + gather_s(GatherChain::experts, 1);
+  const double waited = gather_waits(modules, least_reduced(s), gather_s);
+  const double wait = waited - all / static_cast<double>(std::max<std::int64_t>(s.layers, 1));
+  if (wait > 0) {
+    costs.first_forward += Seconds{wait};
+    CostLines(prediction.lines, s.place.stage, "step").add("waits for parameters", 1, Seconds{wait});
+  }
+  costs.first_forward += slower_alongside(calls, all - waited, s.place.stage, prediction);
+  add_gathers(s.place.stage, all, waited - wait, wait);
+}
+
+/// The lane of a first forward that waits `wait` for gathers, behind those of OPT until `begun`.
+void StepEnd::add_gathers(int stage, double all, double begun, double wait) const {
+  if (lanes_ == nullptr) return;
+  const auto plain = std::find_if(lanes_->begin(), lanes_->end(), [&](const ActionLanes& lanes) {
+    return lanes.type == ActionType::forward && lanes.stage == stage && !lanes.first && !lanes.second;
+  });
+  if (plain == lanes_->end()) return;
+  ActionLanes first = *plain;
+  first.first = true;
+  first.all += Seconds{std::max(0.0, wait)};
+  first.spans.push_back({Group::data, {}, {std::max(0.0, all - begun)}, {std::max(0.0, wait)}});
+  lanes_->push_back(std::move(first));
+}
+
+/// Adds a line of what computation loses while it hides `hidden` seconds of these collectives.
+Seconds StepEnd::slower_alongside(const std::vector<OperatorCall>& calls, double hidden, int stage,
+                                  StageCostsPrediction& prediction) const {
+  double slowdown = 1;
+  for (const OperatorCall& call : calls) {
+    if (call.elements() > 0)
+      slowdown = std::max(slowdown, slowdown_alongside_replicas(*call.collective(), hardware_, load_.layout));
+  }
+  const Seconds slower{std::max(0.0, hidden) * (1 - 1 / slowdown)};
+  if (slower.value > 0)
+    CostLines(prediction.lines, stage, "step").add("slower alongside data collectives", 1, slower);
+  return slower;
 }
 
 /// The waits of one simulation move the actions of the next one. It settles in a few rounds, since an
@@ -201,6 +264,13 @@ void StepEnd::hide_reductions(const std::vector<StageActions>& actions, StepSimu
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     costs.stages[i].last_backward = waits.last_backward[i] + prediction.communication[i].lone_backward;
     costs.stages[i].reduce_gradients += waits.reduce_gradients[i];
+  }
+  if (schedule_.ranks == 1 && shapes_.size() == 1 && !shapes_.front().traits.own_lists) {
+    double hidden = 0;
+    for (const LaneSpan& span : waits.lanes.front()) hidden += (span.end - span.start - span.waited).value;
+    costs.stages.front().last_backward +=
+        slower_alongside(step_reduction_calls({{shapes_.front()}, config_.layout()}, config_), hidden,
+                         shapes_.front().place.stage, prediction);
   }
   for (std::size_t rank = 0; rank < waits.lanes.size(); ++rank) {
     const HeldStages stages = stages_on_rank(config_, schedule_, shapes_, static_cast<int>(rank));

@@ -36,6 +36,10 @@ class StepEnd {
  private:
   bool has(ActionType type) const { return present_[static_cast<std::size_t>(type)]; }
   bool overlaps_reductions() const;
+  void wait_for_buckets(StageCostsPrediction& prediction) const;
+  void add_gathers(int stage, double all, double begun, double wait) const;
+  Seconds slower_alongside(const std::vector<OperatorCall>& calls, double hidden, int stage,
+                           StageCostsPrediction& prediction) const;
   void add_rank(int rank, StageCostsPrediction& prediction) const;
   Load load_at_end(std::int64_t held_bytes) const;
   void add_lanes(ActionType type, int stage, std::vector<LaneSpan> started, Seconds now,

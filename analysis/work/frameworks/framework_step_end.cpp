@@ -1,10 +1,12 @@
 // ARG and OPT of other frameworks.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
+#include "analysis/work/frameworks/framework_mixture.hpp"
 #include "analysis/work/parameter_units.hpp"
 
 namespace plumbline {
@@ -104,6 +106,16 @@ void gathers(const HeldStages& rank, const Trained& elements, CallList& list) {
 }
 
 }  // namespace
+
+double least_reduced(const StageShape& s) {
+  if (s.overlap.bucket_elements == 0) return 0;
+  if (!s.place.first || s.overlap.interleaved) return std::numeric_limits<double>::infinity();
+  constexpr double kDefault = 40e6;
+  constexpr double kPerRank = 1e6;  // for long enough pieces of a ring
+  // Megatron-Bridge's CommOverlapConfig sets a size; recipes of gpt-oss have none (gpt_oss.py).
+  if (s.overlap.bucket_elements > kDefault && !is_gpt_oss(s)) return s.overlap.bucket_elements;
+  return std::max(kDefault, kPerRank * s.sharding.data);
+}
 
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {
   const StageShape& any = rank.held.front();
