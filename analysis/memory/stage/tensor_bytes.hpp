@@ -3,16 +3,10 @@
 
 #include <cstdint>
 
+#include "analysis/memory/stage/quantized_bytes.hpp"
 #include "analysis/step/stage_shape.hpp"
 
 namespace plumbline {
-
-/// Bytes that one product of a layer takes besides its operands in FP8 (bench/training/fp8.md); 0 in
-/// the storage type.
-struct ProductBytes {
-  std::int64_t weight;      // ZeRO 3: its quantized weights, or their transpose; else they are held
-  std::int64_t transposed;  // gradient of its output and its input, for the weight gradient
-};
 
 /// The stream between blocks, R·h, and what norms, dropout and tensor ranks make of it.
 struct StreamBytes {
