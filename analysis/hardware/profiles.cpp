@@ -52,6 +52,7 @@ constexpr Field<Device, double> kDevice[] = {
     {"stream_share", &Device::stream_share},
     {"random_s", &Device::random_s},
     {"host_slowdown", &Device::host_slowdown},
+    {"python_slowdown", &Device::python_slowdown},
     {"kernel_s", &Device::kernel_s},
     {"cudnn_forward_speedup", &Device::cudnn_forward_speedup},
     {"cudnn_backward_speedup", &Device::cudnn_backward_speedup},

@@ -24,7 +24,8 @@ double with_host(double device, double host) {
 struct Part {
   double calls = 0;
   double tensor = 0;
-  double host = 0;  // waits for launches
+  double host = 0;    // waits for launches
+  double python = 0;  // waits longer because of modules' Python
   std::vector<Alongside> alongside;
   std::vector<LaneSpan> lanes;
   double all = 0;  // of the calls as `lanes` have them
@@ -37,23 +38,30 @@ struct Part {
 
 /// Stretches the parts by the launches that their calls wait for: all layers of the action together, every
 /// other part by itself.
-void add_host(const ActionWork& work, double slowdown, std::vector<Part>& parts) {
+void add_host(const ActionWork& work, const HardwareProfile& hardware, std::vector<Part>& parts) {
+  const double slowdown = host_slowdown(hardware);
   const auto launches = [&](const UnitWork& unit) {
     return unit.host.value * slowdown + unit.host_products.value;
   };
   double device = 0;
   double host = work.host.value * slowdown;
+  double python = 0;
   for (const ActionWork::Run& run : work.runs) {
     if (work.parts[run.part].apart) continue;
     device += static_cast<double>(run.repeat) * parts[run.part].calls;
     host += static_cast<double>(run.repeat) * launches(work.parts[run.part]);
+    python +=
+        static_cast<double>(run.repeat) * work.parts[run.part].host_python.value * python_slowdown(hardware);
   }
-  const double stretch = device > 0 ? with_host(device, host) / device : 1;
+  const double launched = device > 0 ? with_host(device, host) / device : 1;
+  const double stretch = device > 0 ? with_host(device, host + python) / device : 1;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const UnitWork& unit = work.parts[i];
     const double calls = parts[i].calls;
-    parts[i].calls = unit.apart ? with_host(calls, launches(unit)) : calls * stretch;
-    parts[i].host += parts[i].calls - calls;
+    const double behind = unit.apart ? with_host(calls, launches(unit)) : calls * launched;
+    parts[i].calls = unit.apart ? behind : calls * stretch;
+    parts[i].host += behind - calls;
+    parts[i].python += parts[i].calls - behind;
   }
 }
 
@@ -101,6 +109,7 @@ class Timeline {
     now_ += part.calls + slower;
     time_.tensor.value += part.tensor;
     time_.host.value += part.host;
+    time_.python.value += part.python;
     if (unit.final_gradient) time_.finals.push_back({now_});
     if (unit.scatter.elements() > 0) {
       finish_scatter();
@@ -279,7 +288,7 @@ ActionTime time_action(const ActionWork& work, const HardwareProfile& hardware, 
     }
     parts.push_back(std::move(part));
   }
-  add_host(work, host_slowdown(hardware), parts);
+  add_host(work, hardware, parts);
   return Timeline(std::move(parts), hardware.processors() == 0, slowdown_of(work, hardware, load.layout),
                   copies, lanes)
       .run(work);

@@ -15,6 +15,7 @@ struct ActionTime {
   Seconds slower;    // part of it: kernels alongside gathers and scatters, which hold multiprocessors
   Seconds copies;    // part of it: waiting for copies to or from the host
   Seconds host;      // part of it: waiting for the host's launches
+  Seconds python;    // part of it: waiting longer because of its modules' Python
   Seconds copied;    // their time without overlap
   Seconds gathered, scattered;  // time of gathers and scatters without overlap, exposed or not
   /// When each unit's gradient is final (before any reduction), from the start of the action, in order of

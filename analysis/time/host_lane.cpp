@@ -21,6 +21,10 @@ UpdateWait update_wait(const HeldStages& rank, const std::vector<OperatorCall>& 
   return wait;
 }
 
+double python_slowdown(const HardwareProfile& hardware) {
+  return hardware.accelerator() == nullptr ? 1 : hardware.accelerator()->constants.device.python_slowdown;
+}
+
 double HostLane::wait(const OperatorCall& call, double now, double seconds) {
   if (call.launch.reads) {
     behind_ = true;
@@ -28,10 +32,11 @@ double HostLane::wait(const OperatorCall& call, double now, double seconds) {
   }
   if (!behind_) return 0;
   const double products = call.launch.product_s > 0 ? static_cast<double>(call.as<GemmCall>()->batch) : 1;
-  const double first = host_ + call.launch.before.value * slowdown_ + call.launch.product_s;
+  const double python = call.launch.python_before.value * python_slowdown_;
+  const double first = host_ + python + call.launch.before.value * slowdown_ + call.launch.product_s;
   host_ = first + (products - 1) * call.launch.product_s;
   const double end = std::max(std::max(now, first) + seconds, host_ + seconds / products);
-  host_ += call.launch.behind.value * slowdown_;
+  host_ += call.launch.behind.value * slowdown_ + call.launch.python_behind.value * python_slowdown_;
   return end - now - seconds;
 }
 

@@ -10,6 +10,8 @@ namespace plumbline {
 
 /// Launch time of this machine's host over that of the machines which software's launch times are for.
 double host_slowdown(const HardwareProfile& hardware);
+/// The same of times in Python, without launches.
+double python_slowdown(const HardwareProfile& hardware);
 
 /// Times that the device waits for the host during OPT, whose calls these are.
 struct UpdateWait {
@@ -25,13 +27,15 @@ UpdateWait update_wait(const HeldStages& rank, const std::vector<OperatorCall>& 
 /// earlier than its last one.
 class HostLane {
  public:
-  explicit HostLane(const HardwareProfile& hardware) : slowdown_(host_slowdown(hardware)) {}
+  explicit HostLane(const HardwareProfile& hardware)
+      : slowdown_(host_slowdown(hardware)), python_slowdown_(python_slowdown(hardware)) {}
 
   /// Seconds that the device, free at `now`, is idle because of a call of `seconds`; calls in order.
   double wait(const OperatorCall& call, double now, double seconds);
 
  private:
   double slowdown_;
+  double python_slowdown_;
   bool behind_ = false;
   double host_ = 0;  // when it is done with the launches so far
 };

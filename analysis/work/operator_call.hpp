@@ -100,10 +100,12 @@ struct WaitCall {
 
 /// Launches of a call in another framework, where they matter (analysis/time/host_lane.hpp).
 struct HostLaunch {
-  bool reads = false;    // the host waits for the device before it launches them
-  Seconds before{};      // for operators up to the call's own kernel, its launch included
-  double product_s = 0;  // gemm: for each of `batch` products, on any host
-  Seconds behind{};      // for operators behind its last kernel
+  bool reads = false;       // the host waits for the device before it launches them
+  Seconds before{};         // for operators up to the call's own kernel, its launch included
+  double product_s = 0;     // gemm: for each of `batch` products, on any host
+  Seconds behind{};         // for operators behind its last kernel
+  Seconds python_before{};  // the same for Python besides launches
+  Seconds python_behind{};
 };
 
 /// One operator call or collective (or `count` equal ones). Names are literals: a list is made often.

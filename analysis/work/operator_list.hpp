@@ -28,6 +28,7 @@ struct UnitWork {
   /// outside the layers (`apart`: few long kernels) hide no launches of the layers.
   Seconds host;
   Seconds host_products;  // the same for experts' products, on any host
+  Seconds host_python;    // the same for the modules' Python besides launches
   bool apart = false;
 };
 

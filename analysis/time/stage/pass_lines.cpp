@@ -104,6 +104,7 @@ void add_pass_lines(const StageShape& shape, ActionType type, const ActionWork& 
   lines.add(time.alongside);
   if (time.slower.value > 0) lines.add("slower alongside data collectives", 1, time.slower);
   if (time.host.value > 0) lines.add("waits for the host", 1, time.host);
+  if (time.python.value > 0) lines.add("waits for Python of modules", 1, time.python);
   if (time.copied.value > 0) {
     const bool to = type == ActionType::forward;
     lines.add(to ? "activations to the host" : "activations from the host", shape.recomputation.offloaded,

@@ -276,10 +276,9 @@ class FrameworkCalls {
   /// experts, which would share its lane.
   template <class Product>
   void while_gathered(const char* label, const Product& product) {
-    const bool megatron = sw_.bucket_elements > 0;  // Megatron-Core alone has buckets
     const bool gathers = s_.sharding.sequence_parallel && s_.sharding.tensor > 1 && !s_.adapters.frozen();
     int ticket = 0;
-    if (megatron && gathers && !s_.expert.overlapped) {
+    if (megatron() && gathers && !s_.expert.overlapped) {
       const std::int64_t whole = s_.stream.tokens * s_.stream.hidden;
       collective(CallKind::all_gather, label, s_.numerics.framework_fp8 ? whole / 2 : whole,
                  s_.numerics.type);
@@ -334,6 +333,19 @@ class FrameworkCalls {
   void layer_launches(double operators) { launches(operators, s_.graphs.layer); }
   void expert_launches(double operators) { launches(operators, s_.graphs.experts ? 1 : 0); }
   void launches_eagerly(double operators) { launches(operators, s_.graphs.step ? 1 : 0); }
+  /// The last call is a module's, whose Python takes so many seconds before and behind its launches.
+  void wrapped(double before, double behind) {
+    if (list_.calls.empty()) return;
+    list_.calls.back().launch.python_before = Seconds{before};
+    list_.calls.back().launch.python_behind = Seconds{behind};
+  }
+  /// Seconds of a module's Python besides its launches.
+  void python(double seconds, double captured) {
+    const double whole = s_.graphs.step ? 1 : captured;
+    work_.host_python += Seconds{(1 - whole) * seconds};
+  }
+  /// Megatron-Core alone has buckets.
+  bool megatron() const { return sw_.bucket_elements > 0; }
   /// The same for products of experts, which Transformer Engine launches one by one.
   void launches_products(double products) { work_.host_products += Seconds{products * sw_.expert_product_s}; }
   /// Launches of the last call: `operators` up to its kernel, `behind` it others. `reads`: after the host has

@@ -5,6 +5,7 @@
 #include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/frameworks/framework_llama.hpp"
 #include "analysis/work/frameworks/framework_mixture.hpp"
+#include "analysis/work/frameworks/framework_python.hpp"
 #include "analysis/work/frameworks/torchtitan_deepseek.hpp"
 #include "analysis/work/parameter_units.hpp"
 
@@ -272,6 +273,7 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
   const bool overlaps = s.overlap.tensor && both_gradients && !s.attention.latent();
   FrameworkCalls calls(s, work);
   AdapterCalls adapters(s, calls);
+  layer_python(s, pass, calls);
   switch (pass) {
     case LayerPass::forward:
       forward(s, window, {}, calls);
@@ -308,6 +310,7 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
     forward(s, window, stops_early ? kNeeded : Wanted{}, calls);
     calls.run_alongside();
     if (s.mixture()) MixtureCalls(s, calls).launches(false);
+    layer_python(s, LayerPass::forward, calls);
     // The checkpoint saves and restores random states.
     return calls.layer_launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
   }

@@ -208,14 +208,13 @@ void MixtureCalls::forward() {
   // An exchange read the counts of the rank's experts before. Flex leaves them in the host's memory (DeepEP,
   // num_recv_tokens_per_expert_list; csrc/hybrid_ep/executor since December 2025, dispatch_preprocess).
   const bool known = e.ranks > 1 && e.dispatcher != TokenDispatcher::allgather;
-  const GroupedHost host = grouped_host();
-  if (reads()) calls_.launched(host.first + static_cast<double>(casts()), !known, host.behind);
+  launched_grouped(!known);
   if (clamps()) calls_.stream("clamp gate", e.rows * e.fc1, kClamped);
   // Multiplied with the token's weight in the same kernel.
   calls_.stream("swiglu", e.rows * e.ffn, s_.software->compiled ? 6 : 10);
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
-  if (reads()) calls_.launched(host.first + static_cast<double>(casts()), false, host.behind);
+  launched_grouped(false);
   if (s_.predicted.feed_forward_bias) {
     calls_.stream("expert biases", e.rows * s_.stream.hidden, s_.graphs.step ? kBiased : kBiasedEagerly);
     if (reads()) calls_.launched(kBiasOperators, false, static_cast<double>(e.local - 1) * kBiasOperators);

@@ -15,8 +15,8 @@ inline bool is_gpt_oss(const StageShape& shape) {
 /// Operators of an expert's biases, forward; twice as many backward.
 constexpr double kBiasOperators = 4;
 
-/// Operators that take the host as long as what surrounds the kernels of a grouped layer: forward up to its
-/// first product and behind it, and backward with its weights' gradients.
+/// Seconds of Python around the kernels of a grouped layer: forward up to its first product and behind it,
+/// and backward with its weights' gradients.
 struct GroupedHost {
   double first;
   double behind;
@@ -51,6 +51,7 @@ class MixtureCalls {
   bool weighs_in_activation() const;
   void combine(const char* label, bool backward);
   GroupedHost grouped_host() const;
+  void launched_grouped(bool reads_counts);
   bool hooked() const;
   void exchange(const char* label, bool weighted, bool combines);
   void exchange_weights();

@@ -20,6 +20,7 @@ struct Case {
   std::vector<Launched> calls;
   double idle;
   double slowdown = 1;
+  double python = 1;
 };
 
 TEST(HostLane, ByHand) {
@@ -35,12 +36,19 @@ TEST(HostLane, ByHand) {
       {"products one by one, host slower", {{2, {true, {2}, 1}, 4}}, 4.5},
       {"products one by one, device slower", {{8, {true, {2}, 1}, 4}}, 3},
       {"operators behind a call delay the next", {{1, {true, {2}, 0, {4}}}, {1, {false, {1}, 0}}}, 6},
+      {"a module's Python, slower than launches", {{1, {true, {1}, 0, {}, {2}, {3}}}, {1, {}}}, 5, 1, 2},
+      {"Python behind a call delays the next",
+       {{1, {true, {1}, 0, {}, {}, {3}}}, {1, {false, {1}, 0}}},
+       7,
+       1,
+       2},
       {"the second read waits anew", {{3, read}, {3, read}}, 4},
   };
   for (const Case& c : cases) {
     HardwareProfile hardware;
-    hardware.kind.emplace<Accelerator>(Accelerator{"a test's", {}}).constants.device.host_slowdown =
-        c.slowdown;
+    Device& device = hardware.kind.emplace<Accelerator>(Accelerator{"a test's", {}}).constants.device;
+    device.host_slowdown = c.slowdown;
+    device.python_slowdown = c.python;
     HostLane lane(hardware);
     double now = 0;
     double idle = 0;
@@ -60,6 +68,8 @@ TEST(HostLane, HostsOfAccelerators) {
   EXPECT_EQ(host_slowdown(*find_hardware_preset("gb200-nvl72")), 2.75) << "Grace";
   EXPECT_EQ(host_slowdown(*find_hardware_preset("gb300-nvl72")), 2.75);
   EXPECT_LT(host_slowdown(*find_hardware_preset("b300-sxm-270gb")), 1);
+  EXPECT_EQ(python_slowdown(*find_hardware_preset("b300-sxm-270gb")), 1);
+  EXPECT_EQ(python_slowdown(*find_hardware_preset("gb300-nvl72")), 1.85);
 }
 
 // 11 parameters. An update of few elements takes as long as its launches; one of many waits for reads alone.
