@@ -83,6 +83,7 @@ TEST(DataCollectives, TheFirstForwardWaitsForParameters) {
   const auto predicted = [](int pipeline, int chunks, bool overlaps, bool aligned = true) {
     RunConfig config = llama(64, 1, "megatron-bridge");
     config.batch = {.seq_length = 512, .micro_batch_size = 1, .global_batch_size = 512};
+    config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;  // no waits for the host
     config.parallel.align_param_gather = aligned;
     config.parallel.pipeline = pipeline;
     config.parallel.virtual_chunks = chunks;

@@ -36,7 +36,7 @@ TEST(HostLane, ByHand) {
       {"products one by one, host slower", {{2, {true, {2}, 1}, 4}}, 4.5},
       {"products one by one, device slower", {{8, {true, {2}, 1}, 4}}, 3},
       {"operators behind a call delay the next", {{1, {true, {2}, 0, {4}}}, {1, {false, {1}, 0}}}, 6},
-      {"a module's Python, slower than launches", {{1, {true, {1}, 0, {}, {2}, {3}}}, {1, {}}}, 5, 1, 2},
+      {"a module's Python, slower than launches", {{1, {true, {1}, 0, {}, {2}}}, {1, {}}}, 5, 1, 2},
       {"Python behind a call delays the next",
        {{1, {true, {1}, 0, {}, {}, {3}}}, {1, {false, {1}, 0}}},
        7,

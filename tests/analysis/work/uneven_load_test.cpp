@@ -54,7 +54,7 @@ TEST(UnevenLoad, AnUnevenLoadTakesLongerAndLeavesMemory) {
     return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
   };
   const Prediction even = predicted("balanced"), real = predicted("real"), steep = predicted("zipf:1");
-  EXPECT_GT(real.time.step.value, 1.02 * even.time.step.value);
+  EXPECT_GT(real.time.step.value, 1.01 * even.time.step.value) << "which waits for the host, partly";
   EXPECT_GT(steep.time.step.value, real.time.step.value);
   EXPECT_EQ(real.memory.peak.value, even.memory.peak.value);
 }
