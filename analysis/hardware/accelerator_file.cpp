@@ -29,6 +29,7 @@ Unit unit_of(std::string_view name) {
   if (name == "memory_bytes") return {1e9, 1e13, "bytes, such as 8.5e10 for 80 GB"};
   if (name.ends_with("processors")) return {1, 1e4, "their number"};
   if (name == "power_watts") return {10, 1e5, "watts"};
+  if (name.ends_with("_slowdown") || name.ends_with("_speedup")) return {0.1, 10, "a factor, such as 1.2"};
   if (name == "switch_reduction") return {1, 4, "a factor over a ring's bus bandwidth"};
   if (name == "random_s") return {1e-15, 1e-9, "seconds per number, such as 5e-12"};
   if (name == "cache_bandwidth") return {1e11, 1e15, "bytes/s, such as 5e12"};

@@ -42,7 +42,7 @@ struct Device {
   double stream_share = 0;     // of the bandwidth that a long memory-bound kernel reaches
   double random_s = 0;         // per element of a dropout kernel that draws its own numbers (Philox 4x32-10)
   double host_slowdown = 1;    // launch times of its host over those of software's constants (2023's Xeon)
-  double python_slowdown = 1;  // the same of Python's times
+  double python_slowdown = 0;  // the same of Python's times; 0: as host_slowdown
   double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
   double flash_forward = 0;    // share of the peak, head size 128, long sequences, FLOPs of the causal half
   double flash_backward = 0;

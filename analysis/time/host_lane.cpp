@@ -22,7 +22,9 @@ UpdateWait update_wait(const HeldStages& rank, const std::vector<OperatorCall>& 
 }
 
 double python_slowdown(const HardwareProfile& hardware) {
-  return hardware.accelerator() == nullptr ? 1 : hardware.accelerator()->constants.device.python_slowdown;
+  const double own =
+      hardware.accelerator() == nullptr ? 0 : hardware.accelerator()->constants.device.python_slowdown;
+  return own > 0 ? own : host_slowdown(hardware);
 }
 
 double HostLane::wait(const OperatorCall& call, double now, double seconds) {

@@ -79,6 +79,8 @@ TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
       {"no processor", "\"gemm_share_8bit\": {\"value\": 0.5", "\"collective_processors\": {\"value\": 0.5",
        "mine.json:9: constants.collective_processors: found 0.5, expected 1 to 10000"},
       {"percent", "0.5", "50", "mine.json:9: constants.gemm_share_8bit: found 50, expected 0.01 to 1"},
+      {"factor", "\"gemm_share_8bit\": {\"value\": 0.5", "\"host_slowdown\": {\"value\": 50",
+       "mine.json:9: constants.host_slowdown: found 50, expected 0.1 to 10: a factor"},
       {"negative", "0.5", "-0.5", "mine.json:9: constants.gemm_share_8bit: found -0.5"},
       {"H100's peak with sparsity", "5e14", "1979e12",
        "mine.json:7: constants.peak_16bit: found 1.979e+15, twice the dense peak of gh200-"},
@@ -118,6 +120,16 @@ TEST(AcceleratorFile, WhatCannotBeIsRefusedWithItsLine) {
   dense.replace(dense.find("1e15"), 4, "9e14");
   dense.replace(dense.find("5e14"), 4, "1979e12, \"dense\": true");
   EXPECT_EQ(parse_accelerator(dense, "mine.json").accelerator()->constants.device.peak_16bit, 1979e12);
+}
+
+TEST(AcceleratorFile, FactorsMayBeAboveOne) {
+  for (const std::string name :
+       {"host_slowdown", "python_slowdown", "mx8_slowdown", "cudnn_forward_speedup"}) {
+    std::string text = kGood;
+    const std::string from = "\"gemm_share_8bit\": {\"value\": 0.5";
+    text.replace(text.find(from), from.size(), "\"" + name + "\": {\"value\": 2.5");
+    EXPECT_NO_THROW(parse_accelerator(text, "mine.json")) << name;
+  }
 }
 
 TEST(AcceleratorFile, EveryTruncationIsAnError) {
