@@ -228,6 +228,15 @@ def mlperf_adapters(cells, row, year):
         cells["activation_func_fp8_input_store"] = "true"
 
 
+# Files of v5.1 without "cg" in their names that read config_common_cg.sh all the same and do not take it back.
+GRAPHED = (
+    "Dell/benchmarks/llama31_8b/implementations/nemo/config_XE9780x8B300-SXM-270GB_1x8x2xtp1pp1cp1_8b.sh",
+    "NVIDIA/benchmarks/llama31_8b/implementations/nemo/config_GB300_18x4x1xtp1pp1cp2_8b.sh",
+    "University-of-Florida/benchmarks/llama31_8b/implementations/hpg.dgxb200x8/"
+    "config_DGXB200_4x8x1xtp1pp1cp2_8b.sh",
+)
+
+
 def mlperf(row):
     year = {"v3": 2023, "v4": 2024, "v5": 2025, "v6": 2026}.get(row["round"][:2])
     if year is None:
@@ -260,7 +269,7 @@ def mlperf(row):
     if row["asym_pp_embed_loss"] == "True":
         cells.update(account_for_embedding_in_pipeline_split="true",
                      account_for_loss_in_pipeline_split="true")
-    if row["layer_cuda_graph"] not in ("", "0", "False"):
+    if row["layer_cuda_graph"] not in ("", "0", "False") or row["config_file"] in GRAPHED:
         cells["cuda_graph_impl"] = "transformer_engine"  # external_cuda_graph
     if "lora" in row["benchmark"]:
         cells.update(frozen="lora", lora_targets="attention")
