@@ -11,9 +11,9 @@
 
 namespace plumbline {
 
-/// SI units throughout; every constant's source is in analysis/hardware/*.json.
-struct Device {
-  double memory_bytes = 0;
+/// Memory of the device, and what it holds besides tensors.
+struct MemoryBytes {
+  double bytes = 0;
   double reserved_bytes = 0;  // context and libraries: not for tensors
   // The same in parts, for a process of backend cuda (analysis/memory/device_memory.hpp).
   double context_bytes = 0;
@@ -21,6 +21,22 @@ struct Device {
   double kernel_bytes = 0;
   double nccl_group_bytes = 0;
   double nccl_channel_bytes = 0;
+};
+
+/// Flash attention, as shares of the peak.
+struct AttentionRates {
+  double forward = 0;  // share of the peak, head size 128, long sequences, FLOPs of the causal half
+  double backward = 0;
+  double head_64 = 0;    // time per FLOP of the forward with heads of 64, over 128; 0: by head_slowdown
+  double eight_bit = 1;  // time of the forward with FP8 operands, over 16 bits
+  double cudnn_forward_speedup = 1;  // of cuDNN's attention over those
+  double cudnn_backward_speedup = 1;
+};
+
+/// SI units throughout; every constant's source is in analysis/hardware/*.json.
+struct Device {
+  MemoryBytes memory;
+  AttentionRates attention;
   double peak_16bit = 0;  // dense FLOP/s, fp16 and bf16
   double peak_8bit = 0;   // dense FLOP/s, fp8; 0: none
   double peak_mx8 = 0;    // dense FLOP/s, fp8 with a scale per block of 32 in the units (MXFP8); 0: none
@@ -44,12 +60,6 @@ struct Device {
   double host_slowdown = 1;    // launch times of its host over those of software's constants (2023's Xeon)
   double python_slowdown = 0;  // the same of Python's times; 0: as host_slowdown
   double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
-  double flash_forward = 0;    // share of the peak, head size 128, long sequences, FLOPs of the causal half
-  double flash_backward = 0;
-  double flash_head_64 = 0;  // time per FLOP of the forward with heads of 64, over 128; 0: by head_slowdown
-  double flash_8bit = 1;     // time of the forward with FP8 operands, over 16 bits
-  double cudnn_forward_speedup = 1;  // of cuDNN's attention over those
-  double cudnn_backward_speedup = 1;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
   /// Measured times of operators; none where they come from the constants.
@@ -111,8 +121,8 @@ inline double gemm_seconds(const Device& d, double m, double n, double k, double
 /// was measured, the softmax between the products takes the difference, for every pair of query and key.
 /// Derivation: the backward has as much of it for five products as the forward for two.
 inline double head_slowdown(const Device& d, double head, bool backward) {
-  if (d.flash_head_64 <= 0 || head >= 128) return (1 + 16 / head) / (1 + 16 / 128.0);
-  return 1 + (d.flash_head_64 - 1) * (128 / head - 1) * (backward ? 2.0 / 5 : 1);
+  if (d.attention.head_64 <= 0 || head >= 128) return (1 + 16 / head) / (1 + 16 / 128.0);
+  return 1 + (d.attention.head_64 - 1) * (128 / head - 1) * (backward ? 2.0 / 5 : 1);
 }
 
 /// Flash attention over `batch` sequences × heads, causal; `window`: keys that a query sees, itself
@@ -125,7 +135,8 @@ inline double flash_seconds(const Device& d, double batch, double sequence, doub
   const double above = 0.5 * prefix * prefix / (sequence * sequence);  // of the diagonal, that a prefix sees
   const double computed = causal - std::max(0.5 * hidden * hidden - 128 / sequence * hidden, 0.0) + above;
   const double flops = (backward ? 10.0 : 4.0) * batch * sequence * sequence * head * computed;
-  const double share = (backward ? d.flash_backward : d.flash_forward) / head_slowdown(d, head, backward);
+  const double share =
+      (backward ? d.attention.backward : d.attention.forward) / head_slowdown(d, head, backward);
   // Dropout draws a number per score inside the kernel, 16 per Philox call instead of 4.
   const double random = dropout ? batch * sequence * sequence * computed * d.random_s / 4 : 0;
   return d.kernel_s + flops / (d.peak_16bit * share) + random;

@@ -38,7 +38,7 @@ auto attention_model(const Device& device) {
   return [device](double head, double window) {
     return [device, head, window](std::span<const double> size) {  // batch, heads, group, sequence
       return flash_seconds(device, size[0] * size[1], size[3], head, false, false, window) /
-             device.cudnn_forward_speedup;
+             device.attention.cudnn_forward_speedup;
     };
   };
 }
@@ -47,7 +47,7 @@ auto attention_backward_model(const Device& device) {
   return [device](double head, double window) {
     return [device, head, window](std::span<const double> size) {  // heads, sequence
       return flash_seconds(device, size[0], size[1], head, true, false, window) /
-             device.cudnn_backward_speedup;
+             device.attention.cudnn_backward_speedup;
     };
   };
 }

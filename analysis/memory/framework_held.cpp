@@ -5,9 +5,10 @@
 namespace plumbline {
 
 double framework_state_bytes(const Software& sw, double parameters, int replicas, int zero) {
-  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
-  return parameters * (weights / (zero >= 3 ? replicas : 1) + sw.gradient_bytes / (zero >= 2 ? replicas : 1) +
-                       sw.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
+  const double weights = sw.memory.state_bytes - sw.memory.gradient_bytes - sw.memory.optimizer_state_bytes;
+  return parameters *
+         (weights / (zero >= 3 ? replicas : 1) + sw.memory.gradient_bytes / (zero >= 2 ? replicas : 1) +
+          sw.memory.optimizer_state_bytes / (zero >= 1 ? replicas : 1));
 }
 
 MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
@@ -31,12 +32,12 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
     return any.sharding.zero >= stage ? any.expert.state_shards : 1;
   };
   const Software& sw = *any.software;
-  const double weights = sw.state_bytes - sw.gradient_bytes - sw.optimizer_state_bytes;
+  const double weights = sw.memory.state_bytes - sw.memory.gradient_bytes - sw.memory.optimizer_state_bytes;
   held[Category::parameters] = bytes(elements - experts, weights, any.sharding.zero >= 3);
   held[Category::parameters] += bytes(experts / piece_of_experts(3), weights, false);
   // Layer weights in the forms that FP8 products read, kept from one step to the next: besides those in 16
   // bit, or instead of them.
-  if (any.numerics.framework_fp8 && !sw.fp8 && any.sharding.zero < 3) {
+  if (any.numerics.framework_fp8 && !sw.fp8.always && any.sharding.zero < 3) {
     const double each =
         any.numerics.held_forms * any.numerics.operand_bytes - (any.numerics.fp8_weights ? weights : 0);
     for (const StageShape& s : stages)
@@ -45,9 +46,10 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
   const auto of_gradient = static_cast<double>(any.numerics.g());
   held[Category::gradients] = bytes(trained, of_gradient, any.sharding.zero >= 2) +
                               bytes(experts / piece_of_experts(2), of_gradient, false);
-  held[Category::optimizer] = bytes(trained, sw.optimizer_state_bytes, any.sharding.zero >= 1) +
-                              bytes(experts / any.expert.state_shards, sw.optimizer_state_bytes, false);
-  held[Category::workspace].value = static_cast<std::int64_t>(sw.workspace_bytes);
+  held[Category::optimizer] =
+      bytes(trained, sw.memory.optimizer_state_bytes, any.sharding.zero >= 1) +
+      bytes(experts / any.expert.state_shards, sw.memory.optimizer_state_bytes, false);
+  held[Category::workspace].value = static_cast<std::int64_t>(sw.memory.workspace_bytes);
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.stream.tokens * any.stream.hidden;
   return held;

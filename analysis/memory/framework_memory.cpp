@@ -19,9 +19,9 @@ std::int64_t kept_by_name(const StageShape& s) {
   const Software& sw = *s.software;
   std::int64_t bytes =
       2 * s.stream.rows * s.stream.hidden + 2 * s.stream.tokens * (s.attention.q + 2 * s.attention.k);
-  if (!sw.recomputes_projection) bytes += 2 * s.stream.rows * s.stream.hidden;
-  if (!sw.recomputes_fc1) bytes += 2 * s.stream.tokens * s.mlp.fc1;
-  if (!sw.recomputes_attention) {
+  if (!sw.recomputation.projection) bytes += 2 * s.stream.rows * s.stream.hidden;
+  if (!sw.recomputation.fc1) bytes += 2 * s.stream.tokens * s.mlp.fc1;
+  if (!sw.recomputation.attention) {
     bytes +=
         2 * s.stream.tokens * s.attention.q +
         (s.attention.unfused ? 2 * s.stream.tokens * s.stream.seq : 4 * s.stream.tokens) * s.attention.heads;
@@ -31,7 +31,7 @@ std::int64_t kept_by_name(const StageShape& s) {
 
 /// Products read quantized operands that software makes of 16-bit values.
 bool quantizes(const StageShape& s) {
-  return s.numerics.framework_fp8 && !s.software->fp8;
+  return s.numerics.framework_fp8 && !s.software->fp8.always;
 }
 /// Bytes of `elements` elements in the form that products read.
 std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
@@ -43,7 +43,7 @@ std::int64_t operand_bytes(const StageShape& s, std::int64_t elements) {
 /// activated half (Megatron-LM's legacy/model/transformer.py: F.silu(x[0]) * x[1]).
 std::int64_t gate_bytes(const StageShape& s) {
   if (!s.mlp.swiglu) return 2;
-  return s.numerics.fp8_activation_input ? 2 : s.software->compiled ? 4 : 6;
+  return s.numerics.fp8_activation_input ? 2 : s.software->kernels.compiled ? 4 : 6;
 }
 
 /// Bytes of an element of queries, keys, values and results that attention keeps. In FP8 Transformer Engine
@@ -69,7 +69,7 @@ std::int64_t mixture_bytes(const StageShape& s) {
   std::int64_t bytes = operand_bytes(s, e.rows * (s.stream.hidden + e.ffn)) +
                        (s.numerics.fp8_activation_input ? 1 : 2) * e.rows * e.fc1 +
                        8 * e.sent * s.moe.experts;
-  if (s.software->weighted_results) bytes += 2 * e.sent * e.chosen * s.stream.hidden;
+  if (s.software->mixtures.weighted_results) bytes += 2 * e.sent * e.chosen * s.stream.hidden;
   return bytes + gate_bytes(s) * s.stream.tokens * s.moe.shared +
          operand_bytes(s, s.stream.tokens * s.moe.shared);
 }
@@ -79,7 +79,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   const std::int64_t mask = s.block.dropout ? 2 : 0;  // a byte per element, after attention and MLP
   const std::int64_t stream = s.stream.rows * s.stream.hidden;
   const std::int64_t more_norms = 2 * s.predicted.more_norms;  // bytes of their inputs
-  if (selective && s.software->saves_by_name) return kept_by_name(s);
+  if (selective && s.software->recomputation.saves_by_name) return kept_by_name(s);
   // Operands are kept in the form that products read. Quantized: one form of the norms' and the activation's
   // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
   // inputs).
@@ -110,7 +110,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
       2 * s.stream.tokens * s.adapters.rank * static_cast<std::int64_t>(adapted_products(s).size());
   if (s.mlp.swiglu) {
     // Norms keep their inputs; query, key, value, attention output, its statistics; gate, up, product.
-    if (!selective || !s.software->selective_operators) {
+    if (!selective || !s.software->recomputation.selective_operators) {
       return norms + attention + adapters + activation +
              s.stream.tokens * (2 * kept_by_attention(s) * (s.attention.q + s.attention.k) +
                                 gate_bytes(s) * s.mlp.ffn + 4 * s.attention.heads);
@@ -135,7 +135,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
 /// values of latent attention, and everything inside a feed-forward layer but its input.
 std::int64_t given_up_bytes(const StageShape& s) {
   const RecomputeModules& modules = s.recomputation.modules;
-  if (s.recomputation.granularity != Recompute::selective || s.software->bucket_elements == 0) return 0;
+  if (s.recomputation.granularity != Recompute::selective || !s.software->communication.buckets()) return 0;
   const std::int64_t shared =
       gate_bytes(s) * s.stream.tokens * s.moe.shared + operand_bytes(s, s.stream.tokens * s.moe.shared);
   std::int64_t bytes = 0;
@@ -174,11 +174,11 @@ std::int64_t per_logit(const StageShape& s, double bytes) {
 }
 /// While the loss is computed: the logits in every form that is there at once, the norm's output and input.
 std::int64_t loss_bytes(const StageShape& s) {
-  return per_logit(s, s.software->logit_bytes) + 4 * s.stream.tokens * s.stream.hidden;
+  return per_logit(s, s.software->memory.logit_bytes) + 4 * s.stream.tokens * s.stream.hidden;
 }
 /// Bytes that the loss's backward needs.
 std::int64_t softmax_bytes(const StageShape& s) {
-  return (1 + s.ends.prediction_modules) * per_logit(s, s.software->kept_logit_bytes);
+  return (1 + s.ends.prediction_modules) * per_logit(s, s.software->memory.kept_logit_bytes);
 }
 
 /// The embedding's output is the first layer's input; its dropout keeps a mask.
@@ -215,7 +215,7 @@ std::int64_t held_for_weights(const StageShape& s) {
 }
 
 void gradient_of_logits(const StageShape& s, Replay& replay) {
-  const std::int64_t gradient = per_logit(s, s.software->logit_gradient_bytes);
+  const std::int64_t gradient = per_logit(s, s.software->memory.logit_gradient_bytes);
   replay.take(Category::logits, gradient);
   replay.give(Category::logits, gradient + softmax_bytes(s));
 }
@@ -223,7 +223,7 @@ void gradient_of_logits(const StageShape& s, Replay& replay) {
 /// While the optimizer steps: gradients of the shard in another type, and what the update itself needs, in
 /// place of the gradients held so far.
 void run_update(const StageShape& s, Replay& replay) {
-  const double each = s.software->step_bytes;
+  const double each = s.software->memory.step_bytes;
   if (each == 0) return;
   const auto shards = [&](int stage) { return s.sharding.zero >= stage ? s.sharding.state_shards : 1; };
   const std::int64_t trained = trainable_elements(s) - spread_expert_elements(s);
@@ -238,7 +238,8 @@ void run_update(const StageShape& s, Replay& replay) {
 
 void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
   if (s.scores()) gradient_of_logits(s, replay);
-  const auto buffer = static_cast<std::int64_t>(s.sharding.zero >= 1 ? s.software->reduce_buffer_bytes : 0);
+  const auto buffer =
+      static_cast<std::int64_t>(s.sharding.zero >= 1 ? s.software->memory.reduce_buffer_bytes : 0);
   replay.take(Category::communication, buffer);
   replay.take(Category::workspace, passing_bytes(s));
   replay.give(Category::workspace, passing_bytes(s));
@@ -276,8 +277,8 @@ ActionProfile framework_action_profile(const StageShape& s, ActionType type) {
       break;
     // The same loss on a shard of the logits.
     case vocab_forward:
-      replay.take(Category::logits, per_logit(s, s.software->logit_bytes));
-      replay.give(Category::logits, per_logit(s, s.software->logit_bytes) - softmax_bytes(s));
+      replay.take(Category::logits, per_logit(s, s.software->memory.logit_bytes));
+      replay.give(Category::logits, per_logit(s, s.software->memory.logit_bytes) - softmax_bytes(s));
       break;
     case vocab_backward:
       gradient_of_logits(s, replay);

@@ -19,7 +19,7 @@ double product_by_constants(const Device& device, const ProductShape& shape) {
 double attention_by_constants(const Device& device, const AttentionShape& shape) {
   return flash_seconds(device, shape.batch * shape.heads, shape.sequence, shape.head, false, false,
                        shape.window) /
-         device.cudnn_forward_speedup;
+         device.attention.cudnn_forward_speedup;
 }
 
 double experts_by_constants(const Device& device, const ExpertsShape& shape) {

@@ -33,8 +33,9 @@ std::optional<DeviceMemoryPrediction> device_memory_of(const RunConfig& config, 
                                                        const HardwareProfile& hardware,
                                                        const MemoryPrediction& memory,
                                                        const Software& software) {
-  return predict_device_memory(config.layout(), ends, hardware.overhead, memory, software.allocator_share,
-                               ring_channels(config), gpus_per_node(hardware));
+  return predict_device_memory(config.layout(), ends, hardware.overhead, memory,
+                               software.memory.allocator_share, ring_channels(config),
+                               gpus_per_node(hardware));
 }
 
 Fit fit_of(const RunConfig& config, const HardwareProfile& hardware, const MemoryPrediction& memory,
@@ -70,7 +71,7 @@ Bytes tensor_budget(const RunConfig& config, const Schedule& schedule, const Har
   const Layout layout = config.layout();
   const RankDeviceMemory process = process_memory(layout, channel_ends(schedule), hardware.overhead, rank,
                                                   ring_channels(config), gpus_per_node(hardware));
-  return room_for_tensors(hardware.overhead.device, process, software_of(config).allocator_share);
+  return room_for_tensors(hardware.overhead.device, process, software_of(config).memory.allocator_share);
 }
 
 }  // namespace plumbline

@@ -6,7 +6,7 @@
 #include <array>
 #include <span>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/slower_ranks.hpp"
 #include "analysis/simulate/step_simulation.hpp"
 #include "analysis/step/stage_shapes.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "core/schedule/schedule_traits.hpp"
@@ -46,14 +46,14 @@ Refusal optimizer_of_software(const C& c, const S& /*software*/, const H* /*hard
 Refusal modules(const C& c, const S& software, const H* /*hardware*/) {
   const bool others =
       c.recompute.granularity == Recompute::selective && c.recompute.modules != kCoreAttention;
-  if (!others || software.bucket_elements > 0) return std::nullopt;  // Megatron-Core alone has buckets
+  if (!others || software.communication.buckets()) return std::nullopt;
   return fmt::format(
       "recompute_modules: found {} with {}, which has none; expected core_attn, or software: megatron-core",
       to_string(c.recompute.modules), c.machine.software);
 }
 
 Refusal offloaded_layers(const C& c, const S& software, const H* /*hardware*/) {
-  if (!c.offload.on() || software.bucket_elements > 0) return std::nullopt;
+  if (!c.offload.on() || software.communication.buckets()) return std::nullopt;
   return fmt::format(
       "cpu_offloading_num_layers: found {} with {}, whose copies to the host are not predicted; expected 0, "
       "or software: megatron-core",
@@ -96,7 +96,7 @@ Refusal fp8_recipe(const C& c, const S& software, const H* /*hardware*/) {
 
 /// Megatron-Core's switch: it alone has buckets.
 Refusal fp8_attention(const C& c, const S& software, const H* /*hardware*/) {
-  if (!c.numerics.fp8_dot_product_attention || software.bucket_elements > 0) return std::nullopt;
+  if (!c.numerics.fp8_dot_product_attention || software.communication.buckets()) return std::nullopt;
   return fmt::format(
       "fp8_dot_product_attention: found true with {}, which has none; expected false, or software: "
       "megatron-core",
@@ -104,7 +104,8 @@ Refusal fp8_attention(const C& c, const S& software, const H* /*hardware*/) {
 }
 
 Refusal graphs(const C& c, const S& software, const H* /*hardware*/) {
-  if (c.machine.cuda_graph_impl == CudaGraphImpl::none || software.graph_operator_s != 0) return std::nullopt;
+  if (c.machine.cuda_graph_impl == CudaGraphImpl::none || software.host.graph_operator_s != 0)
+    return std::nullopt;
   return fmt::format(
       "cuda_graph_impl: found {} with {}, which has no CUDA graphs; expected none, or software: "
       "megatron-core",
@@ -112,7 +113,7 @@ Refusal graphs(const C& c, const S& software, const H* /*hardware*/) {
 }
 
 Refusal four_bit_software(const C& c, const S& software, const H* /*hardware*/) {
-  if (c.numerics.fp4_format == Fp4Format::none || software.nvfp4_scaling) return std::nullopt;
+  if (c.numerics.fp4_format == Fp4Format::none || software.fp8.nvfp4_scaling) return std::nullopt;
   return fmt::format(
       "fp4_format: found e2m1 with {}, which has none; expected none, or software: megatron-core",
       c.machine.software);
@@ -156,7 +157,7 @@ Refusal fp8_format(const C& c, const S& /*software*/, const H* h) {
 }
 
 Refusal fp8_software(const C& c, const S& software, const H* h) {
-  if (!software.fp8 || h->multiplies_fp8()) return std::nullopt;
+  if (!software.fp8.always || h->multiplies_fp8()) return std::nullopt;
   return fmt::format("software: found {} on {}, which has no FP8 products; expected another, or hardware: {}",
                      c.machine.software, h->accelerator()->name, with_fp8());
 }

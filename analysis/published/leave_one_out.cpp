@@ -28,8 +28,8 @@ void scale(Machine& machine, std::size_t constant, double factor) {
       device.stream_share = std::min(1.0, device.stream_share * factor);
       break;
     case 2:
-      device.flash_forward *= factor;
-      device.flash_backward *= factor;
+      device.attention.forward *= factor;
+      device.attention.backward *= factor;
       break;
     case 3:
       device.random_s *= factor;

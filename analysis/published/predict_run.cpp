@@ -74,12 +74,12 @@ std::vector<std::string> not_predicted(const RunConfig& config,
   } else if (!software->second.own_step) {
     const Fp8Config& fp8 = config.numerics.fp8;
     const bool graphs = config.machine.cuda_graph_impl != CudaGraphImpl::none;
-    if (fp4 && !software->second.nvfp4_scaling) add("fp4_format", "e2m1 with " + config.machine.software);
-    if (graphs && software->second.graph_operator_s == 0)
+    if (fp4 && !software->second.fp8.nvfp4_scaling) add("fp4_format", "e2m1 with " + config.machine.software);
+    if (graphs && software->second.host.graph_operator_s == 0)
       add("cuda_graph_impl", "with " + config.machine.software);
-    if (software->second.fp8 && !fp8.on() && !fp4)
+    if (software->second.fp8.always && !fp8.on() && !fp4)
       add("precision", "of 16 bit with " + config.machine.software);
-    if (config.numerics.fp8_dot_product_attention && software->second.bucket_elements == 0)
+    if (config.numerics.fp8_dot_product_attention && !software->second.communication.buckets())
       add("fp8_dot_product_attention", "with " + config.machine.software);
     if (fp8.on() && !takes_recipe(software->second, fp8.recipe))
       add("fp8_recipe", name_of(fp8.recipe) + " with " + config.machine.software);
@@ -88,15 +88,15 @@ std::vector<std::string> not_predicted(const RunConfig& config,
   if (config.parallel.expert > 1 && !config.model.mixture)
     features.emplace_back("expert_model_parallel_size");
   if (config.model.mixture && framework) {
-    if (!software->second.mixtures()) add("num_experts", "with " + config.machine.software);
-    if (config.parallel.zero_stage >= 2 && !software->second.sharded)
+    if (!software->second.describes_mixtures()) add("num_experts", "with " + config.machine.software);
+    if (config.parallel.zero_stage >= 2 && !software->second.communication.sharded)
       add("zero_stage", "3 of a mixture with " + config.machine.software);
   }
   const bool modules =
       config.recompute.granularity == Recompute::selective && config.recompute.modules != kCoreAttention;
-  if (framework && modules && software->second.bucket_elements == 0)
+  if (framework && modules && !software->second.communication.buckets())
     add("recompute_modules", "with " + config.machine.software);
-  if (framework && config.offload.on() && software->second.bucket_elements == 0)
+  if (framework && config.offload.on() && !software->second.communication.buckets())
     add("cpu_offloading_num_layers",
         fmt::format("{} with {}", config.offload.num_layers, config.machine.software));
   if (config.numerics.precision == DType::fp32) add("precision", "fp32");

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/fit.hpp"
 #include "analysis/published/dialect/published_runs.hpp"
 #include "analysis/published/schedule_need.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/published/compared_row.hpp"
 #include "analysis/published/dialect/published_runs.hpp"
 #include "analysis/published/dialect/published_tables.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/published/compared_row.hpp"
 #include "analysis/published/published_row.hpp"
 #include "analysis/published/schedule_need.hpp"

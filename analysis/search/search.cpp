@@ -139,7 +139,7 @@ SearchResult search(const SearchRequest& request, const HardwareProfile& hardwar
   const Software& software = software_of(request.config);
   const bool named = request.config.numerics.attention_backend == AttentionBackend::unfused ||
                      request.config.recompute.modules != kCoreAttention;
-  const bool selective = !software.flash_attention || software.selective_operators ||
+  const bool selective = !software.kernels.flash_attention || software.recomputation.selective_operators ||
                          (named && traits_of(software).selects_modules);
   std::vector<std::vector<Point>> points(regions.size());
   std::vector<std::string> refused(regions.size());

@@ -134,12 +134,12 @@ class RegionVisit {
     }
     const int groups = keys.recompute == Recompute::full ? most_layers : 1;
     // Choices that the software makes itself are not varied: layouts would be listed several times.
-    const bool one_sharding = software_.sharded;
-    const bool one_gradient = software_.gradient_bytes <= 2;
+    const bool one_sharding = software_.communication.sharded;
+    const bool one_gradient = software_.memory.gradient_bytes <= 2;
     for (int group = 1; group <= groups; ++group) {
       keys.recompute_layers = group;
       for (int zero = 0; zero <= (keys.data * keys.context > 1 && !one_sharding ? 3 : 0); ++zero) {
-        if (zero == 2 && software_.bucket_elements > 0) continue;  // Megatron-Core, which has none
+        if (zero == 2 && software_.communication.buckets()) continue;  // Megatron-Core, which has none
         keys.zero = zero;
         if (zero > 0 && config_.model.mixture) {
           set_keys(keys, config_);
@@ -169,8 +169,8 @@ std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
   const Software& software = software_of(config);
   std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall};
   // Megatron-Core has it, with buckets; other software does not.
-  if (software.own_step || software.bucket_elements > 0) list.push_back(TokenDispatcher::allgather);
-  if (software.flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
+  if (software.own_step || software.communication.buckets()) list.push_back(TokenDispatcher::allgather);
+  if (software.mixtures.flex_dispatch) list.insert(list.begin(), TokenDispatcher::flex);
   return list;
 }
 

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "analysis/hardware/profiles/machine_constants.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "core/base/error.hpp"
@@ -18,36 +19,12 @@
 namespace plumbline {
 namespace {
 
-/// A constant that is varied.
-struct Constant {
-  const char* name;
-  double Device::*device = nullptr;
-  double Network::*network = nullptr;
+/// Constants of a machine that are varied.
+constexpr std::string_view kVaried[] = {
+    "peak_16bit",  "bandwidth",   "wave_share",    "tile_s",         "cache_bandwidth", "stream_share",
+    "gemm_share",  "kernel_s",    "flash_forward", "flash_backward", "node_bandwidth",  "message_bandwidth",
+    "node_base_s", "node_step_s", "nic_bandwidth", "nic_base_s",     "nic_step_s",
 };
-
-constexpr Constant kSensitivities[] = {
-    {"peak_16bit", &Device::peak_16bit, nullptr},
-    {"bandwidth", &Device::bandwidth, nullptr},
-    {"wave_share", &Device::wave_share, nullptr},
-    {"tile_s", &Device::tile_s, nullptr},
-    {"cache_bandwidth", &Device::cache_bandwidth, nullptr},
-    {"stream_share", &Device::stream_share, nullptr},
-    {"gemm_share", &Device::gemm_share, nullptr},
-    {"kernel_s", &Device::kernel_s, nullptr},
-    {"flash_forward", &Device::flash_forward, nullptr},
-    {"flash_backward", &Device::flash_backward, nullptr},
-    {"node_bandwidth", nullptr, &Network::node_bandwidth},
-    {"message_bandwidth", nullptr, &Network::message_bandwidth},
-    {"node_base_s", nullptr, &Network::node_base_s},
-    {"node_step_s", nullptr, &Network::node_step_s},
-    {"nic_bandwidth", nullptr, &Network::nic_bandwidth},
-    {"nic_base_s", nullptr, &Network::nic_base_s},
-    {"nic_step_s", nullptr, &Network::nic_step_s},
-};
-
-double& value_in(Machine& machine, const Constant& constant) {
-  return constant.device != nullptr ? machine.device.*constant.device : machine.network.*constant.network;
-}
 
 struct Variant {
   std::string what;
@@ -119,7 +96,8 @@ class Variants {
     for (int zero = 0; zero <= 3; ++zero) {
       keys = keys_;
       if (keys.data == 1 || zero == keys.zero) continue;
-      if (zero == 2 && software_of(config_).bucket_elements > 0) continue;  // Megatron-Core, which has none
+      if (zero == 2 && software_of(config_).communication.buckets())
+        continue;  // Megatron-Core, which has none
       keys.zero = zero;
       add(fmt::format("zero_stage {} -> {}", keys_.zero, zero), keys);
     }
@@ -168,9 +146,9 @@ std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProf
                                      const RepeatedSchedule& step, Seconds now) {
   constexpr double kStep = 0.01;
   std::vector<Elasticity> list;
-  for (const Constant& constant : kSensitivities) {
+  for (const std::string_view name : kVaried) {
     HardwareProfile changed = hardware;
-    double& value = value_in(changed.accelerator()->constants, constant);
+    double& value = find_machine_constant(name)->in(changed.accelerator()->constants);
     const double before = value;
     if (before <= 0) continue;
     std::array<double, 2> seconds{};
@@ -178,7 +156,7 @@ std::vector<Elasticity> elasticities(const RunConfig& config, const HardwareProf
       value = before * (side == 0 ? 1 - kStep : 1 + kStep);
       seconds[side] = predict(config, step, changed).time.step.value;
     }
-    list.push_back({constant.name, before, (seconds[1] - seconds[0]) / now.value / (2 * kStep)});
+    list.push_back({std::string(name), before, (seconds[1] - seconds[0]) / now.value / (2 * kStep)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Elasticity& a, const Elasticity& b) {
     return std::abs(a.elasticity) > std::abs(b.elasticity);

@@ -186,7 +186,7 @@ void spread_experts(const RunConfig& config, const Software& framework, StageSha
   expert.ranks = parallel.expert;
   expert.tensor = parallel.effective_expert_tensor();
   expert.copies = parallel.expert_copies();
-  expert.sharded = (parallel.zero_stage >= 1 || framework.sharded) && expert.copies > 1;
+  expert.sharded = (parallel.zero_stage >= 1 || framework.communication.sharded) && expert.copies > 1;
   if (expert.sharded) expert.state_shards = expert.copies / parallel.num_distributed_optimizer_instances;
   expert.local = mixture.experts / expert.ranks;
   expert.sent = shape.stream.tokens / shape.sharding.tensor;
@@ -198,9 +198,9 @@ void spread_experts(const RunConfig& config, const Software& framework, StageSha
   expert.overlapped = parallel.overlap_moe_expert_parallel_comm && expert.ranks > 1;
   expert.dispatcher = parallel.token_dispatcher;
   if (expert.dispatcher == TokenDispatcher::automatic) {
-    expert.dispatcher = framework.flex_dispatch       ? TokenDispatcher::flex
-                        : framework.alltoall_dispatch ? TokenDispatcher::alltoall
-                                                      : TokenDispatcher::allgather;
+    expert.dispatcher = framework.mixtures.flex_dispatch       ? TokenDispatcher::flex
+                        : framework.mixtures.alltoall_dispatch ? TokenDispatcher::alltoall
+                                                               : TokenDispatcher::allgather;
   }
 }
 
@@ -273,14 +273,15 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
 /// The same of a framework's step.
 void set_framework(const RunConfig& config, const Software& framework, StageShape& shape) {
   shape.moe = mixture_of(config, shape.stream.tokens, 1);
-  shape.attention.unfused = shape.attention.unfused || !framework.flash_attention;
-  shape.block.dropout = shape.block.dropout || framework.dropout;
-  shape.attention.dropout = shape.attention.dropout || (framework.dropout && framework.attention_dropout);
-  shape.numerics.framework_fp8 = shape.numerics.fp8 || framework.fp8;
+  shape.attention.unfused = shape.attention.unfused || !framework.kernels.flash_attention;
+  shape.block.dropout = shape.block.dropout || framework.kernels.dropout;
+  shape.attention.dropout =
+      shape.attention.dropout || (framework.kernels.dropout && framework.kernels.attention_dropout);
+  shape.numerics.framework_fp8 = shape.numerics.fp8 || framework.fp8.always;
   // Megatron's switch: DeepSpeed, which alone has step_bytes, trains Hugging Face's models.
   shape.numerics.fp8_activation_input =
-      config.numerics.activation_func_fp8_input_store && framework.step_bytes == 0;
-  if (shape.numerics.fp8 && framework.fp8_param_gather && shape.numerics.fp8_recipe != Fp8Recipe::blockwise)
+      config.numerics.activation_func_fp8_input_store && framework.memory.step_bytes == 0;
+  if (shape.numerics.fp8 && framework.fp8.param_gather && shape.numerics.fp8_recipe != Fp8Recipe::blockwise)
     shape.numerics.fp8_weights = true;
   // A layer stays where it is if it is the stage's last, whose backward comes next.
   shape.recomputation.offloaded = config.offload.num_layers;
@@ -294,17 +295,17 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   shape.attention.fp8 = config.numerics.fp8_dot_product_attention && shape.numerics.framework_fp8;
   shape.numerics.fp8 = shape.numerics.fp8_tensorwise = false;
   shape.numerics.fp8_history = 0;
-  if (framework.gradient_bytes <= 2) shape.numerics.grad_type = shape.numerics.type;
-  if (framework.sharded) shape.sharding.zero = 3;
+  if (framework.memory.gradient_bytes <= 2) shape.numerics.grad_type = shape.numerics.type;
+  if (framework.communication.sharded) shape.sharding.zero = 3;
   if (shape.sharding.data == 1) shape.sharding.zero = 0;
   const int zero = shape.sharding.zero;
   shape.overlap.grad_reduce =
-      config.parallel.overlap_grad_reduce.value_or(zero >= 2 || framework.overlapped_reduction);
+      config.parallel.overlap_grad_reduce.value_or(zero >= 2 || framework.communication.overlapped_reduction);
   shape.overlap.param_gather =
-      config.parallel.overlap_param_gather.value_or(zero == 3 || framework.overlapped_gather);
+      config.parallel.overlap_param_gather.value_or(zero == 3 || framework.communication.overlapped_gather);
   shape.overlap.interleaved = config.parallel.schedule == "interleaved";
   shape.overlap.aligned_gathers = config.parallel.align_param_gather;
-  shape.overlap.bucket_elements = framework.bucket_elements;
+  shape.overlap.bucket_elements = framework.communication.bucket_elements;
   spread_experts(config, framework, shape);
 }
 

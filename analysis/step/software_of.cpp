@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 
 namespace plumbline {
 
@@ -16,11 +16,13 @@ StepTraits traits_of(const Software& software) {
 
 std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& software) {
   if (!config.model.mixture || software.own_step) return std::nullopt;
-  if (software.mixtures() && (software.sharded || config.parallel.zero_stage < 2)) return std::nullopt;
+  if (software.describes_mixtures() && (software.communication.sharded || config.parallel.zero_stage < 2))
+    return std::nullopt;
   return fmt::format(
       "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage "
       "0 or 1, megatron-bridge-fsdp or torchtitan-2025",
-      config.machine.software, software.mixtures() ? " with sharded gradients" : "", config.model.name);
+      config.machine.software, software.describes_mixtures() ? " with sharded gradients" : "",
+      config.model.name);
 }
 
 }  // namespace plumbline

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/step/common_shape.hpp"
 #include "core/config/layer_distribution.hpp"
 

@@ -120,8 +120,10 @@ double gemm_seconds(const GemmCall& call, DType type, const Device& device) {
 Device with_slower_attention(const Device& device, double head, double most_share) {
   Device slower = device;
   slower.rates = nullptr;
-  slower.flash_forward = std::min(device.flash_forward, most_share * head_slowdown(device, head, false));
-  slower.flash_backward = std::min(device.flash_backward, most_share * head_slowdown(device, head, true));
+  slower.attention.forward =
+      std::min(device.attention.forward, most_share * head_slowdown(device, head, false));
+  slower.attention.backward =
+      std::min(device.attention.backward, most_share * head_slowdown(device, head, true));
   return slower;
 }
 
@@ -140,8 +142,8 @@ double attention_by_constants(const AttentionCall& call, DType type, const Devic
     return attention_by_constants(call, type, plain);
   }
   const double speedup = !call.cudnn     ? 1
-                         : call.backward ? device.cudnn_backward_speedup
-                                         : device.cudnn_forward_speedup;
+                         : call.backward ? device.attention.cudnn_backward_speedup
+                                         : device.attention.cudnn_forward_speedup;
   return flash_seconds(device, static_cast<double>(call.heads), static_cast<double>(call.queries),
                        static_cast<double>(call.head_dim), call.backward, call.dropout,
                        static_cast<double>(call.window), static_cast<double>(call.prefix)) /
@@ -172,9 +174,10 @@ double attention_seconds(const AttentionCall& call, DType type, const Device& de
     AttentionCall wide = call;
     wide.fp8 = false;
     const double all = attention_seconds(wide, type, device);
-    if (!call.backward) return all * device.flash_8bit;
+    if (!call.backward) return all * device.attention.eight_bit;
     wide.backward = false;
-    return std::max(all - 2.5 * (1 - device.flash_8bit) * attention_seconds(wide, type, device), 0.5 * all);
+    return std::max(all - 2.5 * (1 - device.attention.eight_bit) * attention_seconds(wide, type, device),
+                    0.5 * all);
   }
   if (call.unfused) return unfused_attention_seconds(call, type, device);
   if (call.cached) {  // as long as reading keys and values takes, or the pairs, in a kernel of its own

@@ -10,8 +10,9 @@ namespace plumbline {
 double collective_contention(const RunConfig& config, const HardwareProfile& hardware,
                              const Software& software) {
   if (hardware.accelerator() == nullptr || !config.parallel.splits_vocabulary()) return 1;
-  return config.parallel.vocab_parallel == VocabPasses::interlaced ? software.interlaced_slowdown
-                                                                   : software.collective_slowdown;
+  return config.parallel.vocab_parallel == VocabPasses::interlaced
+             ? software.communication.interlaced_slowdown
+             : software.communication.collective_slowdown;
 }
 
 Load load_of(const RunConfig& config, const RepeatedSchedule& step, const HardwareProfile& hardware,

@@ -78,11 +78,12 @@ constexpr FixedKey kFixed[] = {
     {"layer_distribution", has_distribution},
     {"zero_stage",
      [](const K& k, const C& c) {
-       return k.data * k.context == 1 || software_of(c).sharded || k.zero == c.parallel.zero_stage;
+       return k.data * k.context == 1 || software_of(c).communication.sharded ||
+              k.zero == c.parallel.zero_stage;
      }},
     {"grad_dtype",
      [](const K& k, const C& c) {
-       return software_of(c).gradient_bytes <= 2 ||
+       return software_of(c).memory.gradient_bytes <= 2 ||
               k.half_gradients == (c.numerics.grad_dtype == GradDType::same);
      }},
     {"recompute_granularity", [](const K& k, const C& c) { return k.recompute == c.recompute.granularity; }},

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/hardware/hardware_nicknames.hpp"
+#include "analysis/hardware/profiles/hardware_nicknames.hpp"
 #include "bench/plan/packed_data.hpp"
 #include "core/base/error.hpp"
 #include "core/base/one_line.hpp"

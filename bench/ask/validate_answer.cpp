@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/published/published.hpp"
 #include "bench/plan/schedule_makers.hpp"
 #include "bench/show/views/validate_report.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/inference_engine.hpp"
 #include "analysis/published/published.hpp"
 #include "analysis/reliability/fleet.hpp"

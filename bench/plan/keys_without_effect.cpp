@@ -7,8 +7,8 @@
 #include <map>
 #include <optional>
 
-#include "analysis/hardware/constant_source.hpp"
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/constant_source.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
 #include "core/config_text/idle_keys.hpp"
@@ -28,37 +28,43 @@ struct IgnoredKey {
 };
 
 constexpr IgnoredKey kIgnored[] = {
-    {"zero_stage", "sharded", [](const Software& s) { return s.sharded; }},
-    {"grad_dtype", "gradient_bytes", [](const Software& s) { return s.gradient_bytes <= 2; }},
-    {"attention_backend", "flash_attention", [](const Software& s) { return !s.flash_attention; }},
-    {"hidden_dropout", "dropout", [](const Software& s) { return s.dropout; }},
-    {"attention_dropout", "dropout", [](const Software& s) { return s.dropout && s.attention_dropout; }},
+    {"zero_stage", "sharded", [](const Software& s) { return s.communication.sharded; }},
+    {"grad_dtype", "gradient_bytes", [](const Software& s) { return s.memory.gradient_bytes <= 2; }},
+    {"attention_backend", "flash_attention", [](const Software& s) { return !s.kernels.flash_attention; }},
+    {"hidden_dropout", "dropout", [](const Software& s) { return s.kernels.dropout; }},
+    {"attention_dropout", "dropout",
+     [](const Software& s) { return s.kernels.dropout && s.kernels.attention_dropout; }},
     {"cross_entropy_loss_fusion", "loss_passes", [](const Software&) { return true; }},
-    {"overlap_param_gather", "", [](const Software& s) { return !s.sharded; },
+    {"overlap_param_gather", "", [](const Software& s) { return !s.communication.sharded; },
      [](const RunConfig& c) { return c.parallel.zero_stage == 0; }, " and zero_stage 0"},
-    {"align_param_gather", "sharded", [](const Software& s) { return s.sharded; }},
-    {"align_param_gather", "", [](const Software& s) { return !s.sharded; },
+    {"align_param_gather", "sharded", [](const Software& s) { return s.communication.sharded; }},
+    {"align_param_gather", "", [](const Software& s) { return !s.communication.sharded; },
      [](const RunConfig& c) { return c.parallel.zero_stage != 1; }, " and no zero_stage 1"},
-    {"align_param_gather", "", [](const Software& s) { return !s.sharded && !s.overlapped_gather; },
+    {"align_param_gather", "",
+     [](const Software& s) { return !s.communication.sharded && !s.communication.overlapped_gather; },
      [](const RunConfig& c) { return !c.parallel.overlap_param_gather.value_or(false); },
      " and no overlap_param_gather"},
-    {"activation_func_fp8_input_store", "", [](const Software& s) { return s.step_bytes > 0; }, nullptr,
-     ", which trains Hugging Face's models (the key is a switch of Megatron's)"},
-    {"fp8_format", "eight_bit", [](const Software& s) { return s.fp8; }},
+    {"activation_func_fp8_input_store", "", [](const Software& s) { return s.memory.step_bytes > 0; },
+     nullptr, ", which trains Hugging Face's models (the key is a switch of Megatron's)"},
+    {"fp8_format", "eight_bit", [](const Software& s) { return s.fp8.always; }},
     {"tp_reduce_in_fp32", "", [](const Software&) { return true; }, nullptr,
      ", which sums over tensor ranks in the storage type (as Megatron-LM does: "
      "megatron/core/tensor_parallel/mappings.py, _reduce)"},
-    {"ddp_bucket_size", "sharded", [](const Software& s) { return s.sharded; }},
-    {"ddp_bucket_size", "", [](const Software& s) { return !s.sharded && !s.overlapped_reduction; },
+    {"ddp_bucket_size", "sharded", [](const Software& s) { return s.communication.sharded; }},
+    {"ddp_bucket_size", "",
+     [](const Software& s) { return !s.communication.sharded && !s.communication.overlapped_reduction; },
      [](const RunConfig& c) {
        return !c.parallel.overlap_grad_reduce.value_or(false) && c.parallel.zero_stage < 2;
      },
      ", zero_stage below 2 and no overlap_grad_reduce"},
-    {"ddp_bucket_size", "", [](const Software& s) { return !s.sharded; },
+    {"ddp_bucket_size", "", [](const Software& s) { return !s.communication.sharded; },
      [](const RunConfig& c) { return c.parallel.zero_stage > 0; },
      " and zero_stage above 0, whose gradients are reduced layer by layer or in the software's buckets"},
     {"recompute_granularity", "flash_attention",
-     [](const Software& s) { return s.flash_attention && !s.selective_operators && !s.saves_by_name; },
+     [](const Software& s) {
+       return s.kernels.flash_attention && !s.recomputation.selective_operators &&
+              !s.recomputation.saves_by_name;
+     },
      [](const RunConfig& c) {
        return c.recompute.granularity == Recompute::selective && c.recompute.modules == kCoreAttention &&
               c.numerics.attention_backend == AttentionBackend::fused;

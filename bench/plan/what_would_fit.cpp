@@ -72,7 +72,7 @@ void recompute_all(RunConfig& config) {
 /// DeepSpeed has stages 2 and 3 without a pipeline only.
 int most_zero(const RunConfig& config) {
   const std::string& software = config.machine.software;
-  if (software_of(config).sharded) return config.parallel.zero_stage;
+  if (software_of(config).communication.sharded) return config.parallel.zero_stage;
   if (software == "megatron-2021") return 0;
   if (software.ends_with("deepspeed")) return config.parallel.pipeline > 1 ? 1 : 3;
   if (software.starts_with("megatron") || software.starts_with("nemo")) return 1;

@@ -40,26 +40,31 @@ struct Room {
 
 /// Every arrow there is, and no other. Tests may include everything.
 constexpr Room kRooms[] = {
-    {"analysis/hardware", "analysis/silicon core/base core/run core/schedule core/tensor"},
+    {"analysis/hardware", "analysis/silicon core/base core/run core/tensor"},
+    {"analysis/hardware/profiles", "analysis/hardware core/base core/schedule"},
     {"analysis/memory",
      "analysis/hardware analysis/memory/stage analysis/step analysis/work analysis/work/routing core/base "
      "core/config core/parallel core/schedule core/tensor"},
     {"analysis/memory/stage", "analysis/step analysis/work core/schedule core/tensor"},
     {"analysis/operators", "analysis/hardware analysis/silicon core/base"},
     {"analysis/predict",
-     "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time analysis/time/stage "
-     "analysis/work analysis/work/routing core/base core/config core/files core/schedule core/trace"},
+     "analysis/hardware analysis/hardware/profiles analysis/memory analysis/simulate analysis/step "
+     "analysis/time analysis/time/stage analysis/work analysis/work/routing core/base core/config core/files "
+     "core/schedule core/trace"},
     {"analysis/published",
-     "analysis/hardware analysis/memory analysis/predict analysis/published/dialect analysis/simulate "
-     "analysis/step analysis/time analysis/time/stage analysis/work core/base core/config core/schedule"},
+     "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict "
+     "analysis/published/dialect analysis/simulate analysis/step analysis/time analysis/time/stage "
+     "analysis/work core/base core/config core/schedule"},
     {"analysis/published/dialect", "analysis/hardware analysis/work core/base core/config core/config_text"},
     {"analysis/reliability", "analysis/hardware core/base"},
     {"analysis/search",
-     "analysis/hardware analysis/memory analysis/predict analysis/simulate analysis/step analysis/time "
-     "analysis/time/stage analysis/work core/base core/config core/schedule core/trace"},
+     "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/simulate "
+     "analysis/step analysis/time analysis/time/stage analysis/work core/base core/config core/schedule "
+     "core/trace"},
     {"analysis/silicon", "core/base"},
     {"analysis/simulate", "core/base core/schedule core/trace core/validate"},
-    {"analysis/step", "analysis/hardware core/base core/config core/parallel core/schedule"},
+    {"analysis/step",
+     "analysis/hardware analysis/hardware/profiles core/base core/config core/parallel core/schedule"},
     {"analysis/time",
      "analysis/hardware analysis/memory analysis/simulate analysis/step analysis/time/tables analysis/work "
      "core/config core/schedule core/trace"},
@@ -76,16 +81,16 @@ constexpr Room kRooms[] = {
     {"analysis/work/routing", "analysis/step analysis/work core/base core/config core/schedule"},
     {"bench", "bench/commands bench/processes/launch core/base"},
     {"bench/ask",
-     "analysis/hardware analysis/predict analysis/published analysis/search analysis/simulate "
-     "analysis/step bench/plan bench/record bench/show/views core/base core/config core/config_text "
-     "core/launch_files core/schedule core/schedule_text core/trace core/validate schedules"},
+     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published analysis/search "
+     "analysis/simulate analysis/step bench/plan bench/record bench/show/views core/base core/config "
+     "core/config_text core/launch_files core/schedule core/schedule_text core/trace core/validate "
+     "schedules"},
     {"bench/commands",
-     "analysis/hardware analysis/predict analysis/published analysis/reliability analysis/topology "
-     "bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
-     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts "
-     "bench/processes/launch bench/record bench/run bench/show/report bench/show/text bench/show/views "
-     "bench/show/views/cluster bench/training/check core/base core/config core/config_text "
-     "core/run schedules <onednn>"},
+     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published analysis/reliability "
+     "analysis/topology bench/ask bench/commands/help bench/convert bench/cuda bench/evaluate bench/matrix "
+     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
+     "bench/record bench/run bench/show/report bench/show/text bench/show/views bench/show/views/cluster "
+     "bench/training/check core/base core/config core/config_text core/run schedules <onednn>"},
     {"bench/commands/ask", "bench/ask bench/commands core/base"},
     {"bench/commands/generate",
      "bench/commands bench/evaluate bench/plan bench/processes/hosts bench/processes/launch bench/run "
@@ -95,8 +100,8 @@ constexpr Room kRooms[] = {
     {"bench/commands/launch_files",
      "bench/ask bench/commands core/base core/config core/config_text core/launch_files"},
     {"bench/commands/listing",
-     "analysis/hardware analysis/predict analysis/published bench/commands bench/commands/help "
-     "bench/commands/schedules core/base core/config"},
+     "analysis/hardware analysis/hardware/profiles analysis/predict analysis/published bench/commands "
+     "bench/commands/help bench/commands/schedules core/base core/config"},
     {"bench/commands/operators",
      "analysis/hardware analysis/operators bench/commands bench/measure/machine bench/show/text core/base"},
     {"bench/commands/run",
@@ -129,7 +134,8 @@ constexpr Room kRooms[] = {
     {"bench/measure/calibrate/cells", "analysis/hardware core/base core/tensor kernels"},
     {"bench/measure/calibrate/figures", "analysis/hardware bench/measure/calibrate/cells core/base"},
     {"bench/measure/machine",
-     "analysis/hardware bench/record core/backends/mpi core/backends/nccl core/base core/run <onednn>"},
+     "analysis/hardware analysis/hardware/profiles bench/record core/backends/mpi core/backends/nccl "
+     "core/base core/run <onednn>"},
     {"bench/measure/micro",
      "analysis/hardware analysis/predict analysis/search analysis/simulate bench/ask bench/cuda "
      "bench/cuda/times bench/measure/calibrate bench/plan bench/processes/launch bench/training/stage "
@@ -138,8 +144,8 @@ constexpr Room kRooms[] = {
      "kernels/cuda/attention kernels/cuda/device kernels/cuda/gemm kernels/emulated schedules <cuda> "
      "<onednn>"},
     {"bench/plan",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/simulate "
-     "analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing "
+     "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
+     "analysis/simulate analysis/step analysis/time analysis/time/stage analysis/work analysis/work/routing "
      "bench/processes/launch bench/record core/base core/config core/config_text core/run core/schedule "
      "core/schedule_text core/validate schedules"},
     {"bench/processes/hosts", "core/base"},
@@ -148,10 +154,10 @@ constexpr Room kRooms[] = {
     {"bench/record/tables", "bench/record core/base"},
     {"bench/run",
      "analysis/hardware analysis/predict analysis/simulate analysis/time bench/cuda bench/evaluate "
-     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts "
-     "bench/processes/launch bench/show/report bench/training/checkpoints bench/training/generate "
-     "bench/training/trainer core/backends/mpi core/base core/config core/config_text core/run "
-     "core/schedule kernels/cpu kernels/emulated"},
+     "bench/measure/calibrate bench/measure/machine bench/plan bench/processes/hosts bench/processes/launch "
+     "bench/show/report bench/training/checkpoints bench/training/generate bench/training/trainer "
+     "core/backends/mpi core/base core/config core/config_text core/run core/schedule kernels/cpu "
+     "kernels/emulated"},
     {"bench/run/recovery",
      "analysis/hardware analysis/predict analysis/reliability bench/evaluate bench/plan bench/record "
      "bench/training/checkpoints core/base core/config"},
@@ -159,9 +165,9 @@ constexpr Room kRooms[] = {
      "bench/record bench/show/text core/base core/schedule core/schedule_text core/tensor core/trace"},
     {"bench/show/text", "bench/record core/base core/config_text core/trace"},
     {"bench/show/views",
-     "analysis/hardware analysis/memory analysis/predict analysis/published analysis/search analysis/step "
-     "analysis/stragglers analysis/time/stage bench/plan bench/record bench/show/report bench/show/text "
-     "bench/show/views/cluster core/base core/config core/config_text"},
+     "analysis/hardware analysis/hardware/profiles analysis/memory analysis/predict analysis/published "
+     "analysis/search analysis/step analysis/stragglers analysis/time/stage bench/plan bench/record "
+     "bench/show/report bench/show/text bench/show/views/cluster core/base core/config core/config_text"},
     {"bench/show/views/cluster",
      "analysis/reliability analysis/stragglers analysis/topology analysis/work bench/record "
      "bench/show/report bench/show/text core/base core/config core/schedule"},

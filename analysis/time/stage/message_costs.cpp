@@ -59,8 +59,8 @@ class MessageCosts {
   /// One message of a framework. The scatter/gather optimisation (arXiv:2104.04473 §4.1) sends each tensor
   /// rank's part, which its receivers gather.
   LinkCosts awaited_hop(bool between_nodes) const {
-    const bool scatters =
-        software_.scattered_messages && !any_.sharding.sequence_parallel && any_.sharding.tensor > 1;
+    const bool scatters = software_.communication.scattered_messages && !any_.sharding.sequence_parallel &&
+                          any_.sharding.tensor > 1;
     const std::int64_t elements = any_.stream.rows * any_.stream.hidden;
     LinkCosts hop;
     hop.transfer =
@@ -72,15 +72,17 @@ class MessageCosts {
                                             any_.sharding.tensor, elements, any_.numerics.type),
                   hardware_, load_);
     }
-    hop.transfer += Seconds{software_.message_s};
+    hop.transfer += Seconds{software_.communication.message_s};
     return hop;
   }
 
   /// Hosts wait for their messages.
   bool waits_for_messages() const {
     if (any_.traits.sends_ahead) return hardware_.processors() > 0;
-    const bool interleaved = software_.overlapped_interleaved && schedule_.stages > schedule_.ranks;
-    return !config_.parallel.overlap_p2p_comm.value_or(software_.overlapped_messages || interleaved);
+    const bool interleaved =
+        software_.communication.overlapped_interleaved && schedule_.stages > schedule_.ranks;
+    return !config_.parallel.overlap_p2p_comm.value_or(software_.communication.overlapped_messages ||
+                                                       interleaved);
   }
 
   const RunConfig& config_;

@@ -64,7 +64,7 @@ class StageCoster {
       costs.vocabulary = vocabulary_times(hardware_, shapes_.front(), load_);
     const StepTraits& traits = shapes_.front().traits;
     costs.one_send_buffer = traits.one_send_buffer;
-    costs.step_overhead = traits.machine_overhead ? hardware_.step_overhead : Seconds{software_.step_s};
+    costs.step_overhead = traits.machine_overhead ? hardware_.step_overhead : Seconds{software_.host.step_s};
     costs.processors = hardware_.processors();
     const Layout layout = config_.layout();
     costs.processes_per_rank = layout.tensor * layout.data;

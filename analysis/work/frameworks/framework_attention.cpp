@@ -27,7 +27,7 @@ void softmax(const StageShape& s, FrameworkCalls& calls, double fused_passes) {
 /// and a rank's only group is in place.
 bool copies_queries(const StageShape& s) {
   const bool grouped = s.attention.q > s.attention.k && s.attention.k > s.attention.head_dim;
-  return s.software->bucket_elements > 0 && grouped;  // Megatron-Core alone has buckets
+  return s.software->communication.buckets() && grouped;
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ class FrameworkCalls {
   }
   // Experts spread over ranks:
   /// Experts' products are launched one by one.
-  bool by_expert() const { return sw_.expert_product_s > kOneLaunch; }
+  bool by_expert() const { return sw_.mixtures.expert_product_s > kOneLaunch; }
   /// The same product of every expert of this rank, in one call.
   void grouped(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     linear(label, pass, out, in);
@@ -136,7 +136,7 @@ class FrameworkCalls {
   }
   void gemm(const char* label, GemmPass pass, std::int64_t out, std::int64_t in) {
     list_.gemm(label, pass, out, in);
-    const bool adds = pass == GemmPass::weight_gradient && sw_.fused_weight_gradient;
+    const bool adds = pass == GemmPass::weight_gradient && sw_.kernels.fused_weight_gradient;
     list_.last<GemmCall>().result_bytes = static_cast<double>(adds ? 2 * s_.numerics.g() : s_.numerics.e());
   }
   /// `heads` products of a sequence's scores or values.
@@ -298,9 +298,9 @@ class FrameworkCalls {
                           ? 1
                           : s_.numerics.fp8_forms;  // frozen weights have no gradient that reads columns
     double bytes = 2 + s_.numerics.operand_bytes * forms;
-    if (sw_.fp8) {
+    if (sw_.fp8.always) {
       bytes = 3;
-    } else if (sw_.fused_casts) {
+    } else if (sw_.fp8.fused_casts) {
       bytes = 2;  // XLA quantizes in the kernel that makes the values, and transposes them separately
     } else if (s_.numerics.fp4 || s_.numerics.fp8_recipe == Fp8Recipe::tensorwise) {
       bytes += 2;
@@ -321,12 +321,12 @@ class FrameworkCalls {
   }
   /// Operators that casts launch for `products` products in one pass.
   double cast_operators(int products) const {
-    return s_.numerics.framework_fp8 && !sw_.fp8 ? 2.0 * products : 0;
+    return s_.numerics.framework_fp8 && !sw_.fp8.always ? 2.0 * products : 0;
   }
   /// Processor time to launch `operators` operators, part of which graphs capture.
   void launches(double operators, double captured) {
     work_.host +=
-        Seconds{operators * (captured * sw_.graph_operator_s + (1 - captured) * sw_.host_operator_s)};
+        Seconds{operators * (captured * sw_.host.graph_operator_s + (1 - captured) * sw_.host.operator_s)};
   }
   /// The same for a layer's, for those of its dispatch and experts, and for those that only a graph of the
   /// whole step captures.
@@ -345,19 +345,21 @@ class FrameworkCalls {
     work_.host_python += Seconds{(1 - whole) * seconds};
   }
   /// Megatron-Core alone has buckets.
-  bool megatron() const { return sw_.bucket_elements > 0; }
+  bool megatron() const { return sw_.communication.buckets(); }
   /// The same for products of experts, which Transformer Engine launches one by one.
-  void launches_products(double products) { work_.host_products += Seconds{products * sw_.expert_product_s}; }
+  void launches_products(double products) {
+    work_.host_products += Seconds{products * sw_.mixtures.expert_product_s};
+  }
   /// Launches of the last call: `operators` up to its kernel, `behind` it others. `reads`: after the host has
   /// read from the device; see HostLane.
   void launched(double operators, bool reads = false, double behind = 0) {
     if (list_.calls.empty()) return;
     HostLaunch& launch = list_.calls.back().launch;
     launch.reads = launch.reads || reads;
-    launch.before = Seconds{operators * sw_.host_operator_s};
-    launch.behind = Seconds{behind * sw_.host_operator_s};
+    launch.before = Seconds{operators * sw_.host.operator_s};
+    launch.behind = Seconds{behind * sw_.host.operator_s};
     const auto* product = list_.calls.back().as<GemmCall>();
-    if (product != nullptr && product->grouped) launch.product_s = sw_.expert_product_s;
+    if (product != nullptr && product->grouped) launch.product_s = sw_.mixtures.expert_product_s;
   }
 
  private:
@@ -369,9 +371,9 @@ class FrameworkCalls {
   void kernel(bool backward, std::int64_t window) {
     list_.attention(backward, window);
     auto& call = list_.last<AttentionCall>();
-    call.cudnn = sw_.cudnn_attention;
+    call.cudnn = sw_.kernels.cudnn_attention;
     call.fp8 = s_.attention.fp8;
-    call.most_share = backward ? sw_.flash_backward_share : sw_.flash_forward_share;
+    call.most_share = backward ? sw_.kernels.flash_backward_share : sw_.kernels.flash_forward_share;
   }
   /// One step of a ring.
   void step_kernel(bool backward, std::int64_t window, int ring) {

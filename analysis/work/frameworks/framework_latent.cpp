@@ -6,7 +6,7 @@ namespace plumbline {
 
 void LatentCalls::forward(double share) {
   const StageShape& l = s_;
-  const double norm = 2 * s_.software->norm_passes;
+  const double norm = 2 * s_.software->kernels.norm_passes;
   if (l.attention.query_rank > 0) {
     calls_.rows_linear("query down", GemmPass::forward, l.attention.query_rank, s_.stream.hidden, share);
     calls_.stream("norm", s_.stream.rows * l.attention.query_rank, norm);

@@ -17,14 +17,14 @@ namespace {
 constexpr double kAsyncExposed = 0.65;
 
 double exposed_edges(const Software& sw) {
-  return sw.async_tensor ? kAsyncExposed : 1;
+  return sw.communication.async_tensor ? kAsyncExposed : 1;
 }
 
 /// Bias, dropout and sum with the stream.
 void residual(const StageShape& s, FrameworkCalls& calls) {
   const std::int64_t stream = s.stream.rows * s.stream.hidden;
   if (!s.block.dropout) return calls.stream("add", stream, 6);
-  if (s.software->fused_dropout) return calls.stream("dropout_add", stream, 7);
+  if (s.software->kernels.fused_dropout) return calls.stream("dropout_add", stream, 7);
   calls.stream("bias", stream, 4);
   calls.draw("dropout", stream, 5);
   calls.stream("add", stream, 6);
@@ -78,7 +78,7 @@ Wanted not_kept(const StageShape& s) {
   constexpr double kHalf = 0.5;
   if (!is_torchtitan_llama(s))
     return {false, {kHalf, kHalf, kHalf}, kHalf, {kHalf, kHalf, kHalf}, kHalf, Edges::none};
-  const bool kept = s.software->compiled && s.sharding.sequence_parallel && s.sharding.tensor > 1;
+  const bool kept = s.software->kernels.compiled && s.sharding.sequence_parallel && s.sharding.tensor > 1;
   return {false, {0, 1, 0}, kept ? 0.0 : 1.0, {0, 1, 0}, 0, Edges::gathers};
 }
 
@@ -134,9 +134,9 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   }
   if (wanted.attention) attention_forward(s, window, calls);
   summed("projection", s.attention.attended(), wanted.projection);
-  if (sw.fused_residual_norm && !s.block.parallel() && !s.block.dropout) {
+  if (sw.kernels.fused_residual_norm && !s.block.parallel() && !s.block.dropout) {
     calls.stream("add and norm", s.stream.rows * s.stream.hidden,
-                 6 + 2 * (sw.norm_passes - 1));  // the sum is not read again
+                 6 + 2 * (sw.kernels.norm_passes - 1));  // the sum is not read again
   } else {
     residual(s, calls);
     if (s.block.norms() > 1) calls.stream("norm", s.stream.rows * s.stream.hidden, norm_bytes(s, false));
@@ -145,19 +145,19 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     mixture_forward(s, wanted.edges == Edges::needed, calls);
   } else {
     of_gathered(Projection::fc1, wanted.fc1);
-    const double activation = s.mlp.swiglu ? (sw.compiled ? 6 : 10) : 4;
+    const double activation = s.mlp.swiglu ? (sw.kernels.compiled ? 6 : 10) : 4;
     calls.stream(s.mlp.swiglu ? "swiglu" : "gelu", s.stream.tokens * s.mlp.ffn, activation);
     summed("fc2", s.mlp.ffn, wanted.fc2);
   }
   if (wanted.edges != Edges::needed) residual(s, calls);
-  calls.stream("norm", s.predicted.more_norms * s.stream.rows * s.stream.hidden, 2 * sw.norm_passes);
+  calls.stream("norm", s.predicted.more_norms * s.stream.rows * s.stream.hidden, 2 * sw.kernels.norm_passes);
   // Casts of the four inputs.
   calls.casts((s.mixture() ? 1 : 2) * s.stream.tokens * s.stream.hidden, true);
   calls.casts(s.stream.tokens * (s.attention.attended() + (s.mixture() ? 0 : s.mlp.ffn)), false);
   // Gathered parameters are copied out of the communication buffer, and cast if products read FP8.
-  if (s.sharding.zero >= 3 && !sw.gathers_in_place)
+  if (s.sharding.zero >= 3 && !sw.communication.gathers_in_place)
     calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
-  if (s.sharding.zero >= 3 && !gathers_fp8(s) && !sw.fp8) calls.casts(layer_matrices(s), false);
+  if (s.sharding.zero >= 3 && !gathers_fp8(s) && !sw.fp8.always) calls.casts(layer_matrices(s), false);
   if (wanted.edges == Edges::none) return;
   if (s.attention.latent()) LatentCalls(s, calls).gather();
   if (const int edges = edges_of(s, overlaps); edges > 0) {
@@ -208,7 +208,7 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     }
   } else {
     of_gathered("fc2", s.mlp.ffn);
-    const double activation = s.mlp.swiglu ? (sw.compiled ? 10 : 16) : 6;
+    const double activation = s.mlp.swiglu ? (sw.kernels.compiled ? 10 : 16) : 6;
     calls.stream(s.mlp.swiglu ? "swiglu backward" : "gelu backward", s.stream.tokens * s.mlp.ffn, activation);
     summed(Projection::fc1);
   }
@@ -227,13 +227,14 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   }
   norm_and_sum(true);
   calls.stream("norm backward", s.predicted.more_norms * stream, norm_bytes(s, true));
-  const std::int64_t feed_forward = s.mixture() ? 0 : s.stream.hidden + (sw.fp8 ? s.mlp.ffn : s.mlp.fc1);
+  const std::int64_t feed_forward =
+      s.mixture() ? 0 : s.stream.hidden + (sw.fp8.always ? s.mlp.ffn : s.mlp.fc1);
   calls.casts(s.stream.tokens * (s.stream.hidden + s.attention.qkv() + feed_forward), false);
   if (s.block.linear_bias && !s.mlp.swiglu) {
     // Bias gradients in their own kernel: always for the rank's rows of the stream where products read
     // gathered ones.
     std::int64_t apart = 2 * stream + s.stream.tokens * (qkv + s.mlp.ffn);
-    if (sw.fused_bias_gradient) apart = s.sharding.sequence_parallel ? 2 * stream : 0;
+    if (sw.kernels.fused_bias_gradient) apart = s.sharding.sequence_parallel ? 2 * stream : 0;
     if (apart > 0) calls.stream("bias backward", apart, 2);
   }
   if (const int edges = edges_of(s, overlaps); edges > 0)
@@ -261,8 +262,10 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
   }
   const std::int64_t parameters = trainable_layer(s);
   // Gradients are copied, as fp32, into the communication buffer.
-  if (s.sharding.zero >= 3 && !sw.gathers_in_place) calls.stream("copy gradients", parameters, 10);
-  if (sw.weight_gradient_bytes > 0) calls.stream("add gradients", parameters, sw.weight_gradient_bytes);
+  if (s.sharding.zero >= 3 && !sw.communication.gathers_in_place)
+    calls.stream("copy gradients", parameters, 10);
+  if (sw.memory.weight_gradient_bytes > 0)
+    calls.stream("add gradients", parameters, sw.memory.weight_gradient_bytes);
 }
 
 }  // namespace
@@ -280,7 +283,7 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
       calls.run_alongside();
       if (s.mixture()) MixtureCalls(s, calls).launches(false);
       return calls.layer_launches(operators(s,
-                                            sw.layer_forward_operators + communication_operators(s) +
+                                            sw.host.layer_forward_operators + communication_operators(s) +
                                                 norm_operators(s, false) + calls.cast_operators(4),
                                             true) +
                                   adapters.forward());
@@ -289,22 +292,23 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
       calls.run_alongside(true);
       if (s.mixture()) MixtureCalls(s, calls).launches(true);
       return calls.layer_launches(operators(s,
-                                            0.75 * sw.layer_backward_operators + communication_operators(s) +
-                                                norm_operators(s, true) + calls.cast_operators(4),
+                                            0.75 * sw.host.layer_backward_operators +
+                                                communication_operators(s) + norm_operators(s, true) +
+                                                calls.cast_operators(4),
                                             true) +
                                   adapters.backward_input());
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
       return calls.layer_launches(s.adapters.frozen()
                                       ? adapters.backward_weight()
-                                      : operators(s, 0.25 * sw.layer_backward_operators, false));
+                                      : operators(s, 0.25 * sw.host.layer_backward_operators, false));
   }
 }
 
 void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork& work) {
   const Software& sw = *s.software;
   FrameworkCalls calls(s, work);
-  const double launched = operators(s, sw.layer_forward_operators + communication_operators(s), true);
+  const double launched = operators(s, sw.host.layer_forward_operators + communication_operators(s), true);
   if (s.recomputation.granularity == Recompute::full) {
     const bool stops_early = is_torchtitan_llama(s) || is_torchtitan_deepseek(s);
     forward(s, window, stops_early ? kNeeded : Wanted{}, calls);
@@ -315,16 +319,17 @@ void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork&
     return calls.layer_launches(1.15 * (launched + AdapterCalls(s, calls).forward()));
   }
   if (s.recomputation.granularity != Recompute::selective) return;
-  if (sw.selective_operators) {  // pointwise work again, and half of the products; attention's result is kept
+  // Pointwise work again, and half of the products; attention's result is kept.
+  if (sw.recomputation.selective_operators) {
     forward(s, window, not_kept(s), calls);
     calls.run_alongside();
     calls.layer_launches(launched);
-  } else if (sw.saves_by_name) {  // the last product's result is not read again
-    const double fc1 = sw.recomputes_fc1 ? 1 : 0;
+  } else if (sw.recomputation.saves_by_name) {  // the last product's result is not read again
+    const double fc1 = sw.recomputation.fc1 ? 1 : 0;
     forward(s, window,
-            {sw.recomputes_attention,
+            {sw.recomputation.attention,
              {0, 0, 0},
-             sw.recomputes_projection ? 1.0 : 0,
+             sw.recomputation.projection ? 1.0 : 0,
              {fc1, fc1, fc1},
              0,
              Edges::none},

@@ -74,7 +74,7 @@ class FrameworkBuilder : public PartList {
   }
   /// Host time of a stage per micro-batch outside the operators, half of it in each direction.
   void micro_batch() {
-    if (!s_.graphs.step) work.host += Seconds{s_.software->micro_batch_s / 2};
+    if (!s_.graphs.step) work.host += Seconds{s_.software->host.micro_batch_s / 2};
   }
 
  private:
@@ -93,7 +93,7 @@ void embedding_forward(const StageShape& s, UnitWork& work) {
   if (s.ends.positions > 0) calls.stream("positions", stream, 6);
   if (s.ends.scaled_embedding) calls.stream("scale", stream, 4);
   if (s.ends.embedding_norm)
-    calls.stream("norm", s.stream.rows * s.stream.hidden, 2 * s.software->norm_passes);
+    calls.stream("norm", s.stream.rows * s.stream.hidden, 2 * s.software->kernels.norm_passes);
   if (s.block.dropout) calls.stream("dropout", s.stream.rows * s.stream.hidden, 5);
   calls.launches_eagerly(10);
 }
@@ -113,7 +113,7 @@ void output_forward(const StageShape& s, UnitWork& work) {
   FrameworkCalls calls(s, work);
   calls.stream("norm", s.stream.rows * s.stream.hidden, 4);
   calls.gemm("output layer", GemmPass::forward, s.ends.vocab, s.stream.hidden);
-  calls.stream("loss", s.stream.tokens * s.ends.vocab, 4 * s.software->loss_passes);
+  calls.stream("loss", s.stream.tokens * s.ends.vocab, 4 * s.software->kernels.loss_passes);
   if (s.sharding.sequence_parallel)
     calls.collective(CallKind::all_gather, "output all-gather", s.stream.tokens * s.stream.hidden,
                      s.numerics.type);
@@ -124,7 +124,7 @@ void output_forward(const StageShape& s, UnitWork& work) {
 
 void output_backward_input(const StageShape& s, UnitWork& work) {
   FrameworkCalls calls(s, work);
-  calls.stream("loss backward", s.stream.tokens * s.ends.vocab, 4 * s.software->loss_backward_passes);
+  calls.stream("loss backward", s.stream.tokens * s.ends.vocab, 4 * s.software->kernels.loss_backward_passes);
   calls.gemm("output layer", GemmPass::input_gradient, s.ends.vocab, s.stream.hidden);
   calls.stream("norm backward", s.stream.rows * s.stream.hidden, 10);
   calls.collective(s.sharding.sequence_parallel ? CallKind::reduce_scatter : CallKind::all_reduce,
@@ -135,8 +135,8 @@ void output_backward_input(const StageShape& s, UnitWork& work) {
 void output_backward_weight(const StageShape& s, UnitWork& work) {
   FrameworkCalls calls(s, work);
   calls.gemm("output layer", GemmPass::weight_gradient, s.ends.vocab, s.stream.hidden);
-  if (s.software->weight_gradient_bytes > 0)
-    calls.stream("add gradients", s.ends.vocab * s.stream.hidden, s.software->weight_gradient_bytes);
+  if (s.software->memory.weight_gradient_bytes > 0)
+    calls.stream("add gradients", s.ends.vocab * s.stream.hidden, s.software->memory.weight_gradient_bytes);
   calls.launches_eagerly(3);
 }
 
@@ -148,7 +148,7 @@ void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) 
     builder.once({}, 0, [&](UnitWork& work) {
       FrameworkCalls calls(s, work);
       calls.stream("embedding", s.stream.tokens * s.stream.hidden, 4);
-      calls.stream("norm", 2 * s.stream.rows * s.stream.hidden, 2 * s.software->norm_passes);
+      calls.stream("norm", 2 * s.stream.rows * s.stream.hidden, 2 * s.software->kernels.norm_passes);
       calls.stream("concatenate", 2 * s.stream.rows * s.stream.hidden, 4);
       calls.linear("prediction module", GemmPass::forward, s.stream.hidden / s.sharding.tensor,
                    2 * s.stream.hidden);
@@ -257,29 +257,29 @@ ActionWork vocabulary_pass(const StageShape& s, ActionType type) {
                      break;
                  }
                });
-  builder.work.fixed += Seconds{s.software->vocabulary_pass_s};
+  builder.work.fixed += Seconds{s.software->communication.vocabulary_pass_s};
   return std::move(builder.work);
 }
 
 }  // namespace
 
 bool takes_recipe(const Software& software, Fp8Recipe recipe) {
-  if (software.fp8) return true;
+  if (software.fp8.always) return true;
   switch (recipe) {
     case Fp8Recipe::delayed:
-      return software.delayed_scaling;
+      return software.fp8.delayed_scaling;
     case Fp8Recipe::tensorwise:
-      return software.tensorwise_scaling;
+      return software.fp8.tensorwise_scaling;
     case Fp8Recipe::blockwise:
-      return software.blockwise_scaling;
+      return software.fp8.blockwise_scaling;
     case Fp8Recipe::mxfp8:
-      return software.mxfp8_scaling;
+      return software.fp8.mxfp8_scaling;
   }
   return false;
 }
 
 bool gathers_fp8(const StageShape& s) {
-  return s.numerics.framework_fp8 && (s.numerics.fp8_weights || s.software->fp8_gather);
+  return s.numerics.framework_fp8 && (s.numerics.fp8_weights || s.software->fp8.gather);
 }
 
 StageShape shape_of_work(StageShape shape) {

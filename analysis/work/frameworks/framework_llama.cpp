@@ -25,12 +25,13 @@ constexpr double kEagerNormBackward = 92;
 }  // namespace
 
 double rotation_bytes(const StageShape& s) {
-  return is_torchtitan_llama(s) ? kComplexRotation : s.software->compiled ? 4 : 12;
+  return is_torchtitan_llama(s) ? kComplexRotation : s.software->kernels.compiled ? 4 : 12;
 }
 
 double norm_bytes(const StageShape& s, bool backward) {
-  if (is_torchtitan_llama(s) && !s.software->compiled) return backward ? kEagerNormBackward : kEagerNorm;
-  return backward ? 10 : 2 * s.software->norm_passes;
+  if (is_torchtitan_llama(s) && !s.software->kernels.compiled)
+    return backward ? kEagerNormBackward : kEagerNorm;
+  return backward ? 10 : 2 * s.software->kernels.norm_passes;
 }
 
 void project(const StageShape& s, Projection of, GemmPass pass, const PartShares& shares,
@@ -58,7 +59,7 @@ void add_input_gradients(const StageShape& s, Projection of, FrameworkCalls& cal
   if (parts < 2) return;
   const double compiled = s.sharding.tensor > 1 ? 2 * parts + 2 : 2 * (parts - 1);
   calls.stream("add gradients of inputs", s.stream.tokens * s.stream.hidden,
-               s.software->compiled ? compiled : 6 * (parts - 1));
+               s.software->kernels.compiled ? compiled : 6 * (parts - 1));
 }
 
 void repeat_heads(const StageShape& s, FrameworkCalls& calls) {

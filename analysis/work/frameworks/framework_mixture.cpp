@@ -54,7 +54,7 @@ void MixtureCalls::exchange(const char* label, bool weighted, bool combines) {
   // The fullest rank receives most.
   const auto own = static_cast<std::int64_t>(e.fullest * static_cast<double>(e.sent * s_.stream.hidden));
   if (e.dispatcher == TokenDispatcher::flex) {
-    const bool hybrid = s_.software->hybrid_dispatch;
+    const bool hybrid = s_.software->mixtures.hybrid_dispatch;
     const std::int64_t weights = own / s_.stream.hidden * s_.moe.experts * kWeight;
     calls_.dispatched(label, own, hybrid && weighted ? weights : 0, hybrid && combines);
   } else {
@@ -76,8 +76,8 @@ void MixtureCalls::tell_routing() {
 }
 
 void MixtureCalls::route(GemmPass pass) {
-  const bool latent = s_.attention.latent() && s_.software->fp32_latent_router;
-  const bool wide = pass != GemmPass::forward && (latent || s_.software->fp32_router);
+  const bool latent = s_.attention.latent() && s_.software->mixtures.fp32_latent_router;
+  const bool wide = pass != GemmPass::forward && (latent || s_.software->mixtures.fp32_router);
   calls_.router(pass, wide ? kTf32 : 1);
   if (wide && pass == GemmPass::input_gradient)
     calls_.stream("router casts", s_.expert.sent * s_.stream.hidden, kRouterCasts);
@@ -86,7 +86,7 @@ void MixtureCalls::route(GemmPass pass) {
 /// The all-to-all sends tokens' weights, in fp32, in an exchange of their own (token_dispatch).
 void MixtureCalls::exchange_weights() {
   const ExpertShape& e = s_.expert;
-  if (e.dispatcher != TokenDispatcher::alltoall || s_.software->weighted_results) return;
+  if (e.dispatcher != TokenDispatcher::alltoall || s_.software->mixtures.weighted_results) return;
   calls_.expert_collective(CallKind::all_to_all, "expert weights exchange", e.ranks, e.tensor,
                            e.sent * e.chosen * kWeight / s_.numerics.e());
 }
@@ -96,7 +96,7 @@ void MixtureCalls::exchange_weights() {
 bool MixtureCalls::reads() const {
   const bool dropless = !s_.moe.padded;
   const bool behind = s_.expert.overlapped;
-  return dropless && !s_.graphs.step && !behind && s_.software->expert_product_s > 0;
+  return dropless && !s_.graphs.step && !behind && s_.software->mixtures.expert_product_s > 0;
 }
 
 /// Kernels that quantize the rows of a grouped layer, expert by expert unless scaling is delayed; a scale of
@@ -104,7 +104,7 @@ bool MixtureCalls::reads() const {
 /// pytorch/csrc/extensions/cast.cpp, multi_tensor_quantize_impl; quantizer.cpp).
 std::int64_t MixtureCalls::casts() const {
   const bool apart =
-      s_.numerics.framework_fp8 && !s_.software->fp8 && s_.numerics.fp8_recipe != Fp8Recipe::delayed;
+      s_.numerics.framework_fp8 && !s_.software->fp8.always && s_.numerics.fp8_recipe != Fp8Recipe::delayed;
   const int kernels = s_.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 3 : 1;
   return apart ? kernels * s_.expert.local : 0;
 }
@@ -115,7 +115,7 @@ void MixtureCalls::cast_rows(std::int64_t elements) {
 }
 
 bool MixtureCalls::weighs_in_activation() const {
-  return !s_.software->weighted_results && !s_.graphs.step;
+  return !s_.software->mixtures.weighted_results && !s_.graphs.step;
 }
 
 /// Recipes with one graph of the step fuse an expert's operators (use_transformer_engine_op_fuser).
@@ -165,7 +165,7 @@ void MixtureCalls::combine(const char* label, bool backward) {
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
     const double plain = backward ? kAddedByIndex : kScattered;
     calls_.stream("unpermute", e.sent * e.chosen * s_.stream.hidden,
-                  s_.software->plain_permutation ? plain : kReordered);
+                  s_.software->mixtures.plain_permutation ? plain : kReordered);
   }
 }
 
@@ -174,7 +174,7 @@ void MixtureCalls::shared(GemmPass pass) {
   const std::int64_t up = s_.mlp.swiglu ? 2 * s_.moe.shared : s_.moe.shared;
   if (pass == GemmPass::forward) {
     calls_.linear("shared fc1", pass, up, s_.stream.hidden);
-    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, s_.software->compiled ? 6 : 10);
+    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, s_.software->kernels.compiled ? 6 : 10);
     calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
     calls_.casts(s_.stream.tokens * s_.stream.hidden, true);
     calls_.casts(s_.stream.tokens * s_.moe.shared, false);
@@ -183,7 +183,7 @@ void MixtureCalls::shared(GemmPass pass) {
   calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
   if (pass == GemmPass::input_gradient) {
     calls_.stream("shared swiglu backward", s_.stream.tokens * s_.moe.shared,
-                  s_.software->compiled ? 10 : 16);
+                  s_.software->kernels.compiled ? 10 : 16);
     calls_.casts(s_.stream.tokens * (s_.stream.hidden + up), false);
     calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
   }
@@ -192,7 +192,7 @@ void MixtureCalls::shared(GemmPass pass) {
 
 void MixtureCalls::activation() {
   if (clamps()) calls_.stream("clamp gate", s_.expert.rows * s_.expert.fc1, kClamped);
-  calls_.stream("swiglu", s_.expert.rows * s_.expert.ffn, s_.software->compiled ? 6 : 10);
+  calls_.stream("swiglu", s_.expert.rows * s_.expert.ffn, s_.software->kernels.compiled ? 6 : 10);
   calls_.casts(s_.expert.rows * s_.expert.ffn, false,
                s_.graphs.step ? 1 : std::max<std::int64_t>(1, casts()));
 }
@@ -211,7 +211,7 @@ void MixtureCalls::forward() {
   launched_grouped(!known);
   if (clamps()) calls_.stream("clamp gate", e.rows * e.fc1, kClamped);
   // Multiplied with the token's weight in the same kernel.
-  calls_.stream("swiglu", e.rows * e.ffn, s_.software->compiled ? 6 : 10);
+  calls_.stream("swiglu", e.rows * e.ffn, s_.software->kernels.compiled ? 6 : 10);
   if (reads()) calls_.launched(kActivationLaunch);
   calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
   launched_grouped(false);
@@ -220,21 +220,23 @@ void MixtureCalls::forward() {
     if (reads()) calls_.launched(kBiasOperators, false, static_cast<double>(e.local - 1) * kBiasOperators);
   }
   cast_rows(e.rows * (s_.stream.hidden + e.ffn));
-  if (s_.software->weighted_results) calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
+  if (s_.software->mixtures.weighted_results)
+    calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
   pad("unpad experts");
   combine("expert combine forward", false);
 }
 
 void MixtureCalls::backward_input() {
   const ExpertShape& e = s_.expert;
-  if (s_.software->weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * s_.stream.hidden, 8);
+  if (s_.software->mixtures.weighted_results)
+    calls_.stream("weigh backward", e.sent * e.chosen * s_.stream.hidden, 8);
   dispatch("expert combine backward", false);
   pad("pad experts");
   if (s_.predicted.feed_forward_bias)
     calls_.stream("expert biases backward", e.rows * s_.stream.hidden,
                   s_.graphs.step ? kBiasedBack : kBiasedEagerlyBack);
   calls_.grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, e.ffn);
-  calls_.stream("swiglu backward", e.rows * e.ffn, s_.software->compiled ? 10 : 16);
+  calls_.stream("swiglu backward", e.rows * e.ffn, s_.software->kernels.compiled ? 10 : 16);
   if (weighs_in_activation()) calls_.stream("token weights backward", e.rows * e.ffn, kWeightGradient);
   // FP8 casts of the gradients sum fc1's biases as well (Transformer Engine, module/grouped_linear.py).
   if (s_.predicted.feed_forward_bias && !s_.numerics.framework_fp8)

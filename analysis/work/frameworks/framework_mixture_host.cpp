@@ -24,7 +24,7 @@ constexpr double kMatrices = 2;  // of an expert, as many as biases
 
 GroupedHost MixtureCalls::grouped_host() const {
   if (!calls_.by_expert()) return {};
-  const bool casts = s_.numerics.framework_fp8 && !s_.software->fp8;
+  const bool casts = s_.numerics.framework_fp8 && !s_.software->fp8.always;
   const GroupedHost& module = casts ? kModuleFp8 : kModule;
   const GroupedHost& expert = casts ? kExpertFp8 : kExpert;
   const auto experts = static_cast<double>(s_.expert.local);
@@ -42,17 +42,18 @@ void MixtureCalls::launched_grouped(bool reads_counts) {
 }
 
 bool MixtureCalls::hooked() const {
-  return s_.software->bucket_elements > 0 && !s_.adapters.frozen();
+  return s_.software->communication.buckets() && !s_.adapters.frozen();
 }
 
 void MixtureCalls::launches(bool backward) {
   const Software& sw = *s_.software;
   const double products = backward ? 4 : 2;
-  calls_.launches(sw.router_operators, s_.graphs.router);
+  calls_.launches(sw.mixtures.router_operators, s_.graphs.router);
   calls_.layer_launches(s_.moe.shared > 0 ? 6 : 0);
   const double biases = s_.predicted.feed_forward_bias ? (backward ? 2 : 1) * kBiasOperators : 0;
   const auto experts = static_cast<double>(s_.expert.local);
-  calls_.expert_launches(sw.dispatch_operators + biases * experts + kMatrices * static_cast<double>(casts()));
+  calls_.expert_launches(sw.mixtures.dispatch_operators + biases * experts +
+                         kMatrices * static_cast<double>(casts()));
   if (s_.graphs.experts) return;
   const GroupedHost host = grouped_host();
   const double hooks = backward && hooked() && s_.predicted.feed_forward_bias ? kBiasHook * experts : 0;

@@ -10,7 +10,7 @@ namespace {
 void dense_forward(const StageShape& s, FrameworkCalls& calls) {
   const std::int64_t hidden = s.stream.tokens * s.stream.hidden;
   calls.linear("fc1", GemmPass::forward, s.mlp.fc1, s.stream.hidden);
-  const double activation = s.mlp.swiglu ? (s.software->compiled ? 6 : 10) : 4;
+  const double activation = s.mlp.swiglu ? (s.software->kernels.compiled ? 6 : 10) : 4;
   calls.stream(s.mlp.swiglu ? "swiglu" : "gelu", s.stream.tokens * s.mlp.ffn, activation);
   calls.linear("fc2", GemmPass::forward, s.stream.hidden, s.mlp.ffn);
   calls.casts(hidden, true);
@@ -26,7 +26,7 @@ void recompute_modules(const StageShape& s, FrameworkCalls& calls) {
   double launched = 0;
   if (modules.layernorm) {
     const std::int64_t norms = s.block.norms() * s.stream.rows * s.stream.hidden;
-    calls.stream("norm", norms, 2 * s.software->norm_passes);
+    calls.stream("norm", norms, 2 * s.software->kernels.norm_passes);
     calls.casts(norms, true);
     launched += kLaunchesOfNorm * static_cast<double>(s.block.norms());
   }

@@ -33,7 +33,7 @@ constexpr double kMicrosecond = 1e-6;
 void layer_python(const StageShape& s, LayerPass pass, FrameworkCalls& calls) {
   if (!calls.megatron() || pass == LayerPass::backward_weight) return;
   const bool backward = pass == LayerPass::backward_input;
-  const bool casts = s.numerics.framework_fp8 && !s.software->fp8;
+  const bool casts = s.numerics.framework_fp8 && !s.software->fp8.always;
   const auto add = [&](const PythonTime& time, double captured) {
     calls.python(kMicrosecond * time.of(casts, backward), captured);
   };

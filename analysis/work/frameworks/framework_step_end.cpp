@@ -70,13 +70,13 @@ void gradient_passes(const HeldStages& rank, const Trained& elements, CallList& 
   const auto bytes = static_cast<double>(any.numerics.g());
   const bool sharded = any.sharding.zero >= 2;
   if (any.sharding.data > 1 && !sharded) {
-    if (sw.scaled_gradients) list.memory("scale gradients", elements.rest, 2 * bytes);
-    if (sw.bucket_elements > 0) list.memory("scale gradients", elements.experts, 2 * bytes);
+    if (sw.memory.scaled_gradients) list.memory("scale gradients", elements.rest, 2 * bytes);
+    if (sw.communication.buckets()) list.memory("scale gradients", elements.experts, 2 * bytes);
   }
   const std::int64_t all = elements.rest + elements.experts;
-  if (sw.clears_gradients)
+  if (sw.memory.clears_gradients)
     list.memory("clear gradients", sharded ? all / any.sharding.state_shards : all, bytes);
-  const std::int64_t sums = sw.bucket_elements > 0 ? 3 : std::llround(sw.step_reductions);
+  const std::int64_t sums = sw.communication.buckets() ? 3 : std::llround(sw.step_end.reductions);
   if (sums == 0 || rank.layout.world() == 1) return;
   list.collective(CallKind::all_reduce, "statistics all-reduce", Group::data, rank.layout.world(), 1,
                   DType::fp32);
@@ -146,9 +146,9 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
       experts + (any.sharding.zero >= 1 ? elements.rest / any.sharding.state_shards : elements.rest);
   // Megatron-Core divides by the loss scale and looks for infinities in a pass of its own, in fp32
   // (MixedPrecisionOptimizer._unscale_main_grads_and_check_for_nan, optimizer.py).
-  if (any.numerics.type == DType::fp16 && any.software->bucket_elements > 0)
+  if (any.numerics.type == DType::fp16 && any.software->communication.buckets())
     list.memory("unscale gradients", owned, 8);
-  list.memory("optimizer step", owned, any.software->optimizer_bytes);
+  list.memory("optimizer step", owned, any.software->memory.optimizer_bytes);
   gradient_passes(rank, elements, list);
   std::int64_t layers = 0;
   std::int64_t matrices = 0;  // of layers
@@ -158,7 +158,8 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
   }
   // The forms that products read, written once for all micro-batches: and a pass for their scale.
   // Frozen ones are never written again.
-  if (any.numerics.framework_fp8 && !any.software->fp8 && any.sharding.zero < 3 && !any.adapters.frozen())
+  if (any.numerics.framework_fp8 && !any.software->fp8.always && any.sharding.zero < 3 &&
+      !any.adapters.frozen())
     list.memory(any.numerics.fp4 ? "cast weights to fp4" : "cast weights to fp8", matrices,
                 (any.numerics.fp4 || any.numerics.fp8_recipe == Fp8Recipe::tensorwise ? 4 : 2) +
                     any.numerics.fp8_forms * any.numerics.operand_bytes);
@@ -176,12 +177,13 @@ std::vector<OperatorCall> framework_update_calls(const HeldStages& rank) {
 UpdateLaunches update_launches(const HeldStages& rank) {
   const Software& sw = *rank.held.front().software;
   const int ranks = rank.layout.world();
-  const Seconds gathered{ranks > 1 ? sw.gathered_numbers * 2 * ranks * sw.host_operator_s : 0};
-  if (sw.update_operators == 0) return {{}, {}, gathered};
+  const Seconds gathered{ranks > 1 ? sw.step_end.gathered_numbers * 2 * ranks * sw.host.operator_s : 0};
+  if (sw.step_end.update_operators == 0) return {{}, {}, gathered};
   double parameters = 1;  // besides layers, of the embedding or another end
-  for (const StageShape& s : rank.held) parameters += static_cast<double>(s.layers) * sw.slice_parameters;
-  const Seconds operator_s{parameters * sw.host_operator_s};
-  return {operator_s * sw.update_operators, operator_s * 2, gathered};
+  for (const StageShape& s : rank.held)
+    parameters += static_cast<double>(s.layers) * sw.step_end.slice_parameters;
+  const Seconds operator_s{parameters * sw.host.operator_s};
+  return {operator_s * sw.step_end.update_operators, operator_s * 2, gathered};
 }
 
 std::vector<OperatorCall> framework_gather_calls(const HeldStages& rank) {

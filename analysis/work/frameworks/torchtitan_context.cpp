@@ -9,7 +9,7 @@ namespace {
 class TorchRing {
  public:
   TorchRing(const StageShape& s, bool backward, CallList& list, const std::function<void()>& partial)
-      : s_(s), backward_(backward), compiled_(s.software->compiled), list_(list), partial_(partial) {
+      : s_(s), backward_(backward), compiled_(s.software->kernels.compiled), list_(list), partial_(partial) {
     const AttentionWidths& a = s.attention;
     rows_ = s.stream.tokens * (backward ? a.q : a.attended());
     // torchtitan's Llama copies K/V heads for all query heads before.
@@ -108,7 +108,7 @@ class TorchRing {
 
 bool is_torch_ring(const StageShape& s) {
   const bool shares = s.cp.comm_type == CpCommType::p2p || s.cp.comm_type == CpCommType::all_gather;
-  return s.cp.ranks > 1 && shares && s.software->llama_module;
+  return s.cp.ranks > 1 && shares && s.software->kernels.llama_module;
 }
 
 void torch_ring(const StageShape& s, bool backward, CallList& list, const std::function<void()>& partial) {

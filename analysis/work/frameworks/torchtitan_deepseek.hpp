@@ -9,7 +9,7 @@ namespace plumbline {
 /// True for latent attention trained by torchtitan itself. Other models are written otherwise, and rows of
 /// other FSDP software bear its name.
 inline bool is_torchtitan_deepseek(const StageShape& s) {
-  return s.software->llama_module && s.mlp.swiglu && s.attention.latent() && !s.adapters.frozen() &&
+  return s.software->kernels.llama_module && s.mlp.swiglu && s.attention.latent() && !s.adapters.frozen() &&
          !s.numerics.framework_fp8;
 }
 

@@ -10,7 +10,7 @@
 
 #include "analysis/hardware/embedded.hpp"
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/inference_engine.hpp"
 #include "analysis/published/known_errors.hpp"
 #include "bench/commands/commands.hpp"
@@ -100,7 +100,7 @@ OrderedJson hardware_json() {
   for (const auto& [name, machine] : built_in_profiles().machines) {
     const Device& device = machine.device;
     accelerators.push_back({{"name", name},
-                            {"memory_bytes", device.memory_bytes},
+                            {"memory_bytes", device.memory.bytes},
                             {"peak_16bit_flops", device.peak_16bit},
                             {"peak_fp8_flops", device.peak_8bit},
                             {"peak_fp4_flops", device.peak_4bit},
@@ -130,10 +130,10 @@ std::string hardware_text() {
 
 std::vector<std::string> recipes_of(const Software& software) {
   std::vector<std::string> recipes;
-  if (software.delayed_scaling) recipes.emplace_back("delayed");
-  if (software.tensorwise_scaling) recipes.emplace_back("tensorwise");
-  if (software.blockwise_scaling) recipes.emplace_back("blockwise");
-  if (software.mxfp8_scaling) recipes.emplace_back("mxfp8");
+  if (software.fp8.delayed_scaling) recipes.emplace_back("delayed");
+  if (software.fp8.tensorwise_scaling) recipes.emplace_back("tensorwise");
+  if (software.fp8.blockwise_scaling) recipes.emplace_back("blockwise");
+  if (software.fp8.mxfp8_scaling) recipes.emplace_back("mxfp8");
   return recipes;
 }
 
@@ -156,10 +156,10 @@ OrderedJson software_json() {
     all.push_back({{"name", name},
                    {"description", meaning_of_software(name)},
                    {"tasks", tasks},
-                   {"fsdp", software.sharded},
-                   {"moe", software.mixtures() || tasks.back() == "generate"},
+                   {"fsdp", software.communication.sharded},
+                   {"moe", software.describes_mixtures() || tasks.back() == "generate"},
                    {"fp8_recipes", recipes_of(software)},
-                   {"nvfp4", software.nvfp4_scaling},
+                   {"nvfp4", software.fp8.nvfp4_scaling},
                    {"published_dense_runs", rows(false)},
                    {"published_moe_runs", rows(true)},
                    {"schedules", software.schedules}});

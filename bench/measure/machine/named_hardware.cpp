@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "analysis/hardware/hardware_nicknames.hpp"
+#include "analysis/hardware/profiles/hardware_nicknames.hpp"
 #include "core/base/error.hpp"
 #include "core/base/standard_streams.hpp"
 #include "core/base/text_input.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/byte_text.hpp"
 #include "core/base/one_line.hpp"
 #include "core/config_text/config_keys.hpp"
@@ -57,7 +57,8 @@ std::string parallel_text(const RunConfig& config) {
 std::string sharding_text(const RunConfig& config) {
   const auto& known = built_in_profiles().software;
   const auto framework = known.find(config.machine.software);
-  if (!config.machine.own_step() && framework != known.end() && framework->second.sharded) return "FSDP";
+  if (!config.machine.own_step() && framework != known.end() && framework->second.communication.sharded)
+    return "FSDP";
   return fmt::format("ZeRO {}", config.parallel.effective_zero_stage());
 }
 

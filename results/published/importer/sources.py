@@ -228,7 +228,7 @@ def mlperf_adapters(cells, row, year):
         cells["activation_func_fp8_input_store"] = "true"
 
 
-# Files of v5.1 without "cg" in their names that read config_common_cg.sh all the same and do not take it back.
+# Files of v5.1 without "cg" in their names that read config_common_cg.sh and do not take it back.
 GRAPHED = (
     "Dell/benchmarks/llama31_8b/implementations/nemo/config_XE9780x8B300-SXM-270GB_1x8x2xtp1pp1cp1_8b.sh",
     "NVIDIA/benchmarks/llama31_8b/implementations/nemo/config_GB300_18x4x1xtp1pp1cp2_8b.sh",

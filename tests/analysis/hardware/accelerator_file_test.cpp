@@ -1,5 +1,5 @@
 // A user's own accelerator: sources of its constants, and refusals with their line.
-#include "analysis/hardware/accelerator_file.hpp"
+#include "analysis/hardware/profiles/accelerator_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

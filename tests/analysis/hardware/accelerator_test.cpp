@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline {

@@ -95,7 +95,7 @@ TEST(Presets, AcceleratorsOf2025And2026) {
     SCOPED_TRACE(c.name);
     const Machine machine = load_hardware(c.name).accelerator()->constants;
     const Device& d = machine.device;
-    EXPECT_NEAR(d.memory_bytes / (c.memory_gb * 1e9), 1.03, 0.06);
+    EXPECT_NEAR(d.memory.bytes / (c.memory_gb * 1e9), 1.03, 0.06);
     EXPECT_DOUBLE_EQ(d.peak_16bit, c.tflops_16bit * 1e12);
     EXPECT_DOUBLE_EQ(d.peak_8bit, c.tflops_8bit * 1e12);
     EXPECT_EQ(d.power_watts, c.watts);
@@ -103,7 +103,7 @@ TEST(Presets, AcceleratorsOf2025And2026) {
     EXPECT_TRUE(d.peak_mx8 == 0 || d.peak_mx8 == d.peak_8bit);
     EXPECT_TRUE(d.peak_4bit == 0 || std::abs(d.peak_4bit / d.peak_8bit - 2.5) < 0.6);
     for (const double share :
-         {d.gemm_share, d.gemm_share_8bit, d.flash_forward, d.flash_backward, d.stream_share})
+         {d.gemm_share, d.gemm_share_8bit, d.attention.forward, d.attention.backward, d.stream_share})
       EXPECT_TRUE(share >= 0 && share < 0.95) << share;
   }
 }

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/error.hpp"
 
 namespace plumbline::silicon {

@@ -98,8 +98,9 @@ TEST(Published, TheVerdictOnRunsThatRan) {
       ++ran;
       const Fit& fit = predicted.fit;
       EXPECT_TRUE(fit.by_device) << run.label;
-      const double margin = built_in_profiles().generation(run.config.machine.software).allocator_share *
-                            static_cast<double>(fit.tensors.value);
+      const double margin =
+          built_in_profiles().generation(run.config.machine.software).memory.allocator_share *
+          static_cast<double>(fit.tensors.value);
       tensors_alone += fit.tensors > find_hardware_preset(run.config.machine.hardware)->memory ? 1 : 0;
       without_margin += static_cast<double>((fit.needed - fit.limit).value) > margin ? 1 : 0;
       if (fit.fits) continue;

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "analysis/hardware/product_rates.hpp"
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/operators/constants_times.hpp"
 #include "analysis/silicon/embedded.hpp"
 #include "core/base/error.hpp"

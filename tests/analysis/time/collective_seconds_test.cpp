@@ -1,7 +1,7 @@
 // Seconds of collectives and messages: as measured, and by the network between the ranks.
 #include <gtest/gtest.h>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/time/operator_time.hpp"
 #include "analysis/time/stage/time_model.hpp"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/time/operator_time.hpp"
 
 namespace plumbline {
@@ -76,9 +76,9 @@ TEST(HostLane, HostsOfAccelerators) {
 TEST(HostLane, AnUpdateTakesItsLaunchesOrWaitsForItsReads) {
   const HardwareProfile& hardware = *find_hardware_preset("a100-sxm-40gb");
   Software software;
-  software.update_operators = 10;
-  software.slice_parameters = 5;
-  software.host_operator_s = 1e-5;
+  software.step_end.update_operators = 10;
+  software.step_end.slice_parameters = 5;
+  software.host.operator_s = 1e-5;
   StageShape shape;
   shape.software = &software;
   shape.layers = 2;
@@ -93,9 +93,9 @@ TEST(HostLane, AnUpdateTakesItsLaunchesOrWaitsForItsReads) {
     EXPECT_NEAR(update_wait(rank, {call}, hardware, {}).update.value,
                 elements > 1'000'000 ? 11 * 2 * 1e-5 : launches - kernels, 1e-12);
   }
-  software.update_operators = 0;
+  software.step_end.update_operators = 0;
   EXPECT_EQ(update_wait(rank, {}, hardware, {}).update.value, 0);
-  software.gathered_numbers = 3;
+  software.step_end.gathered_numbers = 3;
   rank.layout.data = 4;
   EXPECT_NEAR(update_wait(rank, {}, hardware, {}).gathered.value, 3 * 4 * 2 * 1e-5, 1e-12);
 }

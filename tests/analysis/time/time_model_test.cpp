@@ -184,8 +184,8 @@ TEST(OperatorTime, OlderAttentionReachesAShareOfThePeakAtMost) {
     double most_share, expected_share;
   };
   for (const Case& c : {Case{128, false, 0.4, 0.4}, Case{64, false, 0.4, 0.4}, Case{64, true, 0.3, 0.3},
-                        Case{128, true, 0.3, 0.3}, Case{128, false, 0.7, device.flash_forward},
-                        Case{128, true, 0.7, device.flash_backward}}) {
+                        Case{128, true, 0.3, 0.3}, Case{128, false, 0.7, device.attention.forward},
+                        Case{128, true, 0.7, device.attention.backward}}) {
     OperatorCall call{.work = AttentionCall{
                           .backward = c.backward, .most_share = c.most_share, .queries = 8192, .heads = 16}};
     call.get<AttentionCall>().head_dim = c.head;

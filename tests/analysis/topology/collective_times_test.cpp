@@ -8,7 +8,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/time/accelerator_time.hpp"
 #include "analysis/topology/fabric_generators.hpp"
 #include "analysis/topology/placement.hpp"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/operator_list.hpp"

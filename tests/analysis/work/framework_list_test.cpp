@@ -134,11 +134,11 @@ TEST(FrameworkList, SlowLaunchesAreWaitedFor) {
   const Schedule schedule = schedule_for(config);
   const HardwareProfile& hardware = *find_hardware_preset("a100-sxm-80gb");
   Software traits = software_of(config);
-  traits.host_operator_s = 0;
+  traits.host.operator_s = 0;
   const double device = predict(config, schedule, hardware, traits).time.step.value;
-  traits.host_operator_s = 1e-3;
+  traits.host.operator_s = 1e-3;
   const double host = predict(config, schedule, hardware, traits).time.step.value;
-  traits.host_operator_s = 2e-3;
+  traits.host.operator_s = 2e-3;
   EXPECT_NEAR(predict(config, schedule, hardware, traits).time.step.value, 2 * host, 0.05 * host);
   EXPECT_GT(host, 3 * device);
   // A layer's operators and its collectives' wrappers, 8 of a micro-batch's passes, 4 layers on a stage.
@@ -234,9 +234,9 @@ TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
   Software traits = software_of(config);
   for (const int zero : {0, 1}) {
     config.parallel.zero_stage = zero;
-    traits.overlapped_reduction = true;
+    traits.communication.overlapped_reduction = true;
     const StepTime hidden = predict(config, schedule, hardware, traits).time;
-    traits.overlapped_reduction = false;
+    traits.communication.overlapped_reduction = false;
     const StepTime shown = predict(config, schedule, hardware, traits).time;
     EXPECT_LT(hidden.exposed_data.value, 0.75 * shown.exposed_data.value) << "ZeRO " << zero;
     EXPECT_LT(hidden.step.value, shown.step.value);
@@ -257,7 +257,7 @@ TEST(FrameworkList, ParametersGatheredAlongsideTheForwardShowOneLayer) {
     return share;
   };
   EXPECT_EQ(gather(), 1);
-  traits.overlapped_gather = true;
+  traits.communication.overlapped_gather = true;
   EXPECT_DOUBLE_EQ(gather(), 1.0 / 16);  // 16 layers on each of 2 stages
 }
 

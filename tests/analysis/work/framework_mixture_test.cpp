@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/memory/framework_memory.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/step/stage_shapes.hpp"
 #include "analysis/work/framework_list.hpp"
 #include "analysis/work/parameter_units.hpp"

@@ -2,7 +2,7 @@
 // call by call, the other that of a framework with the same fusions.
 #include <gtest/gtest.h>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/predict.hpp"
 #include "bench/plan/plan.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/predict.hpp"
 #include "bench/plan/plan.hpp"
 #include "core/config/config_checks.hpp"

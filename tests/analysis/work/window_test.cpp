@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/memory/memory_model.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/step/stage_shapes.hpp"

@@ -10,7 +10,7 @@
 #include <set>
 #include <sstream>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/inference_engine.hpp"
 #include "analysis/predict/prediction_rows.hpp"
 #include "bench/commands/application.hpp"

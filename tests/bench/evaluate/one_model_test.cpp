@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/predict.hpp"
 #include "analysis/published/predict_run.hpp"
 #include "analysis/search/evaluator.hpp"

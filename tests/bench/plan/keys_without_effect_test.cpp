@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/predict/predict.hpp"
 #include "bench/evaluate/record_parts.hpp"
 #include "bench/plan/plan.hpp"

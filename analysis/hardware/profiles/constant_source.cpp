@@ -1,4 +1,4 @@
-#include "analysis/hardware/constant_source.hpp"
+#include "analysis/hardware/profiles/constant_source.hpp"
 
 #include "analysis/hardware/embedded.hpp"
 #include "core/base/json_keys.hpp"

@@ -1,4 +1,4 @@
-#include "analysis/hardware/accelerator_file.hpp"
+#include "analysis/hardware/profiles/accelerator_file.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/machine_constants.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/error.hpp"
 #include "core/base/json_keys.hpp"
 #include "core/base/text_input.hpp"
@@ -53,27 +54,16 @@ struct Source {
   }
 };
 
-double& value_of(Machine& machine, const MachineConstant& constant) {
-  return constant.device != nullptr ? machine.device.*constant.device : machine.network.*constant.network;
-}
-
-const MachineConstant* find_constant(std::string_view name) {
-  for (const MachineConstant& constant : machine_constants()) {
-    if (constant.name == name) return &constant;
-  }
-  return nullptr;
-}
-
 /// Datasheets print rates for operands that are half zero: twice a known dense peak, unless that is a dense
 /// peak as well.
 void refuse_sparse(const Source& source, const MachineConstant& constant, double value) {
   const auto near = [](double a, double b) { return std::abs(a / b - 1) < 0.01; };
   const auto& machines = built_in_profiles().machines;
   for (const auto& [name, machine] : machines) {
-    if (near(value, machine.device.*constant.device)) return;
+    if (near(value, constant.in(machine))) return;
   }
   for (const auto& [name, machine] : machines) {
-    const double dense = machine.device.*constant.device;
+    const double dense = constant.in(machine);
     if (dense <= 0 || !near(value, 2 * dense)) continue;
     throw InputError(
         fmt::format("{}: found {:.4g}, twice the dense peak of {}: it looks like one with sparsity; expected "
@@ -88,7 +78,8 @@ void check_ratios(const Source& source, Machine& machine, const std::vector<std:
       {{"peak_8bit", "peak_16bit"}, {"peak_mx8", "peak_16bit"}, {"peak_4bit", "peak_8bit"}}};
   for (const auto& [narrow, wide] : kWider) {
     if (std::find(given.begin(), given.end(), narrow) == given.end()) continue;
-    const double ratio = value_of(machine, *find_constant(narrow)) / value_of(machine, *find_constant(wide));
+    const double ratio =
+        find_machine_constant(narrow)->in(machine) / find_machine_constant(wide)->in(machine);
     if (ratio <= 3.1) continue;
     throw InputError(
         fmt::format("{}: found {:.3g} times {}, expected 2 to 3 times: one of them looks like a peak with "
@@ -128,7 +119,7 @@ Machine base_of(const JsonKeys& file) {
     return found->second;
   }
   Machine base = machines.find(kModel)->second;
-  for (const std::string_view narrow : kNarrow) value_of(base, *find_constant(narrow)) = 0;
+  for (const std::string_view narrow : kNarrow) find_machine_constant(narrow)->in(base) = 0;
   return base;
 }
 
@@ -138,8 +129,8 @@ std::vector<std::string> defaults_of(Machine& machine, const std::vector<std::st
   lines.reserve(machine_constants().size());
   for (const MachineConstant& constant : machine_constants()) {
     if (std::find(given.begin(), given.end(), constant.name) != given.end()) continue;
-    if (constant.network != nullptr && !network.empty()) continue;
-    lines.push_back(fmt::format("{} {:.4g}", constant.name, value_of(machine, constant)));
+    if (constant.of_network() && !network.empty()) continue;
+    lines.push_back(fmt::format("{} {:.4g}", constant.name, constant.in(machine)));
   }
   if (lines.empty()) return lines;
   return {fmt::format("as {}: {}", like, fmt::join(lines, ", "))};
@@ -179,12 +170,12 @@ HardwareProfile parse_accelerator(std::string_view text, const std::string& orig
     if (key == "gpus_per_node") {
       machine.network.gpus_per_node = static_cast<int>(entry.integer("value", 1024));
     } else {
-      const MachineConstant* constant = find_constant(key);
+      const MachineConstant* constant = find_machine_constant(key);
       if (constant == nullptr) {
         throw InputError(
             fmt::format("{}: not a constant, expected one of {}", source.place(key), joined_names()));
       }
-      value_of(machine, *constant) = checked(source, *constant, entry);
+      constant->in(machine) = checked(source, *constant, entry);
       given.push_back(constant->name);
     }
     entry.refuse_unknown();

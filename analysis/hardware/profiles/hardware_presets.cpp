@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "analysis/hardware/accelerator_file.hpp"
 #include "analysis/hardware/hardware.hpp"
-#include "analysis/hardware/hardware_nicknames.hpp"
-#include "analysis/hardware/profiles.hpp"
+#include "analysis/hardware/profiles/accelerator_file.hpp"
+#include "analysis/hardware/profiles/hardware_nicknames.hpp"
+#include "analysis/hardware/profiles/profiles.hpp"
 #include "core/base/error.hpp"
 #include "core/base/similar_name.hpp"
 #include "core/base/text_input.hpp"
@@ -18,15 +18,15 @@ HardwareProfile accelerator_profile(const std::string& name, const Machine& mach
   p.name = name;
   p.machine = "constants of analysis/hardware";
   p.kind = Accelerator{name, machine};
-  p.memory.value = static_cast<std::int64_t>(device.memory_bytes - device.reserved_bytes);
+  p.memory.value = static_cast<std::int64_t>(device.memory.bytes - device.memory.reserved_bytes);
   const auto bytes = [](double count) { return Bytes{static_cast<std::int64_t>(count)}; };
-  p.overhead = {bytes(device.memory_bytes),
-                bytes(device.context_bytes),
-                bytes(device.library_bytes),
-                bytes(device.kernel_bytes),
+  p.overhead = {bytes(device.memory.bytes),
+                bytes(device.memory.context_bytes),
+                bytes(device.memory.library_bytes),
+                bytes(device.memory.kernel_bytes),
                 {},
-                bytes(device.nccl_group_bytes),
-                bytes(device.nccl_channel_bytes),
+                bytes(device.memory.nccl_group_bytes),
+                bytes(device.memory.nccl_channel_bytes),
                 false};
   p.peak_fp32.value = device.peak_fp32;
   p.peak_16bit.value = device.peak_16bit;

@@ -26,15 +26,4 @@ const Profiles& built_in_profiles();
 /// Parses such a file as untrusted input; every constant must have a value and a source.
 Profiles parse_profiles(std::string_view json, const std::string& origin);
 
-/// A constant of a machine, as far as a file may name it.
-struct MachineConstant {
-  std::string_view name;
-  double Device::*device = nullptr;
-  double Network::*network = nullptr;  // or this one
-};
-/// All of them but gpus_per_node and gpus_per_host, whole numbers.
-const std::vector<MachineConstant>& machine_constants();
-/// Throws InputError when the machine lacks a rate, a share or a bandwidth that times are computed from.
-void check_machine(const Machine& machine, const std::string& place);
-
 }  // namespace plumbline

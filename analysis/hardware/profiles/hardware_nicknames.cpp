@@ -1,4 +1,4 @@
-#include "analysis/hardware/hardware_nicknames.hpp"
+#include "analysis/hardware/profiles/hardware_nicknames.hpp"
 
 #include <algorithm>
 #include <cctype>
