@@ -269,7 +269,7 @@ def mlperf(row):
     if row["asym_pp_embed_loss"] == "True":
         cells.update(account_for_embedding_in_pipeline_split="true",
                      account_for_loss_in_pipeline_split="true")
-    if row["layer_cuda_graph"] not in ("", "0", "False") or row["config_file"] in GRAPHED:
+    if row["layer_cuda_graph"] not in ("", "0", "False") or row.get("config_file") in GRAPHED:
         cells["cuda_graph_impl"] = "transformer_engine"  # external_cuda_graph
     if "lora" in row["benchmark"]:
         cells.update(frozen="lora", lora_targets="attention")

@@ -114,13 +114,15 @@ class Import(unittest.TestCase):
                    "asym_pp_embed_loss": "",
                    "layer_cuda_graph": "", "step_s_median": "3.1", "tokens_per_s_per_gpu": "",
                    "max_memory_gb_logged": "70",
-                   "step_source": "", "model_dims": ""}
+                   "step_source": "", "model_dims": "", "config_file": ""}
             return {**row, **cells}
         write(self.root / "lora.csv", [
             run(), run(fp8="True", layer_cuda_graph="1", step_s_median="3.2"),
             run(accelerator="AMD Instinct MI325X 256GB HBM3e", mbs="1", fp8="True"),
             run(round="v5.1", benchmark="llama31_8b", fp8="True", step_s_median="0.2", cp="1", dp="8",
-                microbatches_per_replica="1"),
+                microbatches_per_replica="1",
+                config_file="NVIDIA/benchmarks/llama31_8b/implementations/nemo/"
+                            "config_GB300_18x4x1xtp1pp1cp2_8b.sh"),
             run(round="v5.1", benchmark="llama31_405b", fp8="True", pp="2", dp="2",
                 microbatches_per_replica="4")])
         counts, left = self.run_import(self.root)
@@ -134,7 +136,7 @@ class Import(unittest.TestCase):
         self.assertEqual(rows, [("delayed", "same", "true", "a2a", "", "70"),
                                 ("delayed", "same", "true", "a2a", "transformer_engine", "70"),
                                 ("unstated", "", "", "", "", "70"),
-                                ("tensorwise", "same", "true", "", "", "70"),
+                                ("tensorwise", "same", "true", "", "transformer_engine", "70"),
                                 ("tensorwise", "same", "true", "", "", "")])
 
     def test_recipes_of_megatron_bridge_recompute(self):
