@@ -120,13 +120,14 @@ std::vector<HookedModule> hooked_modules(const StageShape& s, double forward_s,
     const std::int64_t matrices =
         own ? unit.experts
             : std::min(unit.elements, static_cast<std::int64_t>(fc1 + ffn) * s.stream.hidden * experts);
-    const auto of_experts = [&](double width) {
-      return static_cast<std::int64_t>(static_cast<double>(matrices / experts) * width / (fc1 + ffn));
+    const std::int64_t of_expert = matrices / experts;
+    const auto share = [&](double width) {
+      return static_cast<std::int64_t>(static_cast<double>(of_expert) * width / (fc1 + ffn));
     };
     const GatherChain chain = own ? GatherChain::experts : GatherChain::rest;
     modules.push_back({GatherChain::rest, 1, unit.elements - matrices, of_layer(Part::attention)});
-    modules.push_back({chain, experts, of_experts(fc1), of_layer(Part::fc1)});
-    modules.push_back({chain, experts, of_experts(ffn), of_layer(Part::fc2)});
+    modules.push_back({chain, experts, share(fc1), of_layer(Part::fc1)});
+    modules.push_back({chain, experts, share(ffn), of_layer(Part::fc2)});
   }
   return modules;
 }
