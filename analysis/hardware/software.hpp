@@ -28,6 +28,9 @@ struct SoftwareKernels {
   double loss_backward_passes = 0;
 };
 
+/// Least elements of a gradient bucket that Megatron-Core's users did not set (distributed_data_parallel.py).
+inline constexpr double kDefaultBucketElements = 40e6;
+
 /// Messages and collectives, and what they run beside.
 struct SoftwareCommunication {
   bool overlapped_messages = false;     // pipeline messages overlap with compute
@@ -46,6 +49,8 @@ struct SoftwareCommunication {
 
   /// True for Megatron-Core and what is built on it, which alone reduce gradients in buckets.
   bool buckets() const { return bucket_elements > 0; }
+  /// True where the software sets their size itself.
+  bool sized_buckets() const { return bucket_elements > kDefaultBucketElements; }
 };
 
 /// Linear layers in FP8, and the recipes that a job may ask for (Fp8Recipe).

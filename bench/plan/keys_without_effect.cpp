@@ -27,11 +27,6 @@ struct IgnoredKey {
   std::string_view only = "";  // `where` in words
 };
 
-/// Buckets above Megatron-Core's 40 million elements: a size that its users set.
-bool has_large_buckets(const Software& s) {
-  return s.communication.bucket_elements > 40e6;
-}
-
 constexpr IgnoredKey kIgnored[] = {
     {"zero_stage", "sharded", [](const Software& s) { return s.communication.sharded; }},
     {"grad_dtype", "gradient_bytes", [](const Software& s) { return s.memory.gradient_bytes <= 2; }},
@@ -65,7 +60,7 @@ constexpr IgnoredKey kIgnored[] = {
     {"ddp_bucket_size", "", [](const Software& s) { return !s.communication.sharded; },
      [](const RunConfig& c) { return c.parallel.zero_stage > 0; },
      " and zero_stage above 0, whose gradients are reduced layer by layer or in the software's buckets"},
-    {"ddp_bucket_size", "bucket_elements", has_large_buckets,
+    {"ddp_bucket_size", "bucket_elements", [](const Software& s) { return s.communication.sized_buckets(); },
      [](const RunConfig& c) {
        const Software& s = built_in_profiles().generation(c.machine.software);
        return static_cast<double>(c.parallel.ddp_bucket_size) <= s.communication.bucket_elements;

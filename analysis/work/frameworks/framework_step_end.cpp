@@ -110,11 +110,10 @@ void gathers(const HeldStages& rank, const Trained& elements, CallList& list) {
 double least_reduced(const StageShape& s) {
   if (s.overlap.bucket_elements == 0) return 0;
   if (!s.place.first || s.overlap.interleaved) return std::numeric_limits<double>::infinity();
-  constexpr double kDefault = 40e6;
   constexpr double kPerRank = 1e6;  // for long enough pieces of a ring
   // Megatron-Bridge's CommOverlapConfig sets a size; recipes of gpt-oss have none (gpt_oss.py).
-  if (s.overlap.bucket_elements > kDefault && !is_gpt_oss(s)) return s.overlap.bucket_elements;
-  return std::max(kDefault, kPerRank * s.sharding.data);
+  if (s.software->communication.sized_buckets() && !is_gpt_oss(s)) return s.overlap.bucket_elements;
+  return std::max(kDefaultBucketElements, kPerRank * s.sharding.data);
 }
 
 std::vector<OperatorCall> framework_reduction_calls(const HeldStages& rank) {

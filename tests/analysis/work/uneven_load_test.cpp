@@ -50,11 +50,12 @@ TEST(UnevenLoad, TheFullestRankHasMoreRowsTheFewerExpertsItHolds) {
 
 TEST(UnevenLoad, AnUnevenLoadTakesLongerAndLeavesMemory) {
   const auto predicted = [](const std::string& routing) {
-    const RunConfig config = routed(routing, 8);
+    RunConfig config = routed(routing, 8);
+    config.batch.micro_batch_size = 2;  // kernels long enough for the host to be ahead
     return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
   };
   const Prediction even = predicted("balanced"), real = predicted("real"), steep = predicted("zipf:1");
-  EXPECT_GT(real.time.step.value, 1.01 * even.time.step.value) << "which waits for the host, partly";
+  EXPECT_GT(real.time.step.value, 1.02 * even.time.step.value);
   EXPECT_GT(steep.time.step.value, real.time.step.value);
   EXPECT_EQ(real.memory.peak.value, even.memory.peak.value);
 }
