@@ -15,9 +15,9 @@ constexpr std::int64_t kMostContextCells = 1024;
 /// exists.
 HierarchicalContext sizes_of(const RunConfig& config) {
   RunConfig other = config;
-  HierarchicalContext& sizes = other.parallel.hierarchical_context;
+  HierarchicalContext& sizes = other.parallel.cp.hierarchical;
   if (config.parallel.hierarchical()) return sizes;
-  other.parallel.cp_comm_type = CpCommType::a2a_p2p;
+  other.parallel.cp.comm_type = CpCommType::a2a_p2p;
   for (int ring = 2; 2 * ring <= config.parallel.context; ++ring) {
     sizes = {config.parallel.context / ring, ring};
     if (config.parallel.context % ring == 0 && !why_invalid(other)) return sizes;
@@ -36,13 +36,13 @@ std::string context_report(const RunConfig& config, const RepeatedSchedule& step
   int predicted = 0;
   for (const CpCommType way : kContextWays) {
     RunConfig other = config;
-    other.parallel.cp_comm_type = way;
-    other.parallel.hierarchical_context = {};
+    other.parallel.cp.comm_type = way;
+    other.parallel.cp.hierarchical = {};
     std::string name(cp_comm_type_name(way));
     if (way == CpCommType::a2a_p2p) {
       const HierarchicalContext sizes = sizes_of(config);
       if (!sizes.given()) continue;  // why not stands by a2a, or there are too few ranks
-      other.parallel.hierarchical_context = sizes;
+      other.parallel.cp.hierarchical = sizes;
       name += fmt::format(" {},{}", sizes.heads, sizes.ring);
     }
     if (const auto reason = why_invalid(other)) {
@@ -50,7 +50,7 @@ std::string context_report(const RunConfig& config, const RepeatedSchedule& step
       continue;
     }
     if (why_unpredictable(other)) continue;
-    const bool given = way == config.parallel.cp_comm_type;
+    const bool given = way == config.parallel.cp.comm_type;
     const Prediction predicted_way = given ? Prediction{} : predict(other, step, hardware);
     const Prediction& found = given ? prediction : predicted_way;
     text += fmt::format(

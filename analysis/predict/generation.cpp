@@ -26,10 +26,10 @@ RunConfig pass_of(const RunConfig& config, std::int64_t seq) {
   pass.batch.seq_length = seq;
   pass.batch.global_batch_size = pass.batch.micro_batch_size * pass.parallel.data();
   pass.parallel.sequence_parallel = false;
-  pass.parallel.tp_comm_overlap = false;
-  pass.parallel.overlap_moe_expert_parallel_comm = pass.parallel.moe_shared_expert_overlap = false;
-  pass.parallel.zero_stage = 0;
-  pass.parallel.virtual_chunks = 1;
+  pass.parallel.tp.comm_overlap = false;
+  pass.parallel.ep.overlap_comm = pass.parallel.ep.shared_expert_overlap = false;
+  pass.parallel.dp.zero_stage = 0;
+  pass.parallel.pp.virtual_chunks = 1;
   pass.recompute = {};
   pass.offload = {};
   pass.numerics.hidden_dropout = pass.numerics.attention_dropout = 0;

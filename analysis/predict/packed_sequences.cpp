@@ -179,7 +179,7 @@ PackedWork packed_work(const PackedSequences& packed, const RunConfig& config) {
         "parts of sequences to count; give fewer lengths or a smaller batch",
         sequences, batch, parts, kMostSequenceParts));
   }
-  const PairCounter counter(packed, parts, parallel.cp_load_balance);
+  const PairCounter counter(packed, parts, parallel.cp.load_balance);
   const std::int64_t replicas = parallel.data();
   const std::int64_t size = config.batch.micro_batch_size;
   const std::int64_t microbatches = batch / replicas / size;
@@ -206,7 +206,7 @@ PackedWork packed_work(const PackedSequences& packed, const RunConfig& config) {
   const double whole = length * length / 2;  // pairs of a sequence without documents
   // Operator lists count the last rank's pairs.
   const double last =
-      parallel.cp_load_balance ? 1.0 / parts : (2.0 * parts - 1) / (static_cast<double>(parts) * parts);
+      parallel.cp.load_balance ? 1.0 / parts : (2.0 * parts - 1) / (static_cast<double>(parts) * parts);
   const auto in_steps = static_cast<double>(steps * batch);
   PackedWork work;
   work.attention.mean = all_pairs(all) / (in_steps * whole);

@@ -104,14 +104,14 @@ Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardwar
   const double flops_per_token = model_flops_per_token(config).value;
   throughput.model_tflops_per_gpu = throughput.tokens_per_s_per_gpu * flops_per_token / 1e12;
   throughput.mfu = throughput.model_tflops_per_gpu / throughput.peak_tflops;
-  if (stages == 0) stages = config.parallel.pipeline * config.parallel.virtual_chunks;
+  if (stages == 0) stages = config.parallel.pipeline * config.parallel.pp.virtual_chunks;
   const double executed = executed_flops_per_token(config, stages).value;
   throughput.hfu = throughput.tokens_per_s_per_gpu * executed / 1e12 / throughput.peak_tflops;
   return throughput;
 }
 
 std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages) {
-  if (stages == 0) stages = config.parallel.pipeline * config.parallel.virtual_chunks;
+  if (stages == 0) stages = config.parallel.pipeline * config.parallel.pp.virtual_chunks;
   const std::int64_t window = config.model.sliding_window;
   const std::int64_t prefix = config.batch.prefix_length;
   const bool windows = (window > 0 && window < config.batch.seq_length) || prefix > 0;

@@ -164,7 +164,7 @@ Refusal fp8_software(const C& c, const S& software, const H* h) {
 
 Refusal schedule_of_software(const C& c, const S& software, const H* /*hardware*/) {
   if (c.parallel.pipeline == 1) return std::nullopt;
-  const ScheduleTraits* traits = find_with_passes(c.parallel.schedule, c.parallel.vocab_parallel);
+  const ScheduleTraits* traits = find_with_passes(c.parallel.pp.schedule, c.parallel.pp.vocab_parallel);
   if (traits == nullptr || software.runs(traits->name)) return std::nullopt;
   return fmt::format("pipeline_schedule: found {} with {}, expected one of {}", traits->name,
                      c.machine.software, fmt::join(software.schedules, ", "));
@@ -224,7 +224,7 @@ std::vector<std::string> predicted_as_if(const RunConfig& config, const Hardware
     lines.push_back(
         fmt::format("zero_stage: found {} with {}, expected 0, as it shards no states; predicted as if {} "
                     "had it",
-                    config.parallel.zero_stage, software, software));
+                    config.parallel.dp.zero_stage, software, software));
   }
   // Volta is the only architecture of the list without products in bf16.
   const bool lacks_bf16 =

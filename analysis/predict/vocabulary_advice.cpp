@@ -38,8 +38,8 @@ constexpr VocabularyPlacement kPlacements[] = {{VocabPasses::one_barrier, "even"
 
 std::string name_of(const RunConfig& config) {
   return config.parallel.splits_vocabulary()
-             ? fmt::format("vocab_parallel: {}", vocab_parallel_name(config.parallel.vocab_parallel))
-             : fmt::format("layer_distribution: {}{}", config.parallel.layer_distribution,
+             ? fmt::format("vocab_parallel: {}", vocab_parallel_name(config.parallel.pp.vocab_parallel))
+             : fmt::format("layer_distribution: {}{}", config.parallel.pp.layer_distribution,
                            " without vocab_parallel");
 }
 
@@ -60,11 +60,11 @@ std::optional<Alternative> best_alternative(const RunConfig& config, const Predi
   std::optional<Alternative> best;
   for (const VocabularyPlacement& placement : kPlacements) {
     Alternative other{config, {}};
-    other.config.parallel.vocab_parallel = placement.vocabulary;
-    other.config.parallel.layer_distribution = placement.layers;
-    if (other.config.parallel.vocab_parallel == config.parallel.vocab_parallel &&
+    other.config.parallel.pp.vocab_parallel = placement.vocabulary;
+    other.config.parallel.pp.layer_distribution = placement.layers;
+    if (other.config.parallel.pp.vocab_parallel == config.parallel.pp.vocab_parallel &&
         (config.parallel.splits_vocabulary() ||
-         other.config.parallel.layer_distribution == config.parallel.layer_distribution)) {
+         other.config.parallel.pp.layer_distribution == config.parallel.pp.layer_distribution)) {
       continue;
     }
     if (why_invalid(other.config)) continue;

@@ -89,7 +89,7 @@ std::vector<std::string> not_predicted(const RunConfig& config,
     features.emplace_back("expert_model_parallel_size");
   if (config.model.mixture && framework) {
     if (!software->second.describes_mixtures()) add("num_experts", "with " + config.machine.software);
-    if (config.parallel.zero_stage >= 2 && !software->second.communication.sharded)
+    if (config.parallel.dp.zero_stage >= 2 && !software->second.communication.sharded)
       add("zero_stage", "3 of a mixture with " + config.machine.software);
   }
   const bool modules =
@@ -102,8 +102,8 @@ std::vector<std::string> not_predicted(const RunConfig& config,
   if (config.numerics.precision == DType::fp32) add("precision", "fp32");
   if (config.optimizer.kind != Optimizer::adam) add("optimizer", "sgd");
   if (config.distillation.teacher) features.emplace_back("teacher");
-  if (find_schedule_traits(config.parallel.schedule) == nullptr) {
-    add("pipeline_schedule", config.parallel.schedule);
+  if (find_schedule_traits(config.parallel.pp.schedule) == nullptr) {
+    add("pipeline_schedule", config.parallel.pp.schedule);
   }
   return features;
 }

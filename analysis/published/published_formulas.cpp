@@ -28,7 +28,7 @@ RunConfig korthikanti_model(const PublishedRow& row) {
     config.parallel.tensor = 8;
     config.parallel.pipeline = pipeline;
     config.parallel.world_size = 8 * pipeline;
-    config.parallel.virtual_chunks = chunks;
+    config.parallel.pp.virtual_chunks = chunks;
     config.batch.micro_batch_size = config.batch.global_batch_size = micro_batch;
     return config;
   };
@@ -94,7 +94,7 @@ void memory_gib(const PublishedRow& row, const Profiles& profiles, const Schedul
     rows.push_back({name + " parameters and optimizer", "state_bytes", states,
                     row.number("params_optimizer_gib") * kBytesPerGiB, ""});
   }
-  const int chunks = parallel.virtual_chunks;
+  const int chunks = parallel.pp.virtual_chunks;
   const double in_flight =
       layers * (1 + (chunks > 1 ? (parallel.pipeline - 1.0) / (parallel.pipeline * chunks) : 0.0));
   const std::array<std::pair<const char*, RunConfig>, 2> techniques = {
@@ -200,7 +200,7 @@ void stage_times(const PublishedRow& row, const Profiles& profiles, const Schedu
       gpt_run(row.integer("layers", 10'000), row.integer("hidden"), row.integer("heads", 10'000),
               row.integer("vocab", 10'000'000), row.integer("seq", 1 << 22), "megatron-vocabulary");
   config.parallel.pipeline = config.parallel.world_size = need.pipeline;
-  config.parallel.vocab_parallel = need.vocabulary;
+  config.parallel.pp.vocab_parallel = need.vocabulary;
   config.batch.micro_batch_size = row.integer("micro_batch", 10'000);
   config.batch.global_batch_size = config.batch.micro_batch_size * need.microbatches;
   const HardwareProfile hardware = a100(profiles);

@@ -17,7 +17,7 @@ const std::vector<ScheduleTraits>& search_schedules() {
       if (traits.searched()) list.push_back(traits);
     }
     std::stable_partition(list.begin(), list.end(),
-                          [](const auto& traits) { return traits.name == ParallelConfig().schedule; });
+                          [](const auto& traits) { return traits.name == PipelineConfig().schedule; });
     return list;
   }();
   return kSearched;
@@ -38,17 +38,17 @@ void set_keys(const SearchKeys& keys, RunConfig& config) {
   parallel.tensor = keys.tensor;
   parallel.pipeline = keys.pipeline;
   parallel.context = keys.context;
-  parallel.cp_comm_type = keys.cp_comm_type;
-  parallel.hierarchical_context = hierarchical_of(keys);
+  parallel.cp.comm_type = keys.cp_comm_type;
+  parallel.cp.hierarchical = hierarchical_of(keys);
   parallel.expert = keys.expert;
   parallel.expert_tensor = keys.expert_tensor;
-  parallel.token_dispatcher = keys.dispatcher;
-  parallel.virtual_chunks = keys.chunks;
+  parallel.ep.token_dispatcher = keys.dispatcher;
+  parallel.pp.virtual_chunks = keys.chunks;
   parallel.sequence_parallel = keys.sequence_parallel;
-  parallel.vocab_parallel = keys.vocabulary;
-  parallel.layer_distribution = keys.balanced ? "balanced" : "even";
-  parallel.schedule = search_traits(keys.schedule).name;
-  parallel.zero_stage = keys.zero;
+  parallel.pp.vocab_parallel = keys.vocabulary;
+  parallel.pp.layer_distribution = keys.balanced ? "balanced" : "even";
+  parallel.pp.schedule = search_traits(keys.schedule).name;
+  parallel.dp.zero_stage = keys.zero;
   config.batch.micro_batch_size = keys.micro_batch;
   config.recompute.granularity = keys.recompute;
   config.recompute.modules = keys.recomputed;
@@ -58,41 +58,41 @@ void set_keys(const SearchKeys& keys, RunConfig& config) {
 
 SearchKeys keys_of(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
-  if (parallel.layer_distribution != "even" && parallel.layer_distribution != "balanced") {
+  if (parallel.pp.layer_distribution != "even" && parallel.pp.layer_distribution != "balanced") {
     throw InputError(
         fmt::format("layer_distribution: found {}; expected even or balanced, the only ones that are varied; "
                     "change the key or remove --what-limits",
-                    printable(parallel.layer_distribution)));
+                    printable(parallel.pp.layer_distribution)));
   }
   SearchKeys keys;
   keys.tensor = parallel.tensor;
   keys.pipeline = parallel.pipeline;
   keys.data = parallel.data();
   keys.context = parallel.context;
-  keys.cp_comm_type = parallel.cp_comm_type;
+  keys.cp_comm_type = parallel.cp.comm_type;
   if (parallel.hierarchical()) keys.head_ranks = parallel.head_ranks();
   keys.expert = parallel.expert;
   keys.expert_tensor = parallel.expert_tensor;
-  keys.dispatcher = parallel.token_dispatcher;
+  keys.dispatcher = parallel.ep.token_dispatcher;
   keys.micro_batch = static_cast<int>(config.batch.micro_batch_size);
-  keys.chunks = parallel.virtual_chunks;
+  keys.chunks = parallel.pp.virtual_chunks;
   keys.recompute = config.recompute.granularity;
   keys.recompute_layers = static_cast<int>(config.recompute.num_layers);
   keys.recomputed = config.recompute.modules;
   keys.zero = parallel.effective_zero_stage();
-  keys.vocabulary = parallel.vocab_parallel;
+  keys.vocabulary = parallel.pp.vocab_parallel;
   keys.sequence_parallel = parallel.effective_sequence_parallel();
-  keys.balanced = parallel.layer_distribution == "balanced";
+  keys.balanced = parallel.pp.layer_distribution == "balanced";
   keys.half_gradients = config.numerics.grad_dtype == GradDType::same;
-  const std::string_view chunked = schedule_traits(parallel.schedule).chunked;
+  const std::string_view chunked = schedule_traits(parallel.pp.schedule).chunked;
   const std::string_view wanted =
-      parallel.virtual_chunks > 1 && !chunked.empty() ? chunked : parallel.schedule;
+      parallel.pp.virtual_chunks > 1 && !chunked.empty() ? chunked : parallel.pp.schedule;
   std::vector<std::string_view> names;
   for (const ScheduleTraits& traits : search_schedules()) names.push_back(traits.name);
   while (keys.schedule < names.size() && names[keys.schedule] != wanted) ++keys.schedule;
   if (keys.schedule == names.size()) {
     throw InputError(fmt::format("pipeline_schedule: found {}, expected one of: {}",
-                                 printable(parallel.schedule), fmt::join(names, ", ")));
+                                 printable(parallel.pp.schedule), fmt::join(names, ", ")));
   }
   return keys;
 }

@@ -164,8 +164,8 @@ class RegionVisit {
 };
 
 std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
-  if (config.parallel.token_dispatcher != TokenDispatcher::automatic)
-    return {config.parallel.token_dispatcher};
+  if (config.parallel.ep.token_dispatcher != TokenDispatcher::automatic)
+    return {config.parallel.ep.token_dispatcher};
   const Software& software = software_of(config);
   std::vector<TokenDispatcher> list = {TokenDispatcher::alltoall};
   // Megatron-Core has it, with buckets; other software does not.
@@ -177,7 +177,7 @@ std::vector<TokenDispatcher> dispatchers_of(const RunConfig& config) {
 /// `region` with every way to spread the MoE experts over its ranks, and with none.
 void add_expert_splits(const RunConfig& config, SearchRegion region, int most,
                        const std::vector<TokenDispatcher>& dispatchers, std::vector<SearchRegion>& regions) {
-  region.dispatcher = config.parallel.token_dispatcher;
+  region.dispatcher = config.parallel.ep.token_dispatcher;
   regions.push_back(region);
   if (!config.model.mixture) return;
   const int ranks = region.tensor * region.context * region.data;

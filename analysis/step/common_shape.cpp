@@ -118,9 +118,9 @@ MixtureShape mixture_of(const RunConfig& config, std::int64_t tokens, std::int64
 ContextShape context_of(const RunConfig& config) {
   ContextShape cp;
   cp.ranks = config.parallel.context;
-  cp.comm_type = config.parallel.cp_comm_type;
+  cp.comm_type = config.parallel.cp.comm_type;
   cp.head_ranks = config.parallel.head_ranks();
-  cp.load_balance = config.parallel.cp_load_balance;
+  cp.load_balance = config.parallel.cp.load_balance;
   cp.dynamic = config.batch.dynamic_context_parallel;
   return cp;
 }
@@ -146,7 +146,7 @@ NumericsShape numerics_of(const RunConfig& config) {
   NumericsShape numerics;
   numerics.type = config.numerics.precision;
   numerics.grad_type = config.numerics.grad_type();
-  numerics.sums_in_fp32 = config.parallel.tp_reduce_in_fp32;
+  numerics.sums_in_fp32 = config.parallel.tp.reduce_in_fp32;
   numerics.fp8 = fp8.on();
   numerics.fp8_tensorwise = fp8.on() && fp8.recipe == Fp8Recipe::tensorwise;
   numerics.fp8_history = fp8.on() && !numerics.fp8_tensorwise ? fp8.amax_history_len : 0;
@@ -164,7 +164,7 @@ ShardingShape sharding_of(const ParallelConfig& parallel) {
   sharding.data = parallel.copies();
   sharding.zero = parallel.effective_zero_stage();
   sharding.state_shards = parallel.state_shards();
-  sharding.optimizer_instances = parallel.num_distributed_optimizer_instances;
+  sharding.optimizer_instances = parallel.dp.optimizer_instances;
   return sharding;
 }
 
@@ -186,8 +186,8 @@ void spread_experts(const RunConfig& config, const Software& framework, StageSha
   expert.ranks = parallel.expert;
   expert.tensor = parallel.effective_expert_tensor();
   expert.copies = parallel.expert_copies();
-  expert.sharded = (parallel.zero_stage >= 1 || framework.communication.sharded) && expert.copies > 1;
-  if (expert.sharded) expert.state_shards = expert.copies / parallel.num_distributed_optimizer_instances;
+  expert.sharded = (parallel.dp.zero_stage >= 1 || framework.communication.sharded) && expert.copies > 1;
+  if (expert.sharded) expert.state_shards = expert.copies / parallel.dp.optimizer_instances;
   expert.local = mixture.experts / expert.ranks;
   expert.sent = shape.stream.tokens / shape.sharding.tensor;
   expert.chosen = mixture.top_k;
@@ -195,8 +195,8 @@ void spread_experts(const RunConfig& config, const Software& framework, StageSha
   if (mixture.groups > 1) expert.most_nodes = mixture.chosen_groups;
   expert.ffn = config.model.ffn / expert.tensor;
   expert.fc1 = shape.mlp.swiglu ? 2 * expert.ffn : expert.ffn;
-  expert.overlapped = parallel.overlap_moe_expert_parallel_comm && expert.ranks > 1;
-  expert.dispatcher = parallel.token_dispatcher;
+  expert.overlapped = parallel.ep.overlap_comm && expert.ranks > 1;
+  expert.dispatcher = parallel.ep.token_dispatcher;
   if (expert.dispatcher == TokenDispatcher::automatic) {
     expert.dispatcher = framework.mixtures.flex_dispatch       ? TokenDispatcher::flex
                         : framework.mixtures.alltoall_dispatch ? TokenDispatcher::alltoall
@@ -212,7 +212,7 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
   expert.ranks = config.parallel.expert;
   expert.folded = config.parallel.folds_experts();
   expert.tensor = config.parallel.effective_expert_tensor();
-  expert.copies = config.parallel.expert_copies() / config.parallel.num_distributed_optimizer_instances;
+  expert.copies = config.parallel.expert_copies() / config.parallel.dp.optimizer_instances;
   expert.group = expert.folded ? expert.ranks * expert.tensor : expert.ranks;
   expert.sharded = shape.sharding.zero >= 1 && expert.copies > 1;
   expert.local = shape.moe.experts / expert.ranks;
@@ -224,7 +224,7 @@ void spread_own_experts(const RunConfig& config, StageShape& shape) {
   shape.mlp.ffn = config.model.ffn / expert.tensor;
   expert.ffn = shape.mlp.ffn;
   expert.fc1 = shape.mlp.fc1;
-  const bool gathers = config.parallel.token_dispatcher == TokenDispatcher::allgather;
+  const bool gathers = config.parallel.ep.token_dispatcher == TokenDispatcher::allgather;
   expert.dispatcher = gathers ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
 }
 
@@ -260,13 +260,13 @@ void set_own_step(const RunConfig& config, StageShape& shape) {
   shape.moe.context_balance = config.model.mixture && parallel.context > 1 &&
                               config.mixture.aux_loss_coeff != 0 &&
                               config.mixture.load_balancing == LoadBalancing::aux_loss;
-  shape.sharding.secondary_shards = parallel.zero_hpz_partition_size;
+  shape.sharding.secondary_shards = parallel.dp.hpz_partition_size;
   shape.recomputation.offloaded = config.offload.num_layers;
-  shape.overlap.grad_reduce = parallel.overlap_grad_reduce.value_or(true);
-  shape.overlap.param_gather = parallel.overlap_param_gather.value_or(shape.sharding.zero == 3);
+  shape.overlap.grad_reduce = parallel.dp.overlap_grad_reduce.value_or(true);
+  shape.overlap.param_gather = parallel.dp.overlap_param_gather.value_or(shape.sharding.zero == 3);
   shape.overlap.receives_ahead = parallel.effective_overlap_p2p_comm();
-  shape.overlap.pairs = parallel.overlap_moe_expert_parallel_comm;
-  shape.overlap.shared_expert = parallel.moe_shared_expert_overlap;
+  shape.overlap.pairs = parallel.ep.overlap_comm;
+  shape.overlap.shared_expert = parallel.ep.shared_expert_overlap;
   spread_own_experts(config, shape);
 }
 
@@ -299,12 +299,12 @@ void set_framework(const RunConfig& config, const Software& framework, StageShap
   if (framework.communication.sharded) shape.sharding.zero = 3;
   if (shape.sharding.data == 1) shape.sharding.zero = 0;
   const int zero = shape.sharding.zero;
-  shape.overlap.grad_reduce =
-      config.parallel.overlap_grad_reduce.value_or(zero >= 2 || framework.communication.overlapped_reduction);
-  shape.overlap.param_gather =
-      config.parallel.overlap_param_gather.value_or(zero == 3 || framework.communication.overlapped_gather);
-  shape.overlap.interleaved = config.parallel.schedule == "interleaved";
-  shape.overlap.aligned_gathers = config.parallel.align_param_gather;
+  shape.overlap.grad_reduce = config.parallel.dp.overlap_grad_reduce.value_or(
+      zero >= 2 || framework.communication.overlapped_reduction);
+  shape.overlap.param_gather = config.parallel.dp.overlap_param_gather.value_or(
+      zero == 3 || framework.communication.overlapped_gather);
+  shape.overlap.interleaved = config.parallel.pp.schedule == "interleaved";
+  shape.overlap.aligned_gathers = config.parallel.dp.align_param_gather;
   shape.overlap.bucket_elements = framework.communication.bucket_elements;
   spread_experts(config, framework, shape);
 }

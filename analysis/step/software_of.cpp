@@ -16,7 +16,7 @@ StepTraits traits_of(const Software& software) {
 
 std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& software) {
   if (!config.model.mixture || software.own_step) return std::nullopt;
-  if (software.describes_mixtures() && (software.communication.sharded || config.parallel.zero_stage < 2))
+  if (software.describes_mixtures() && (software.communication.sharded || config.parallel.dp.zero_stage < 2))
     return std::nullopt;
   return fmt::format(
       "software: found {}{} with {}, a mixture of experts; expected one of Megatron-Core's, with zero_stage "

@@ -86,7 +86,7 @@ std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const 
   shapes.front().place.first = true;
   shapes.back().place.last = true;
   shapes.back().ends.prediction_modules = config.model.prediction_modules;
-  shapes.back().ends.defers_output_gradient = config.parallel.defer_embedding_wgrad_compute;
+  shapes.back().ends.defers_output_gradient = config.parallel.pp.defer_embedding_wgrad_compute;
   shapes.front().place.single = stages == 1;
   return shapes;
 }
@@ -176,10 +176,10 @@ RunConfig evaluated_teacher(const RunConfig& config) {
   RunConfig teacher = config;
   teacher.model = *config.distillation.teacher;
   teacher.mixture = MixtureConfig();  // no token is dropped, nothing is balanced
-  teacher.parallel.moe_shared_expert_overlap = false;
-  teacher.parallel.zero_stage = 0;
-  teacher.parallel.zero_hpz_partition_size = teacher.parallel.num_distributed_optimizer_instances = 1;
-  teacher.parallel.overlap_param_gather.reset();
+  teacher.parallel.ep.shared_expert_overlap = false;
+  teacher.parallel.dp.zero_stage = 0;
+  teacher.parallel.dp.hpz_partition_size = teacher.parallel.dp.optimizer_instances = 1;
+  teacher.parallel.dp.overlap_param_gather.reset();
   teacher.recompute.granularity = Recompute::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
   teacher.numerics.fp8.format = Fp8Format::none;

@@ -213,7 +213,7 @@ std::vector<std::vector<PricedBucket>> priced_buckets(
     }
     // Frameworks reduce into their gradient buffer: nothing is copied.
     const bool copies = shape.sharding.zero == 1 && shape.traits.copies_reduced_pieces;
-    for (GradientBucket& bucket : gradient_buckets(shape, config.parallel.ddp_bucket_size)) {
+    for (GradientBucket& bucket : gradient_buckets(shape, config.parallel.dp.bucket_size)) {
       PricedBucket of{{}, bucket.at_end, bucket.reduce.collective()->group, priced(bucket.reduce), 0, 0};
       if (copies) of.copy = price(piece_copy(shape, bucket)).value;
       if (bucket.between.elements() > 0) of.between = price(bucket.between).value;

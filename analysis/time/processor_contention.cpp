@@ -10,7 +10,7 @@ namespace plumbline {
 double collective_contention(const RunConfig& config, const HardwareProfile& hardware,
                              const Software& software) {
   if (hardware.accelerator() == nullptr || !config.parallel.splits_vocabulary()) return 1;
-  return config.parallel.vocab_parallel == VocabPasses::interlaced
+  return config.parallel.pp.vocab_parallel == VocabPasses::interlaced
              ? software.communication.interlaced_slowdown
              : software.communication.collective_slowdown;
 }

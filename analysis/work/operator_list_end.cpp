@@ -170,7 +170,7 @@ std::vector<OperatorCall> late_reduction_calls(const HeldStages& rank) {
 std::vector<OperatorCall> reduce_gradients_calls(const HeldStages& rank, const RunConfig& config) {
   std::vector<OperatorCall> calls;
   for (const StageShape& s : rank.held) {
-    for (const GradientBucket& bucket : gradient_buckets(s, config.parallel.ddp_bucket_size)) {
+    for (const GradientBucket& bucket : gradient_buckets(s, config.parallel.dp.bucket_size)) {
       calls.push_back(bucket.reduce);
       if (bucket.between.elements() > 0) calls.push_back(bucket.between);
       if (s.sharding.zero == 1) calls.push_back(piece_copy(s, bucket));

@@ -26,7 +26,8 @@ std::vector<int> layers_of(const K& keys, C config) {
 
 /// A balanced distribution that is the even one is tried under that name.
 bool has_distribution(const K& keys, const C& config) {
-  if (keys.balanced == (config.parallel.layer_distribution == "balanced") || keys.pipeline == 1) return true;
+  if (keys.balanced == (config.parallel.pp.layer_distribution == "balanced") || keys.pipeline == 1)
+    return true;
   if (keys.balanced) return false;
   K balanced = keys;
   balanced.balanced = true;
@@ -46,11 +47,11 @@ constexpr FixedKey kFixed[] = {
     {"data_parallel_size", [](const K& k, const C& c) { return k.data == c.parallel.data(); }},
     {"context_parallel_size", [](const K& k, const C& c) { return k.context == c.parallel.context; }},
     {"cp_comm_type",
-     [](const K& k, const C& c) { return k.context == 1 || k.cp_comm_type == c.parallel.cp_comm_type; }},
+     [](const K& k, const C& c) { return k.context == 1 || k.cp_comm_type == c.parallel.cp.comm_type; }},
     {"hierarchical_context_parallel_sizes",
      [](const K& k, const C& c) {
        const HierarchicalContext sizes = hierarchical_of(k);
-       return !sizes.given() || sizes == c.parallel.hierarchical_context;
+       return !sizes.given() || sizes == c.parallel.cp.hierarchical;
      }},
     {"expert_model_parallel_size", [](const K& k, const C& c) { return k.expert == c.parallel.expert; }},
     {"expert_tensor_parallel_size",
@@ -62,24 +63,24 @@ constexpr FixedKey kFixed[] = {
     {"micro_batch_size", [](const K& k, const C& c) { return k.micro_batch == c.batch.micro_batch_size; }},
     {"virtual_pipeline_chunks",
      [](const K& k, const C& c) {
-       const int given = c.parallel.virtual_chunks;  // 1: the schedule's own
+       const int given = c.parallel.pp.virtual_chunks;  // 1: the schedule's own
        return k.chunks == given || (given == 1 && !search_traits(k.schedule).any_chunks());
      }},
     {"pipeline_schedule",
      [](const K& k, const C& c) {
-       return k.pipeline == 1 || search_traits(k.schedule).name == c.parallel.schedule;
+       return k.pipeline == 1 || search_traits(k.schedule).name == c.parallel.pp.schedule;
      }},
     {"sequence_parallel",
      [](const K& k, const C& c) {
        return k.tensor == 1 || k.sequence_parallel == c.parallel.sequence_parallel;
      }},
     {"vocab_parallel",
-     [](const K& k, const C& c) { return k.pipeline == 1 || k.vocabulary == c.parallel.vocab_parallel; }},
+     [](const K& k, const C& c) { return k.pipeline == 1 || k.vocabulary == c.parallel.pp.vocab_parallel; }},
     {"layer_distribution", has_distribution},
     {"zero_stage",
      [](const K& k, const C& c) {
        return k.data * k.context == 1 || software_of(c).communication.sharded ||
-              k.zero == c.parallel.zero_stage;
+              k.zero == c.parallel.dp.zero_stage;
      }},
     {"grad_dtype",
      [](const K& k, const C& c) {
@@ -102,10 +103,10 @@ void check_tried(std::string_view name, const C& config) {
   };
   std::vector<std::string_view> names;
   for (const ScheduleTraits& traits : search_schedules()) names.push_back(traits.name);
-  const std::string& schedule = config.parallel.schedule;
+  const std::string& schedule = config.parallel.pp.schedule;
   if (name == "pipeline_schedule" && std::ranges::find(names, schedule) == names.end())
     refuse(schedule, fmt::format("one of {}", fmt::join(names, ", ")));
-  const std::string& layers = config.parallel.layer_distribution;
+  const std::string& layers = config.parallel.pp.layer_distribution;
   if (name == "layer_distribution" && layers != "even" && layers != "balanced")
     refuse(layers, "even or balanced");
 }

@@ -23,8 +23,8 @@ RunConfig with_choices(RunConfig config) {
   if (config.model.mixture && why_mixture_unlisted(config, software)) return config;
   const StageShape shape = common_shape(config, software);
   ParallelConfig& parallel = config.parallel;
-  parallel.overlap_grad_reduce = shape.overlap.grad_reduce;
-  parallel.overlap_param_gather = shape.overlap.param_gather;
+  parallel.dp.overlap_grad_reduce = shape.overlap.grad_reduce;
+  parallel.dp.overlap_param_gather = shape.overlap.param_gather;
   return config;
 }
 

@@ -91,7 +91,7 @@ void check_groups(int groups, bool from_checkpoint, const RunConfig& config) {
         fmt::format("goodput: --elastic {}: with zero_stage {} every replica holds a part of the states, "
                     "which is lost with it; "
                     "expected fewer groups, of several replicas each, zero_stage 0 or --elastic-restarts",
-                    groups, config.parallel.zero_stage));
+                    groups, config.parallel.dp.zero_stage));
   }
 }
 

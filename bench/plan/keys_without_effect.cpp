@@ -36,13 +36,13 @@ constexpr IgnoredKey kIgnored[] = {
      [](const Software& s) { return s.kernels.dropout && s.kernels.attention_dropout; }},
     {"cross_entropy_loss_fusion", "loss_passes", [](const Software&) { return true; }},
     {"overlap_param_gather", "", [](const Software& s) { return !s.communication.sharded; },
-     [](const RunConfig& c) { return c.parallel.zero_stage == 0; }, " and zero_stage 0"},
+     [](const RunConfig& c) { return c.parallel.dp.zero_stage == 0; }, " and zero_stage 0"},
     {"align_param_gather", "sharded", [](const Software& s) { return s.communication.sharded; }},
     {"align_param_gather", "", [](const Software& s) { return !s.communication.sharded; },
-     [](const RunConfig& c) { return c.parallel.zero_stage != 1; }, " and no zero_stage 1"},
+     [](const RunConfig& c) { return c.parallel.dp.zero_stage != 1; }, " and no zero_stage 1"},
     {"align_param_gather", "",
      [](const Software& s) { return !s.communication.sharded && !s.communication.overlapped_gather; },
-     [](const RunConfig& c) { return !c.parallel.overlap_param_gather.value_or(false); },
+     [](const RunConfig& c) { return !c.parallel.dp.overlap_param_gather.value_or(false); },
      " and no overlap_param_gather"},
     {"activation_func_fp8_input_store", "", [](const Software& s) { return s.memory.step_bytes > 0; },
      nullptr, ", which trains Hugging Face's models (the key is a switch of Megatron's)"},
@@ -54,16 +54,16 @@ constexpr IgnoredKey kIgnored[] = {
     {"ddp_bucket_size", "",
      [](const Software& s) { return !s.communication.sharded && !s.communication.overlapped_reduction; },
      [](const RunConfig& c) {
-       return !c.parallel.overlap_grad_reduce.value_or(false) && c.parallel.zero_stage < 2;
+       return !c.parallel.dp.overlap_grad_reduce.value_or(false) && c.parallel.dp.zero_stage < 2;
      },
      ", zero_stage below 2 and no overlap_grad_reduce"},
     {"ddp_bucket_size", "", [](const Software& s) { return !s.communication.sharded; },
-     [](const RunConfig& c) { return c.parallel.zero_stage > 0; },
+     [](const RunConfig& c) { return c.parallel.dp.zero_stage > 0; },
      " and zero_stage above 0, whose gradients are reduced layer by layer or in the software's buckets"},
     {"ddp_bucket_size", "bucket_elements", [](const Software& s) { return s.communication.sized_buckets(); },
      [](const RunConfig& c) {
        const Software& s = built_in_profiles().generation(c.machine.software);
-       return static_cast<double>(c.parallel.ddp_bucket_size) <= s.communication.bucket_elements;
+       return static_cast<double>(c.parallel.dp.bucket_size) <= s.communication.bucket_elements;
      },
      " and no more than its own buckets"},
     {"recompute_granularity", "flash_attention",
@@ -153,7 +153,7 @@ std::optional<std::string> why_receives_change_nothing(const RunConfig& config, 
   if (!own || !even || config.parallel.pipeline == 1 || !config.parallel.effective_overlap_p2p_comm())
     return std::nullopt;
   RunConfig in_turn = config;
-  in_turn.parallel.overlap_p2p_comm = false;
+  in_turn.parallel.pp.overlap_p2p_comm = false;
   const MemoryPrediction without = predict_memory(in_turn, step);
   const bool same = std::ranges::equal(
       memory.ranks, without.ranks,

@@ -24,15 +24,15 @@ bool copies_embedding(const RunConfig& config) {
 void check_placement(const RunConfig& config, const Schedule& schedule) {
   const int stages = schedule.stages_per_route();
   const auto fail = [&](const std::string& what) {
-    throw InputError(fmt::format("pipeline_schedule: {}: {}", config.parallel.schedule, what));
+    throw InputError(fmt::format("pipeline_schedule: {}: {}", config.parallel.pp.schedule, what));
   };
   if (stages > config.model.layers + ends_without_layers(config)) {
     fail(fmt::format("found {} stages, expected at most the {} layers of {}: every stage holds one", stages,
                      config.model.layers, config.model.name));
   }
-  if (config.parallel.virtual_chunks > 1 && stages != schedule.ranks * config.parallel.virtual_chunks) {
+  if (config.parallel.pp.virtual_chunks > 1 && stages != schedule.ranks * config.parallel.pp.virtual_chunks) {
     fail(fmt::format("found {} stages, expected pipeline size x virtual_pipeline_chunks = {} x {}", stages,
-                     schedule.ranks, config.parallel.virtual_chunks));
+                     schedule.ranks, config.parallel.pp.virtual_chunks));
   }
   const int last_rank = schedule.ranks - 1;
   for (int stage = 0; schedule.routes == 2 && stage < stages; ++stage) {

@@ -32,11 +32,11 @@ bool is_file(const std::string& schedule) {
 }
 
 Schedule load_for(const RunConfig& config) {
-  Schedule schedule = drop_transfers(load_schedule(config.parallel.schedule));
+  Schedule schedule = drop_transfers(load_schedule(config.parallel.pp.schedule));
   const int ranks = config.parallel.pipeline;
   if (schedule.ranks != ranks || schedule.microbatches != config.microbatches()) {
     throw InputError(fmt::format("{}: found {} ranks and {} micro-batches, expected {} and {}",
-                                 config.parallel.schedule, schedule.ranks, schedule.microbatches, ranks,
+                                 config.parallel.pp.schedule, schedule.ranks, schedule.microbatches, ranks,
                                  config.microbatches()));
   }
   for (const auto& actions : schedule.actions) {
@@ -46,7 +46,7 @@ Schedule load_for(const RunConfig& config) {
         continue;
       }
       throw InputError(fmt::format("{}: found action {}, expected only F, B, I and W besides transfers",
-                                   config.parallel.schedule, to_string(action)));
+                                   config.parallel.pp.schedule, to_string(action)));
     }
   }
   return schedule;
@@ -103,7 +103,7 @@ Schedule shortest_on_hardware(const RunConfig& config, ScheduleRequest request) 
 /// layer's activations, go with I.
 ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest request) {
   ZeroBubbleCosts costs;
-  costs.memory_limit = config.parallel.zero_bubble_memory * request.ranks;
+  costs.memory_limit = config.parallel.pp.zero_bubble_memory * request.ranks;
   if (config.machine.own_step() || config.machine.hardware.empty()) {
     const std::vector<Seconds> equal(static_cast<std::size_t>(request.ranks), Seconds{1});
     costs.forward = costs.backward_input = costs.backward_weight = equal;
@@ -125,16 +125,16 @@ ZeroBubbleCosts zero_bubble_costs(const RunConfig& config, ScheduleRequest reque
 
 /// Other software's schedules are as they are without.
 bool runs_pairs(const RunConfig& config) {
-  return config.parallel.overlap_moe_expert_parallel_comm && config.machine.own_step();
+  return config.parallel.ep.overlap_comm && config.machine.own_step();
 }
 
 ScheduleRequest request_for(const RunConfig& config) {
   ScheduleRequest request;
-  request.name = config.parallel.schedule;
+  request.name = config.parallel.pp.schedule;
   request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
-  if (config.parallel.virtual_chunks > 1) request.chunks = config.parallel.virtual_chunks;
-  request.vocab = config.parallel.vocab_parallel;
+  if (config.parallel.pp.virtual_chunks > 1) request.chunks = config.parallel.pp.virtual_chunks;
+  request.vocab = config.parallel.pp.vocab_parallel;
   request.pairs = runs_pairs(config);
   return request;
 }
@@ -148,12 +148,12 @@ Schedule make_for(const RunConfig& config) {
   }
   if (schedule_traits(request.name).order == OrderFrom::zero_bubble_times) {
     const bool measured = !config.machine.own_step();
-    if (measured || config.parallel.zero_bubble_memory != 1)
+    if (measured || config.parallel.pp.zero_bubble_memory != 1)
       request.zero_bubble = zero_bubble_costs(config, request);
   }
   Schedule schedule = make_schedule(request);
-  return config.parallel.defer_embedding_wgrad_compute ? defer_output_gradients(std::move(schedule))
-                                                       : schedule;
+  return config.parallel.pp.defer_embedding_wgrad_compute ? defer_output_gradients(std::move(schedule))
+                                                          : schedule;
 }
 
 Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedule) {
@@ -177,8 +177,8 @@ Schedule with_transfers_and_end(const RunConfig& config, const Schedule& schedul
 bool may_repeat(const RunConfig& config) {
   constexpr int kLong = 8;
   const bool alike = config.mixture.routing == MixtureConfig().routing;  // micro-batches are
-  return alike && !runs_pairs(config) && !config.parallel.defer_embedding_wgrad_compute &&
-         !config.distillation.teacher && schedule_traits(config.parallel.schedule).repeats &&
+  return alike && !runs_pairs(config) && !config.parallel.pp.defer_embedding_wgrad_compute &&
+         !config.distillation.teacher && schedule_traits(config.parallel.pp.schedule).repeats &&
          !config.parallel.splits_vocabulary() && config.microbatches() / kLong >= config.parallel.pipeline;
 }
 
@@ -186,9 +186,9 @@ bool may_repeat(const RunConfig& config) {
 
 Schedule schedule_for(const RunConfig& config) {
   const auto complete = [&](const Schedule& compute) { return with_transfers_and_end(config, compute); };
-  Schedule schedule = config.distillation.teacher         ? distillation_schedule_for(config, complete)
-                      : is_file(config.parallel.schedule) ? load_for(config)
-                                                          : make_for(config);
+  Schedule schedule = config.distillation.teacher            ? distillation_schedule_for(config, complete)
+                      : is_file(config.parallel.pp.schedule) ? load_for(config)
+                                                             : make_for(config);
   check_placement(config, schedule);
   schedule = complete(schedule);
   validate(schedule);
@@ -210,11 +210,11 @@ void check_length(const RunConfig& config) {
   const int each = config.parallel.pipeline > 1 ? 6 : 2;
   const std::int64_t actions = cells_of_step(config) * each;
   if (actions > kMostPredicted) {
-    const bool repeats = schedule_traits(config.parallel.schedule).repeats;
+    const bool repeats = schedule_traits(config.parallel.pp.schedule).repeats;
     throw InputError(fmt::format(
         "pipeline_schedule: {} with {} pipeline ranks and {} micro-batches has about {} actions, expected at "
         "most {} for a prediction: use at most {} micro-batches, fewer ranks{}",
-        config.parallel.schedule, config.parallel.pipeline, config.microbatches(), actions, kMostPredicted,
+        config.parallel.pp.schedule, config.parallel.pipeline, config.microbatches(), actions, kMostPredicted,
         kMostPredicted / (std::int64_t{each} * config.parallel.pipeline),
         repeats ? "" : ", or a schedule that repeats itself, such as 1f1b"));
   }
@@ -247,9 +247,9 @@ Placement make_placement(const RunConfig& config) {
 
 void check_step(const RunConfig& config) {
   const ParallelConfig& parallel = config.parallel;
-  const bool by_sizes = !config.distillation.teacher && !is_file(parallel.schedule) &&
+  const bool by_sizes = !config.distillation.teacher && !is_file(parallel.pp.schedule) &&
                         !parallel.splits_vocabulary() &&
-                        schedule_traits(parallel.schedule).order == OrderFrom::sizes;
+                        schedule_traits(parallel.pp.schedule).order == OrderFrom::sizes;
   if (!by_sizes) {
     step_for(config);
     return;
@@ -258,8 +258,9 @@ void check_step(const RunConfig& config) {
   static std::mutex mutex;
   static std::map<PlacementKey, Placement> known;
   constexpr std::size_t kMostPlacements = 4096;
-  const PlacementKey key{parallel.schedule,       parallel.pipeline,  config.microbatches(),
-                         parallel.virtual_chunks, runs_pairs(config), parallel.defer_embedding_wgrad_compute};
+  const PlacementKey key{parallel.pp.schedule,  parallel.pipeline,
+                         config.microbatches(), parallel.pp.virtual_chunks,
+                         runs_pairs(config),    parallel.pp.defer_embedding_wgrad_compute};
   const std::lock_guard lock(mutex);
   auto found = known.find(key);
   if (found == known.end()) {

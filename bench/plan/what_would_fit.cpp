@@ -72,7 +72,7 @@ void recompute_all(RunConfig& config) {
 /// DeepSpeed has stages 2 and 3 without a pipeline only.
 int most_zero(const RunConfig& config) {
   const std::string& software = config.machine.software;
-  if (software_of(config).communication.sharded) return config.parallel.zero_stage;
+  if (software_of(config).communication.sharded) return config.parallel.dp.zero_stage;
   if (software == "megatron-2021") return 0;
   if (software.ends_with("deepspeed")) return config.parallel.pipeline > 1 ? 1 : 3;
   if (software.starts_with("megatron") || software.starts_with("nemo")) return 1;
@@ -102,8 +102,8 @@ std::vector<Change> single_changes(const RunConfig& config) {
     add("sequence_parallel", true, [](RunConfig& c) { c.parallel.sequence_parallel = true; });
   }
   const int zeros = config.parallel.copies() > 1 ? most_zero(config) : 0;
-  for (int zero = config.parallel.zero_stage + 1; zero <= zeros; ++zero) {
-    add("zero_stage", zero, [zero](RunConfig& c) { c.parallel.zero_stage = zero; });
+  for (int zero = config.parallel.dp.zero_stage + 1; zero <= zeros; ++zero) {
+    add("zero_stage", zero, [zero](RunConfig& c) { c.parallel.dp.zero_stage = zero; });
   }
   for (const int expert : expert_sizes(config, config.parallel.world_size)) {
     if (expert == config.parallel.expert) continue;
@@ -164,9 +164,9 @@ std::optional<Found> smallest_on(const RunConfig& given, const HardwareProfile& 
       if (world % config.parallel.model_ranks() != 0) continue;
       for (const int expert : expert_sizes(given, world / pipeline)) {
         config.parallel.expert = expert;
-        config.parallel.zero_stage = 0;
+        config.parallel.dp.zero_stage = 0;
         if (config.parallel.copies() > 1)
-          config.parallel.zero_stage = std::max(given.parallel.zero_stage, most_zero(config));
+          config.parallel.dp.zero_stage = std::max(given.parallel.dp.zero_stage, most_zero(config));
         const std::optional<Fit> fit = verdict_on(config, hardware, steps);
         if (!fit || (best && best->needed <= fit->needed)) continue;
         best = fit;
@@ -188,7 +188,7 @@ std::optional<Found> smallest_on(const RunConfig& given, const HardwareProfile& 
   std::string text = fmt::format(
       "world_size {}, tensor_model_parallel_size {}, pipeline_model_parallel_size {}, zero_stage {}, "
       "micro_batch_size 1",
-      world, parallel.tensor, parallel.pipeline, parallel.zero_stage);
+      world, parallel.tensor, parallel.pipeline, parallel.dp.zero_stage);
   if (parallel.expert != given.parallel.expert)
     text += fmt::format(", expert_model_parallel_size {}", parallel.expert);
   if (smallest.recompute.granularity == Recompute::full) text += ", recompute_granularity full";

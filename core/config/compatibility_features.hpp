@@ -38,7 +38,7 @@ inline const ModelConfig* which_model(const C& c, bool (*has)(const ModelConfig&
 }
 /// A schedule that is built in has the trait; `otherwise` of a file.
 inline bool schedule_has(const C& c, bool ScheduleTraits::*trait, bool otherwise) {
-  const ScheduleTraits* const traits = find_schedule_traits(c.parallel.schedule);
+  const ScheduleTraits* const traits = find_schedule_traits(c.parallel.pp.schedule);
   return traits != nullptr ? traits->*trait : otherwise;
 }
 inline std::string yes_or_no(bool value) {
@@ -155,17 +155,17 @@ constexpr Feature kFolded{
     "expert_tensor_parallel_size", "other than tensor's", WHEN(c.parallel.folds_experts()),
     TEXT(fmt::format("{} on {} tensor ranks", c.parallel.expert_tensor, c.parallel.tensor))};
 constexpr Feature kDispatcher{"moe_token_dispatcher_type", "other than auto",
-                              WHEN(c.parallel.token_dispatcher != TokenDispatcher::automatic),
-                              VALUE(token_dispatcher_name(c.parallel.token_dispatcher))};
+                              WHEN(c.parallel.ep.token_dispatcher != TokenDispatcher::automatic),
+                              VALUE(token_dispatcher_name(c.parallel.ep.token_dispatcher))};
 constexpr Feature kFlex{"moe_token_dispatcher_type", "flex",
-                        WHEN(kExperts.on(c) && c.parallel.token_dispatcher == TokenDispatcher::flex),
+                        WHEN(kExperts.on(c) && c.parallel.ep.token_dispatcher == TokenDispatcher::flex),
                         kDispatcher.found};
 constexpr Feature kGathered{"moe_token_dispatcher_type", "allgather",
-                            WHEN(c.parallel.token_dispatcher == TokenDispatcher::allgather),
+                            WHEN(c.parallel.ep.token_dispatcher == TokenDispatcher::allgather),
                             kDispatcher.found};
 constexpr Feature kGatheredSpread{"moe_token_dispatcher_type", "allgather",
                                   WHEN(kSpread.on(c) && kGathered.on(c)), kDispatcher.found};
-constexpr Feature kUnbalanced{"cp_load_balance", "false", WHEN(kContext.on(c) && !c.parallel.cp_load_balance),
+constexpr Feature kUnbalanced{"cp_load_balance", "false", WHEN(kContext.on(c) && !c.parallel.cp.load_balance),
                               TEXT("false")};
 constexpr Feature kSequence{"sequence_parallel", "true", WHEN(c.parallel.sequence_parallel),
                             TEXT(yes_or_no(c.parallel.sequence_parallel))};
@@ -182,36 +182,36 @@ constexpr Feature kCutExperts{
           "{}, on {} tensor ranks and {}", mixture_name(c), c.parallel.tensor,
           is_own(c) ? fmt::format("expert_tensor_parallel_size {}", etp) : "software " + c.machine.software);
     }};
-constexpr Feature kTensorOverlap{"tp_comm_overlap", "true", WHEN(c.parallel.tp_comm_overlap&& kTensor.on(c)),
+constexpr Feature kTensorOverlap{"tp_comm_overlap", "true", WHEN(c.parallel.tp.comm_overlap&& kTensor.on(c)),
                                  TEXT("true")};
-constexpr Feature kPairs{"overlap_moe_expert_parallel_comm", "true",
-                         WHEN(c.parallel.overlap_moe_expert_parallel_comm), TEXT("true")};
+constexpr Feature kPairs{"overlap_moe_expert_parallel_comm", "true", WHEN(c.parallel.ep.overlap_comm),
+                         TEXT("true")};
 constexpr Feature kOverlapShared{"moe_shared_expert_overlap", "true",
-                                 WHEN(c.parallel.moe_shared_expert_overlap), TEXT("true")};
+                                 WHEN(c.parallel.ep.shared_expert_overlap), TEXT("true")};
 constexpr Feature kDeferral{"defer_embedding_wgrad_compute", "true",
-                            WHEN(c.parallel.defer_embedding_wgrad_compute), TEXT("true")};
+                            WHEN(c.parallel.pp.defer_embedding_wgrad_compute), TEXT("true")};
 constexpr Feature kVocabulary{"vocab_parallel", "vocab-1, vocab-2, interlaced",
                               WHEN(c.parallel.splits_vocabulary()),
-                              VALUE(vocab_parallel_name(c.parallel.vocab_parallel))};
-constexpr Feature kSharded{"zero_stage", "1, 2 or 3", WHEN(c.parallel.zero_stage > 0),
-                           VALUE(c.parallel.zero_stage)};
-constexpr Feature kZero3{"zero_stage", "3", WHEN(c.parallel.zero_stage == 3), VALUE(c.parallel.zero_stage)};
+                              VALUE(vocab_parallel_name(c.parallel.pp.vocab_parallel))};
+constexpr Feature kSharded{"zero_stage", "1, 2 or 3", WHEN(c.parallel.dp.zero_stage > 0),
+                           VALUE(c.parallel.dp.zero_stage)};
+constexpr Feature kZero3{"zero_stage", "3", WHEN(c.parallel.dp.zero_stage == 3),
+                         VALUE(c.parallel.dp.zero_stage)};
 constexpr Feature kInstances{"num_distributed_optimizer_instances", "above 1",
-                             WHEN(c.parallel.num_distributed_optimizer_instances > 1),
-                             VALUE(c.parallel.num_distributed_optimizer_instances)};
-constexpr Feature kSecondary{"zero_hpz_partition_size", "above 1",
-                             WHEN(c.parallel.zero_hpz_partition_size > 1),
-                             VALUE(c.parallel.zero_hpz_partition_size)};
+                             WHEN(c.parallel.dp.optimizer_instances > 1),
+                             VALUE(c.parallel.dp.optimizer_instances)};
+constexpr Feature kSecondary{"zero_hpz_partition_size", "above 1", WHEN(c.parallel.dp.hpz_partition_size > 1),
+                             VALUE(c.parallel.dp.hpz_partition_size)};
 constexpr Feature kGather{"overlap_param_gather", "true",
-                          WHEN(c.parallel.overlap_param_gather.value_or(false)), TEXT("true")};
+                          WHEN(c.parallel.dp.overlap_param_gather.value_or(false)), TEXT("true")};
 constexpr Feature kUnpaired{"pipeline_schedule", "one without pairs",
                             WHEN(!schedule_has(c, &ScheduleTraits::pairs, true)),
-                            TEXT(printable(c.parallel.schedule))};
+                            TEXT(printable(c.parallel.pp.schedule))};
 constexpr Feature kSplit{"pipeline_schedule", "one that splits backwards, or a file",
                          WHEN(schedule_has(c, &ScheduleTraits::split_backward, true)), kUnpaired.found};
 constexpr Feature kUneven{"layer_distribution", "other than even",
-                          WHEN(c.parallel.layer_distribution != "even"),
-                          TEXT(printable(c.parallel.layer_distribution))};
+                          WHEN(c.parallel.pp.layer_distribution != "even"),
+                          TEXT(printable(c.parallel.pp.layer_distribution))};
 
 // Numbers.
 constexpr Feature kFp8{"fp8_format", "e4m3, hybrid", WHEN(c.numerics.fp8.on()),
@@ -295,11 +295,13 @@ constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()), TEXT("lora")}
 constexpr Feature kLatent{"", "latent attention", WHEN(static_cast<bool>(c.model.latent)), model_name};
 constexpr Feature kQkNorm{"", "norms of queries and keys", WHEN(c.model.qk_norm), model_name};
 constexpr Feature kTwoCopies{"pipeline_schedule", "bidirectional", WHEN([&] {
-                               const ScheduleTraits* const traits = find_schedule_traits(c.parallel.schedule);
+                               const ScheduleTraits* const traits =
+                                   find_schedule_traits(c.parallel.pp.schedule);
                                return traits != nullptr && traits->bidirectional();
                              }()),
                              kUnpaired.found};
-constexpr Feature kShardedGradients{"zero_stage", "2 or 3", WHEN(c.parallel.zero_stage > 1), kSharded.found};
+constexpr Feature kShardedGradients{"zero_stage", "2 or 3", WHEN(c.parallel.dp.zero_stage > 1),
+                                    kSharded.found};
 constexpr Feature kSharedHeads{"tensor_model_parallel_size", "above the key/value heads",
                                WHEN(c.parallel.tensor > c.model.kv_heads), kTensor.found};
 constexpr Feature kAnyTeacher{"teacher", "any", kTeacher.on, TEXT(c.distillation.teacher->name)};
@@ -311,8 +313,8 @@ constexpr Feature kDynamic{"dynamic_context_parallel", "true", WHEN(c.batch.dyna
 constexpr Feature kStaticContext{"context_parallel_size", "above 1 without dynamic_context_parallel",
                                  WHEN(kContext.on(c) && !kDynamic.on(c)), kContext.found};
 constexpr Feature kOtherExchange{"cp_comm_type", "other than p2p",
-                                 WHEN(c.parallel.cp_comm_type != CpCommType::p2p),
-                                 VALUE(cp_comm_type_name(c.parallel.cp_comm_type))};
+                                 WHEN(c.parallel.cp.comm_type != CpCommType::p2p),
+                                 VALUE(cp_comm_type_name(c.parallel.cp.comm_type))};
 constexpr Feature kAnyDropout{"hidden_dropout", "or attention_dropout above 0",
                               WHEN(c.numerics.hidden_dropout > 0 || c.numerics.attention_dropout > 0),
                               VALUE(std::max(c.numerics.hidden_dropout, c.numerics.attention_dropout))};

@@ -11,7 +11,7 @@ namespace {
 RunConfig with_teacher_as_model(const RunConfig& config) {
   RunConfig evaluated = config;
   evaluated.model = *config.distillation.teacher;
-  evaluated.parallel.overlap_param_gather.reset();
+  evaluated.parallel.dp.overlap_param_gather.reset();
   return evaluated;
 }
 

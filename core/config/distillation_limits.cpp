@@ -61,7 +61,7 @@ std::optional<std::string> teacher_stages_limit(const C& c) {
 }
 
 std::optional<std::string> teacher_schedule_limit(const C& c) {
-  const std::string& schedule = c.parallel.schedule;
+  const std::string& schedule = c.parallel.pp.schedule;
   if (!kTeacher.on(c)) {
     if (!schedule_traits(schedule).teacher) return std::nullopt;
     return fmt::format(
@@ -69,11 +69,11 @@ std::optional<std::string> teacher_schedule_limit(const C& c) {
         "{}",
         schedule, schedule);
   }
-  if (schedule == ParallelConfig{}.schedule && c.parallel.virtual_chunks == 1) return std::nullopt;
+  if (schedule == PipelineConfig{}.schedule && c.parallel.pp.virtual_chunks == 1) return std::nullopt;
   return fmt::format(
       "pipeline_schedule: found {} with {} chunks and a teacher, expected 1f1b with 1: the order is that of "
       "distillation_schedule",
-      schedule, c.parallel.virtual_chunks);
+      schedule, c.parallel.pp.virtual_chunks);
 }
 
 std::optional<std::string> teacher_tensor_limit(const C& c) {

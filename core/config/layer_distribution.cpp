@@ -70,9 +70,9 @@ double output_layer_in_layers(const RunConfig& config) {
 }
 
 std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
-  if (config.parallel.layer_distribution == "even") return even_layers(config.model.layers, stages);
-  if (config.parallel.layer_distribution == "balanced") return balanced_layers(config, stages);
-  std::vector<int> layers = numbers(config.parallel.layer_distribution);
+  if (config.parallel.pp.layer_distribution == "even") return even_layers(config.model.layers, stages);
+  if (config.parallel.pp.layer_distribution == "balanced") return balanced_layers(config, stages);
+  std::vector<int> layers = numbers(config.parallel.pp.layer_distribution);
   if (std::ssize(layers) != stages) {
     throw InputError(
         fmt::format("layer_distribution: found {} numbers, expected one for each of the {} stages",
@@ -83,13 +83,13 @@ std::vector<int> layers_per_stage(const RunConfig& config, int stages) {
 
 int ends_without_layers(const RunConfig& config) {
   if (config.machine.own_step()) return 0;
-  const std::vector<int> layers = numbers(config.parallel.layer_distribution);
+  const std::vector<int> layers = numbers(config.parallel.pp.layer_distribution);
   if (layers.size() < 2) return 0;
   return (layers.front() == 0 ? 1 : 0) + (layers.back() == 0 ? 1 : 0);
 }
 
 std::optional<std::string> why_layer_distribution_invalid(const RunConfig& config) {
-  const std::string& text = config.parallel.layer_distribution;
+  const std::string& text = config.parallel.pp.layer_distribution;
   if (text == "even") return std::nullopt;
   if (text == "balanced") return std::nullopt;
   const std::vector<int> layers = numbers(text);

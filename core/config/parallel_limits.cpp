@@ -25,7 +25,7 @@ std::optional<std::string> tensor_limit(const C& c) {
 }
 
 std::optional<std::string> stages_limit(const C& c) {
-  const std::int64_t stages = std::int64_t{c.parallel.pipeline} * c.parallel.virtual_chunks;
+  const std::int64_t stages = std::int64_t{c.parallel.pipeline} * c.parallel.pp.virtual_chunks;
   if (c.model.layers >= stages - ends_without_layers(c)) return std::nullopt;
   return fmt::format(
       "pipeline_model_parallel_size: {} stages, expected at most the {} layers of {}: every stage holds one",
@@ -43,12 +43,12 @@ std::optional<std::string> chunks_limit(const C& c) {
 
 std::optional<std::string> hierarchical_limit(const C& c) {
   const ParallelConfig& p = c.parallel;
-  const HierarchicalContext& sizes = p.hierarchical_context;
+  const HierarchicalContext& sizes = p.cp.hierarchical;
   if (!p.hierarchical() && sizes.given()) {
     return fmt::format(
         "hierarchical_context_parallel_sizes: found {},{} with cp_comm_type {} and context_parallel_size {}, "
         "expected none: they are those of a2a+p2p",
-        sizes.heads, sizes.ring, cp_comm_type_name(p.cp_comm_type), p.context);
+        sizes.heads, sizes.ring, cp_comm_type_name(p.cp.comm_type), p.context);
   }
   const bool multiply =
       std::int64_t{sizes.heads} * sizes.ring == p.context && sizes.heads > 1 && sizes.ring > 1;
@@ -72,13 +72,13 @@ std::optional<std::string> exchanged_heads_limit(const C& c) {
       "cp_comm_type: found {} with {} {} and {} key/value heads per tensor rank, expected a multiple of {}; "
       "p2p and "
       "all_gather take any",
-      cp_comm_type_name(c.parallel.cp_comm_type),
+      cp_comm_type_name(c.parallel.cp.comm_type),
       whole ? "context_parallel_size" : "an exchange of heads over", ranks, key_heads,
       whole ? "context_parallel_size" : "the first of hierarchical_context_parallel_sizes");
 }
 
 std::optional<std::string> instances_limit(const C& c) {
-  const int instances = c.parallel.num_distributed_optimizer_instances;
+  const int instances = c.parallel.dp.optimizer_instances;
   if (c.parallel.copies() % instances == 0) return std::nullopt;
   return fmt::format(
       "num_distributed_optimizer_instances: found {} with {} ranks that hold the same parameters, expected a "
@@ -87,7 +87,7 @@ std::optional<std::string> instances_limit(const C& c) {
 }
 
 std::optional<std::string> expert_instances_limit(const C& c) {
-  const int instances = c.parallel.num_distributed_optimizer_instances;
+  const int instances = c.parallel.dp.optimizer_instances;
   if (!c.model.mixture || c.parallel.expert_copies() % instances == 0) return std::nullopt;
   return fmt::format(
       "num_distributed_optimizer_instances: found {} with {} ranks that hold the same experts, expected a "
@@ -96,7 +96,7 @@ std::optional<std::string> expert_instances_limit(const C& c) {
 }
 
 std::optional<std::string> secondary_limit(const C& c) {
-  const int ranks = c.parallel.zero_hpz_partition_size;
+  const int ranks = c.parallel.dp.hpz_partition_size;
   const int shards = c.parallel.state_shards();
   if (ranks == 1 || (shards % ranks == 0 && shards != ranks)) return std::nullopt;
   return fmt::format(
@@ -110,21 +110,21 @@ std::optional<std::string> distribution_limit(const C& c) {
 }
 
 std::optional<std::string> passes_limit(const C& c) {
-  const ScheduleTraits traits = schedule_traits(c.parallel.schedule);
+  const ScheduleTraits traits = schedule_traits(c.parallel.pp.schedule);
   if (traits.base.empty()) return std::nullopt;
-  return fmt::format("pipeline_schedule: found {}, expected {} with vocab_parallel: {}", c.parallel.schedule,
-                     traits.base, vocab_parallel_name(traits.vocab));
+  return fmt::format("pipeline_schedule: found {}, expected {} with vocab_parallel: {}",
+                     c.parallel.pp.schedule, traits.base, vocab_parallel_name(traits.vocab));
 }
 
 std::optional<std::string> passes_of_schedule_limit(const C& c) {
-  if (find_with_passes(c.parallel.schedule, c.parallel.vocab_parallel) != nullptr || !kVocabulary.on(c))
+  if (find_with_passes(c.parallel.pp.schedule, c.parallel.pp.vocab_parallel) != nullptr || !kVocabulary.on(c))
     return std::nullopt;
   std::vector<std::string_view> bases;
   for (const ScheduleTraits& traits : known_schedules()) {
-    if (traits.vocab == c.parallel.vocab_parallel) bases.push_back(traits.base);
+    if (traits.vocab == c.parallel.pp.vocab_parallel) bases.push_back(traits.base);
   }
   return fmt::format("vocab_parallel: found {} with pipeline_schedule {}, expected {}", kVocabulary.found(c),
-                     printable(c.parallel.schedule), fmt::join(bases, " or "));
+                     printable(c.parallel.pp.schedule), fmt::join(bases, " or "));
 }
 
 std::optional<std::string> vocabulary_limit(const C& c) {
@@ -133,7 +133,7 @@ std::optional<std::string> vocabulary_limit(const C& c) {
       "vocab_parallel: found {} with a vocabulary of {}, expected at least one token id for each of the {} "
       "ranks it "
       "is split over (pipeline x tensor)",
-      vocab_parallel_name(c.parallel.vocab_parallel), c.model.vocab, c.parallel.vocab_shards());
+      vocab_parallel_name(c.parallel.pp.vocab_parallel), c.model.vocab, c.parallel.vocab_shards());
 }
 
 }  // namespace plumbline::features

@@ -17,8 +17,8 @@ Layout RunConfig::layout() const {
     layout.expert = parallel.expert;
     if (parallel.folds_experts()) layout.expert_tensor = parallel.expert_tensor;
   }
-  layout.zero_param = parallel.zero_hpz_partition_size;
-  if (machine.own_step() && parallel.num_distributed_optimizer_instances > 1)
+  layout.zero_param = parallel.dp.hpz_partition_size;
+  if (machine.own_step() && parallel.dp.optimizer_instances > 1)
     layout.optimizer_instance = parallel.state_shards();
   layout.vocab_parallel = parallel.splits_vocabulary();
   if (model.kv_heads > 0 && model.kv_heads < layout.tensor) {

@@ -84,7 +84,7 @@ ConfigKey hierarchical_key() {
       "none, or two whole numbers such as 2,4: ranks that exchange heads, and groups of them round a ring";
   return {name, "", expected,
           [=](ConfigDraft& draft, const ConfigText& value) {
-            HierarchicalContext& sizes = draft.config.parallel.hierarchical_context;
+            HierarchicalContext& sizes = draft.config.parallel.cp.hierarchical;
             sizes = {};
             if (value.text == "none") return;
             const char* const stop = value.text.data() + value.text.size();
@@ -97,7 +97,7 @@ ConfigKey hierarchical_key() {
               refuse_value(value, name, expected);
           },
           [](const RunConfig& config) -> std::string {
-            const HierarchicalContext& sizes = config.parallel.hierarchical_context;
+            const HierarchicalContext& sizes = config.parallel.cp.hierarchical;
             return sizes.given() ? fmt::format("{},{}", sizes.heads, sizes.ring) : "none";
           }};
 }

@@ -58,10 +58,11 @@ void put_layers(const Cells& cells, const std::string& origin, RunConfig& config
           fmt::format("{}: {}: found {}, expected a number by which {} layers divide among {} pipeline ranks",
                       origin, at->first, each, counted, parallel.pipeline));
     }
-    parallel.virtual_chunks = static_cast<int>(chunks);
+    parallel.pp.virtual_chunks = static_cast<int>(chunks);
   }
-  if (!cells.contains("pipeline_schedule") && parallel.virtual_chunks > 1) parallel.schedule = "interleaved";
-  const std::int64_t stages = std::int64_t{parallel.pipeline} * parallel.virtual_chunks;
+  if (!cells.contains("pipeline_schedule") && parallel.pp.virtual_chunks > 1)
+    parallel.pp.schedule = "interleaved";
+  const std::int64_t stages = std::int64_t{parallel.pipeline} * parallel.pp.virtual_chunks;
   if (stages > kMostStages) {
     throw InputError(fmt::format("{}: pipeline_model_parallel_size: {} stages, expected at most {}", origin,
                                  stages, kMostStages));
@@ -71,10 +72,10 @@ void put_layers(const Cells& cells, const std::string& origin, RunConfig& config
     layers = even_layers(counted, static_cast<int>(stages));
     layers.front() -= first;
     layers.back() -= last;
-  } else if (parallel.layer_distribution == "redistributed") {
+  } else if (parallel.pp.layer_distribution == "redistributed") {
     layers = redistributed_layers(config, static_cast<int>(stages));
   }
-  if (!layers.empty()) parallel.layer_distribution = fmt::format("{}", fmt::join(layers, ","));
+  if (!layers.empty()) parallel.pp.layer_distribution = fmt::format("{}", fmt::join(layers, ","));
 }
 
 }  // namespace plumbline

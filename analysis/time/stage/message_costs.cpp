@@ -81,8 +81,8 @@ class MessageCosts {
     if (any_.traits.sends_ahead) return hardware_.processors() > 0;
     const bool interleaved =
         software_.communication.overlapped_interleaved && schedule_.stages > schedule_.ranks;
-    return !config_.parallel.overlap_p2p_comm.value_or(software_.communication.overlapped_messages ||
-                                                       interleaved);
+    return !config_.parallel.pp.overlap_p2p_comm.value_or(software_.communication.overlapped_messages ||
+                                                          interleaved);
   }
 
   const RunConfig& config_;

@@ -20,8 +20,8 @@ RunConfig gpt3(const std::string& schedule, int pipeline, int chunks) {
   config.parallel.world_size = 64;
   config.parallel.tensor = 8;
   config.parallel.pipeline = pipeline;
-  config.parallel.virtual_chunks = chunks;
-  config.parallel.schedule = schedule;
+  config.parallel.pp.virtual_chunks = chunks;
+  config.parallel.pp.schedule = schedule;
   return config;
 }
 

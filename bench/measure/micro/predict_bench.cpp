@@ -33,7 +33,7 @@ RunConfig config_of(const Case& c) {
   config.parallel.tensor = c.tensor;
   config.parallel.pipeline = c.pipeline;
   config.parallel.sequence_parallel = c.tensor > 1;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.dp.zero_stage = c.zero;
   config.batch.seq_length = 4096;
   config.batch.global_batch_size = c.batch;
   config.numerics.precision = DType::bf16;

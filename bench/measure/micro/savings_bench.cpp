@@ -74,7 +74,7 @@ int run(int argc, char** argv, const MpiSession& session) {
   const auto add = [&](const char* name, Recompute recompute, int zero) {
     RunConfig changed = config;
     changed.recompute.granularity = recompute;
-    changed.parallel.zero_stage = zero;
+    changed.parallel.dp.zero_stage = zero;
     variants.push_back(std::make_unique<Variant>(name, changed, *operators, communicator));
   };
   add("plain", Recompute::none, 0);

@@ -47,8 +47,9 @@ std::string parallel_text(const RunConfig& config) {
                                  parallel.context, parallel.expert, parallel.data());
   if (parallel.expert_tensor > 0) text += fmt::format(", ETP {}", parallel.expert_tensor);
   if (parallel.pipeline > 1) {
-    text += "; " + printable(parallel.schedule, kLongestName);
-    if (parallel.virtual_chunks > 1) text += fmt::format(", {} chunks per rank", parallel.virtual_chunks);
+    text += "; " + printable(parallel.pp.schedule, kLongestName);
+    if (parallel.pp.virtual_chunks > 1)
+      text += fmt::format(", {} chunks per rank", parallel.pp.virtual_chunks);
   }
   if (parallel.effective_sequence_parallel()) text += "; sequence parallelism";
   return text;

@@ -78,7 +78,7 @@ NamedTexts identity_of(const RunConfig& config) {
 
 NamedTexts split_of(const RunConfig& config) {
   NamedTexts texts = chosen(config, kSplit);
-  if (config.parallel.num_distributed_optimizer_instances > 1) {
+  if (config.parallel.dp.optimizer_instances > 1) {
     for (auto& each : chosen(config, kOfInstances)) texts.push_back(std::move(each));
   }
   return texts;

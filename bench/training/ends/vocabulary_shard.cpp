@@ -28,7 +28,7 @@ VocabularyShard::VocabularyShard(RankResources& rank, ExposedWaits& waits)
       weight_(output_weight(stage_)),
       unit_(stage_.unit_of(weight_)),
       uses_{unit_},
-      one_barrier_(rank.context.config.parallel.vocab_parallel == VocabPasses::one_barrier),
+      one_barrier_(rank.context.config.parallel.pp.vocab_parallel == VocabPasses::one_barrier),
       loss_in_fp32_(rank.context.config.numerics.loss_in_fp32()),
       last_(rank.placement.same_rank(rank.placement.stages() - 1, stage_.part.stage)),
       root_(rank.rank_of_stage(rank.placement.stages() - 1)),

@@ -10,7 +10,7 @@ namespace plumbline::training {
 
 /// True if the tokens of experts that are spread over ranks are gathered, not sent row by row.
 inline bool gathers_tokens(const TrainingContext& context) {
-  return spreads(context) && context.config.parallel.token_dispatcher == TokenDispatcher::allgather;
+  return spreads(context) && context.config.parallel.ep.token_dispatcher == TokenDispatcher::allgather;
 }
 
 /// Gathers the rows of each expert, the places of every choice's rows, and their weights. Afterwards `order`

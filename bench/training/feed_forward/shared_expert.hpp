@@ -14,7 +14,7 @@ void shared_expert_forward(const TrainingContext& context, const MixtureWeights&
 void shared_expert_activation(const TrainingContext& context, const Fp8Mixture& fp8, SharedExpert& shared);
 /// True if its products overlap with the exchanges of rows.
 inline bool hides_shared_expert(const TrainingContext& context) {
-  return context.config.parallel.moe_shared_expert_overlap;
+  return context.config.parallel.ep.shared_expert_overlap;
 }
 /// to (T, h) becomes, or with `accumulate` +=, its residual contribution.
 void shared_output(const TrainingContext& context, const MixtureWeights& weights, const SharedExpert& shared,

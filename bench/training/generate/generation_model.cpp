@@ -25,10 +25,10 @@ StageMap stage_per_rank(const RunConfig& config) {
 
 /// Keys of training alone have no effect.
 RunConfig generation_config(RunConfig config) {
-  config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = false;
-  config.parallel.zero_stage = 0;
-  config.parallel.overlap_param_gather.reset();
-  config.parallel.overlap_moe_expert_parallel_comm = config.parallel.moe_shared_expert_overlap = false;
+  config.parallel.sequence_parallel = config.parallel.tp.comm_overlap = false;
+  config.parallel.dp.zero_stage = 0;
+  config.parallel.dp.overlap_param_gather.reset();
+  config.parallel.ep.overlap_comm = config.parallel.ep.shared_expert_overlap = false;
   config.numerics.attention_backend = AttentionBackend::fused;
   config.numerics.hidden_dropout = config.numerics.attention_dropout = 0;
   config.recompute.granularity = Recompute::none;

@@ -23,7 +23,7 @@ constexpr Refusal kRefusals[] = {
      "have "
      "unequal numbers of tokens; leave it out",
      [](const RunConfig& c) {
-       return c.spreads_experts() && c.parallel.token_dispatcher == TokenDispatcher::allgather;
+       return c.spreads_experts() && c.parallel.ep.token_dispatcher == TokenDispatcher::allgather;
      }},
     {"expert_tensor_parallel_size: found other than tensor_model_parallel_size, expected the same in "
      "generation; leave it out",

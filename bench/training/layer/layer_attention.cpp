@@ -87,7 +87,7 @@ template <class Use>
 void with_shared(const TrainingContext& context, const SharedBuffers& shared,
                  const MicrobatchDropout& dropout, const Layer& layer, Use&& use) {
   const Matrix& scratch = shared.attention_scratch;
-  switch (context.config.parallel.cp_comm_type) {
+  switch (context.config.parallel.cp.comm_type) {
     case CpCommType::p2p:
       if (shared.conversations != nullptr) return use(RingAttention(context, dropout, layer.index, shared));
       return use(RingAttention(context, dropout, layer.index, scratch));

@@ -179,7 +179,7 @@ void Fp8Slots::end_step(int routes) {
   context_.communicator.all_reduce(Group::tensor, largest_, ReduceOp::max);
   const bool spread = of_ == SlotsOf::experts && context_.shape.spread;
   context_.communicator.all_reduce(spread ? Group::expert_data : Group::data, largest_, ReduceOp::max);
-  if (spread && context_.config.parallel.num_distributed_optimizer_instances > 1)
+  if (spread && context_.config.parallel.dp.optimizer_instances > 1)
     context_.communicator.all_reduce(Group::between_instances, largest_, ReduceOp::max);
   if (routes > 1) reduce_between_copies();
   const Matrix& history = history_;

@@ -102,10 +102,10 @@ RunConfig teacher_config(const RunConfig& config) {
   teacher.distillation.teacher.reset();
   teacher.numerics.fp8.format = Fp8Format::none;
   teacher.numerics.hidden_dropout = teacher.numerics.attention_dropout = 0;
-  teacher.parallel.zero_stage = 0;
-  teacher.parallel.zero_hpz_partition_size = teacher.parallel.num_distributed_optimizer_instances = 1;
-  teacher.parallel.overlap_param_gather.reset();
-  teacher.parallel.moe_shared_expert_overlap = false;
+  teacher.parallel.dp.zero_stage = 0;
+  teacher.parallel.dp.hpz_partition_size = teacher.parallel.dp.optimizer_instances = 1;
+  teacher.parallel.dp.overlap_param_gather.reset();
+  teacher.parallel.ep.shared_expert_overlap = false;
   teacher.mixture = MixtureConfig();
   teacher.recompute.granularity = Recompute::none;
   return teacher;
@@ -116,7 +116,7 @@ Tensor make_attention_scratch(const TrainingContext& context) {
     AttentionShape largest = shape;
     if (const SequenceChunks chunks = context.chunks();
         chunks.count > 1) {  // a chunk against a whole sequence or another; of some heads a sequence
-      const CpCommType type = context.config.parallel.cp_comm_type;
+      const CpCommType type = context.config.parallel.cp.comm_type;
       const std::int64_t seq = context.config.batch.seq_length;
       const int members = context.config.parallel.head_ranks();
       largest.heads /= members;

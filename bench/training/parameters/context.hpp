@@ -81,7 +81,7 @@ struct TrainingContext {
   }
   /// Type of partial sums that go over the tensor ranks.
   DType sum_type() const {
-    return config.parallel.tp_reduce_in_fp32 ? DType::fp32 : config.numerics.precision;
+    return config.parallel.tp.reduce_in_fp32 ? DType::fp32 : config.numerics.precision;
   }
   /// A tensor of the storage type.
   Tensor make(Category category, const char* holder, std::int64_t rows, std::int64_t cols) const {

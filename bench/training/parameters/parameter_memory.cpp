@@ -24,7 +24,7 @@ void clear(Operators& operators, const ParameterSet& set) {
 ParameterMemory::ParameterMemory(const TrainingContext& context, const RankParameters& parameters)
     : parameters_(parameters),
       data_rank_(context.communicator.layout().coordinates(context.communicator.rank()).data),
-      secondary_ranks_(context.config.parallel.zero_hpz_partition_size),
+      secondary_ranks_(context.config.parallel.dp.hpz_partition_size),
       expert_copy_(context.communicator.layout()
                        .expert_place(context.communicator.layout().coordinates(context.communicator.rank()))
                        .copy) {

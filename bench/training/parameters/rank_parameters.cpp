@@ -8,7 +8,7 @@ namespace plumbline::training {
 int pieces_of(const RunConfig& config, bool spread) {
   if (config.parallel.effective_zero_stage() == 0) return 1;
   if (!spread) return config.parallel.state_shards();
-  return config.parallel.expert_copies() / config.parallel.num_distributed_optimizer_instances;
+  return config.parallel.expert_copies() / config.parallel.dp.optimizer_instances;
 }
 
 namespace {
@@ -23,7 +23,7 @@ bool holds_vocabulary(const ParameterLayout& parameters, int unit) {
 }  // namespace
 
 RankParameters rank_parameters(const RunConfig& config, const StageMap& placement, Coordinates at) {
-  const bool has_instances = config.parallel.num_distributed_optimizer_instances > 1;
+  const bool has_instances = config.parallel.dp.optimizer_instances > 1;
   const bool sharded = config.parallel.effective_zero_stage() > 0;
   RankParameters rank;
   for (const int stage : placement.stages_of(at.pipeline)) {

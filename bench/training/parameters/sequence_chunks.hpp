@@ -22,7 +22,7 @@ struct SequenceChunks {
         length(config.batch.seq_length / (count * config.parallel.context)),
         ranks(config.parallel.context),
         rank(data % ranks),
-        balanced(config.parallel.cp_load_balance) {}
+        balanced(config.parallel.cp.load_balance) {}
 
   /// Chunks of `members` neighbouring ranks together: their chunks are neighbours too.
   SequenceChunks of_group(int members) const {

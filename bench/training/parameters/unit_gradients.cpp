@@ -10,7 +10,7 @@ UnitGradients::UnitGradients(const TrainingContext& context, const RankParameter
       alone_(context.communicator.layout().data == 1),
       spread_alone_(context.config.parallel.expert_copies() == 1),
       reduces_(!alone_ || (context.config.spreads_experts() && !spread_alone_)),
-      has_instances_(context.config.parallel.num_distributed_optimizer_instances > 1),
+      has_instances_(context.config.parallel.dp.optimizer_instances > 1),
       overlaps_(context.config.parallel.effective_overlap_grad_reduce()),
       contributions_(parameters.units.size(), 0),
       outstanding_(parameters.units.size(), 0),
@@ -42,7 +42,7 @@ void UnitGradients::make_buckets(const RankParameters& parameters) {
       bucket.elements += next.padded;
       ++bucket.units;
       bucket_of_unit_[unit] = buckets_.size() - 1;
-      opens = bucket.elements >= context_.config.parallel.ddp_bucket_size;
+      opens = bucket.elements >= context_.config.parallel.dp.bucket_size;
       if (opens && overlaps_) bucket.waits_for_end = false;
     }
   }

@@ -53,7 +53,7 @@ RankStages::RankStages(const RunConfig& config, const Schedule& schedule, Operat
                        Communicator& communicator, Arena& arena, HostLane* lane)
     : config_(config),
       loss_scaler_(loss_scaler_of(config.numerics)),
-      turns_(config.parallel.overlap_moe_expert_parallel_comm ? std::make_unique<Turns>() : nullptr),
+      turns_(config.parallel.ep.overlap_comm ? std::make_unique<Turns>() : nullptr),
       rank_({config_, LayerWidths(config_), operators, communicator, arena, tensor_communication_,
              Category::activations, turns_.get(),
              config.mixture.balances_globally() ? &running_loads_ : nullptr, false,

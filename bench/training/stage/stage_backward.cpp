@@ -44,7 +44,7 @@ Matrix ModelStage::output_gradient_place(std::uint32_t microbatch, MicrobatchSta
 }
 
 bool ModelStage::defers_output_gradient() const {
-  return output_ && rank_.context.config.parallel.defer_embedding_wgrad_compute;
+  return output_ && rank_.context.config.parallel.pp.defer_embedding_wgrad_compute;
 }
 
 void ModelStage::backward(std::uint32_t microbatch) {

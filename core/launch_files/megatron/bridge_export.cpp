@@ -110,7 +110,7 @@ std::string to_megatron_bridge(const RunConfig& config, const ExportNodes& nodes
     add(flag, values);
   }
   // Defaults of recipes are on.
-  if (!config.parallel.overlap_grad_reduce.value_or(true))
+  if (!config.parallel.dp.overlap_grad_reduce.value_or(true))
     sections["ddp"] += "  overlap_grad_reduce: false\n";
   if (!config.numerics.cross_entropy_loss_fusion) sections["model"] += "  cross_entropy_loss_fusion: false\n";
   if (config.numerics.activation_func_fp8_input_store)

@@ -20,16 +20,16 @@ constexpr const char* kMegatronFlags = "Megatron-LM's flags";
 void check_megatron(const RunConfig& config) {
   check_exportable(kMegatronFlags, config);
   const ParallelConfig& parallel = config.parallel;
-  if (parallel.schedule != "1f1b" && parallel.schedule != "interleaved")
-    refuse_export(kMegatronFlags, "pipeline_schedule", parallel.schedule, "1f1b or interleaved");
+  if (parallel.pp.schedule != "1f1b" && parallel.pp.schedule != "interleaved")
+    refuse_export(kMegatronFlags, "pipeline_schedule", parallel.pp.schedule, "1f1b or interleaved");
   if (config.numerics.activation_func_fp8_input_store)
     refuse_export(kMegatronFlags, "activation_func_fp8_input_store", "true", "false, or megatron-bridge");
   if (config.numerics.fp8.transposes_again)
     refuse_export(kMegatronFlags, "disable_parameter_transpose_cache", "true", "false, or megatron-bridge");
   if (config.numerics.fp8_dot_product_attention)
     refuse_export(kMegatronFlags, "fp8_dot_product_attention", "true", "false, or megatron-bridge");
-  if (parallel.zero_stage == 2) refuse_export(kMegatronFlags, "zero_stage", "2", "0, 1 or 3");
-  if (parallel.zero_hpz_partition_size != 1)
+  if (parallel.dp.zero_stage == 2) refuse_export(kMegatronFlags, "zero_stage", "2", "0, 1 or 3");
+  if (parallel.dp.hpz_partition_size != 1)
     refuse_export(kMegatronFlags, "zero_hpz_partition_size", "a partition", "1");
 }
 
@@ -62,27 +62,26 @@ void add_sizes(const RunConfig& config, FlagList& flags) {
   flags.value("--tensor-model-parallel-size", parallel.tensor);
   flags.value("--pipeline-model-parallel-size", parallel.pipeline);
   flags.value_unless("--context-parallel-size", parallel.context, 1);
-  if (parallel.context > 1) flags.value("--cp-comm-type", cp_comm_type_name(parallel.cp_comm_type));
-  if (parallel.hierarchical_context.given()) {
-    flags.value(
-        "--hierarchical-context-parallel-sizes",
-        fmt::format("{} {}", parallel.hierarchical_context.heads, parallel.hierarchical_context.ring));
+  if (parallel.context > 1) flags.value("--cp-comm-type", cp_comm_type_name(parallel.cp.comm_type));
+  if (parallel.cp.hierarchical.given()) {
+    flags.value("--hierarchical-context-parallel-sizes",
+                fmt::format("{} {}", parallel.cp.hierarchical.heads, parallel.cp.hierarchical.ring));
   }
   flags.value_unless("--expert-model-parallel-size", parallel.expert, 1);
   flags.value_unless("--expert-tensor-parallel-size", parallel.expert_tensor, 0);
   flags.flag_if(parallel.sequence_parallel, "--sequence-parallel");
-  flags.flag_if(parallel.tp_comm_overlap, "--tp-comm-overlap");
+  flags.flag_if(parallel.tp.comm_overlap, "--tp-comm-overlap");
   flags.value("--make-vocab-size-divisible-by", parallel.make_vocab_size_divisible_by);
 }
 
 void add_pipeline(const RunConfig& config, FlagList& flags) {
   const ParallelConfig& parallel = config.parallel;
-  const bool interleaved = parallel.schedule == "interleaved";
-  const int chunks = interleaved ? std::max(2, parallel.virtual_chunks) : 1;
+  const bool interleaved = parallel.pp.schedule == "interleaved";
+  const int chunks = interleaved ? std::max(2, parallel.pp.virtual_chunks) : 1;
   const int stages = parallel.pipeline * chunks;
-  flags.flag_if(parallel.overlap_p2p_comm == std::optional<bool>(false), "--no-overlap-p2p-communication");
+  flags.flag_if(parallel.pp.overlap_p2p_comm == std::optional<bool>(false), "--no-overlap-p2p-communication");
   if (parallel.pipeline == 1) return;
-  if (parallel.layer_distribution == "even" && config.model.layers % stages == 0) {
+  if (parallel.pp.layer_distribution == "even" && config.model.layers % stages == 0) {
     if (chunks > 1) flags.value("--num-virtual-stages-per-pipeline-rank", chunks);
     return;
   }
@@ -98,20 +97,19 @@ void add_pipeline(const RunConfig& config, FlagList& flags) {
 
 void add_sharding(const RunConfig& config, FlagList& flags) {
   const ParallelConfig& parallel = config.parallel;
-  if (parallel.zero_stage == 1) flags.flag("--use-distributed-optimizer");
-  if (parallel.zero_stage > 1) {
+  if (parallel.dp.zero_stage == 1) flags.flag("--use-distributed-optimizer");
+  if (parallel.dp.zero_stage > 1) {
     flags.flag("--use-megatron-fsdp");
     flags.flag("--data-parallel-sharding-strategy optim_grads_params");
     flags.flag("--ckpt-format fsdp_dtensor");
   }
-  flags.value_unless("--num-distributed-optimizer-instances", parallel.num_distributed_optimizer_instances,
-                     1);
-  flags.flag_if(parallel.overlap_grad_reduce.value_or(true), "--overlap-grad-reduce");
-  flags.flag_if(parallel.zero_stage > 0 && parallel.overlap_param_gather.value_or(false),
+  flags.value_unless("--num-distributed-optimizer-instances", parallel.dp.optimizer_instances, 1);
+  flags.flag_if(parallel.dp.overlap_grad_reduce.value_or(true), "--overlap-grad-reduce");
+  flags.flag_if(parallel.dp.zero_stage > 0 && parallel.dp.overlap_param_gather.value_or(false),
                 "--overlap-param-gather");
-  flags.flag_if(!parallel.align_param_gather, "--no-align-param-gather");
-  if (parallel.ddp_bucket_size != ParallelConfig().ddp_bucket_size)  // else each software's own
-    flags.value("--ddp-bucket-size", parallel.ddp_bucket_size);
+  flags.flag_if(!parallel.dp.align_param_gather, "--no-align-param-gather");
+  if (parallel.dp.bucket_size != DataParallelConfig().bucket_size)  // else each software's own
+    flags.value("--ddp-bucket-size", parallel.dp.bucket_size);
 }
 
 void add_numerics(const RunConfig& config, FlagList& flags) {
@@ -177,7 +175,7 @@ void add_experts(const RunConfig& config, FlagList& flags) {
   if (!config.model.mixture) return;
   const MixtureConfig& mixture = config.mixture;
   constexpr const char* kBalancing[] = {"aux_loss", "seq_aux_loss", "global_aux_loss"};
-  const TokenDispatcher dispatcher = config.parallel.token_dispatcher;
+  const TokenDispatcher dispatcher = config.parallel.ep.token_dispatcher;
   flags.value("--moe-token-dispatcher-type",
               dispatcher == TokenDispatcher::automatic ? "alltoall" : token_dispatcher_name(dispatcher));
   flags.flag("--moe-grouped-gemm");
@@ -189,8 +187,8 @@ void add_experts(const RunConfig& config, FlagList& flags) {
   flags.value_unless("--moe-expert-capacity-factor", mixture.capacity_factor, 0.0);
   flags.flag_if(mixture.pad_to_capacity, "--moe-pad-expert-input-to-capacity");
   flags.flag_if(mixture.drop_policy == TokenDropPolicy::position, "--moe-token-drop-policy position");
-  flags.flag_if(config.parallel.overlap_moe_expert_parallel_comm, "--overlap-moe-expert-parallel-comm");
-  flags.flag_if(config.parallel.moe_shared_expert_overlap, "--moe-shared-expert-overlap");
+  flags.flag_if(config.parallel.ep.overlap_comm, "--overlap-moe-expert-parallel-comm");
+  flags.flag_if(config.parallel.ep.shared_expert_overlap, "--moe-shared-expert-overlap");
 }
 
 }  // namespace

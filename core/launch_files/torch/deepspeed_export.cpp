@@ -19,16 +19,16 @@ void check_deepspeed(const RunConfig& config) {
   if (find_preset(config.model.name) == nullptr) refuse_deepspeed("model", config.model.name, "a preset");
   if (parallel.pipeline != 1)
     refuse_deepspeed("pipeline_model_parallel_size", fmt::format("{}", parallel.pipeline), "1");
-  if (parallel.context != 1 && parallel.cp_comm_type != CpCommType::a2a)
-    refuse_deepspeed("cp_comm_type", std::string(cp_comm_type_name(parallel.cp_comm_type)), "a2a");
+  if (parallel.context != 1 && parallel.cp.comm_type != CpCommType::a2a)
+    refuse_deepspeed("cp_comm_type", std::string(cp_comm_type_name(parallel.cp.comm_type)), "a2a");
   if (parallel.expert != 1)
     refuse_deepspeed("expert_model_parallel_size", fmt::format("{}", parallel.expert), "1");
   if (parallel.sequence_parallel && parallel.tensor > 1)
     refuse_deepspeed("sequence_parallel", "true", "false");
-  if (parallel.tp_comm_overlap) refuse_deepspeed("tp_comm_overlap", "true", "false");
-  if (parallel.num_distributed_optimizer_instances != 1)
+  if (parallel.tp.comm_overlap) refuse_deepspeed("tp_comm_overlap", "true", "false");
+  if (parallel.dp.optimizer_instances != 1)
     refuse_deepspeed("num_distributed_optimizer_instances",
-                     fmt::format("{}", parallel.num_distributed_optimizer_instances), "1");
+                     fmt::format("{}", parallel.dp.optimizer_instances), "1");
   if (numerics.fp8.on() || numerics.fp4_format != Fp4Format::none)
     refuse_deepspeed("fp8_format", "8 or 4 bits", "none");
   if (numerics.hidden_dropout != 0 || numerics.attention_dropout != 0)
@@ -82,13 +82,13 @@ std::string to_deepspeed(const RunConfig& config, const ExportNodes& nodes) {
                                                                                               : "fp16");
   if (parallel.tensor > 1) text += fmt::format("  tensor_parallel:\n    autotp_size: {}\n", parallel.tensor);
   if (parallel.context > 1) text += fmt::format("  sequence_parallel_size: {}\n", parallel.context);
-  text += fmt::format("  zero_optimization:\n    stage: {}\n", parallel.zero_stage);
-  if (parallel.ddp_bucket_size != ParallelConfig().ddp_bucket_size)  // else DeepSpeed's own
-    text += fmt::format("    reduce_bucket_size: {}\n", parallel.ddp_bucket_size);
+  text += fmt::format("  zero_optimization:\n    stage: {}\n", parallel.dp.zero_stage);
+  if (parallel.dp.bucket_size != DataParallelConfig().bucket_size)  // else DeepSpeed's own
+    text += fmt::format("    reduce_bucket_size: {}\n", parallel.dp.bucket_size);
   text += fmt::format("    overlap_comm: {}\n",
-                      yes_or_no(parallel.overlap_grad_reduce.value_or(parallel.zero_stage == 3)));
-  if (parallel.zero_hpz_partition_size > 1)
-    text += fmt::format("    zero_hpz_partition_size: {}\n", parallel.zero_hpz_partition_size);
+                      yes_or_no(parallel.dp.overlap_grad_reduce.value_or(parallel.dp.zero_stage == 3)));
+  if (parallel.dp.hpz_partition_size > 1)
+    text += fmt::format("    zero_hpz_partition_size: {}\n", parallel.dp.hpz_partition_size);
   return text;
 }
 

@@ -24,19 +24,18 @@ void check_titan(const RunConfig& config) {
   const NumericsConfig& numerics = config.numerics;
   // Without effect on a prediction of torchtitan, which shards its own way.
   const bool own_sharding = config.machine.software.starts_with("torchtitan");
-  if (parallel.copies() > 1 && parallel.zero_stage != 3 && !own_sharding)
-    refuse_titan("zero_stage", fmt::format("{}", parallel.zero_stage), "3");
-  if (parallel.zero_hpz_partition_size != 1) refuse_titan("zero_hpz_partition_size", "a partition", "1");
-  if (parallel.data() % parallel.num_distributed_optimizer_instances != 0 ||
+  if (parallel.copies() > 1 && parallel.dp.zero_stage != 3 && !own_sharding)
+    refuse_titan("zero_stage", fmt::format("{}", parallel.dp.zero_stage), "3");
+  if (parallel.dp.hpz_partition_size != 1) refuse_titan("zero_hpz_partition_size", "a partition", "1");
+  if (parallel.data() % parallel.dp.optimizer_instances != 0 ||
       (parallel.copies() > 1 && parallel.state_shards() == 1))
-    refuse_titan("num_distributed_optimizer_instances",
-                 fmt::format("{}", parallel.num_distributed_optimizer_instances),
+    refuse_titan("num_distributed_optimizer_instances", fmt::format("{}", parallel.dp.optimizer_instances),
                  "a divisor of the data parallel size, with several ranks in a group");
   if (parallel.tensor > 1 && !parallel.sequence_parallel) refuse_titan("sequence_parallel", "false", "true");
-  if (parallel.context > 1 && parallel.cp_comm_type != CpCommType::p2p &&
-      parallel.cp_comm_type != CpCommType::all_gather)
-    refuse_titan("cp_comm_type", std::string(cp_comm_type_name(parallel.cp_comm_type)), "p2p or all_gather");
-  if (parallel.token_dispatcher == TokenDispatcher::allgather)
+  if (parallel.context > 1 && parallel.cp.comm_type != CpCommType::p2p &&
+      parallel.cp.comm_type != CpCommType::all_gather)
+    refuse_titan("cp_comm_type", std::string(cp_comm_type_name(parallel.cp.comm_type)), "p2p or all_gather");
+  if (parallel.ep.token_dispatcher == TokenDispatcher::allgather)
     refuse_titan("moe_token_dispatcher_type", "allgather", "alltoall or flex");
   if (numerics.precision == DType::fp16) refuse_titan("precision", "fp16", "bf16 or fp32");
   if (numerics.grad_dtype == GradDType::same && numerics.precision != DType::fp32)
@@ -68,34 +67,34 @@ void check_titan(const RunConfig& config) {
 
 void add_titan_parallelism(const RunConfig& config, std::string& text) {
   const ParallelConfig& parallel = config.parallel;
-  const int replicas = parallel.num_distributed_optimizer_instances;
+  const int replicas = parallel.dp.optimizer_instances;
   const auto line = [&](const char* key, const auto& value) { text += fmt::format("{} = {}\n", key, value); };
   text += "\n[parallelism]\n";
   line("data_parallel_replicate_degree", replicas);
   line("data_parallel_shard_degree", parallel.data() / replicas);
   line("tensor_parallel_degree", parallel.tensor);
-  if (parallel.tp_comm_overlap) line("enable_async_tensor_parallel", "true");
+  if (parallel.tp.comm_overlap) line("enable_async_tensor_parallel", "true");
   line("context_parallel_degree", parallel.context);
   if (parallel.context > 1) {
     line("context_parallel_rotate_method",
-         parallel.cp_comm_type == CpCommType::p2p ? "\"alltoall\"" : "\"allgather\"");
-    if (!parallel.cp_load_balance) line("context_parallel_load_balancer", "\"\"");
+         parallel.cp.comm_type == CpCommType::p2p ? "\"alltoall\"" : "\"allgather\"");
+    if (!parallel.cp.load_balance) line("context_parallel_load_balancer", "\"\"");
   }
   if (config.model.mixture) {
     line("expert_parallel_degree", parallel.expert);
     if (parallel.expert > 1) line("expert_tensor_parallel_degree", parallel.effective_expert_tensor());
-    if (parallel.token_dispatcher == TokenDispatcher::flex)
+    if (parallel.ep.token_dispatcher == TokenDispatcher::flex)
       line("expert_parallel_comm_backend", "\"deepep\"");
   }
   line("pipeline_parallel_degree", parallel.pipeline);
   if (parallel.pipeline == 1) return;
-  const int chunks = parallel.schedule == "interleaved" ? std::max(2, parallel.virtual_chunks)
-                     : parallel.schedule == "zb-v" || parallel.schedule == "dualpipev" ? 2
-                                                                                       : 1;
-  const auto split =
-      titan_split(parallel.schedule, parallel.pipeline, layers_per_stage(config, parallel.pipeline * chunks));
+  const int chunks = parallel.pp.schedule == "interleaved" ? std::max(2, parallel.pp.virtual_chunks)
+                     : parallel.pp.schedule == "zb-v" || parallel.pp.schedule == "dualpipev" ? 2
+                                                                                             : 1;
+  const auto split = titan_split(parallel.pp.schedule, parallel.pipeline,
+                                 layers_per_stage(config, parallel.pipeline * chunks));
   if (!split)
-    refuse_titan("pipeline_schedule", parallel.schedule,
+    refuse_titan("pipeline_schedule", parallel.pp.schedule,
                  "1f1b, gpipe, interleaved, zb-v or dualpipev, with stages of equal layers but for the ends");
   line("pipeline_parallel_schedule", fmt::format("\"{}\"", split->schedule));
   line("pipeline_parallel_microbatch_size", config.batch.micro_batch_size);
@@ -113,7 +112,7 @@ std::string to_torchtitan(const RunConfig& config, const ExportNodes& nodes) {
     refuse_titan("model", config.model.name, "a model of its registry, such as llama-3.1-8b or qwen3-32b");
   const bool float8 = config.numerics.fp8.on();
   const std::string& software = config.machine.software;
-  const bool compiled = float8 || config.parallel.tp_comm_overlap || software != "torchtitan";
+  const bool compiled = float8 || config.parallel.tp.comm_overlap || software != "torchtitan";
   std::string text = fmt::format(
       "# torchrun --nnodes {} --nproc-per-node {} -m torchtitan.train --job.config_file THIS_FILE\n",
       nodes.nodes, nodes.gpus);

@@ -36,7 +36,7 @@ TEST(Fp8MemoryModel, HeldForTheWholeRun) {
     SCOPED_TRACE(c.name);
     RunConfig config = sample::tiny_hybrid();
     config.parallel.world_size = 2;
-    config.parallel.zero_stage = c.zero;
+    config.parallel.dp.zero_stage = c.zero;
     config.numerics.fp8.recipe = c.recipe;
     config.numerics.fp8.amax_history_len = c.history;
     RunConfig storage = config;

@@ -45,7 +45,7 @@ TEST(LatentMemory, QueriesWithoutCompressionGoWithEverySplit) {
       config.parallel.tensor = 2;
       config.parallel.pipeline = 2;
       config.parallel.world_size = 4;
-      config.parallel.schedule = name;
+      config.parallel.pp.schedule = name;
       config.parallel.sequence_parallel = sequence_parallel;
       config.batch.global_batch_size = 4;
       ScheduleRequest request;

@@ -164,7 +164,7 @@ TEST(MemoryModel, ZeroHoldsPaddedUnitsAndWholeVectors) {
   config.parallel.world_size = 2;
   config.batch.global_batch_size = 4;
   for (const Case& c : kCases) {
-    config.parallel.zero_stage = c.zero;
+    config.parallel.dp.zero_stage = c.zero;
     const RankMemory rank = predict_memory(config, sample::one_rank(2)).of_rank(1);
     EXPECT_EQ(at(rank.held, kParameters), c.parameters * 4) << c.zero;
     EXPECT_EQ(at(rank.held, kGradients), c.gradients * 4) << c.zero;
@@ -181,7 +181,7 @@ TEST(MemoryModel, ZeroOnePiecesComeWithTheLastMicroBatch) {
   RunConfig config = sample::tiny_qwen2();
   config.parallel.world_size = 2;
   config.batch.global_batch_size = 4;
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   const RankMemory rank = predict_memory(config, sample::one_rank(2), MemoryDetail::timeline).ranks[0];
   ASSERT_EQ(rank.timeline.size(), 6U);  // F B F B ARG OPT
   EXPECT_EQ(rank.timeline[1].after, rank.held);
@@ -261,7 +261,7 @@ TEST(MemoryModel, ASharedEmbeddingIsFinalAfterItsLaterUse) {
     SCOPED_TRACE(c.name);
     RunConfig config = sample::tiny_qwen2();
     config.parallel.world_size = 2;
-    config.parallel.zero_stage = 1;
+    config.parallel.dp.zero_stage = 1;
     Schedule schedule;
     schedule.stages = 2;
     schedule.rank_of_stage = {0, 0};

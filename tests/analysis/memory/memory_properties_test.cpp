@@ -28,13 +28,13 @@ RunConfig random_config() {
   const int data = *rc::gen::element(1, 2, 4);
   config.parallel.world_size = config.parallel.tensor * config.parallel.pipeline * data;
   config.batch.global_batch_size = std::int64_t{*rc::gen::element(8, 12, 16)} * data;
-  config.parallel.schedule =
+  config.parallel.pp.schedule =
       *rc::gen::elementOf(std::vector<std::string>(std::begin(kSchedules), std::end(kSchedules)));
   config.parallel.sequence_parallel = *rc::gen::arbitrary<bool>();
-  config.parallel.zero_stage = *rc::gen::inRange(0, 4);
-  config.parallel.overlap_grad_reduce = *rc::gen::arbitrary<bool>();
-  config.parallel.overlap_param_gather = *rc::gen::arbitrary<bool>();
-  config.parallel.overlap_p2p_comm = *rc::gen::arbitrary<bool>();
+  config.parallel.dp.zero_stage = *rc::gen::inRange(0, 4);
+  config.parallel.dp.overlap_grad_reduce = *rc::gen::arbitrary<bool>();
+  config.parallel.dp.overlap_param_gather = *rc::gen::arbitrary<bool>();
+  config.parallel.pp.overlap_p2p_comm = *rc::gen::arbitrary<bool>();
   config.recompute.granularity = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
   config.recompute.num_layers = *rc::gen::inRange(1, 4);
   config.numerics.precision = *rc::gen::element(DType::fp32, DType::bf16);
@@ -56,7 +56,7 @@ Schedule schedule_of(const RunConfig& config) {
   Schedule schedule;
   try {
     ScheduleRequest request;
-    request.name = config.parallel.schedule;
+    request.name = config.parallel.pp.schedule;
     request.ranks = config.parallel.pipeline;
     request.microbatches = config.microbatches();
     schedule = add_transfers(make_schedule(request), TransferOrder::sends_first);
@@ -116,7 +116,7 @@ TEST(MemoryProperties, ARepeatedStepIsTheWholeStep) {
       config.model.layers = 16;
       config.parallel.pipeline = config.parallel.world_size = 4;
       config.batch.global_batch_size = 96;
-      config.parallel.overlap_p2p_comm = ahead;
+      config.parallel.pp.overlap_p2p_comm = ahead;
       ScheduleRequest request;
       request.name = name;
       request.ranks = 4;
@@ -138,7 +138,7 @@ RC_GTEST_PROP(MemoryProperties, ZeroHoldsLessWithEveryStage, ()) {
   const Schedule schedule = schedule_of(config);
   Bytes before{INT64_MAX};
   for (int zero = 1; zero <= 3; ++zero) {
-    config.parallel.zero_stage = zero;
+    config.parallel.dp.zero_stage = zero;
     const Bytes held = predict_memory(config, schedule).ranks.front().held.total();
     RC_ASSERT(held <= before);
     before = held;
@@ -150,7 +150,7 @@ RC_GTEST_PROP(MemoryProperties, RecomputationNeverNeedsMore, ()) {
   RunConfig config = random_config();
   config.parallel.world_size /= config.parallel.tensor;
   config.parallel.tensor = 1;
-  config.parallel.zero_stage = 0;
+  config.parallel.dp.zero_stage = 0;
   const Schedule schedule = schedule_of(config);
   config.recompute.granularity = Recompute::none;
   const MemoryPrediction none = predict_memory(config, schedule);

@@ -13,7 +13,7 @@ namespace plumbline::sample {
 inline RunConfig vocabulary_config(const std::string& method, int tensor, int pipeline, int data,
                                    int microbatches) {
   RunConfig config = tiny_qwen2();
-  config.parallel.vocab_parallel = parse_vocab_parallel(method);
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(method);
   config.parallel.tensor = tensor;
   config.parallel.pipeline = pipeline;
   config.parallel.world_size = tensor * pipeline * data;
@@ -25,10 +25,10 @@ inline RunConfig vocabulary_config(const std::string& method, int tensor, int pi
 /// With transfers and the end of the step, as a run has it.
 inline Schedule vocabulary_schedule(const RunConfig& config) {
   ScheduleRequest request;
-  request.name = config.parallel.schedule;
+  request.name = config.parallel.pp.schedule;
   request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
-  request.vocab = config.parallel.vocab_parallel;
+  request.vocab = config.parallel.pp.vocab_parallel;
   const bool split = request.vocab != VocabPasses::none;
   return add_step_end(add_transfers(make_schedule(request)),
                       {config.parallel.data() > 1, config.model.tied_embeddings && !split});

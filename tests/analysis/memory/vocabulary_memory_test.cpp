@@ -141,7 +141,7 @@ TEST(VocabularyMemory, ActionsByHand) {
     RunConfig config = vocabulary_config(c.method, 1, 2, 2, 2);
     config.model.tied_embeddings = false;
     config.numerics.precision = c.precision;
-    config.parallel.zero_stage = c.zero;
+    config.parallel.dp.zero_stage = c.zero;
     const auto shapes = stage_shapes(config, vocabulary_schedule(config));
     const ActionProfile profile =
         action_profile(shapes[static_cast<std::size_t>(c.stage)], c.type, c.with_extra);
@@ -152,7 +152,7 @@ TEST(VocabularyMemory, ActionsByHand) {
 
 TEST(VocabularyMemory, VShapedPlacementKeepsTheInputGradientInTheWorkspace) {
   RunConfig config = vocabulary_config("vocab-1", 1, 2, 1, 4);
-  config.parallel.schedule = "v-half";
+  config.parallel.pp.schedule = "v-half";
   config.model.layers = 4;
   const auto shapes = stage_shapes(config, vocabulary_schedule(config));
   EXPECT_TRUE(shapes[0].vocabulary.first_rank && shapes[0].vocabulary.last_rank);
@@ -223,7 +223,7 @@ TEST(VocabularyMemory, ShardsTogetherAreTheModel) {
 TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
   RunConfig config = vocabulary_config("none", 1, 2, 1, 2);
   config.model.tied_embeddings = false;
-  config.parallel.layer_distribution = "2,0";
+  config.parallel.pp.layer_distribution = "2,0";
   const Schedule schedule = vocabulary_schedule(config);
   StageShape last = stage_shapes(config, schedule)[1];
   // Final norm output 128, its input 128, statistics 16, logits 4·32·4.
@@ -237,7 +237,7 @@ TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
   expect_equal(action_profile(last, backward_input).net, bytes({{kActivations, -144}, {kCommunication, 128}}),
                "I with the previous stage");
   for (const char* method : {"none", "vocab-1", "vocab-2"}) {
-    config.parallel.vocab_parallel = parse_vocab_parallel(method);
+    config.parallel.pp.vocab_parallel = parse_vocab_parallel(method);
     for (const RankMemory& rank :
          predict_memory(config, vocabulary_schedule(config), MemoryDetail::timeline).ranks) {
       expect_equal(rank.timeline.back().after, rank.held, method);
@@ -264,10 +264,10 @@ TEST(VocabularyMemory, AStepEndsAsItBegan) {
         for (const int zero : {0, 1, 2, 3}) {
           for (const bool tied : {false, true}) {
             RunConfig config = vocabulary_config(walked.method, 2, pipeline, 2, microbatches);
-            config.parallel.schedule = walked.schedule;
+            config.parallel.pp.schedule = walked.schedule;
             config.model.layers = 8;
             config.model.tied_embeddings = tied;
-            config.parallel.zero_stage = zero;
+            config.parallel.dp.zero_stage = zero;
             config.numerics.precision = zero % 2 == 0 ? DType::bf16 : DType::fp32;
             const MemoryPrediction memory =
                 predict_memory(config, vocabulary_schedule(config), MemoryDetail::timeline);
@@ -318,7 +318,7 @@ TEST(VocabularyMemory, FlatWhereTheBaselineIsNot) {
   EXPECT_LT(spread(large("vocab-1")), 1.1);  // the rest: 1F1B has fewer micro-batches on later ranks
   EXPECT_LT(spread(large("vocab-2")), 1.1);
   RunConfig v_half = large("vocab-2");
-  v_half.parallel.schedule = "v-half";
+  v_half.parallel.pp.schedule = "v-half";
   EXPECT_LT(spread(v_half), 1.05);
 }
 

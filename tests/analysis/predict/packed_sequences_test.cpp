@@ -84,8 +84,8 @@ TEST(PackedSequences, PairsFollowTheLengths) {
       {"three sequences are two steps, the first sequence twice", "8\n4\n4\n4\n4", 1, 2, true, p2p, 0.75, 1}};
   for (const Case& c : cases) {
     RunConfig config = config_of(8, c.context, c.replicas);
-    config.parallel.cp_load_balance = c.balanced;
-    config.parallel.cp_comm_type = c.type;
+    config.parallel.cp.load_balance = c.balanced;
+    config.parallel.cp.comm_type = c.type;
     const PackedSequences packed = pack_sequences(c.lengths, "f", 8);
     const PackedWork work = packed_work(packed, config);
     EXPECT_DOUBLE_EQ(work.attention.mean, c.mean) << c.name;
@@ -98,8 +98,8 @@ TEST(PackedSequences, PairsFollowTheLengths) {
   const PackedWork work = packed_work(pack_sequences("2\n6", "f", 8), config_of(8, 2));
   EXPECT_THAT(work.by_context_rank, ElementsAre(1.2, 0.8));
   RunConfig both = config_of(16, 4);  // groups of two have two chunks of four tokens each
-  both.parallel.cp_comm_type = CpCommType::a2a_p2p;
-  both.parallel.hierarchical_context = {2, 2};
+  both.parallel.cp.comm_type = CpCommType::a2a_p2p;
+  both.parallel.cp.hierarchical = {2, 2};
   EXPECT_DOUBLE_EQ(packed_work(pack_sequences("4\n12", "f", 16), both).attention.slowest, 12.0 / 16);
 }
 

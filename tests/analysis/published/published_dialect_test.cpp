@@ -86,7 +86,7 @@ TEST(PublishedDialect, FilesOfASourceSayWhatItsRowsDoNot) {
             "source: \"{}\"\ndefaults:\n  hardware: gb200-nvl72\n  software: megatron-bridge\n  seq_length: "
             "4096\n  mbs: 1\n  precision: bf16\n  zero_stage: 1\n",
             c.source));
-    EXPECT_EQ(read_runs(table).runs.at(0).config.parallel.align_param_gather, c.aligned)
+    EXPECT_EQ(read_runs(table).runs.at(0).config.parallel.dp.align_param_gather, c.aligned)
         << c.source << c.model;
   }
 }
@@ -174,16 +174,16 @@ TEST(PublishedDialect, LayersFollowTheRulesThatSourcesGive) {
       "8,24,1,true,true,,1\n8,24,,true,true,,1\n4,8,,,,redistributed,1\n2,8,1,,,,1\n",
       header));
   ASSERT_EQ(read.runs.size(), 4u) << read.skipped.front().reason;
-  EXPECT_EQ(read.runs[0].config.parallel.virtual_chunks, 3);
-  EXPECT_EQ(read.runs[0].config.parallel.schedule, "interleaved");
-  EXPECT_EQ(read.runs[0].config.parallel.layer_distribution,
+  EXPECT_EQ(read.runs[0].config.parallel.pp.virtual_chunks, 3);
+  EXPECT_EQ(read.runs[0].config.parallel.pp.schedule, "interleaved");
+  EXPECT_EQ(read.runs[0].config.parallel.pp.layer_distribution,
             "0,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,0");
-  EXPECT_EQ(read.runs[1].config.parallel.layer_distribution, "2,3,3,3,3,3,3,2");
-  EXPECT_EQ(read.runs[1].config.parallel.schedule, "1f1b");
+  EXPECT_EQ(read.runs[1].config.parallel.pp.layer_distribution, "2,3,3,3,3,3,3,2");
+  EXPECT_EQ(read.runs[1].config.parallel.pp.schedule, "1f1b");
   // The output layer of 256,000 words counts as 9 layers of 22: (22 + 9) / 4 are 7 or 8, the last has none
   // left.
-  EXPECT_EQ(read.runs[2].config.parallel.layer_distribution, "7,8,7,0");
-  EXPECT_EQ(read.runs[3].config.parallel.virtual_chunks, 11);
+  EXPECT_EQ(read.runs[2].config.parallel.pp.layer_distribution, "7,8,7,0");
+  EXPECT_EQ(read.runs[3].config.parallel.pp.virtual_chunks, 11);
 }
 
 struct SkipCase {

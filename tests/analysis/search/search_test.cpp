@@ -273,7 +273,7 @@ TEST(Search, SpreadsTheExpertsOfAMixture) {
     expect_best_of_all(result, all);
     if (!gather) continue;
     request.limits.expert = 1;
-    request.config.parallel.token_dispatcher = TokenDispatcher::allgather;
+    request.config.parallel.ep.token_dispatcher = TokenDispatcher::allgather;
     const SearchResult less = searched(request);
     EXPECT_LT(less.configurations, result.configurations);
     ASSERT_FALSE(less.best.empty());
@@ -371,7 +371,7 @@ TEST(Sensitivity, FasterHardwareIsNotSlowerAndRatesAddUp) {
   // A change is a prediction of its own.
   for (const ChangedKey& change : limits.changes) {
     if (change.what != "zero_stage 0 -> 3") continue;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     EXPECT_EQ(change.step, predict(config, step_for(config), hardware()).time.step);
   }
 }

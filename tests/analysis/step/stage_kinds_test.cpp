@@ -18,8 +18,8 @@ StageKinds kinds_of(const char* schedule, int ranks, std::int64_t layers, VocabP
   config.model.layers = layers;
   config.batch = {.seq_length = 1024, .micro_batch_size = 1, .global_batch_size = 16};
   config.parallel.world_size = config.parallel.pipeline = ranks;
-  config.parallel.schedule = schedule;
-  config.parallel.vocab_parallel = vocabulary;
+  config.parallel.pp.schedule = schedule;
+  config.parallel.pp.vocab_parallel = vocabulary;
   const Schedule made = schedule_for(config);
   return StageKinds(stage_shapes(config, made), made);
 }

@@ -14,8 +14,8 @@ RunConfig sharded(const char* model, const char* software) {
   config.machine.software = software;
   config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 16};
   config.parallel.world_size = 8;
-  config.parallel.zero_stage = 1;
-  config.parallel.overlap_param_gather = true;
+  config.parallel.dp.zero_stage = 1;
+  config.parallel.dp.overlap_param_gather = true;
   return config;
 }
 

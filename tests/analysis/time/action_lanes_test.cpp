@@ -52,9 +52,9 @@ TEST(ActionLanes, OfAStepHaveWhatItsFiguresHave) {
     config.model.heads = config.model.kv_heads = 4;
     config.parallel.tensor = c.tensor;
     config.parallel.world_size = c.tensor * c.data;
-    config.parallel.zero_stage = c.zero;
+    config.parallel.dp.zero_stage = c.zero;
     config.parallel.sequence_parallel = c.tensor > 1;
-    config.parallel.tp_comm_overlap = c.overlap;
+    config.parallel.tp.comm_overlap = c.overlap;
     config.parallel.make_vocab_size_divisible_by = 32 / c.tensor;
     config.batch.global_batch_size = std::int64_t{3} * c.data;
     HardwareProfile machine = sample::counting_machine(5);

@@ -145,7 +145,7 @@ TEST(ActionTime, CollectivesOfTensorRanksBesideProducts) {
   for (const OverlapCase& c : kOverlapCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = spread(tiny_qwen2(), c.tensor, 1);
-    config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = true;
+    config.parallel.sequence_parallel = config.parallel.tp.comm_overlap = true;
     config.recompute.granularity = c.recompute;
     config.model.heads = config.model.kv_heads = 4;
     HardwareProfile machine = counting_machine(c.latency);
@@ -173,7 +173,7 @@ TEST(ActionTime, SixteenBitSumsAreRounded) {
   config.numerics.precision = DType::bf16;
   EXPECT_NEAR(seconds_of(config, forward), 30 + 4, 1e-9);
   EXPECT_NEAR(seconds_of(config, backward), 34 + 5, 1e-9);
-  config.parallel.tp_reduce_in_fp32 = false;
+  config.parallel.tp.reduce_in_fp32 = false;
   EXPECT_NEAR(seconds_of(config, forward), 30, 1e-9);
   EXPECT_NEAR(seconds_of(config, backward), 34, 1e-9);
 }
@@ -227,8 +227,8 @@ TEST(ActionTime, GathersAndScattersBesideComputation) {
   for (const ZeroCase& c : kZeroCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = spread(tiny_qwen2(), 1, 2);
-    config.parallel.zero_stage = c.zero;
-    if (!c.overlap) config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = false;
+    config.parallel.dp.zero_stage = c.zero;
+    if (!c.overlap) config.parallel.dp.overlap_grad_reduce = config.parallel.dp.overlap_param_gather = false;
     HardwareProfile machine = counting_machine(c.latency);
     machine.kind = Calibrated{c.processors};
     const StageShape shape = stage_shapes(config, 1)[0];
@@ -273,9 +273,9 @@ TEST(ActionTime, SecondaryShards) {
   for (const SecondaryCase& c : kSecondaryCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = spread(tiny_qwen2(), 1, 4);
-    config.parallel.zero_stage = 3;
-    config.parallel.zero_hpz_partition_size = c.secondary_shards;
-    config.parallel.overlap_param_gather = c.gathers_ahead;
+    config.parallel.dp.zero_stage = 3;
+    config.parallel.dp.hpz_partition_size = c.secondary_shards;
+    config.parallel.dp.overlap_param_gather = c.gathers_ahead;
     const StageCosts costs = first_costs(config, counting_machine(c.latency));
     EXPECT_NEAR(costs.forward.value, c.forward, 1e-9);
     EXPECT_NEAR(costs.first_forward.value, c.first_forward, 1e-9);
@@ -304,8 +304,8 @@ TEST(ActionTime, InstancesOfTheOptimizer) {
   for (const InstancesCase& c : kInstancesCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = spread(tiny_qwen2(), 1, 4);
-    config.parallel.zero_stage = c.zero;
-    config.parallel.num_distributed_optimizer_instances = c.instances;
+    config.parallel.dp.zero_stage = c.zero;
+    config.parallel.dp.optimizer_instances = c.instances;
     const StageCosts costs = first_costs(config, counting_machine(c.latency));
     EXPECT_NEAR(costs.backward.value, c.backward, 1e-9);
   }

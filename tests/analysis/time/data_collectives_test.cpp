@@ -17,7 +17,7 @@ RunConfig llama(int world, int zero, const char* software) {
   config.batch = {.seq_length = 8192, .micro_batch_size = 2, .global_batch_size = std::int64_t{2} * world};
   config.numerics.precision = DType::bf16;
   config.parallel.world_size = world;
-  config.parallel.zero_stage = zero;
+  config.parallel.dp.zero_stage = zero;
   config.machine.hardware = "h100-sxm-80gb";
   config.machine.software = software;
   return config;
@@ -84,12 +84,12 @@ TEST(DataCollectives, TheFirstForwardWaitsForParameters) {
     RunConfig config = llama(64, 1, "megatron-bridge");
     config.batch = {.seq_length = 512, .micro_batch_size = 1, .global_batch_size = 512};
     config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;  // no waits for the host
-    config.parallel.align_param_gather = aligned;
+    config.parallel.dp.align_param_gather = aligned;
     config.parallel.pipeline = pipeline;
-    config.parallel.virtual_chunks = chunks;
-    if (chunks > 1) config.parallel.schedule = "interleaved";
-    if (chunks > 1) config.parallel.layer_distribution = "1,7,4,4,4,4,4,4";
-    config.parallel.overlap_param_gather = overlaps;
+    config.parallel.pp.virtual_chunks = chunks;
+    if (chunks > 1) config.parallel.pp.schedule = "interleaved";
+    if (chunks > 1) config.parallel.pp.layer_distribution = "1,7,4,4,4,4,4,4";
+    config.parallel.dp.overlap_param_gather = overlaps;
     return predict(config, schedule_for(config), *find_hardware_preset("h100-sxm-80gb"));
   };
   const auto sum = [](const Prediction& prediction, std::string_view label, std::string_view phase) {
@@ -173,7 +173,7 @@ TEST(DataCollectives, ExpertsOfARankArriveBucketByBucket) {
   config.numerics.precision = DType::bf16;
   config.parallel.world_size = 64;
   config.parallel.expert = 8;
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   config.machine.software = "megatron-bridge";
   const Prediction prediction =
       predict(config, schedule_for(config), *find_hardware_preset("b300-sxm-270gb"));

@@ -34,7 +34,7 @@ RunConfig config_of(const char* method, int zero) {
   config.model.tied_embeddings = false;
   config.numerics.precision = DType::bf16;
   config.numerics.cross_entropy_loss_fusion = false;
-  config.parallel.zero_stage = zero;
+  config.parallel.dp.zero_stage = zero;
   return config;
 }
 
@@ -154,7 +154,7 @@ TEST(Fp32Loss, EveryStepEndsWhereItBegan) {
         if (method == std::string("interlaced") && schedule_name != std::string("1f1b")) continue;
         SCOPED_TRACE(fmt::format("{} {} ZeRO {}", method, schedule_name, zero));
         RunConfig config = config_of(method, zero);
-        config.parallel.schedule = schedule_name;
+        config.parallel.pp.schedule = schedule_name;
         config.model.layers = 4;
         config.batch.global_batch_size = 8;
         const Schedule schedule = sample::vocabulary_schedule(config);

@@ -100,7 +100,7 @@ TEST(Fp8Calls, OfALayer) {
       RunConfig config = fp8_config(recipe);
       config.parallel.tensor = c.tensor;
       config.parallel.sequence_parallel = true;
-      config.parallel.zero_stage = c.zero;
+      config.parallel.dp.zero_stage = c.zero;
       config.parallel.world_size = c.tensor * (c.zero > 0 ? 2 : 1);
       config.recompute.granularity = c.recompute;
       StageShape shape = stage_shapes(config, 2)[0];
@@ -178,7 +178,7 @@ TEST(Fp8Calls, EndOfTheStep) {
     config.parallel.tensor = c.tensor;
     config.parallel.world_size = c.tensor * c.data;
     config.batch.global_batch_size = c.data;
-    config.parallel.zero_stage = c.zero;
+    config.parallel.dp.zero_stage = c.zero;
     const Schedule schedule = sample::one_rank(1);
     const HeldStages rank = stages_on_rank(config, schedule, stage_shapes(config, schedule), 0);
     const std::vector<OperatorCall> calls = optimizer_calls(rank, config, 0);
@@ -226,7 +226,7 @@ TEST(Fp8Traffic, MirrorStageByStage) {
   RunConfig config = fp8_config();
   config.parallel.world_size = config.parallel.pipeline = 2;
   config.batch.global_batch_size = 4;
-  config.parallel.schedule = "dualpipe";
+  config.parallel.pp.schedule = "dualpipe";
   ScheduleRequest request;
   request.name = "dualpipe";
   request.ranks = 2;
@@ -336,7 +336,7 @@ TEST(Fp8Published, Float8GainsWhatTorchtitanMeasured) {
     RunConfig config;
     config.model = *find_preset("llama-3.1-8b");
     config.parallel.world_size = row.gpus;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.batch.seq_length = 8192;
     config.batch.micro_batch_size = 2;
     config.batch.global_batch_size = std::int64_t{2} * row.gpus;

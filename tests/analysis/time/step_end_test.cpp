@@ -59,10 +59,10 @@ TEST(StepEnd, ReductionsUnderTheLastBackward) {
   for (const EndCase& c : kEndCases) {
     SCOPED_TRACE(c.name);
     RunConfig config = spread(tiny_qwen2(), 1, 2);
-    config.parallel.zero_stage = c.zero;
-    config.parallel.ddp_bucket_size = c.bucket;
-    config.parallel.overlap_grad_reduce = c.reduces;
-    config.parallel.overlap_param_gather = c.gathers;
+    config.parallel.dp.zero_stage = c.zero;
+    config.parallel.dp.bucket_size = c.bucket;
+    config.parallel.dp.overlap_grad_reduce = c.reduces;
+    config.parallel.dp.overlap_param_gather = c.gathers;
     const StageCosts costs = first_costs(config, counting_machine(c.latency));
     EXPECT_NEAR(costs.last_backward.value, c.last_backward, 1e-9);
     EXPECT_NEAR(costs.reduce_gradients.value, c.reduce_gradients, 1e-9);
@@ -97,8 +97,8 @@ TEST(StepEnd, ReductionsHaveLanesFromBeforeARG) {
   for (const ReductionCase& c : cases) {
     SCOPED_TRACE(c.name);
     RunConfig config = spread(tiny_qwen2(), 1, 2);
-    config.parallel.zero_stage = c.zero;
-    config.parallel.ddp_bucket_size = c.bucket;
+    config.parallel.dp.zero_stage = c.zero;
+    config.parallel.dp.bucket_size = c.bucket;
     const std::vector<ActionLanes> kinds = action_lanes(config, one_rank(2), counting_machine(c.latency));
     const auto arg = std::find_if(kinds.begin(), kinds.end(),
                                   [](const ActionLanes& kind) { return kind.type == reduce_gradients; });
@@ -127,7 +127,7 @@ Schedule named(const char* name, int ranks, int microbatches, bool data_parallel
 TEST(StepEnd, KeysReplaceWhatAFrameworkOverlaps) {
   RunConfig config = spread(tiny_qwen2(), 1, 2);
   config.model = *find_preset("llama-3.1-8b");  // of several buckets
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   config.machine.software = "megatron-core";  // reduces alongside the backwards, gathers after the update
   HardwareProfile machine = counting_machine(0);
   machine.link_bandwidth = {1e8};
@@ -136,13 +136,13 @@ TEST(StepEnd, KeysReplaceWhatAFrameworkOverlaps) {
     return std::pair(costs.reduce_gradients.value, costs.optimizer.value);
   };
   const auto own = end();
-  config.parallel.overlap_grad_reduce = true;
-  config.parallel.overlap_param_gather = false;
+  config.parallel.dp.overlap_grad_reduce = true;
+  config.parallel.dp.overlap_param_gather = false;
   EXPECT_EQ(end(), own);
-  config.parallel.overlap_grad_reduce = false;
+  config.parallel.dp.overlap_grad_reduce = false;
   EXPECT_GT(end().first, own.first);
   EXPECT_EQ(end().second, own.second);
-  config.parallel.overlap_param_gather = true;
+  config.parallel.dp.overlap_param_gather = true;
   EXPECT_LT(end().second, own.second);
 }
 
@@ -156,13 +156,13 @@ TEST(StageCosts, MessagesOfAFrameworkAsTheKeySays) {
     return stage_costs(config, schedule, counting_machine(3)).costs.receive_busy.value > 0;
   };
   EXPECT_TRUE(waits());
-  config.parallel.overlap_p2p_comm = true;
+  config.parallel.pp.overlap_p2p_comm = true;
   EXPECT_FALSE(waits());
 }
 
 TEST(StepEnd, SharedProcessorsHideNothing) {
   RunConfig config = spread(tiny_qwen2(), 1, 2);
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   HardwareProfile machine = counting_machine(5);
   machine.kind = Calibrated{2};
   const StageCosts costs = first_costs(config, machine);
@@ -216,7 +216,7 @@ TEST(StepEnd, EveryStageOfAKindHasItsCostsAndLines) {
   config.model.layers = 10;
   config.parallel.pipeline = 5;
   config.parallel.world_size = 10;
-  config.parallel.overlap_grad_reduce = false;
+  config.parallel.dp.overlap_grad_reduce = false;
   const Schedule schedule = add_step_end(one_f_one_b(5, 8), {.data_parallel = true});
   const StageCostsPrediction predicted = stage_costs(config, schedule, counting_machine(3));
   for (int stage = 0; stage < 5; ++stage) {
@@ -239,7 +239,7 @@ TEST(StepEnd, EveryStageOfAKindHasItsCostsAndLines) {
 
 TEST(Predict, WaitingForReplicasIsExposedDataTime) {
   RunConfig config = spread(tiny_qwen2(), 1, 2);
-  config.parallel.zero_stage = 3;
+  config.parallel.dp.zero_stage = 3;
   const Prediction p = predict(config, one_rank(2), counting_machine(5));
   // F 39 and B 56 as above, twice; ARG 10; OPT 13.
   EXPECT_NEAR(p.time.step.value, 2 * (39 + 56) + 10 + 13, 1e-9);

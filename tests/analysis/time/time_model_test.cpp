@@ -202,11 +202,11 @@ TEST(TimeModel, CollectivesOfACutVocabularyHoldProcessorsOfAnAccelerator) {
   const HardwareProfile accelerator = load_hardware("a100-sxm-80gb");
   RunConfig config = sample::tiny_gpt2();
   EXPECT_EQ(collective_contention(config, accelerator, software_of(config)), 1);
-  config.parallel.vocab_parallel = VocabPasses::two_barriers;
+  config.parallel.pp.vocab_parallel = VocabPasses::two_barriers;
   EXPECT_EQ(collective_contention(config, HardwareProfile{}, software_of(config)), 1)
       << "a machine that was measured";
   const double passes = collective_contention(config, accelerator, software_of(config));
-  config.parallel.vocab_parallel = VocabPasses::interlaced;
+  config.parallel.pp.vocab_parallel = VocabPasses::interlaced;
   EXPECT_GT(collective_contention(config, accelerator, software_of(config)), 1);
   EXPECT_GT(passes, collective_contention(config, accelerator, software_of(config)));
   OperatorCall call{.work = GemmCall{.tokens = 1024, .out = 1024, .in = 1024}};

@@ -291,8 +291,8 @@ TEST(VocabularyTime, GradientReductionsFollowThePasses) {
     for (const int zero : {0, 1, 2, 3}) {
       RunConfig config = sample::vocabulary_config("vocab-1", 1, 2, 2, 4);
       config.model.tied_embeddings = tied;
-      config.parallel.zero_stage = zero;
-      config.parallel.ddp_bucket_size = 100;
+      config.parallel.dp.zero_stage = zero;
+      config.parallel.dp.bucket_size = 100;
       const Prediction p =
           predict(config, sample::vocabulary_schedule(config), *find_hardware_preset("a100-sxm-80gb"));
       EXPECT_GT(p.time.step.value, 0);

@@ -79,7 +79,7 @@ TEST(Adapters, AloneHaveGradientsAndStates) {
   config.parallel.world_size = 4;
   const auto adapters = static_cast<double>(adapter_parameters(config.model, config.finetune));
   for (const int zero : {0, 1, 2, 3}) {
-    config.parallel.zero_stage = zero;
+    config.parallel.dp.zero_stage = zero;
     const Prediction prediction =
         predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
     const MemoryBreakdown& peak = prediction.memory.ranks.front().peak;
@@ -116,9 +116,9 @@ TEST(Adapters, TakeLessTimeInEverySplit) {
       config.parallel.tensor = c.tensor;
       config.parallel.pipeline = c.pipeline;
       config.parallel.world_size = c.tensor * c.pipeline * c.data;
-      config.parallel.zero_stage = c.zero;
+      config.parallel.dp.zero_stage = c.zero;
       config.parallel.sequence_parallel = c.tensor > 1;
-      config.parallel.tp_comm_overlap = c.overlap;
+      config.parallel.tp.comm_overlap = c.overlap;
       config.recompute.granularity = c.recompute;
       return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware)).time.step;
     };

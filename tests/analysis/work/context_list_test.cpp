@@ -70,14 +70,14 @@ TEST(ContextList, BalanceIsWorthWhatTheLastRankHasMoreOfPairs) {
     for (const CpCommType type :
          {CpCommType::p2p, CpCommType::all_gather, CpCommType::a2a, CpCommType::a2a_p2p}) {
       if (type == CpCommType::a2a_p2p && ranks == 2) continue;
-      config.parallel.cp_comm_type = type;
-      config.parallel.hierarchical_context = {};
-      if (type == CpCommType::a2a_p2p) config.parallel.hierarchical_context = {2, ranks / 2};
-      config.parallel.cp_load_balance = true;
+      config.parallel.cp.comm_type = type;
+      config.parallel.cp.hierarchical = {};
+      if (type == CpCommType::a2a_p2p) config.parallel.cp.hierarchical = {2, ranks / 2};
+      config.parallel.cp.load_balance = true;
       EXPECT_NEAR(attention_flops(forward_calls(shape_of(config))).value / whole, 1, 1e-9);
       EXPECT_NEAR(attention_flops(backward_calls(shape_of(config))).value / whole, 2.5, 1e-9);
       const Seconds balanced = attention_time(config);
-      config.parallel.cp_load_balance = false;
+      config.parallel.cp.load_balance = false;
       const double parts = static_cast<double>(ranks) / config.parallel.head_ranks();
       const double ratio = (2 * parts - 1) / parts;
       EXPECT_NEAR(attention_flops(forward_calls(shape_of(config))).value / whole, ratio, 1e-9);
@@ -90,7 +90,7 @@ TEST(ContextList, BalanceIsWorthWhatTheLastRankHasMoreOfPairs) {
 TEST(ContextList, ARingHidesWhatAGatherWaitsFor) {
   const auto hidden = [](CpCommType type, const char* label) {
     RunConfig config = long_sequence(4);
-    config.parallel.cp_comm_type = type;
+    config.parallel.cp.comm_type = type;
     const HardwareProfile hardware = *find_hardware_preset(config.machine.hardware);
     const Prediction prediction = predict(config, schedule_for(config), hardware);
     for (const CostLine& line : prediction.lines) {

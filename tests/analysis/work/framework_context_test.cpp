@@ -41,7 +41,7 @@ TEST(FrameworkContext, EveryRankHasAnEqualPartOfTheWorkAndSendsWhatFormulasSay) 
     const double length = 131072.0 / ranks;
     const double kv = 4 * length * 1 * 128 * (ranks - 1);
     for (const CpCommType type : {CpCommType::p2p, CpCommType::all_gather}) {
-      config.parallel.cp_comm_type = type;
+      config.parallel.cp.comm_type = type;
       const StageShape shape = first_shape(config);
       EXPECT_EQ(shape.sharding.data, ranks);
       const auto there = forward_calls(shape);
@@ -60,7 +60,7 @@ TEST(FrameworkContext, EveryRankHasAnEqualPartOfTheWorkAndSendsWhatFormulasSay) 
     }
     EXPECT_TRUE(ranks < 16 || std::abs(kv / 62.9e6 - 1) < 1e-3);  // arithmetic by hand
   }
-  config.parallel.cp_comm_type = CpCommType::a2a;
+  config.parallel.cp.comm_type = CpCommType::a2a;
   EXPECT_TRUE(why_invalid(config));  // one key/value head per tensor rank
   config.parallel.tensor = 1;
   config.parallel.context = 4;
@@ -73,8 +73,8 @@ TEST(FrameworkContext, EveryRankHasAnEqualPartOfTheWorkAndSendsWhatFormulasSay) 
   }
   EXPECT_NEAR(4 * flops_of(forward_calls(exchanged)).value / (8 * forward), 1,
               1e-3);  // the padded vocabulary differs
-  config.parallel.cp_comm_type = CpCommType::a2a_p2p;
-  config.parallel.hierarchical_context = {2, 2};
+  config.parallel.cp.comm_type = CpCommType::a2a_p2p;
+  config.parallel.cp.hierarchical = {2, 2};
   const StageShape both = first_shape(config);
   const double kv = 4 * length * 8 * 128;  // one hop
   for (const bool back : {false, true}) {
@@ -132,9 +132,9 @@ TEST(FrameworkContext, TorchPassesWhatItsSourceSays) {
                 32, 3, 10, 3, 6},
        }) {
     RunConfig config = llama(c.software, 1, 1);
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.parallel.context = 4;
-    config.parallel.cp_comm_type = c.type;
+    config.parallel.cp.comm_type = c.type;
     config.batch = {.seq_length = 2048, .micro_batch_size = 1, .global_batch_size = 4};
     config.recompute.granularity = c.granularity;
     const StageShape shape = first_shape(config);
@@ -174,7 +174,7 @@ TEST(FrameworkContext, ARingHidesWhatItsStepsCover) {
   config.parallel.sequence_parallel = true;
   config.batch = {.seq_length = 131072, .micro_batch_size = 1, .global_batch_size = 1};
   const StepTime ring = predicted(config).time;
-  config.parallel.cp_comm_type = CpCommType::all_gather;
+  config.parallel.cp.comm_type = CpCommType::all_gather;
   const StepTime gathered = predicted(config).time;
   EXPECT_LT(ring.step.value, gathered.step.value);
   EXPECT_LT(ring.exposed_tensor.value, gathered.exposed_tensor.value);
@@ -191,7 +191,7 @@ TEST(FrameworkContext, ARingHidesWhatItsStepsCover) {
   const Prediction of_step = predict(config, step, hardware);
   const StepTime whole = [&] {
     RunConfig other = config;
-    other.parallel.cp_comm_type = CpCommType::p2p;
+    other.parallel.cp.comm_type = CpCommType::p2p;
     return predicted(other).time;
   }();
   EXPECT_THAT(context_report(config, step, of_step, hardware),

@@ -99,7 +99,7 @@ TEST(FrameworkExperts, ProductsOfExpertsAreExplainedInParts) {
   config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
   config.machine.hardware = "h100-sxm-80gb";
   config.machine.software = "megatron-bridge";
-  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
   auto dispatched = lines(config);
   const double layers_per_rate = 1.00721 * 48 * 8 * (1 - std::pow(7.0 / 8, 8)) * 7 / 8 / 370e9;
   EXPECT_NEAR(dispatched["weights of dispatched tokens"], layers_per_rate * 4096 * 512, 1e-6);

@@ -18,7 +18,7 @@ RunConfig mixture(int expert) {
   config.numerics.precision = DType::bf16;
   config.parallel.expert = expert;
   config.parallel.world_size = 8;
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   config.machine.hardware = "h100-sxm-80gb";
   config.machine.software = "megatron-core";
   return config;
@@ -64,8 +64,8 @@ TEST(FrameworkLaunches, TheHostReadsCountsOfDroplessExperts) {
                         {allgather, 8, Graphs::none, false, 1}};
   for (const Case& c : cases) {
     RunConfig config = mixture(c.expert);
-    config.parallel.token_dispatcher = c.dispatcher;
-    config.parallel.overlap_moe_expert_parallel_comm = c.overlapped;
+    config.parallel.ep.token_dispatcher = c.dispatcher;
+    config.parallel.ep.overlap_comm = c.overlapped;
     config.machine.cuda_graph_impl = c.graphs;
     for (const ActionType type : {ActionType::forward, ActionType::backward}) {
       const std::vector<OperatorCall> calls = work_of_stage(config, type);
@@ -79,7 +79,7 @@ TEST(FrameworkLaunches, TheHostReadsCountsOfDroplessExperts) {
 // Small experts wait for launches, which one graph of the step removes.
 TEST(FrameworkLaunches, GraphsOfTheStepRemoveLaunches) {
   RunConfig config = mixture(8);
-  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
   const auto step = [&](CudaGraphImpl graphs, const char* hardware) {
     config.machine.cuda_graph_impl = graphs;
     config.machine.hardware = hardware;
@@ -131,7 +131,7 @@ TEST(FrameworkLaunches, ExpertsAreHandledOneByOne) {
   for (const Case& c : cases) {
     const auto host = [&](int ranks) {
       RunConfig config = mixture(ranks);
-      config.parallel.token_dispatcher = TokenDispatcher::alltoall;
+      config.parallel.ep.token_dispatcher = TokenDispatcher::alltoall;
       config.numerics.fp8.format = c.format;
       config.machine.cuda_graph_impl = c.graphs;
       config.mixture.pad_to_capacity = c.padded;
@@ -162,7 +162,7 @@ TEST(FrameworkLaunches, ModulesTakePythonWhereNoGraphHasThem) {
                         {nullptr, alltoall, "torchtitan-2025", 0}};
   for (const Case& c : cases) {
     RunConfig config = mixture(8);
-    config.parallel.token_dispatcher = c.dispatcher;
+    config.parallel.ep.token_dispatcher = c.dispatcher;
     config.machine.software = c.software;
     if (c.modules != nullptr) {
       config.machine.cuda_graph_impl = CudaGraphImpl::transformer_engine;
@@ -187,7 +187,7 @@ TEST(FrameworkLaunches, GradientsOfBiasesAreAddedOneByOne) {
 TEST(FrameworkLaunches, RowsOfExpertsAreFilledUpInFp8) {
   RunConfig config = mixture(8);
   const auto padded = [&](TokenDispatcher dispatcher, DType precision) {
-    config.parallel.token_dispatcher = dispatcher;
+    config.parallel.ep.token_dispatcher = dispatcher;
     config.numerics.fp8.format = precision == DType::bf16 ? Fp8Format::none : Fp8Format::hybrid;
     const std::vector<OperatorCall> calls = work_of_stage(config, ActionType::forward);
     return std::count_if(calls.begin(), calls.end(), [](const OperatorCall& call) {

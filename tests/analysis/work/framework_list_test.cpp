@@ -79,7 +79,7 @@ TEST(FrameworkList, OverlapHidesTensorCollectives) {
   };
   const StageShape plain = first_shape(config);
   const Prediction without = predicted(config);
-  config.parallel.tp_comm_overlap = true;
+  config.parallel.tp.comm_overlap = true;
   const StageShape overlapped = first_shape(config);
   const Prediction with = predicted(config);
   for (const ActionType type : {ActionType::forward, ActionType::backward}) {
@@ -176,10 +176,10 @@ TEST(FrameworkList, GraphsTakeLaunchesOffTheHost) {
 TEST(FrameworkList, InstancesOfTheOptimizerHoldAllStatesEach) {
   RunConfig config = llama("megatron-core-2025");
   config.parallel.world_size = 64;  // 8 copies
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   const auto optimizer = [](const Prediction& p) { return p.memory.ranks.front().held[Category::optimizer]; };
   const Prediction one = predicted(config);
-  config.parallel.num_distributed_optimizer_instances = 2;
+  config.parallel.dp.optimizer_instances = 2;
   const Prediction two = predicted(config);
   EXPECT_NEAR(static_cast<double>(optimizer(two).value), 2.0 * static_cast<double>(optimizer(one).value), 16);
   EXPECT_EQ(two.memory.ranks.front().held[Category::gradients],
@@ -189,9 +189,9 @@ TEST(FrameworkList, InstancesOfTheOptimizerHoldAllStatesEach) {
   config = llama("maxtext-save-qkv-proj");
   config.parallel.tensor = config.parallel.pipeline = 1;
   config.parallel.world_size = 64;
-  config.parallel.zero_stage = 3;
+  config.parallel.dp.zero_stage = 3;
   config.batch.micro_batch_size = 1;
-  config.parallel.num_distributed_optimizer_instances = 8;
+  config.parallel.dp.optimizer_instances = 8;
   const StageShape shape = first_shape(config);
   std::int64_t gathered = 0;
   std::int64_t scattered = 0;
@@ -233,7 +233,7 @@ TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
   const HardwareProfile& hardware = *find_hardware_preset("h100-sxm-80gb");
   Software traits = software_of(config);
   for (const int zero : {0, 1}) {
-    config.parallel.zero_stage = zero;
+    config.parallel.dp.zero_stage = zero;
     traits.communication.overlapped_reduction = true;
     const StepTime hidden = predict(config, schedule, hardware, traits).time;
     traits.communication.overlapped_reduction = false;
@@ -245,7 +245,7 @@ TEST(FrameworkList, OverlappedReductionHidesBehindTheBackward) {
 
 TEST(FrameworkList, ParametersGatheredAlongsideTheForwardShowOneLayer) {
   RunConfig config = llama("megatron-core-2025");
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   Software traits = software_of(config);
   const Schedule schedule = schedule_for(config);
   const auto gather = [&] {

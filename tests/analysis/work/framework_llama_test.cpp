@@ -41,7 +41,7 @@ Layer layer_of(const StageShape& shape, LayerPass pass) {
 RunConfig with_sequences(const char* software, int tensor) {
   RunConfig config = llama(software, tensor, 1);
   config.parallel.sequence_parallel = tensor > 1;
-  config.parallel.zero_stage = 3;
+  config.parallel.dp.zero_stage = 3;
   return config;
 }
 

@@ -47,7 +47,7 @@ TEST(FrameworkMemory, ShardsStatesAsZeroDoes) {
   double whole = 0;
   for (const auto& [stage, expected] :
        {std::pair{0, 18.0}, {1, 6 + 12.0 / 8}, {2, 2 + 16.0 / 8}, {3, 18.0 / 8}}) {
-    config.parallel.zero_stage = stage;
+    config.parallel.dp.zero_stage = stage;
     const MemoryBreakdown held = predicted(config).memory.ranks.front().held;
     const double states = static_cast<double>(
         (held[Category::parameters] + held[Category::gradients] + held[Category::optimizer]).value);

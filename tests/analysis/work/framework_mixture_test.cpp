@@ -104,7 +104,7 @@ TEST(FrameworkMixture, GradientsAreReducedAmongTheirCopies) {
   }
   EXPECT_EQ(experts, 32 * 2 * 3 * 14336LL * 4096);
   EXPECT_EQ(experts + rest, elements_of(shape).whole());
-  for (const GradientBucket& bucket : gradient_buckets(shape, config.parallel.ddp_bucket_size)) {
+  for (const GradientBucket& bucket : gradient_buckets(shape, config.parallel.dp.bucket_size)) {
     (bucket.reduce.collective()->stride > 0 ? experts : rest) -= bucket.reduce.elements();
   }
   EXPECT_EQ(experts, 0);
@@ -173,7 +173,7 @@ TEST(FrameworkMixture, PermutationWithoutFusionTakesLonger) {
 TEST(FrameworkMixture, AnExchangeWithinANodeIsFaster) {
   const auto step = [](int expert, TokenDispatcher dispatcher) {
     RunConfig config = mixture("qwen3-30b-a3b", 1, expert, 0, 64);
-    config.parallel.token_dispatcher = dispatcher;
+    config.parallel.ep.token_dispatcher = dispatcher;
     return predict(config, schedule_for(config), *find_hardware_preset("h100-sxm-80gb")).time.step.value;
   };
   EXPECT_GT(step(64, TokenDispatcher::alltoall), 1.2 * step(8, TokenDispatcher::alltoall));
@@ -184,7 +184,7 @@ TEST(FrameworkMixture, AnExchangeWithinANodeIsFaster) {
 // multiprocessors; the same bytes travel.
 TEST(FrameworkMixture, AnOverlappedExchangeHidesBehindTheOtherMicroBatch) {
   RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
-  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
   const auto step = [&] {
     return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware)).time;
   };
@@ -197,7 +197,7 @@ TEST(FrameworkMixture, AnOverlappedExchangeHidesBehindTheOtherMicroBatch) {
   config.machine.cuda_graph_impl = CudaGraphImpl::full_iteration;
   const auto exposed = step();
   const double bytes = exchanged();
-  config.parallel.overlap_moe_expert_parallel_comm = true;
+  config.parallel.ep.overlap_comm = true;
   const auto hidden = step();
   EXPECT_EQ(exchanged(), bytes);
   EXPECT_LT(hidden.exposed_tensor.value, 0.15 * exposed.exposed_tensor.value);
@@ -214,8 +214,8 @@ TEST(FrameworkMixture, EachOverlappedExchangeHasItsPartOfTheLayer) {
     const char *before, *between;  // the first wait, and the second
   };
   RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
-  config.parallel.token_dispatcher = TokenDispatcher::flex;
-  config.parallel.overlap_moe_expert_parallel_comm = true;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.ep.overlap_comm = true;
   for (const Case& c : {Case{ActionType::forward, "attention forward", "fc2 forward"},
                         Case{ActionType::backward, "fc1 input_gradient", "attention backward"}}) {
     std::string order;
@@ -235,7 +235,7 @@ TEST(FrameworkMixture, EachOverlappedExchangeHasItsPartOfTheLayer) {
 TEST(FrameworkMixture, RoutingTravelsBesideTheTokens) {
   const auto bytes = [](TokenDispatcher dispatcher, ActionType type, const char* part) {
     RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
-    config.parallel.token_dispatcher = dispatcher;
+    config.parallel.ep.token_dispatcher = dispatcher;
     double sum = 0;
     for (const OperatorCall& call : calls_named(shape_of(config), type, part))
       sum += static_cast<double>(call.count * call.bytes().value);
@@ -269,7 +269,7 @@ TEST(FrameworkMixture, HybridEpTakesWeightsAlong) {
   };
   for (const Case& c : cases) {
     RunConfig config = mixture("qwen3-30b-a3b", 1, 8, 0, 8);
-    config.parallel.token_dispatcher = TokenDispatcher::flex;
+    config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
     config.machine.software = c.software;
     const auto calls = calls_named(shape_of(config), c.type, c.exchange);
     ASSERT_FALSE(calls.empty()) << c.exchange;
@@ -339,9 +339,9 @@ TEST(FrameworkMixture, WhatDoesNotFitIsRefusedInOneLine) {
   config.machine.software = "plumbline";
   EXPECT_EQ(why_unsupported(config), std::nullopt);
   EXPECT_EQ(why_invalid(config), std::nullopt);
-  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
   EXPECT_THAT(why_invalid(config).value_or(""), HasSubstr("moe_token_dispatcher_type: found flex"));
-  config.parallel.token_dispatcher = TokenDispatcher::automatic;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::automatic;
   EXPECT_EQ(why_unpredictable(config), std::nullopt);
 }
 

@@ -20,8 +20,8 @@ RunConfig run_of_model(const char* model) {
   config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 64};
   config.numerics.precision = DType::bf16;
   config.parallel.expert = config.parallel.world_size = 8;
-  config.parallel.token_dispatcher = TokenDispatcher::flex;
-  config.parallel.zero_stage = 1;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.dp.zero_stage = 1;
   config.machine.hardware = "b200-sxm-180gb";
   config.machine.software = "megatron-core";
   return config;
@@ -114,7 +114,7 @@ TEST(FrameworkModules, RecomputedModulesTakeTimeAndFreeMemory) {
   for (const Case& c : cases) {
     RunConfig config = run_of_model(c.model);
     if (!config.model.mixture) config.parallel.expert = 1;
-    if (!config.model.mixture) config.parallel.token_dispatcher = TokenDispatcher::automatic;
+    if (!config.model.mixture) config.parallel.ep.token_dispatcher = TokenDispatcher::automatic;
     const auto predicted = [&] {
       return predict(config, schedule_for(config), *find_hardware_preset(config.machine.hardware));
     };
@@ -133,7 +133,7 @@ TEST(FrameworkModules, RecomputedModulesTakeTimeAndFreeMemory) {
 TEST(FrameworkModules, OtherSoftwareHasNoModules) {
   RunConfig config = run_of_model("llama-3-8b");
   config.parallel.expert = 1;
-  config.parallel.token_dispatcher = TokenDispatcher::automatic;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::automatic;
   config.machine.software = "torchtitan";
   config.recompute.granularity = Recompute::selective;
   const HardwareProfile& hardware = *find_hardware_preset(config.machine.hardware);

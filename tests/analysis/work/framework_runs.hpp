@@ -88,9 +88,9 @@ inline RunConfig mixture(const char* model, int tensor, int expert, int expert_t
   config.parallel.sequence_parallel = tensor > 1;
   config.parallel.expert = expert;
   config.parallel.expert_tensor = expert_tensor;
-  config.parallel.token_dispatcher = TokenDispatcher::alltoall;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::alltoall;
   config.parallel.world_size = world;
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   config.machine.hardware = "h100-sxm-80gb";
   config.machine.software = "megatron-core";
   return config;

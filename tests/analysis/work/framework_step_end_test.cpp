@@ -20,7 +20,7 @@ RunConfig dense(const char* software, int pipeline) {
   config.numerics.precision = DType::bf16;
   config.parallel.pipeline = pipeline;
   config.parallel.world_size = 16;
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   config.machine.hardware = "h100-sxm-80gb";
   config.machine.software = software;
   return config;
@@ -28,7 +28,7 @@ RunConfig dense(const char* software, int pipeline) {
 
 std::vector<GradientBucket> buckets(const RunConfig& config, int stage) {
   return gradient_buckets(stage_shapes(config, config.parallel.pipeline)[static_cast<std::size_t>(stage)],
-                          config.parallel.ddp_bucket_size);
+                          config.parallel.dp.bucket_size);
 }
 
 // Layers have 218 million elements, the embedding 525.
@@ -37,7 +37,7 @@ TEST(FrameworkStepEnd, LaterPipelineRanksReduceTheirGradientsAtOnce) {
   EXPECT_EQ(buckets(dense("megatron-core", 2), 1).size(), 1);
   EXPECT_EQ(buckets(dense("deepspeed", 2), 1).size(), 16 + 1);
   RunConfig interleaved = dense("megatron-core", 2);
-  interleaved.parallel.schedule = "interleaved";
+  interleaved.parallel.pp.schedule = "interleaved";
   EXPECT_EQ(buckets(interleaved, 0).size(), 1);
   RunConfig wide = dense("megatron-core", 1);
   wide.parallel.world_size = 256;  // a million elements per data rank
@@ -87,7 +87,7 @@ TEST(FrameworkStepEnd, AnOptimizerMayUpdateParameterAfterParameter) {
   for (const Case& c : {Case{"llm-foundry", (32 * 5 + 1) * 10, (32 * 5 + 1) * 2, 4 * 16 * 2, 13},
                         Case{"torchtitan", 0, 0, 0, 0}, Case{"megatron-core", 0, 0, 0, 3}}) {
     RunConfig config = dense(c.software, 1);
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     HeldStages rank;
     rank.held = stage_shapes(config, 1);
     rank.layout = config.layout();

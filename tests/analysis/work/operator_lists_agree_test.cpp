@@ -70,11 +70,11 @@ RunConfig config_of(const Case& c) {
   config.machine.hardware = c.machine;
   config.parallel.tensor = c.tensor;
   config.parallel.pipeline = c.pipeline;
-  config.parallel.virtual_chunks = c.chunks;
+  config.parallel.pp.virtual_chunks = c.chunks;
   config.parallel.world_size = c.tensor * c.pipeline * c.data;
   config.parallel.sequence_parallel = c.tensor > 1;
   config.recompute.granularity = c.recompute;
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.numerics.hidden_dropout = config.numerics.attention_dropout = c.dropout;
   config.batch.seq_length = c.seq;
   config.batch.micro_batch_size = c.micro_batch;

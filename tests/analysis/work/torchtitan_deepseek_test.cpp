@@ -13,7 +13,7 @@ using namespace frameworks;
 RunConfig deepseek(const char* software, const char* model = "deepseek-v2-lite") {
   RunConfig config = mixture(model, 1, 4, 0, 8);
   config.machine.software = software;
-  config.parallel.zero_stage = std::string_view(software) == "torchtitan-2025" ? 3 : 1;
+  config.parallel.dp.zero_stage = std::string_view(software) == "torchtitan-2025" ? 3 : 1;
   config.recompute.granularity = Recompute::full;
   return config;
 }
@@ -94,7 +94,7 @@ TEST(TorchtitanDeepseek, IsOnlyTorchtitansOwn) {
       found_in(deepseek("torchtitan-2025", "qwen3-30b-a3b"), LayerPass::forward).bytes.count("router casts"),
       0U);
   RunConfig config = deepseek("torchtitan-2025");
-  config.parallel.token_dispatcher = TokenDispatcher::flex;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::flex;
   const Found flex = found_in(config, LayerPass::forward);
   EXPECT_EQ(flex.bytes.count("router casts"), 0U);
   EXPECT_EQ(flex.bytes.count("join parts of heads"), 1U);

@@ -24,7 +24,7 @@ TEST(TrafficForms, OverlapMovesAsManyBytesInBlocks) {
         return predict_traffic(config, split ? split_backward(schedule) : schedule)[0].of(Group::tensor);
       };
       const GroupTraffic without = of();
-      config.parallel.tp_comm_overlap = true;
+      config.parallel.tp.comm_overlap = true;
       const GroupTraffic with = of();
       const std::int64_t layers = config.model.layers;
       EXPECT_EQ(with.all_gathered + with.broadcast, without.all_gathered);
@@ -32,7 +32,7 @@ TEST(TrafficForms, OverlapMovesAsManyBytesInBlocks) {
       EXPECT_EQ(with.reduce_scattered, without.reduce_scattered);
       EXPECT_EQ(with.all_reduced, without.all_reduced);
       EXPECT_EQ(with.calls - without.calls, layers * (split ? 8 : 6) * (tensor - 1));
-      config.parallel.tp_comm_overlap = false;
+      config.parallel.tp.comm_overlap = false;
     }
   }
 }
@@ -40,12 +40,12 @@ TEST(TrafficForms, OverlapMovesAsManyBytesInBlocks) {
 TEST(TrafficForms, DataParallelOverlapMovesTheSame) {
   for (const int zero : {0, 1, 2, 3}) {
     RunConfig config = with(sample::tiny_qwen2(), 1, 2, 2, 4);
-    config.parallel.zero_stage = zero;
+    config.parallel.dp.zero_stage = zero;
     std::optional<GroupTraffic> first;
     for (const bool reduces : {false, true}) {
       for (const bool gathers : {false, true}) {
-        config.parallel.overlap_grad_reduce = reduces;
-        config.parallel.overlap_param_gather = gathers;
+        config.parallel.dp.overlap_grad_reduce = reduces;
+        config.parallel.dp.overlap_param_gather = gathers;
         const GroupTraffic traffic = predict_traffic(config, schedule_of(config, "1f1b"))[0].of(Group::data);
         if (!first) first = traffic;
         EXPECT_EQ(traffic, *first) << "ZeRO-" << zero << ", " << reduces << gathers;
@@ -84,7 +84,7 @@ TEST(TrafficForms, DataParallelClosedForms) {
     for (const int zero : {0, 1, 2, 3}) {
       SCOPED_TRACE(testing::Message() << "D = " << data << ", Z = " << zero);
       RunConfig config = without_padding(data, kMicrobatches);
-      config.parallel.zero_stage = zero;
+      config.parallel.dp.zero_stage = zero;
       const auto shapes = stage_shapes(config, 1);
       std::int64_t matrices = 0;
       for (const ParameterUnit& unit : units_of(shapes[0])) {
@@ -140,7 +140,7 @@ TEST(TrafficForms, OfContextRanksFollowsTheFormulas) {
     const std::int64_t queries = 3 * 64 / ranks * config.model.heads * config.model.head_dim;
     const std::int64_t layers = config.model.layers;
     const auto traffic = [&](CpCommType type) {
-      config.parallel.cp_comm_type = type;
+      config.parallel.cp.comm_type = type;
       return predict_traffic(config, schedule_of(config, "1f1b")).front();
     };
     const Traffic ring = traffic(CpCommType::p2p);
@@ -154,7 +154,7 @@ TEST(TrafficForms, OfContextRanksFollowsTheFormulas) {
     EXPECT_EQ(exchanged.calls, layers * 4);
     EXPECT_EQ(exchanged.exchanged.value, layers * 2 * 4 * (queries + keys));
     if (ranks == 2) continue;
-    config.parallel.hierarchical_context = {2, ranks / 2};
+    config.parallel.cp.hierarchical = {2, ranks / 2};
     const Traffic both = traffic(CpCommType::a2a_p2p);
     EXPECT_EQ(both.messages_sent, layers * 3 * (ranks / 2 - 1));
     EXPECT_EQ(both.point_to_point_sent.value, layers * 3 * 4 * keys * (ranks / 2 - 1));

@@ -107,9 +107,9 @@ TEST(Traffic, CollectivesByHand) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     RunConfig config = with(sample::tiny_qwen2(), c.tensor, 1, c.data, 2);
-    config.parallel.zero_stage = c.zero;
-    config.parallel.zero_hpz_partition_size = c.secondary_shards;
-    config.parallel.num_distributed_optimizer_instances = c.instances;
+    config.parallel.dp.zero_stage = c.zero;
+    config.parallel.dp.hpz_partition_size = c.secondary_shards;
+    config.parallel.dp.optimizer_instances = c.instances;
     config.parallel.sequence_parallel = c.sequence_parallel;
     config.recompute.granularity = c.recompute;
     config.recompute.num_layers = c.group_layers;
@@ -127,9 +127,9 @@ TEST(Traffic, SixteenBitSumsAreHalfAsLarge) {
   config.numerics.precision = DType::bf16;
   for (const bool sequence : {false, true}) {
     config.parallel.sequence_parallel = sequence;
-    config.parallel.tp_reduce_in_fp32 = true;
+    config.parallel.tp.reduce_in_fp32 = true;
     const GroupTraffic wide = predict_traffic(config, schedule_of(config, "1f1b"))[0].of(Group::tensor);
-    config.parallel.tp_reduce_in_fp32 = false;
+    config.parallel.tp.reduce_in_fp32 = false;
     const GroupTraffic half = predict_traffic(config, schedule_of(config, "1f1b"))[0].of(Group::tensor);
     // Nine sums: two per layer and direction, one of the output layer.
     Bytes GroupTraffic::*const sums = sequence ? &GroupTraffic::reduce_scattered : &GroupTraffic::all_reduced;
@@ -143,7 +143,7 @@ TEST(Traffic, KeyValueRowsFollowTheirOwner) {
   // = 320 elements padded to 384: pieces of 192. Key and value rows are elements 32 to 96: all of the first
   // piece.
   RunConfig config = with(sample::tiny_qwen2(), 2, 1, 2, 1);
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   const auto ranks = predict_traffic(config, schedule_of(config, "1f1b"));
   const Layout layout = config.layout();
   for (int rank = 0; rank < layout.world(); ++rank) {

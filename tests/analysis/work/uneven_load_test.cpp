@@ -19,9 +19,9 @@ RunConfig routed(const std::string& routing, int ranks) {
   config.batch = {.seq_length = 4096, .micro_batch_size = 1, .global_batch_size = 256};
   config.numerics.precision = DType::bf16;
   config.parallel.expert = ranks;
-  config.parallel.token_dispatcher = TokenDispatcher::alltoall;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::alltoall;
   config.parallel.world_size = 128;
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   config.machine.hardware = "h100-sxm-80gb";
   config.machine.software = "megatron-core";
   config.mixture.routing = routing;

@@ -34,14 +34,14 @@ RunConfig long_config(std::mt19937& random) {
   for (const ScheduleTraits& traits : known_schedules()) {
     if (traits.repeats) names.emplace_back(traits.name);
   }
-  config.parallel.schedule = one_of(random, names);
-  const ScheduleTraits traits = schedule_traits(config.parallel.schedule);
+  config.parallel.pp.schedule = one_of(random, names);
+  const ScheduleTraits traits = schedule_traits(config.parallel.pp.schedule);
   config.parallel.pipeline = one_of(random, std::vector<int>{2, 4, 6});
-  config.parallel.virtual_chunks = traits.any_chunks() || traits.v_shaped() ? 2 : 1;
+  config.parallel.pp.virtual_chunks = traits.any_chunks() || traits.v_shaped() ? 2 : 1;
   config.parallel.tensor = one_of(random, std::vector<int>{1, 2});
   const int data = one_of(random, std::vector<int>{1, 2, 4});
   config.parallel.world_size = config.parallel.pipeline * config.parallel.tensor * data;
-  config.parallel.zero_stage = one_of(random, std::vector<int>{0, 1, 2, 3});
+  config.parallel.dp.zero_stage = one_of(random, std::vector<int>{0, 1, 2, 3});
   config.recompute.granularity =
       one_of(random, std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full});
   const int groups = std::uniform_int_distribution<int>(8, 40)(random);
@@ -77,8 +77,8 @@ TEST(LongSteps, ArePredictedAsIfEveryActionWereLookedAt) {
     if (why_invalid(config)) continue;
     const RepeatedSchedule step = step_for(config);
     repeated += step.repeats() ? 1 : 0;
-    SCOPED_TRACE(config.parallel.schedule + " pp " + std::to_string(config.parallel.pipeline) + " zero " +
-                 std::to_string(config.parallel.zero_stage) + " micro-batches " +
+    SCOPED_TRACE(config.parallel.pp.schedule + " pp " + std::to_string(config.parallel.pipeline) + " zero " +
+                 std::to_string(config.parallel.dp.zero_stage) + " micro-batches " +
                  std::to_string(config.microbatches()));
     const Schedule whole = schedule_for(config);
     ASSERT_EQ(with_copies(step, step.copies).actions, whole.actions);
@@ -95,7 +95,7 @@ TEST(LongSteps, MillionsOfMicrobatchesAndRanks) {
   config.machine.hardware = "h100-sxm-80gb";
   config.numerics.precision = DType::bf16;
   config.batch.seq_length = 4096;
-  config.parallel.schedule = "1f1b";
+  config.parallel.pp.schedule = "1f1b";
   const HardwareProfile hardware = load_hardware("h100-sxm-80gb");
   config.parallel.world_size = config.parallel.pipeline = 32;
   config.batch.global_batch_size = 1'000'000;
@@ -145,7 +145,7 @@ TEST(LongSteps, WhatCannotBeShortenedIsRefusedBeforeItIsMade) {
   RunConfig config;
   config.model = *find_preset("llama-3.1-70b");
   config.parallel.world_size = config.parallel.pipeline = 32;
-  config.parallel.schedule = "gpipe";
+  config.parallel.pp.schedule = "gpipe";
   config.batch.global_batch_size = 1'000'000;
   try {
     step_for(config);

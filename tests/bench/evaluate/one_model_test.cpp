@@ -98,7 +98,7 @@ TEST(OneModel, SearchPredictOomAndValidateGiveTheSameSecondsAndBytes) {
       continue;
     }
     ++compared;
-    SCOPED_TRACE(config.machine.software + ", " + config.model.name + ", " + config.parallel.schedule);
+    SCOPED_TRACE(config.machine.software + ", " + config.model.name + ", " + config.parallel.pp.schedule);
     ASSERT_TRUE(bounds);
     EXPECT_EQ(bounds->peak, prediction.memory.peak);
     EXPECT_EQ(bounds->fits, prediction.fit.fits);

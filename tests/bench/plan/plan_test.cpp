@@ -26,7 +26,7 @@ using testing::HasSubstr;
 RunConfig config_of(const char* schedule, int ranks, int microbatches) {
   RunConfig config;
   config.model = *find_preset("gpt2-124m");
-  config.parallel.schedule = schedule;
+  config.parallel.pp.schedule = schedule;
   config.parallel.world_size = config.parallel.pipeline = ranks;
   config.batch.global_batch_size = microbatches;
   return config;
@@ -57,7 +57,7 @@ TEST(Plan, EverySchedulesStagesAndStepEnd) {
   };
   for (const Case& c : kCases) {
     RunConfig config = config_of(c.name, 4, 12);
-    config.parallel.virtual_chunks = c.chunks;
+    config.parallel.pp.virtual_chunks = c.chunks;
     const Schedule schedule = schedule_for(config);
     EXPECT_EQ(schedule.stages, c.stages) << c.name;
     EXPECT_EQ(schedule.routes, c.routes) << c.name;
@@ -73,7 +73,7 @@ TEST(Plan, EverySchedulesStagesAndStepEnd) {
 TEST(Plan, SaysWhatDoesNotFit) {
   EXPECT_THAT(complaint(config_of("interleaved", 8, 8)), HasSubstr("at most the 12 layers"));
   RunConfig config = config_of("1f1b", 2, 4);
-  config.parallel.virtual_chunks = 2;
+  config.parallel.pp.virtual_chunks = 2;
   EXPECT_NE(complaint(config), "accepted");
   EXPECT_THAT(complaint(config_of("nonsense", 2, 4)), HasSubstr("nonsense"));
 }

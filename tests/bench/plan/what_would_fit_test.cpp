@@ -78,7 +78,7 @@ RunConfig config_with(RunConfig config, const char* software) {
 TEST(WhatWouldFit, ProposesWhatTheSoftwareHas) {
   RunConfig mixture = config_of("mixtral-8x7b", 16, 2, 1, 78);
   mixture.parallel.sequence_parallel = true;
-  mixture.parallel.zero_stage = 1;
+  mixture.parallel.dp.zero_stage = 1;
   mixture.batch.micro_batch_size = 1;
   mixture.batch.seq_length = 8192;
   const Case kCases[] = {
@@ -112,7 +112,7 @@ TEST(WhatWouldFit, TheAdviceFits) {
   RunConfig config = config_of("llama-3.1-8b", 16, 2, 2, 40);
   ASSERT_FALSE(predict_memory(config, schedule_for(config)).fits(config.machine.memory_budget));
   ASSERT_THAT(advice(config), HasSubstr("zero_stage 1 ("));
-  config.parallel.zero_stage = 1;
+  config.parallel.dp.zero_stage = 1;
   EXPECT_TRUE(predict_memory(config, schedule_for(config)).fits(config.machine.memory_budget));
 }
 

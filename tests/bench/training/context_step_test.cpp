@@ -95,8 +95,8 @@ RunConfig config_of(const Case& c, int ranks) {
   set_dropout(config, kDropouts[c.dropout]);
   config.batch = {.seq_length = 24, .micro_batch_size = 2, .global_batch_size = 16};
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.ddp_bucket_size = 20'000;
-  config.parallel.schedule = c.schedule;
+  config.parallel.dp.bucket_size = 20'000;
+  config.parallel.pp.schedule = c.schedule;
   config.recompute.granularity = kRecomputations[c.recomputation].granularity;
   config.recompute.num_layers = kRecomputations[c.recomputation].layers;
   if (c.teacher) {
@@ -106,25 +106,25 @@ RunConfig config_of(const Case& c, int ranks) {
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
   if (ranks == 1) {
-    config.parallel.schedule = "1f1b";
+    config.parallel.pp.schedule = "1f1b";
     return config;
   }
   config.parallel.world_size = ranks;
   config.parallel.context = c.context;
-  config.parallel.cp_load_balance = c.balanced;
+  config.parallel.cp.load_balance = c.balanced;
   config.parallel.tensor = c.tensor;
   config.parallel.pipeline = c.pipeline;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.dp.zero_stage = c.zero;
   config.parallel.sequence_parallel = c.sequence_parallel;
-  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   return config;
 }
 
 /// Heads between two ranks each with a2a+p2p.
 void set_type(RunConfig& config, CpCommType type) {
-  config.parallel.cp_comm_type = type;
-  config.parallel.hierarchical_context = {};
-  if (type == CpCommType::a2a_p2p) config.parallel.hierarchical_context = {2, config.parallel.context / 2};
+  config.parallel.cp.comm_type = type;
+  config.parallel.cp.hierarchical = {};
+  if (type == CpCommType::a2a_p2p) config.parallel.cp.hierarchical = {2, config.parallel.context / 2};
 }
 
 /// One rank's step, on rank 0 of the world, and by how much its 16-bit numbers put its gradients off.
@@ -157,7 +157,7 @@ void compare(const RunConfig& config, const Reference& reference) {
   EXPECT_NEAR(found.gradient_norm / reference.step.gradient_norm, 1, tolerance);
   std::string worst;
   // Round a ring 16-bit gradients of keys and queries are rounded once per block.
-  const bool rounds = (config.parallel.cp_comm_type == CpCommType::p2p || config.parallel.hierarchical()) &&
+  const bool rounds = (config.parallel.cp.comm_type == CpCommType::p2p || config.parallel.hierarchical()) &&
                       !reference.rounding.empty();
   EXPECT_LE(largest_share(reference.step.gradients, found.gradients, tolerance, reference.rounding, worst),
             rounds ? 1.5 : 1)
@@ -219,10 +219,10 @@ TEST(ContextParallel, MemoryFollowsTheTokensOfARank) {
           alone.recompute.num_layers = kRecomputations[recomputation].layers;
           alone.batch.micro_batch_size = 1;
           alone.parallel.context = 1;
-          alone.parallel.zero_stage = zero;
+          alone.parallel.dp.zero_stage = zero;
           RunConfig shared = alone;
           shared.batch.micro_batch_size = shared.parallel.context = context;
-          shared.parallel.cp_comm_type = type;
+          shared.parallel.cp.comm_type = type;
           ASSERT_EQ(why_invalid(shared).value_or(""), "");
           const MemoryBreakdown one = after_first_forward(alone);
           MemoryBreakdown two = after_first_forward(shared);

@@ -39,8 +39,8 @@ RunConfig config_of(const Case& c, int ranks) {
   config.batch.seq_length = 8;
   config.batch.global_batch_size = 4 * ranks / c.pipeline;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
-  config.parallel.schedule = c.schedule;
+  config.parallel.dp.bucket_size = 20'000;  // several buckets even here
+  config.parallel.pp.schedule = c.schedule;
   config.optimizer.learning_rate = 1e-2;
   set_layout(config, {1, c.pipeline, ranks / c.pipeline});
   return config;
@@ -52,13 +52,13 @@ TEST(DataParallelOverlap, ChangesNoBit) {
     if (ranks / c.pipeline != 2) continue;
     for (int zero = 0; zero <= 3; ++zero) {
       RunConfig config = config_of(c, ranks);
-      config.parallel.zero_stage = zero;
+      config.parallel.dp.zero_stage = zero;
       std::optional<StepResult> first;
       for (const bool reduces : {false, true}) {
         for (const bool gathers : {false, true}) {
-          config.parallel.overlap_grad_reduce = reduces;
-          config.parallel.overlap_param_gather = gathers;
-          config.parallel.overlap_p2p_comm = reduces != gathers;
+          config.parallel.dp.overlap_grad_reduce = reduces;
+          config.parallel.dp.overlap_param_gather = gathers;
+          config.parallel.pp.overlap_p2p_comm = reduces != gathers;
           if (why_invalid(config)) continue;
           MpiCommunicator communicator(config.layout());
           // The third step's loss shows that the values of the second update reached all ranks.
@@ -81,12 +81,12 @@ TEST(SecondaryShards, ChangeNoBitAndMoveWhatIsPredicted) {
   for (const Case& c : kCases) {
     if (ranks / c.pipeline < 4) continue;
     RunConfig config = config_of(c, ranks);
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     std::optional<StepResult> first;
     for (const int shards : {1, 2}) {
       for (const bool gathers : {false, true}) {
-        config.parallel.zero_hpz_partition_size = shards;
-        config.parallel.overlap_param_gather = gathers;
+        config.parallel.dp.hpz_partition_size = shards;
+        config.parallel.dp.overlap_param_gather = gathers;
         MpiCommunicator communicator(config.layout());
         const StepResult result = last_step(config, 3, communicator);
         if (!first) first = result;

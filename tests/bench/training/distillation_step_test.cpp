@@ -45,7 +45,7 @@ RunConfig config_of(DType precision) {
   config.batch.micro_batch_size = 2;
   config.batch.global_batch_size = 16;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.ddp_bucket_size = 20'000;
+  config.parallel.dp.bucket_size = 20'000;
   return config;
 }
 
@@ -75,7 +75,7 @@ RunConfig with_way(RunConfig config, int way) {
   config.recompute.granularity = way == 2   ? Recompute::full
                                  : way == 3 ? Recompute::selective
                                             : Recompute::none;
-  config.parallel.zero_stage = config.parallel.data() > 1 ? way : 0;
+  config.parallel.dp.zero_stage = config.parallel.data() > 1 ? way : 0;
   config.distillation.cache_limit = way + 1;
   // Unfused attention rounds scores to 16 bits, too: its bf16 gradients are further from the reference's.
   if (way % 2 == 0 && config.numerics.precision == DType::fp32)

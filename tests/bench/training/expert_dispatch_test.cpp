@@ -144,7 +144,7 @@ Routing random_routing(const TrainingContext& context, int seed, int rank) {
 TEST(ExpertDispatch, GatheredTokensOfAHundredRandomRoutingsFindTheirExpertsAndTheWayBack) {
   const int ranks = world_ranks();
   RunConfig config = config_of(ranks);
-  config.parallel.token_dispatcher = TokenDispatcher::allgather;
+  config.parallel.ep.token_dispatcher = TokenDispatcher::allgather;
   MpiCommunicator communicator(config.layout());
   const int me = communicator.rank();
   const auto operators = make_cpu_operators();

@@ -218,22 +218,22 @@ RunConfig config_of(const Case& c) {
   config.parallel.context = c.context;
   if (c.context > 1) {
     const bool exchanges = c.model == Model::deepseek;
-    config.parallel.cp_comm_type = exchanges ? CpCommType::a2a : CpCommType::all_gather;
+    config.parallel.cp.comm_type = exchanges ? CpCommType::a2a : CpCommType::all_gather;
   }
   config.parallel.expert = c.expert;
-  config.parallel.token_dispatcher = c.dispatcher;
+  config.parallel.ep.token_dispatcher = c.dispatcher;
   config.parallel.expert_tensor = c.slices;
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
-  config.parallel.tp_comm_overlap = c.tensor_overlap;
-  config.parallel.zero_hpz_partition_size = c.secondary_shards;
-  config.parallel.zero_stage = c.zero;
-  config.parallel.overlap_grad_reduce = c.overlap;
-  config.parallel.overlap_param_gather =
+  config.parallel.tp.comm_overlap = c.tensor_overlap;
+  config.parallel.dp.hpz_partition_size = c.secondary_shards;
+  config.parallel.dp.zero_stage = c.zero;
+  config.parallel.dp.overlap_grad_reduce = c.overlap;
+  config.parallel.dp.overlap_param_gather =
       c.overlap && c.zero > 0 && (c.zero == 3 || c.vocabulary == std::string("none"));
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
-  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.parallel.dp.bucket_size = 20'000;  // several buckets even here
   config.recompute.granularity = c.recompute;
   config.recompute.num_layers = 2;
   config.recompute.modules = c.recomputed;
@@ -255,11 +255,11 @@ StepResult alone(const Case& c) {
   set_layout(config, {1, 1, 1});
   config.parallel.context = config.parallel.expert = 1;
   config.parallel.expert_tensor = 0;
-  config.parallel.schedule = "1f1b";
+  config.parallel.pp.schedule = "1f1b";
   config.parallel.sequence_parallel = false;
-  config.parallel.zero_stage = 0;
-  config.parallel.zero_hpz_partition_size = 1;
-  config.parallel.vocab_parallel = VocabPasses::none;
+  config.parallel.dp.zero_stage = 0;
+  config.parallel.dp.hpz_partition_size = 1;
+  config.parallel.pp.vocab_parallel = VocabPasses::none;
   config.recompute.granularity = Recompute::none;
   SoloCommunicator solo;
   return one_step(config, solo);
@@ -320,7 +320,7 @@ TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
   if (communicator.rank() != 0) return;
   set_layout(config, {1, 1, 1});
   config.parallel.expert = 1;
-  config.parallel.zero_stage = 0;
+  config.parallel.dp.zero_stage = 0;
   SoloCommunicator solo;
   const StepResult whole = one_step(config, solo);
   expect_gradients(whole.gradients, spread.gradients, 1e-5);
@@ -364,15 +364,15 @@ TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     if (instances == ranks) continue;  // the same experts are on two of four
     RunConfig config = config_of(kCases[0]);
     set_layout(config, {1, 1, ranks});  // with four, two have the same experts
-    config.parallel.token_dispatcher = dispatcher;
+    config.parallel.ep.token_dispatcher = dispatcher;
     widen(config.model, 2, 1024);
     config.model.max_positions = config.batch.seq_length = 2048;
     config.batch.global_batch_size = 4;
     set_emulated(config);
-    config.parallel.schedule = schedule;
-    config.parallel.zero_stage = zero;
-    config.parallel.num_distributed_optimizer_instances = instances;
-    config.parallel.overlap_param_gather = zero == 3 || (zero > 0 && dispatcher == kSent);
+    config.parallel.pp.schedule = schedule;
+    config.parallel.dp.zero_stage = zero;
+    config.parallel.dp.optimizer_instances = instances;
+    config.parallel.dp.overlap_param_gather = zero == 3 || (zero > 0 && dispatcher == kSent);
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     const EmulatedStep step = emulated_step(config);
     SCOPED_TRACE(fmt::format("{} zero {} instances {}", schedule, zero, instances));

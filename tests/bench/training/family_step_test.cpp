@@ -140,9 +140,9 @@ TEST_P(FamilyStep, LossAndGradientsEqualTransformers) {
   for (const Split& split : splits_of(world_ranks(), !norms_all_heads(model))) {
     RunConfig config = load_run_config(folder_of(name) + "/run.yaml", {});
     set_layout(config, split.layout);
-    config.parallel.schedule = split.schedule;
+    config.parallel.pp.schedule = split.schedule;
     config.parallel.sequence_parallel = split.sequence_parallel;
-    config.parallel.zero_stage = split.zero;
+    config.parallel.dp.zero_stage = split.zero;
     config.recompute.granularity = split.recompute;
     const std::string what =
         fmt::format("{} tp{} pp{} dp{} {} sp{} zero{}", name, split.layout.tensor, split.layout.pipeline,

@@ -204,16 +204,16 @@ class Product {
       set_layout(alone, Layout{});
       alone.parallel.context = alone.parallel.expert = 1;
       alone.parallel.expert_tensor = 0;
-      alone.parallel.hierarchical_context = {};
-      alone.parallel.schedule = "1f1b";
-      alone.parallel.vocab_parallel = VocabPasses::none;
+      alone.parallel.cp.hierarchical = {};
+      alone.parallel.pp.schedule = "1f1b";
+      alone.parallel.pp.vocab_parallel = VocabPasses::none;
       alone.parallel.sequence_parallel = false;
       alone.recompute.granularity = Recompute::none;
       alone.offload = {};
-      alone.parallel.defer_embedding_wgrad_compute = false;
-      alone.parallel.zero_stage = 0;
-      alone.parallel.zero_hpz_partition_size = alone.parallel.num_distributed_optimizer_instances = 1;
-      alone.parallel.overlap_moe_expert_parallel_comm = alone.parallel.moe_shared_expert_overlap = false;
+      alone.parallel.pp.defer_embedding_wgrad_compute = false;
+      alone.parallel.dp.zero_stage = 0;
+      alone.parallel.dp.hpz_partition_size = alone.parallel.dp.optimizer_instances = 1;
+      alone.parallel.ep.overlap_comm = alone.parallel.ep.shared_expert_overlap = false;
       SoloCommunicator solo;
       reference = one_step(alone, solo);
     }
@@ -333,20 +333,20 @@ int run_product(int rank, int ranks, const std::vector<ProductCell>& cells) {
     all.add(line);
   }
   print("all", all);
-  const auto hidden = [&](bool ParallelConfig::*overlap) {
+  const auto hidden = [&](auto overlap) {
     return std::count_if(cells.begin(), cells.end(), [&](const ProductCell& cell) {
-      return cell.illegal.empty() && cell.config.parallel.*overlap;
+      return cell.illegal.empty() && overlap(cell.config.parallel);
     });
   };
   fmt::print(
       "{} cells offload layers, {} defer gradients of the output layer\n",
       std::count_if(cells.begin(), cells.end(),
                     [](const ProductCell& cell) { return cell.illegal.empty() && cell.config.offload.on(); }),
-      hidden(&ParallelConfig::defer_embedding_wgrad_compute));
+      hidden([](const ParallelConfig& p) { return p.pp.defer_embedding_wgrad_compute; }));
   if (cells.front().config.model.mixture)
     fmt::print("rows of experts hidden in {} cells by pairs, in {} by the shared expert\n",
-               hidden(&ParallelConfig::overlap_moe_expert_parallel_comm),
-               hidden(&ParallelConfig::moe_shared_expert_overlap));
+               hidden([](const ParallelConfig& p) { return p.ep.overlap_comm; }),
+               hidden([](const ParallelConfig& p) { return p.ep.shared_expert_overlap; }));
   for (const auto& [reason, seen] : reasons)
     fmt::print("illegal, {} cells such as {}: {}\n", seen.first, seen.second, reason);
   if (!failing.empty()) fmt::print("failing cells:\n{}", failing);

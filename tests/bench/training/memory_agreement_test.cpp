@@ -105,7 +105,7 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
     config.numerics.precision = c.precision;
     config.numerics.grad_dtype = c.gradients;
     config.optimizer.kind = c.optimizer;
-    config.parallel.schedule = c.schedule;
+    config.parallel.pp.schedule = c.schedule;
     config.batch.seq_length = 30;
     config.batch.micro_batch_size = c.micro_batch;
     config.batch.global_batch_size = 24;
@@ -118,21 +118,21 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
       config.batch.seq_length = 8;
       config.batch.global_batch_size = 16;
     }
-    config.parallel.zero_stage = c.zero_stage;
-    config.parallel.zero_hpz_partition_size = c.secondary_shards;
-    config.parallel.num_distributed_optimizer_instances = c.instances;
+    config.parallel.dp.zero_stage = c.zero_stage;
+    config.parallel.dp.hpz_partition_size = c.secondary_shards;
+    config.parallel.dp.optimizer_instances = c.instances;
     config.measure.steps = 1;
     config.measure.warmup_steps = 0;
     for (const Layout& layout : layouts_of(ranks)) {
       set_layout(config, layout);
-      config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+      config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
       if (c.secondary_shards > 1 && layout.data <= c.secondary_shards) continue;
       if (layout.data < c.instances) continue;
       const int stages = layout.pipeline * default_chunks(c.schedule);
       if (stages > config.model.layers) continue;
       if (c.empty_last_stage) {
-        config.parallel.layer_distribution = without_layers_at_the_end(config.model.layers, stages);
-        if (config.parallel.layer_distribution.empty()) continue;
+        config.parallel.pp.layer_distribution = without_layers_at_the_end(config.model.layers, stages);
+        if (config.parallel.pp.layer_distribution.empty()) continue;
       }
       const Schedule schedule = schedule_for(config);
       const MemoryPrediction prediction = predict_memory(config, schedule);

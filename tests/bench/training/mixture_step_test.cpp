@@ -121,11 +121,11 @@ RunConfig config_of(const Case& c) {
   if (c.shared > 0) config.model.architecture = "qwen2_moe";
   config.model.mixture.shared = c.shared;
   if (c.model != Model::mixture) config.model = small_deepseek(c.model == Model::deepseek);
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.parallel.sequence_parallel = c.sequence_parallel;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.dp.zero_stage = c.zero;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   config.recompute.granularity = c.recompute;
   if (c.model != Model::mixture) config.recompute.num_layers = 2;  // one group has layers of both kinds
   config.numerics.precision = c.precision;
@@ -141,7 +141,7 @@ RunConfig config_of(const Case& c) {
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   config.parallel.context = c.context;
-  if (c.context > 1) config.parallel.cp_comm_type = CpCommType::all_gather;
+  if (c.context > 1) config.parallel.cp.comm_type = CpCommType::all_gather;
   return config;
 }
 
@@ -150,8 +150,8 @@ StepResult alone(const Case& c) {
   RunConfig config = config_of(c);
   set_layout(config, {1, 1, 1});
   config.parallel.context = 1;
-  config.parallel.schedule = "1f1b";
-  config.parallel.vocab_parallel = VocabPasses::none;
+  config.parallel.pp.schedule = "1f1b";
+  config.parallel.pp.vocab_parallel = VocabPasses::none;
   config.recompute.granularity = Recompute::none;
   SoloCommunicator solo;
   return one_step(config, solo);
@@ -170,7 +170,7 @@ TEST(MixtureStep, GradientsMemoryAndTrafficAreTheSameInEverySplit) {
     config.parallel.pipeline = c.layout.pipeline;
     config.parallel.world_size = c.layout.world() * c.context;
     if (config.parallel.world_size != world_ranks()) continue;
-    if (std::string(c.schedule) == "interleaved") config.parallel.virtual_chunks = 2;
+    if (std::string(c.schedule) == "interleaved") config.parallel.pp.virtual_chunks = 2;
     SCOPED_TRACE(fmt::format("{} {} sp{} zero{}", c.name, c.schedule, c.sequence_parallel, c.zero));
     ASSERT_EQ(why_invalid(config), std::nullopt);
     MpiCommunicator communicator(config.layout());
@@ -276,7 +276,7 @@ TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
       config.batch.global_batch_size = 2;
       set_emulated(config);
       config.parallel.sequence_parallel = sequence_parallel;
-      config.parallel.schedule = schedule == "latent" ? "1f1b" : schedule;
+      config.parallel.pp.schedule = schedule == "latent" ? "1f1b" : schedule;
       config.measure.warmup_steps = 1;
       config.measure.steps = 1;
       set_layout(config, {ranks, 1, 1});

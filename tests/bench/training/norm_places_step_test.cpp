@@ -53,20 +53,20 @@ TEST(NormPlaces, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
       config.batch.seq_length = 12;
       config.batch.global_batch_size = 8;
       config.parallel.make_vocab_size_divisible_by = 8;
-      config.parallel.schedule = kSchedules[turn / layouts.size() % std::size(kSchedules)];
+      config.parallel.pp.schedule = kSchedules[turn / layouts.size() % std::size(kSchedules)];
       config.parallel.sequence_parallel = turn % 2 == 0;
-      config.parallel.tp_comm_overlap = turn % 4 == 0 && layout.tensor > 1 && !placed.experts;
-      config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn % 4) : 0;
+      config.parallel.tp.comm_overlap = turn % 4 == 0 && layout.tensor > 1 && !placed.experts;
+      config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn % 4) : 0;
       config.numerics.precision = turn / 2 % 2 == 0 ? DType::fp32 : DType::bf16;
       config.measure.steps = 1;
       config.measure.warmup_steps = 0;
       set_recomputation(config, recomputation);
       ++turn;
-      if (!is_planned(config)) config.parallel.schedule = "1f1b";
+      if (!is_planned(config)) config.parallel.pp.schedule = "1f1b";
       if (!is_planned(config)) continue;
       SCOPED_TRACE(fmt::format("{} tp{} pp{} dp{} {} sp{} zero{} {} {}", placed.name, layout.tensor,
-                               layout.pipeline, layout.data, config.parallel.schedule,
-                               config.parallel.sequence_parallel, config.parallel.zero_stage,
+                               layout.pipeline, layout.data, config.parallel.pp.schedule,
+                               config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
                                name_of(config.numerics.precision), recomputation.name));
       MpiCommunicator communicator(config.layout());
       const StepResult found = one_step(config, communicator);
@@ -96,14 +96,14 @@ TEST(NormPlaces, TakeAsLongOnEmulatedDevicesAsPredicted) {
       widen(config.model, 4, 2048);
       config.model.max_positions = 2048;
       set_layout(config, layout);
-      config.parallel.schedule = recompute == Recompute::none ? "zb-h1" : "1f1b";
+      config.parallel.pp.schedule = recompute == Recompute::none ? "zb-h1" : "1f1b";
       config.parallel.sequence_parallel = true;
       config.numerics.precision = DType::bf16;
       config.batch.seq_length = 2048;
       config.batch.global_batch_size = 2;
       set_emulated(config);
       config.recompute.granularity = recompute;
-      SCOPED_TRACE(fmt::format("{} {}", placed.name, config.parallel.schedule));
+      SCOPED_TRACE(fmt::format("{} {}", placed.name, config.parallel.pp.schedule));
       expect_as_predicted(emulated_step(config), 0.01);
     }
   }

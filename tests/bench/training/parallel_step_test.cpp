@@ -44,7 +44,7 @@ RunConfig config_of(std::size_t model, DType precision, std::size_t dropout = 0)
   config.batch.micro_batch_size = 2;
   config.batch.global_batch_size = 32;  // enough micro-batches for DualPipe in every split of 8 ranks
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.parallel.dp.bucket_size = 20'000;  // several buckets even here
   return config;
 }
 
@@ -78,10 +78,10 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const Row& row) 
   cell.config = config_of(row[kModel], precision, row[kDropout]);
   cell.config.numerics.cross_entropy_loss_fusion = numbers.loss_fusion;
   set_layout(cell.config, layout);
-  cell.config.parallel.schedule = kSchedules[row[kSchedule]];
+  cell.config.parallel.pp.schedule = kSchedules[row[kSchedule]];
   cell.config.parallel.sequence_parallel = row[kSequence] > 0;
-  cell.config.parallel.tp_comm_overlap = row[kSequence] == 2;
-  cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  cell.config.parallel.tp.comm_overlap = row[kSequence] == 2;
+  cell.config.parallel.dp.zero_stage = static_cast<int>(row[kZero]);
   set_recomputation(cell.config, recomputation);
   if (why_invalid(cell.config)) return {};
   cell.tolerance = precision == DType::fp32 ? 1e-5 : 2e-2;
@@ -199,7 +199,7 @@ TEST(ParallelStep, EveryZeroStageTrainsLikeOneRank) {
       for (int zero = 0; zero <= (layout.data > 1 ? 3 : 0); ++zero) {
         if (world_ranks() == 8 && (layout.data == 8 || zero == 0)) continue;  // enough in fewer ranks
         set_layout(config, layout);
-        config.parallel.zero_stage = zero;
+        config.parallel.dp.zero_stage = zero;
         MpiCommunicator communicator(config.layout());
         const std::vector<double> found = losses_of(config, rate, communicator);
         for (std::size_t step = 0; step < expected.size(); ++step) {
@@ -234,9 +234,9 @@ TEST(ParallelStep, SavedFilesAreThoseOfOneRank) {
       if (layout.pipeline > 4 || (ranks == 8 && precision == DType::bf16)) continue;
       RunConfig split = config;
       set_layout(split, layout);
-      split.parallel.zero_stage = 3;
+      split.parallel.dp.zero_stage = 3;
       split.parallel.sequence_parallel = true;
-      split.parallel.schedule = layout.pipeline % 2 == 0 ? "dualpipe" : "zb-h1";
+      split.parallel.pp.schedule = layout.pipeline % 2 == 0 ? "dualpipe" : "zb-h1";
       MpiCommunicator communicator(split.layout());
       train_and_save(split, rate, folder, communicator);
       // The saved weights loaded into this split again and into one rank give the same gradients.

@@ -192,7 +192,7 @@ void set_mixture_keys(const Layout& layout, const Row& row, bool by_position, Ru
   config.mixture.z_loss_coeff = 0.003;
   config.numerics.attention_dropout = 0;
   const Dispatching dispatch = dispatch_of(row);
-  if (dispatch == kGathered) config.parallel.token_dispatcher = TokenDispatcher::allgather;
+  if (dispatch == kGathered) config.parallel.ep.token_dispatcher = TokenDispatcher::allgather;
   if (dispatch != kDropped && dispatch != kPadded) return;
   const Mixture& mixture = config.model.mixture;
   config.mixture.pad_to_capacity = dispatch == kPadded;
@@ -226,8 +226,7 @@ void balance_global_batch(std::size_t sum, RunConfig& config) {
 /// first, whichever may be; returns how.
 const char* hide_exchanges(bool pairs_first, RunConfig& config) {
   for (const bool in_pairs : {pairs_first, !pairs_first}) {
-    bool& overlap = in_pairs ? config.parallel.overlap_moe_expert_parallel_comm
-                             : config.parallel.moe_shared_expert_overlap;
+    bool& overlap = in_pairs ? config.parallel.ep.overlap_comm : config.parallel.ep.shared_expert_overlap;
     overlap = true;
     if (!why_invalid(config)) return in_pairs ? " in pairs" : " alongside shared";
     overlap = false;
@@ -254,7 +253,7 @@ void judge(ProductCell& cell) {
 
 /// Deferred and offloaded work, at the end of a cell's name.
 std::string later_work(const RunConfig& config) {
-  return (config.parallel.defer_embedding_wgrad_compute ? " deferred" : "") +
+  return (config.parallel.pp.defer_embedding_wgrad_compute ? " deferred" : "") +
          (config.offload.on() ? fmt::format(" {} offloaded", config.offload.num_layers) : "");
 }
 
@@ -287,8 +286,8 @@ RunConfig config_of(const Layout& layout, const Row& row, bool experts) {
   if (experts) set_mixture_keys(layout, row, sum % 2 == 0, config);
   if (layout.context > 1) {
     config.parallel.context = layout.context;
-    config.parallel.cp_comm_type = kSharings[experts ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
-    if (config.parallel.hierarchical()) config.parallel.hierarchical_context = {2, layout.context / 2};
+    config.parallel.cp.comm_type = kSharings[experts ? row[kLinear] % kSharingsOfExperts : row[kLinear]].type;
+    if (config.parallel.hierarchical()) config.parallel.cp.hierarchical = {2, layout.context / 2};
   }
   const LinearLayers& linear = linear_layers(layout, row, sum, experts);
   config.numerics.fp8.format = linear.format;
@@ -299,14 +298,14 @@ RunConfig config_of(const Layout& layout, const Row& row, bool experts) {
   config.numerics.fp8.amax_history_len = 3;
   config.batch.global_batch_size = kMicrobatches * layout.data / layout.context;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.parallel.dp.bucket_size = 20'000;  // several buckets even here
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;
-  config.parallel.schedule = pipeline.schedule;
-  config.parallel.vocab_parallel = pipeline.vocabulary;
+  config.parallel.pp.schedule = pipeline.schedule;
+  config.parallel.pp.vocab_parallel = pipeline.vocabulary;
   config.parallel.sequence_parallel = row[kSequence] > 0 || (layout.folds_experts() && layout.tensor > 1);
-  config.parallel.tp_comm_overlap = row[kSequence] == 2;
-  config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  config.parallel.tp.comm_overlap = row[kSequence] == 2;
+  config.parallel.dp.zero_stage = static_cast<int>(row[kZero]);
   set_recomputation(config, kRecomputations[row[kRecompute]]);
   // Experts are in FP8 in every cell of a third, by one recipe and the other, that may be.
   if (experts && config.numerics.fp8.on() && why_invalid(config)) config.numerics.fp8 = {};
@@ -327,49 +326,49 @@ ProductCell cell_of(const Layout& layout, const Row& row, bool experts = false) 
   const std::size_t sum = sum_of(row);
   ProductCell cell;
   RunConfig& config = cell.config = config_of(layout, row, experts);
-  cell.schedule = config.parallel.schedule;
+  cell.schedule = config.parallel.pp.schedule;
   if (config.parallel.splits_vocabulary())
-    cell.schedule += fmt::format(" {}", vocab_parallel_name(config.parallel.vocab_parallel));
+    cell.schedule += fmt::format(" {}", vocab_parallel_name(config.parallel.pp.vocab_parallel));
   if (experts) balance_global_batch(sum, config);
   const bool reduces = sum % 2 == 0;
   const bool gathers = sum / 2 % 2 == 0;
   const bool receives = sum / 3 % 2 == 0;
-  config.parallel.overlap_p2p_comm = receives;
-  config.parallel.overlap_grad_reduce = reduces;
-  config.parallel.overlap_param_gather = gathers;
-  if (gathers && why_invalid(config)) config.parallel.overlap_param_gather.reset();
-  config.parallel.zero_hpz_partition_size = sum / 4 % 2 == 0 ? 2 : 1;
-  if (why_invalid(config)) config.parallel.zero_hpz_partition_size = 1;
+  config.parallel.pp.overlap_p2p_comm = receives;
+  config.parallel.dp.overlap_grad_reduce = reduces;
+  config.parallel.dp.overlap_param_gather = gathers;
+  if (gathers && why_invalid(config)) config.parallel.dp.overlap_param_gather.reset();
+  config.parallel.dp.hpz_partition_size = sum / 4 % 2 == 0 ? 2 : 1;
+  if (why_invalid(config)) config.parallel.dp.hpz_partition_size = 1;
   // Instances of one rank, of two, or one instance, if that may be.
   for (const int instances : {sum % 4 == 1 ? 4 : sum % 4 == 2 ? 2 : 1, 1}) {
-    config.parallel.num_distributed_optimizer_instances = instances;
+    config.parallel.dp.optimizer_instances = instances;
     if (!why_invalid(config)) break;
   }
   const bool rounds_sums = layout.tensor > 1 && sum / 5 % 2 == 0;
-  config.parallel.tp_reduce_in_fp32 = !rounds_sums;
+  config.parallel.tp.reduce_in_fp32 = !rounds_sums;
   const std::size_t hides = sum / 2 % 4;
   const char* const hidden = experts && hides > 0 ? hide_exchanges(hides % 2 == 1, config) : "";
   // In two of five cells, if that may be.
   config.offload.num_layers = sum % 5 < 2 ? 1 + static_cast<std::int64_t>(sum % 4) : 0;
   if (why_invalid(config)) config.offload = {};
-  config.parallel.defer_embedding_wgrad_compute = sum % 7 < 4;
-  if (why_invalid(config)) config.parallel.defer_embedding_wgrad_compute = false;
+  config.parallel.pp.defer_embedding_wgrad_compute = sum % 7 < 4;
+  if (why_invalid(config)) config.parallel.pp.defer_embedding_wgrad_compute = false;
   cell.name =
       fmt::format("{} tp{} pp{} dp{} sp{} recompute {} zero{} {}{}", cell.schedule, layout.tensor,
                   layout.pipeline, layout.data / layout.context, row[kSequence],
                   kRecomputations[row[kRecompute]].name, row[kZero], kDropouts[row[kDropout]].name,
                   config.numerics.fp8.on() ? linear_layers(layout, row, sum, experts).name : "") +
-      (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp_comm_type))
+      (shared ? fmt::format(" cp{} {}", layout.context, cp_comm_type_name(config.parallel.cp.comm_type))
               : "") +
       (experts ? fmt::format(" ep{} etp{}{}", layout.expert, layout.expert_slices(),
                              kDispatchNames[dispatch_of(row)])
                : "") +
       (config.mixture.balances_globally() ? " global balance" : "") + switches.name + hidden +
       (reduces ? "" : " reduced late") + (receives ? " received ahead" : "") +
-      (config.parallel.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
-      (config.parallel.zero_hpz_partition_size > 1 ? " secondary shards" : "") +
-      (config.parallel.num_distributed_optimizer_instances > 1
-           ? fmt::format(" {} instances", config.parallel.num_distributed_optimizer_instances)
+      (config.parallel.dp.overlap_param_gather.value_or(false) ? " gathered ahead" : "") +
+      (config.parallel.dp.hpz_partition_size > 1 ? " secondary shards" : "") +
+      (config.parallel.dp.optimizer_instances > 1
+           ? fmt::format(" {} instances", config.parallel.dp.optimizer_instances)
            : "") +
       (rounds_sums ? " sums in storage type" : "") + later_work(config);
   cell.switches = row[kModel] + (experts ? std::size(kSwitches) : 0);
@@ -387,7 +386,7 @@ void distil(Distilled which, const Row& row, const Switches& other, ProductCell&
   RunConfig& config = cell.config;
   cell.name.resize(cell.name.size() - later_work(config).size());  // neither goes together with a teacher
   config.offload = {};
-  config.parallel.defer_embedding_wgrad_compute = false;
+  config.parallel.pp.defer_embedding_wgrad_compute = false;
   ModelConfig teacher = small_qwen2();
   teacher.layers = 9;
   teacher.hidden = 96;
@@ -400,7 +399,7 @@ void distil(Distilled which, const Row& row, const Switches& other, ProductCell&
     student.ffn = 192;
     config.model = student;
     config.mixture = {};
-    config.parallel.moe_shared_expert_overlap = false;
+    config.parallel.ep.shared_expert_overlap = false;
     set_recomputation(config, kRecomputations[row[kRecompute]]);
   } else if (which == kBoth) {
     other.set(teacher);
@@ -410,7 +409,7 @@ void distil(Distilled which, const Row& row, const Switches& other, ProductCell&
   config.distillation.temperature = 2;
   config.distillation.lm_weight = 0.3;
   if (row[kZero] % 2 == 1) config.distillation.cache = DistillationCache::hidden;
-  config.parallel.overlap_moe_expert_parallel_comm = false;
+  config.parallel.ep.overlap_comm = false;
   cell.name = config.distillation.schedule + cell.name.substr(cell.schedule.size()) + kNames[which];
   cell.schedule = config.distillation.schedule;
   cell.switches += std::size(kMixtures) * (1 + which);

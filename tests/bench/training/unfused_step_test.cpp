@@ -72,9 +72,9 @@ RunConfig config_of(const Case& c, bool alone) {
   config.measure.warmup_steps = 0;
   if (alone) return config;
   set_layout(config, c.layout);
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
-  config.parallel.zero_stage = c.layout.data > 1 ? 3 : 0;
+  config.parallel.dp.zero_stage = c.layout.data > 1 ? 3 : 0;
   config.offload.num_layers = c.offloaded;
   set_recomputation(config, kRecomputations[c.recomputation]);
   config.numerics.attention_backend = AttentionBackend::unfused;

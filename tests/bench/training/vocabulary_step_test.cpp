@@ -101,7 +101,7 @@ RunConfig config_of(const Task& task, const DataFiles& files) {
   set_dropout(config, kDropouts[task.dropout]);
   config.batch.seq_length = 24;
   config.batch.global_batch_size = 16;
-  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.parallel.dp.bucket_size = 20'000;  // several buckets even here
   if (vocabulary.masked) {
     config.files.data = files.tokens;
     config.files.loss_mask = files.mask;
@@ -139,13 +139,13 @@ std::optional<Cell> cell_of(const std::vector<Layout>& layouts, const DataFiles&
   cell.config = config_of(cell.task, files);
   cell.config.numerics.cross_entropy_loss_fusion = numbers.loss_fusion;
   set_layout(cell.config, layout);
-  cell.config.parallel.schedule = method.schedule;
-  cell.config.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
-  cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
+  cell.config.parallel.pp.schedule = method.schedule;
+  cell.config.parallel.pp.vocab_parallel = parse_vocab_parallel(method.vocabulary);
+  cell.config.parallel.dp.zero_stage = static_cast<int>(row[kZero]);
   cell.config.parallel.sequence_parallel = (row[kModel] + row[kZero] + row[kDropout]) % 2 == 0;
-  cell.config.parallel.tp_comm_overlap = cell.config.parallel.sequence_parallel && row[kRecompute] % 2 == 0;
-  if (row[kModel] % 2 == 0 && row[kZero] > 0) cell.config.parallel.overlap_param_gather = true;
-  if (row[kZero] == 3 && layout.data > 2) cell.config.parallel.zero_hpz_partition_size = 2;
+  cell.config.parallel.tp.comm_overlap = cell.config.parallel.sequence_parallel && row[kRecompute] % 2 == 0;
+  if (row[kModel] % 2 == 0 && row[kZero] > 0) cell.config.parallel.dp.overlap_param_gather = true;
+  if (row[kZero] == 3 && layout.data > 2) cell.config.parallel.dp.hpz_partition_size = 2;
   set_recomputation(cell.config, recomputation);
   RunConfig unmasked = cell.config;  // a mask is configured with a teacher only
   unmasked.files.loss_mask.clear();
@@ -279,16 +279,16 @@ TEST(VocabularyStep, ALastStageMayBeWithoutLayers) {
       Cell cell;
       cell.config = config_of(task, files);
       set_layout(cell.config, layout);
-      cell.config.parallel.schedule = method.schedule;
-      cell.config.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
-      cell.config.parallel.layer_distribution = none_on_the_last(stages);
+      cell.config.parallel.pp.schedule = method.schedule;
+      cell.config.parallel.pp.vocab_parallel = parse_vocab_parallel(method.vocabulary);
+      cell.config.parallel.pp.layer_distribution = none_on_the_last(stages);
       cell.config.parallel.sequence_parallel = variant % 2 == 0;
       cell.config.recompute.granularity = kRecomputations[variant % 3].granularity;
-      cell.config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(variant % 4) : 0;
+      cell.config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(variant % 4) : 0;
       cell.name =
           fmt::format("{} {} tp{} pp{} dp{} layers {} model {} zero{} {}", method.schedule, method.vocabulary,
-                      layout.tensor, layout.pipeline, layout.data, cell.config.parallel.layer_distribution,
-                      task.model, cell.config.parallel.zero_stage, kDropouts[task.dropout].name);
+                      layout.tensor, layout.pipeline, layout.data, cell.config.parallel.pp.layer_distribution,
+                      task.model, cell.config.parallel.dp.zero_stage, kDropouts[task.dropout].name);
       SCOPED_TRACE(cell.name);
       ASSERT_FALSE(why_invalid(cell.config)) << *why_invalid(cell.config);
       const Schedule schedule = schedule_for(cell.config);
@@ -332,9 +332,9 @@ TEST(VocabularyStep, TrainsLikeOneRank) {
         if (world_ranks() == 8 && (layout.data == 1 || model == 0)) continue;  // enough in fewer ranks
         RunConfig split = config;
         set_layout(split, layout);
-        split.parallel.schedule = method.schedule;
-        split.parallel.vocab_parallel = parse_vocab_parallel(method.vocabulary);
-        split.parallel.zero_stage = model == 0 ? 1 : 3;
+        split.parallel.pp.schedule = method.schedule;
+        split.parallel.pp.vocab_parallel = parse_vocab_parallel(method.vocabulary);
+        split.parallel.dp.zero_stage = model == 0 ? 1 : 3;
         MpiCommunicator communicator(split.layout());
         VocabularySeconds waits{};
         const std::vector<double> found = losses_of(split, 1e-2, communicator, &waits);
@@ -361,8 +361,8 @@ TEST(VocabularyStep, SavedFilesAreThoseOfOneRank) {
   const std::string folder = fmt::format("{}/plumbline-vocabulary-saved-{}", testing::TempDir(), ranks);
   RunConfig split = config_of({1, 0, 2, 0}, files);
   set_layout(split, {1, ranks > 4 ? 4 : ranks, ranks > 4 ? 2 : 1});
-  split.parallel.schedule = "v-half";
-  split.parallel.vocab_parallel = VocabPasses::one_barrier;
+  split.parallel.pp.schedule = "v-half";
+  split.parallel.pp.vocab_parallel = VocabPasses::one_barrier;
   split.files.save_weights = folder;
   MpiCommunicator communicator(split.layout());
   losses_of(split, 1e-2, communicator);

@@ -29,8 +29,8 @@ RunConfig config_of(const char* schedule, const char* vocabulary) {
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, {1, world_ranks(), 1});
-  config.parallel.schedule = schedule;
-  config.parallel.vocab_parallel = parse_vocab_parallel(vocabulary);
+  config.parallel.pp.schedule = schedule;
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(vocabulary);
   return config;
 }
 

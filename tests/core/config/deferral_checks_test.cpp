@@ -17,7 +17,7 @@ TEST(DeferralChecks, WhatDoesNotGoWithItIsRefusedInOneLine) {
            "defer_embedding_wgrad_compute: found true with pipeline_schedule zb-h1, expected false, or one "
            "whose backwards are whole"},
           {"", "defer_embedding_wgrad_compute: found true with pipeline_schedule mine.csv",
-           [](RunConfig& c) { c.parallel.schedule = "mine.csv"; }},
+           [](RunConfig& c) { c.parallel.pp.schedule = "mine.csv"; }},
           {"vocab_parallel=vocab-2", "defer_embedding_wgrad_compute: found true with vocab_parallel"},
           {"teacher=llama-3-8b", "defer_embedding_wgrad_compute: found true with a teacher"},
           {"mtp_num_layers=1", ""},

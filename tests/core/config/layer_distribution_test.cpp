@@ -39,7 +39,7 @@ TEST(LayerDistribution, AndSplitVocabularies) {
   few.model = *find_preset("gpt2-124m");
   few.model.vocab = 5;
   few.parallel.pipeline = few.parallel.world_size = 6;
-  few.parallel.vocab_parallel = VocabPasses::two_barriers;
+  few.parallel.pp.vocab_parallel = VocabPasses::two_barriers;
   few.batch.seq_length = 16;
   expect_reason(why_invalid(few), "at least one token id for each of the 6 ranks");
 }
@@ -53,7 +53,7 @@ TEST(LayerDistribution, EvenBalancedAndGiven) {
   c.batch.seq_length = 1024;
   EXPECT_NEAR(output_layer_in_layers(c), 50304 / (12.0 * 768 + 1024), 1e-12);  // 4.9 layers
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
-  c.parallel.layer_distribution = "balanced";
+  c.parallel.pp.layer_distribution = "balanced";
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{8, 4}));        // 8 against 8.9; 9 against 7.9
   EXPECT_EQ(layers_per_stage(c, 4), (std::vector<int>{4, 4, 4, 0}));  // 4.9; with one layer there 5.9
   EXPECT_EQ(layers_per_stage(c, 5), (std::vector<int>{3, 3, 3, 3, 0}));
@@ -61,9 +61,9 @@ TEST(LayerDistribution, EvenBalancedAndGiven) {
   EXPECT_EQ(layers_per_stage(c, 5), (std::vector<int>{2, 2, 3, 3, 2}));
   c.batch.seq_length = 1024;
   c.parallel.pipeline = 2;
-  c.parallel.vocab_parallel = VocabPasses::one_barrier;
+  c.parallel.pp.vocab_parallel = VocabPasses::one_barrier;
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{6, 6}));
-  c.parallel.layer_distribution = "7,5";
+  c.parallel.pp.layer_distribution = "7,5";
   EXPECT_EQ(layers_per_stage(c, 2), (std::vector<int>{7, 5}));
   EXPECT_THAT([&] { layers_per_stage(c, 3); },
               testing::ThrowsMessage<InputError>(testing::HasSubstr("found 2 numbers")));

@@ -105,7 +105,7 @@ TEST_F(ConfigFolder, PathsAreRelativeToTheFileAndTheModelMayBeInline) {
   EXPECT_EQ(c.model.name, "config.json");
   EXPECT_EQ(c.files.weights, (folder_ / "ckpt").string());
   EXPECT_EQ(c.machine.hardware, (folder_ / "p.json").string());
-  EXPECT_EQ(c.parallel.schedule, (folder_ / "s.csv").string());
+  EXPECT_EQ(c.parallel.pp.schedule, (folder_ / "s.csv").string());
   EXPECT_EQ(load("model: .\n").model.hidden, 48);
   EXPECT_EQ(load(kTiny).model.name, "inline");
   EXPECT_EQ(load(kTiny, {{"data", "x.npy"}}).files.data, (fs::current_path() / "x.npy").string());
@@ -252,7 +252,7 @@ TEST(RunConfig, DerivedSizes) {
   EXPECT_EQ(c.padded_vocab(), 50260);
   c.parallel.pipeline = 2;
   EXPECT_EQ(c.parallel.vocab_shards(), 4);
-  c.parallel.vocab_parallel = VocabPasses::two_barriers;
+  c.parallel.pp.vocab_parallel = VocabPasses::two_barriers;
   EXPECT_EQ(c.parallel.vocab_shards(), 8);
   EXPECT_EQ(c.padded_vocab(), 50264);
   EXPECT_TRUE(c.layout().vocab_parallel);

@@ -193,10 +193,11 @@ std::map<std::string, std::string> keys_read_back(const RunConfig& config) {
   Json model = Json::parse(to_config_json(config.model));
   model.erase("_name_or_path");
   keys["model"] = model.dump();
-  const bool two = config.parallel.schedule == "zb-v" || config.parallel.schedule == "interleaved";
-  const int chunks = config.parallel.schedule == "interleaved" ? std::max(2, config.parallel.virtual_chunks)
-                     : two                                     ? 2
-                                                               : 1;
+  const bool two = config.parallel.pp.schedule == "zb-v" || config.parallel.pp.schedule == "interleaved";
+  const int chunks = config.parallel.pp.schedule == "interleaved"
+                         ? std::max(2, config.parallel.pp.virtual_chunks)
+                     : two ? 2
+                           : 1;
   keys["layer_distribution"] =
       fmt::format("{}", fmt::join(layers_per_stage(config, config.parallel.pipeline * chunks), ","));
   keys["virtual_pipeline_chunks"] = std::to_string(chunks);

@@ -122,10 +122,10 @@ std::map<std::string, std::string> keys_of(const RunConfig& config) {
   // Stages of different sizes are written out.
   const int stages =
       config.parallel.pipeline *
-      (config.parallel.schedule == "interleaved" ? std::max(2, config.parallel.virtual_chunks) : 1);
+      (config.parallel.pp.schedule == "interleaved" ? std::max(2, config.parallel.pp.virtual_chunks) : 1);
   keys["layer_distribution"] = fmt::format("{}", fmt::join(layers_per_stage(config, stages), ","));
   // Keys that a launch command of Megatron-LM does not set.
-  if (!config.parallel.overlap_param_gather) keys["overlap_param_gather"] = "auto";
+  if (!config.parallel.dp.overlap_param_gather) keys["overlap_param_gather"] = "auto";
   return keys;
 }
 

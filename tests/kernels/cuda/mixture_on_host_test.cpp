@@ -126,14 +126,14 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
   if (alone && c.global) config.batch.micro_batch_size *= c.layout.data;  // equally many at a time
   if (alone) return config;
   set_layout(config, c.layout);
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.parallel.sequence_parallel = c.sequence_parallel;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.dp.zero_stage = c.zero;
   if (c.modules != RecomputeModules()) {
     config.recompute.granularity = Recompute::selective;
     config.recompute.modules = c.modules;
   }
-  config.parallel.token_dispatcher = c.dispatcher;
+  config.parallel.ep.token_dispatcher = c.dispatcher;
   if (c.dispatcher != kTogether) config.parallel.expert = 2;
   config.machine.backend = Backend::cuda;
   return config;

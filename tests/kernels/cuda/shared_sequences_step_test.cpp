@@ -47,7 +47,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.batch = {.seq_length = 40, .micro_batch_size = 2, .global_batch_size = 2};
   config.parallel.make_vocab_size_divisible_by = 8;
   config.parallel.world_size = config.parallel.context = ranks;
-  config.parallel.cp_comm_type = c.type;
+  config.parallel.cp.comm_type = c.type;
   config.machine.backend = ranks > 1 ? Backend::cuda : Backend::cpu;
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;

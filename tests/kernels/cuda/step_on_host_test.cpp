@@ -120,10 +120,10 @@ RunConfig step_config(const StepCase& c, bool alone) {
   config.measure.warmup_steps = 0;
   if (alone) return config;
   set_layout(config, c.layout);
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.parallel.sequence_parallel = c.sequence_parallel;
-  config.parallel.zero_stage = c.zero;
-  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.parallel.dp.zero_stage = c.zero;
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   config.offload.num_layers = c.offloaded;
   set_recomputation(config, kRecomputations[c.recomputation]);
   config.machine.backend = Backend::cuda;

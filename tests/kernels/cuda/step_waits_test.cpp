@@ -47,9 +47,9 @@ RunConfig config_with(const WaitCase& c, int microbatches) {
   config.parallel.tensor = c.layout.tensor;
   config.parallel.pipeline = c.layout.pipeline;
   config.parallel.world_size = 2;
-  config.parallel.schedule = c.schedule;
-  config.parallel.zero_stage = c.zero;
-  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.parallel.pp.schedule = c.schedule;
+  config.parallel.dp.zero_stage = c.zero;
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   config.machine.backend = Backend::cuda;
   config.measure.steps = 1;
   config.measure.warmup_steps = 0;

@@ -123,8 +123,8 @@ std::vector<Split> splits_of(int world) {
       {"pp 2, vocabulary over both",
        [](RunConfig& config) {
          config.parallel.pipeline = 2;
-         config.parallel.vocab_parallel = VocabPasses::one_barrier;
-         config.parallel.schedule = "1f1b";
+         config.parallel.pp.vocab_parallel = VocabPasses::one_barrier;
+         config.parallel.pp.schedule = "1f1b";
        }},
       {"pp 2, FP8",
        [](RunConfig& config) {
@@ -133,18 +133,18 @@ std::vector<Split> splits_of(int world) {
          config.numerics.fp8.format = Fp8Format::e4m3;
        }},
       {"dp 2", [](RunConfig&) {}},
-      {"dp 2, ZeRO 1", [](RunConfig& config) { config.parallel.zero_stage = 1; }},
+      {"dp 2, ZeRO 1", [](RunConfig& config) { config.parallel.dp.zero_stage = 1; }},
       {"dp 2, ZeRO 2, bf16",
        [](RunConfig& config) {
-         config.parallel.zero_stage = 2;
+         config.parallel.dp.zero_stage = 2;
          config.numerics.precision = DType::bf16;
        }},
       {"dp 2, ZeRO 1, fp16, some steps skipped",
        [](RunConfig& config) {
          overflowing(config);
-         config.parallel.zero_stage = 1;
+         config.parallel.dp.zero_stage = 1;
        }},
-      {"dp 2, ZeRO 3, written alongside", [](RunConfig& config) { config.parallel.zero_stage = 3; }},
+      {"dp 2, ZeRO 3, written alongside", [](RunConfig& config) { config.parallel.dp.zero_stage = 3; }},
       {"dp 2, experts over both",
        [](RunConfig& config) {
          config.model = small_mixture(true);
@@ -156,7 +156,7 @@ std::vector<Split> splits_of(int world) {
          config.model = small_mixture(true);
          config.model.mixture.experts = 6;
          config.parallel.expert = 2;
-         config.parallel.zero_stage = 1;
+         config.parallel.dp.zero_stage = 1;
          config.numerics.precision = DType::bf16;
        }},
       {"dp 2, experts over both, FP8",
@@ -164,7 +164,7 @@ std::vector<Split> splits_of(int world) {
          config.model = small_mixture(true);
          config.model.mixture.experts = 6;
          config.parallel.expert = 2;
-         config.parallel.zero_stage = 1;
+         config.parallel.dp.zero_stage = 1;
          config.numerics.precision = DType::bf16;
          config.numerics.fp8.format = Fp8Format::hybrid;
          config.numerics.fp8.amax_history_len = 3;
@@ -174,7 +174,7 @@ std::vector<Split> splits_of(int world) {
          config.model = small_mixture(true);
          config.model.mixture.experts = 6;
          config.parallel.expert = 2;
-         config.parallel.zero_stage = 3;
+         config.parallel.dp.zero_stage = 3;
        }},
       {"pp 2, modules that predict further tokens",
        [](RunConfig& config) {
@@ -185,7 +185,7 @@ std::vector<Split> splits_of(int world) {
       {"dp 2, ZeRO 3, a module that predicts further tokens",
        [](RunConfig& config) {
          config.model.prediction_modules = 1;
-         config.parallel.zero_stage = 3;
+         config.parallel.dp.zero_stage = 3;
        }},
       {"tp 2, experts over both, whole",
        [](RunConfig& config) {
@@ -199,8 +199,8 @@ std::vector<Split> splits_of(int world) {
   };
   const auto cut = [](const char* name, int instances, int zero) {
     return Split{name, [instances, zero](RunConfig& config) {
-                   config.parallel.zero_stage = zero;
-                   config.parallel.num_distributed_optimizer_instances = instances;
+                   config.parallel.dp.zero_stage = zero;
+                   config.parallel.dp.optimizer_instances = instances;
                  }};
   };
   if (world == 1) return {std::begin(alone), std::end(alone)};
@@ -314,7 +314,7 @@ TEST_F(CheckpointRun, GoesOnInAnotherSplitOfLowPrecision) {
   const auto tp = [](ParallelConfig& parallel) { parallel.tensor = 2; };
   const auto pp = [](ParallelConfig& parallel) { parallel.pipeline = 2; };
   const auto zero = [](int stage) {
-    return [stage](ParallelConfig& parallel) { parallel.zero_stage = stage; };
+    return [stage](ParallelConfig& parallel) { parallel.dp.zero_stage = stage; };
   };
   constexpr double kRounding = 1e-5;
   const Passage passages[] = {

@@ -39,9 +39,9 @@ RunConfig config_of(const Case& c) {
   config.batch.global_batch_size = 8 * c.layout.data;
   config.numerics.precision = DType::bf16;
   set_emulated(config);
-  config.parallel.schedule = c.schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.pp.schedule = c.schedule;
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
+  config.parallel.dp.zero_stage = c.zero;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
@@ -57,7 +57,7 @@ TEST(DeferredOutputOnEmulatedDevices, TakesAsLongAsPredicted) {
     RunConfig config = config_of(c);
     Seconds without;
     for (const bool defers : {false, true}) {
-      config.parallel.defer_embedding_wgrad_compute = defers;
+      config.parallel.pp.defer_embedding_wgrad_compute = defers;
       const EmulatedStep emulated = emulated_step(config);
       const Seconds step = emulated.result.step_times.front();
       const std::string figures =

@@ -34,13 +34,13 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   config.batch.seq_length = 16;
   config.batch.global_batch_size = 8;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.schedule = kSchedules[turn % std::size(kSchedules)];
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.defer_embedding_wgrad_compute = true;
+  config.parallel.pp.schedule = kSchedules[turn % std::size(kSchedules)];
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
+  config.parallel.pp.defer_embedding_wgrad_compute = true;
   config.parallel.sequence_parallel = turn % 2 == 1;
-  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn / 2 % 4) : 0;
-  config.parallel.overlap_p2p_comm = turn % 5 == 0;
-  config.parallel.ddp_bucket_size = turn % 4 == 0 ? 1 : 10'000'000;
+  config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn / 2 % 4) : 0;
+  config.parallel.pp.overlap_p2p_comm = turn % 5 == 0;
+  config.parallel.dp.bucket_size = turn % 4 == 0 ? 1 : 10'000'000;
   config.numerics.precision = turn / 3 % 2 == 0 ? DType::fp32 : DType::bf16;
   config.numerics.cross_entropy_loss_fusion = turn / 6 % 2 == 0;
   set_dropout(config, kDropouts[turn / 5 % 2]);
@@ -63,16 +63,17 @@ TEST(DeferredOutputGradients, AreThoseOfAStepWithoutAndHoldWhatIsPredicted) {
     for (std::size_t i = 0; i < 12; ++i, ++turn) {
       RunConfig config = config_of(model, layouts[turn / 2 % layouts.size()], turn);
       if (!is_planned(config)) continue;
-      SCOPED_TRACE(fmt::format(
-          "{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {} recompute {}", config.model.architecture,
-          config.parallel.tensor, config.parallel.pipeline, config.parallel.data(), config.parallel.schedule,
-          config.parallel.sequence_parallel, config.parallel.zero_stage, name_of(config.numerics.precision),
-          config.numerics.hidden_dropout, to_string(config.recompute.selected())));
+      SCOPED_TRACE(fmt::format("{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {} recompute {}",
+                               config.model.architecture, config.parallel.tensor, config.parallel.pipeline,
+                               config.parallel.data(), config.parallel.pp.schedule,
+                               config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
+                               name_of(config.numerics.precision), config.numerics.hidden_dropout,
+                               to_string(config.recompute.selected())));
       MpiCommunicator communicator(config.layout());
       const StepResult found = one_step(config, communicator);
       expect_memory(config, found);
       expect_traffic(config, found, communicator.rank());
-      config.parallel.defer_embedding_wgrad_compute = false;
+      config.parallel.pp.defer_embedding_wgrad_compute = false;
       const StepResult plain = one_step(config, communicator);
       expect_same_bits(plain, found);
       ++compared;

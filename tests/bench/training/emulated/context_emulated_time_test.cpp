@@ -53,11 +53,11 @@ RunConfig config_of(const Case& c, int ranks) {
   config.numerics.precision = DType::bf16;
   config.recompute.granularity = c.recompute;
   set_emulated(config);
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.parallel.world_size = config.parallel.context = ranks;
-  config.parallel.cp_comm_type = c.type;
-  if (c.type == CpCommType::a2a_p2p) config.parallel.hierarchical_context = {2, ranks / 2};
-  config.parallel.cp_load_balance = c.balanced;
+  config.parallel.cp.comm_type = c.type;
+  if (c.type == CpCommType::a2a_p2p) config.parallel.cp.hierarchical = {2, ranks / 2};
+  config.parallel.cp.load_balance = c.balanced;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   return config;

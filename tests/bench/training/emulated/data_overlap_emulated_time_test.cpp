@@ -39,10 +39,10 @@ RunConfig config_of(const Case& c, int ranks) {
   config.batch.global_batch_size = 2 * ranks;
   config.numerics.precision = DType::bf16;
   set_emulated(config);
-  config.parallel.schedule = c.schedule;
-  config.parallel.zero_stage = c.zero;
-  config.parallel.zero_hpz_partition_size = c.secondary_shards;
-  config.parallel.num_distributed_optimizer_instances = c.instances;
+  config.parallel.pp.schedule = c.schedule;
+  config.parallel.dp.zero_stage = c.zero;
+  config.parallel.dp.hpz_partition_size = c.secondary_shards;
+  config.parallel.dp.optimizer_instances = c.instances;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, {1, 1, ranks});
@@ -78,8 +78,8 @@ TEST(DataOverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
     Seconds without;
     for (const bool overlap : {false, true}) {
       RunConfig config = config_of(c, ranks);
-      config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = overlap;
-      if (why_invalid(config)) config.parallel.overlap_param_gather.reset();
+      config.parallel.dp.overlap_grad_reduce = config.parallel.dp.overlap_param_gather = overlap;
+      if (why_invalid(config)) config.parallel.dp.overlap_param_gather.reset();
       HardwareProfile hardware = load_hardware(config.machine.hardware);
       hardware.accelerator()->constants.network.gpus_per_node = 2;
       const Schedule schedule = schedule_for(config);

@@ -110,9 +110,9 @@ RunConfig config_of(const Case& c) {
   config.numerics.fp8.recipe = c.recipe;
   set_emulated(config);
   config.parallel.sequence_parallel = true;
-  config.parallel.zero_stage = c.zero;
-  if (c.gathers) config.parallel.overlap_param_gather = true;
-  config.parallel.schedule = c.schedule;
+  config.parallel.dp.zero_stage = c.zero;
+  if (c.gathers) config.parallel.dp.overlap_param_gather = true;
+  config.parallel.pp.schedule = c.schedule;
   config.batch.global_batch_size = 2;
   if (c.recomputed != RecomputeModules()) {
     config.recompute.granularity = Recompute::selective;

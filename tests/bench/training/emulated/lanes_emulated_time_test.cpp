@@ -33,7 +33,7 @@ RunConfig dense(const Layout& layout, const char* schedule = "1f1b") {
   config.batch.global_batch_size = 4 * layout.data;
   config.numerics.precision = DType::bf16;
   set_emulated(config);
-  config.parallel.schedule = schedule;
+  config.parallel.pp.schedule = schedule;
   config.parallel.sequence_parallel = layout.tensor > 1;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
@@ -43,17 +43,17 @@ RunConfig dense(const Layout& layout, const char* schedule = "1f1b") {
 
 RunConfig tensor(int ranks, bool overlap, const char* schedule = "1f1b") {
   RunConfig config = dense({ranks, 1, 1}, schedule);
-  config.parallel.tp_comm_overlap = overlap;
+  config.parallel.tp.comm_overlap = overlap;
   return config;
 }
 
 RunConfig data(const Layout& layout, int zero, bool reduce, bool gather, const char* schedule = "1f1b",
                int secondary_shards = 1) {
   RunConfig config = dense(layout, schedule);
-  config.parallel.zero_stage = zero;
-  config.parallel.zero_hpz_partition_size = secondary_shards;
-  config.parallel.overlap_grad_reduce = reduce;
-  config.parallel.overlap_param_gather = gather;
+  config.parallel.dp.zero_stage = zero;
+  config.parallel.dp.hpz_partition_size = secondary_shards;
+  config.parallel.dp.overlap_grad_reduce = reduce;
+  config.parallel.dp.overlap_param_gather = gather;
   return config;
 }
 
@@ -76,13 +76,13 @@ RunConfig ring(int ranks) {
   config.model.max_positions = config.batch.seq_length;
   config.model.kv_heads = 4;
   config.parallel.world_size = config.parallel.context = ranks;
-  config.parallel.cp_comm_type = CpCommType::p2p;
+  config.parallel.cp.comm_type = CpCommType::p2p;
   return config;
 }
 
 RunConfig pairs(const char* schedule, const Layout& layout, int zero, bool overlap = true) {
   RunConfig config = narrow_deepseek(schedule, layout, zero);
-  config.parallel.overlap_moe_expert_parallel_comm = overlap;
+  config.parallel.ep.overlap_comm = overlap;
   return config;
 }
 
@@ -90,7 +90,7 @@ RunConfig shared_expert(const char* schedule, const Layout& layout, int zero) {
   RunConfig config = narrow_deepseek(schedule, layout, zero);
   config.model.mixture.shared = 2048;
   config.parallel.sequence_parallel = layout.tensor > 1;
-  config.parallel.moe_shared_expert_overlap = true;
+  config.parallel.ep.shared_expert_overlap = true;
   return config;
 }
 
@@ -191,12 +191,13 @@ TEST(LanesOnEmulatedDevices, AreWhereTheyWerePredicted) {
   for (const Case& c : cases_of(ranks)) {
     const RunConfig& config = c.config;
     const ParallelConfig& parallel = config.parallel;
-    const std::string name = fmt::format("{}, {} ZeRO-{} overlap_grad_reduce {}", c.name, parallel.schedule,
-                                         parallel.zero_stage, parallel.overlap_grad_reduce.value_or(true));
+    const std::string name =
+        fmt::format("{}, {} ZeRO-{} overlap_grad_reduce {}", c.name, parallel.pp.schedule,
+                    parallel.dp.zero_stage, parallel.dp.overlap_grad_reduce.value_or(true));
     SCOPED_TRACE(name);
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     HardwareProfile hardware = load_hardware(config.machine.hardware);
-    if (parallel.zero_hpz_partition_size > 1) hardware.accelerator()->constants.network.gpus_per_node = 2;
+    if (parallel.dp.hpz_partition_size > 1) hardware.accelerator()->constants.network.gpus_per_node = 2;
     const Schedule schedule = schedule_for(config);
     const Prediction prediction = predict(config, schedule, hardware);
     const Trace trace = simulate(schedule, prediction.costs);

@@ -52,7 +52,7 @@ RunConfig config_of(const Case& c, int ranks) {
   config.recompute.granularity = c.recompute;
   set_emulated(config);
   config.parallel.sequence_parallel = true;
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, {ranks, 1, 1});
@@ -65,7 +65,7 @@ TEST(OverlapOnEmulatedDevices, TakesAsLongAsPredicted) {
     RunConfig config = config_of(c, world_ranks());
     Seconds measured[2];
     for (const bool overlap : {false, true}) {
-      config.parallel.tp_comm_overlap = overlap;
+      config.parallel.tp.comm_overlap = overlap;
       const EmulatedStep emulated = emulated_step(config);
       const StepTime& predicted = emulated.predicted.time;
       const Seconds step = measured[overlap ? 1 : 0] = emulated.result.step_times.front();

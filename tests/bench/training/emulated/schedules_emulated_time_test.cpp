@@ -30,8 +30,8 @@ RunConfig config_of(std::string_view schedule, int ranks, double clip_grad) {
   config.numerics.precision = clip_grad > 0 ? DType::bf16 : DType::fp16;
   config.optimizer.clip_grad = clip_grad;
   set_emulated(config);
-  config.parallel.schedule = schedule;
-  if (schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.pp.schedule = schedule;
+  if (schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
   config.measure.warmup_steps = 0;
   config.measure.steps = 1;
   set_layout(config, {1, ranks, 1});
@@ -95,11 +95,11 @@ TEST(SchedulesOnEmulatedDevices, SplitVocabulariesTakeAsLongAsPredicted) {
         Method{"1f1b", VocabPasses::two_barriers, {1, 1, 4}, 3, 2}}) {
     RunConfig config = config_of(name, 4, 1);
     set_layout(config, layout);
-    config.parallel.vocab_parallel = passes;
+    config.parallel.pp.vocab_parallel = passes;
     config.parallel.sequence_parallel = layout.tensor > 1;
-    config.parallel.zero_stage = zero;
-    config.parallel.zero_hpz_partition_size = secondary_shards;
-    if (zero > 0) config.parallel.overlap_param_gather = true;
+    config.parallel.dp.zero_stage = zero;
+    config.parallel.dp.hpz_partition_size = secondary_shards;
+    if (zero > 0) config.parallel.dp.overlap_param_gather = true;
     config.measure.warmup_steps = 1;
     SCOPED_TRACE(name);
     expect_as_predicted(emulated_step(config), 0.02);

@@ -24,10 +24,10 @@ RunConfig config_of(int tensor, int pipeline, int data, int instances, int zero,
   set_emulated(config);
   config.parallel.make_vocab_size_divisible_by = 8;
   set_layout(config, {tensor, pipeline, data});
-  config.parallel.schedule = schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.zero_stage = zero;
-  config.parallel.num_distributed_optimizer_instances = instances;
+  config.parallel.pp.schedule = schedule;
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
+  config.parallel.dp.zero_stage = zero;
+  config.parallel.dp.optimizer_instances = instances;
   return config;
 }
 
@@ -38,8 +38,8 @@ TEST(InstancesOrder, NoScheduleHangs) {
       for (const int instances : {2, 4}) {
         for (const bool overlap : {false, true}) {
           RunConfig config = config_of(2, 2, 4, instances, zero, schedule);
-          config.parallel.overlap_grad_reduce = config.parallel.overlap_param_gather = overlap;
-          config.parallel.overlap_p2p_comm = instances == 2;
+          config.parallel.dp.overlap_grad_reduce = config.parallel.dp.overlap_param_gather = overlap;
+          config.parallel.pp.overlap_p2p_comm = instances == 2;
           ASSERT_EQ(why_invalid(config).value_or(""), "");
           EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "")
               << schedule << " zero " << zero << " instances " << instances << " overlap " << overlap;

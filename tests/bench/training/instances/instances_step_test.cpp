@@ -102,18 +102,18 @@ RunConfig config_of(const Case& c, int zero) {
   config.batch.seq_length = 16;
   config.batch.global_batch_size = 16;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.schedule = c.schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.zero_stage = zero;
+  config.parallel.pp.schedule = c.schedule;
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
+  config.parallel.dp.zero_stage = zero;
   config.optimizer.learning_rate = 1e-3;
   set_layout(config, {c.layout.tensor, c.layout.pipeline, c.layout.data});
   config.parallel.context = c.layout.context;
   config.parallel.expert = c.expert;
   config.parallel.expert_tensor = c.slices;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
-  config.parallel.num_distributed_optimizer_instances = c.instances;
-  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
-  if (zero == 3) config.parallel.zero_hpz_partition_size = c.secondary_shards;
+  config.parallel.dp.optimizer_instances = c.instances;
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  if (zero == 3) config.parallel.dp.hpz_partition_size = c.secondary_shards;
   return config;
 }
 
@@ -122,14 +122,14 @@ RunConfig alone(const RunConfig& config) {
   set_layout(one, {1, 1, 1});
   one.parallel.context = one.parallel.expert = 1;
   one.parallel.expert_tensor = 0;
-  one.parallel.schedule = "1f1b";
-  one.parallel.virtual_chunks = 1;
+  one.parallel.pp.schedule = "1f1b";
+  one.parallel.pp.virtual_chunks = 1;
   one.parallel.sequence_parallel = false;
-  one.parallel.zero_stage = 0;
-  one.parallel.zero_hpz_partition_size = 1;
-  one.parallel.num_distributed_optimizer_instances = 1;
-  one.parallel.vocab_parallel = VocabPasses::none;
-  one.parallel.overlap_param_gather.reset();
+  one.parallel.dp.zero_stage = 0;
+  one.parallel.dp.hpz_partition_size = 1;
+  one.parallel.dp.optimizer_instances = 1;
+  one.parallel.pp.vocab_parallel = VocabPasses::none;
+  one.parallel.dp.overlap_param_gather.reset();
   return one;
 }
 
@@ -144,9 +144,9 @@ TEST(OptimizerInstances, TrainAsOneRankDoesAndHoldAndSendWhatIsPredicted) {
       std::optional<StepResult> first;
       for (const bool overlap : {false, true}) {
         RunConfig config = config_of(c, zero);
-        config.parallel.overlap_grad_reduce = overlap;
-        config.parallel.overlap_param_gather = overlap;
-        if (why_invalid(config)) config.parallel.overlap_param_gather.reset();
+        config.parallel.dp.overlap_grad_reduce = overlap;
+        config.parallel.dp.overlap_param_gather = overlap;
+        if (why_invalid(config)) config.parallel.dp.overlap_param_gather.reset();
         SCOPED_TRACE(fmt::format("tp{} pp{} dp{} cp{} ep{} {} model {} zero{} instances {} {} overlap {}",
                                  c.layout.tensor, c.layout.pipeline, c.layout.data, c.layout.context,
                                  c.expert, c.schedule, static_cast<int>(c.model), zero, c.instances,

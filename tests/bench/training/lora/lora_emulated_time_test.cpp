@@ -35,8 +35,8 @@ RunConfig config_of(const Case& c) {
   config.batch.global_batch_size = 4;
   config.numerics.precision = DType::bf16;
   set_emulated(config);
-  config.parallel.zero_stage = c.zero;
-  config.parallel.overlap_grad_reduce = c.overlap;
+  config.parallel.dp.zero_stage = c.zero;
+  config.parallel.dp.overlap_grad_reduce = c.overlap;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;

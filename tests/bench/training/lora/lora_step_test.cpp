@@ -26,9 +26,9 @@ namespace {
 std::string name_of(const RunConfig& config) {
   return fmt::format("{} tp{} pp{} dp{} sp{} zero{} {} {} recompute {} targets {}", config.model.architecture,
                      config.parallel.tensor, config.parallel.pipeline, config.parallel.data(),
-                     config.parallel.sequence_parallel, config.parallel.zero_stage, config.parallel.schedule,
-                     plumbline::name_of(config.numerics.precision), to_string(config.recompute.selected()),
-                     static_cast<int>(config.finetune.lora_targets));
+                     config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
+                     config.parallel.pp.schedule, plumbline::name_of(config.numerics.precision),
+                     to_string(config.recompute.selected()), static_cast<int>(config.finetune.lora_targets));
 }
 
 TEST(LoraGolden, TenLossesAndFirstGradientsEqualPyTorchs) {
@@ -43,7 +43,7 @@ TEST(LoraGolden, TenLossesAndFirstGradientsEqualPyTorchs) {
       if (why_invalid(config)) continue;
       for (const int zero : {0, 1}) {
         if (zero > 0 && layout.data == 1) continue;
-        config.parallel.zero_stage = zero;
+        config.parallel.dp.zero_stage = zero;
         config.parallel.sequence_parallel = layout.tensor > 1 && zero == 0;
         SCOPED_TRACE(name_of(config));
         MpiCommunicator communicator(config.layout());
@@ -131,11 +131,11 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   config.batch.seq_length = 16;
   config.batch.global_batch_size = 8;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.schedule = kSchedules[turn / 3 % 3];
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.pp.schedule = kSchedules[turn / 3 % 3];
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
   config.parallel.sequence_parallel = turn / 2 % 2 == 1;
-  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn / 3 % 2) : 0;
-  config.parallel.overlap_grad_reduce = turn % 4 != 3;
+  config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn / 3 % 2) : 0;
+  config.parallel.dp.overlap_grad_reduce = turn % 4 != 3;
   config.numerics.precision = turn / 4 % 2 == 0 ? DType::fp32 : DType::bf16;
   set_recomputation(config, kRecomputations[turn % 5 == 4 ? 1 + turn / 5 % 4 : 0]);
   config.measure.steps = 1;

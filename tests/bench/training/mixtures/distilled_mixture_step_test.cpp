@@ -137,15 +137,15 @@ RunConfig config_of(const Case& c) {
   config.distillation.cache = c.cache;
   set_layout(config, c.layout);
   config.parallel.context = c.context;
-  if (c.context > 1) config.parallel.cp_comm_type = CpCommType::all_gather;
+  if (c.context > 1) config.parallel.cp.comm_type = CpCommType::all_gather;
   config.parallel.expert = c.expert;
   config.parallel.expert_tensor = c.slices;
-  config.parallel.token_dispatcher = c.dispatcher;
+  config.parallel.ep.token_dispatcher = c.dispatcher;
   config.parallel.sequence_parallel = c.sequence;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.dp.zero_stage = c.zero;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.ddp_bucket_size = 20'000;
-  config.parallel.moe_shared_expert_overlap = c.hides_shared;
+  config.parallel.dp.bucket_size = 20'000;
+  config.parallel.ep.shared_expert_overlap = c.hides_shared;
   config.recompute.granularity = c.recompute;
   config.recompute.num_layers = 2;
   config.numerics.precision = c.precision;
@@ -166,8 +166,8 @@ StepResult alone(RunConfig config) {
   set_layout(config, {1, 1, 1});
   config.parallel.context = config.parallel.expert = 1;
   config.parallel.expert_tensor = 0;
-  config.parallel.sequence_parallel = config.parallel.moe_shared_expert_overlap = false;
-  config.parallel.zero_stage = 0;
+  config.parallel.sequence_parallel = config.parallel.ep.shared_expert_overlap = false;
+  config.parallel.dp.zero_stage = 0;
   config.recompute.granularity = Recompute::none;
   config.distillation.schedule = "nemo-2504";
   config.distillation.cache = DistillationCache::logits;
@@ -236,7 +236,7 @@ TEST(DistilledMixtureStep, LearnsForStepsFromATeacherThatStaysAsItIs) {
   RunConfig whole = config;
   set_layout(whole, {1, 1, 1});
   whole.parallel.expert = 1;
-  whole.parallel.zero_stage = 0;
+  whole.parallel.dp.zero_stage = 0;
   EXPECT_NEAR(last_step(whole, 4, solo).loss / later.loss, 1, 1e-4);
 }
 
@@ -258,8 +258,8 @@ TEST(DistilledMixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
         Emulated{Kind::mixtral, Kind::mixtral, "abeja", 3}}) {
     RunConfig config = config_of({.student = e.student, .teacher = e.teacher, .layout = {1, ranks / 2, 2}});
     config.parallel.expert = 2;
-    config.parallel.token_dispatcher = e.dispatcher;
-    config.parallel.zero_stage = e.zero;
+    config.parallel.ep.token_dispatcher = e.dispatcher;
+    config.parallel.dp.zero_stage = e.zero;
     config.distillation.schedule = e.schedule;
     for (ModelConfig* model : {&config.model, &*config.distillation.teacher}) {
       widen(*model, 4, 1024);

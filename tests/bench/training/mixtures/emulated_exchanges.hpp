@@ -27,9 +27,9 @@ inline RunConfig narrow_deepseek(const char* schedule, const Layout& layout, int
   config.batch.global_batch_size = 8 * layout.data;
   config.numerics.precision = DType::bf16;
   set_emulated(config);
-  config.parallel.schedule = schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.zero_stage = zero;
+  config.parallel.pp.schedule = schedule;
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
+  config.parallel.dp.zero_stage = zero;
   set_layout(config, layout);
   config.parallel.expert = layout.data;
   config.measure.warmup_steps = 1;

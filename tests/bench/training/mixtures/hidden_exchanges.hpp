@@ -10,15 +10,15 @@ namespace plumbline::training {
 
 /// Losses, gradients and traffic equal those without `overlap`, bit for bit; memory with it is as predicted,
 /// after every action and at its peak, on every rank.
-inline void expect_same_step(RunConfig config, bool ParallelConfig::*overlap) {
-  config.parallel.*overlap = true;
+inline void expect_same_step(RunConfig config, bool ExpertParallelConfig::*overlap) {
+  config.parallel.ep.*overlap = true;
   ASSERT_EQ(why_invalid(config).value_or(""), "");
   ASSERT_EQ(why_unsupported(config).value_or(""), "");
   const Schedule schedule = schedule_for(config);
   MpiCommunicator communicator(config.layout());
   const StepResult hidden = one_step(config, schedule, communicator);
   expect_routed_memory(config, hidden);
-  config.parallel.*overlap = false;
+  config.parallel.ep.*overlap = false;
   const StepResult awaited = one_step(config, schedule, communicator);
   EXPECT_TRUE(same(awaited.traffic, hidden.traffic));
   EXPECT_EQ(awaited.loss, hidden.loss);

@@ -68,14 +68,14 @@ TEST(OverlappedPairsOnEmulatedDevices, TakeAsLongAsPredicted) {
   for (const Case& c : kCases) {
     RunConfig config = narrow_deepseek(c.schedule, c.layout, c.zero);
     if (config.parallel.world_size != world_ranks()) continue;
-    config.parallel.overlap_param_gather = c.gathers;
+    config.parallel.dp.overlap_param_gather = c.gathers;
     config.model.prediction_modules = c.modules;
     if (c.full) config.recompute.granularity = Recompute::full;
     if (c.expert > 0) config.parallel.expert = c.expert;
     if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;
     Seconds without;
     for (const bool overlap : {false, true}) {
-      config.parallel.overlap_moe_expert_parallel_comm = overlap;
+      config.parallel.ep.overlap_comm = overlap;
       ASSERT_EQ(why_invalid(config).value_or(""), "");
       const EmulatedStep both = emulated_step(config);
       const StepTime& predicted = both.predicted.time;

@@ -72,12 +72,12 @@ RunConfig config_of(const PairCase& c) {
   set_layout(config, c.layout);
   config.parallel.expert = c.expert;
   config.parallel.expert_tensor = c.slices;
-  config.parallel.schedule = c.schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.pp.schedule = c.schedule;
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
-  config.parallel.zero_stage = c.zero;
-  config.parallel.overlap_param_gather = c.gathers;
-  config.parallel.overlap_p2p_comm = c.messages_ahead;
+  config.parallel.dp.zero_stage = c.zero;
+  config.parallel.dp.overlap_param_gather = c.gathers;
+  config.parallel.pp.overlap_p2p_comm = c.messages_ahead;
   config.parallel.make_vocab_size_divisible_by = 8;
   if (c.recomputed != RecomputeModules{}) {
     config.recompute.granularity = Recompute::selective;
@@ -100,7 +100,7 @@ TEST(OverlappedPairs, AreTheSameStepWithThePredictedMemory) {
     if (config.parallel.world_size != world_ranks()) continue;
     SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{}", c.layout.tensor, c.layout.pipeline,
                              c.layout.data, c.expert, c.schedule, c.zero));
-    expect_same_step(config, &ParallelConfig::overlap_moe_expert_parallel_comm);
+    expect_same_step(config, &ExpertParallelConfig::overlap_comm);
     ++compared;
   }
   EXPECT_GT(compared, 1);

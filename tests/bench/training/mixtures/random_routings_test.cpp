@@ -80,7 +80,7 @@ TEST(RandomRoutings, AreTheSameInEverySplit) {
     const RunConfig one = config;
     set_layout(config, split.layout);
     config.parallel.expert = split.expert;
-    config.parallel.schedule = split.schedule;
+    config.parallel.pp.schedule = split.schedule;
     config.parallel.sequence_parallel = split.layout.tensor > 1;
     ASSERT_EQ(why_invalid(config).value_or(""), "");
     std::unique_ptr<MpiCommunicator>& communicator = communicators[&split];

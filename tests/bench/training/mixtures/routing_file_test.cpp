@@ -63,9 +63,9 @@ TEST(RoutingFile, SaysWhatEveryRankHeldAndSent) {
     config.optimizer.learning_rate = 0.05;  // routings differ from step to step
     config.mixture.capacity_factor = c.factor;
     config.mixture.pad_to_capacity = c.padded;
-    config.parallel.schedule = c.schedule;
+    config.parallel.pp.schedule = c.schedule;
     if (c.taught != Case::Taught::no) {
-      config.parallel.schedule = "1f1b";
+      config.parallel.pp.schedule = "1f1b";
       config.distillation.schedule = c.schedule;
       if (c.taught == Case::Taught::dense) config.model = small_qwen2();
       config.distillation.teacher = small_mixture(true);

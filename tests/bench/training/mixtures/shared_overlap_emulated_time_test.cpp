@@ -30,7 +30,7 @@ TEST(SharedExpertAlongsideExchangesOnEmulatedDevices, TakesAsLongAsPredicted) {
     config.parallel.sequence_parallel = c.layout.tensor > 1;
     Seconds without;
     for (const bool overlap : {false, true}) {
-      config.parallel.moe_shared_expert_overlap = overlap;
+      config.parallel.ep.shared_expert_overlap = overlap;
       ASSERT_EQ(why_invalid(config).value_or(""), "");
       const EmulatedStep both = emulated_step(config);
       const StepTime& predicted = both.predicted.time;

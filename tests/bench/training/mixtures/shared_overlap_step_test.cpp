@@ -54,9 +54,9 @@ RunConfig config_of(const SharedCase& c) {
   set_layout(config, c.layout);
   config.parallel.expert = c.expert;
   config.parallel.expert_tensor = c.slices;
-  config.parallel.schedule = c.schedule;
+  config.parallel.pp.schedule = c.schedule;
   config.parallel.sequence_parallel = c.layout.tensor > 1 && c.sequences;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.dp.zero_stage = c.zero;
   config.parallel.make_vocab_size_divisible_by = 8;
   config.recompute.granularity = c.recomputed;
   if (c.recomputed == Recompute::selective) config.recompute.modules = {.moe = true};
@@ -76,7 +76,7 @@ TEST(SharedExpertAlongsideExchanges, IsTheSameStepWithThePredictedMemory) {
     if (config.parallel.world_size != world_ranks()) continue;
     SCOPED_TRACE(fmt::format("tp{} pp{} dp{} ep{} {} zero{} {}", c.layout.tensor, c.layout.pipeline,
                              c.layout.data, c.expert, c.schedule, c.zero, c.gated ? "gated" : "deepseek"));
-    expect_same_step(config, &ParallelConfig::moe_shared_expert_overlap);
+    expect_same_step(config, &ExpertParallelConfig::shared_expert_overlap);
     ++compared;
   }
   EXPECT_GT(compared, 1);

@@ -80,19 +80,19 @@ const Case kCases[] = {
      small_qwen2,
      {1, 2, 1},
      nullptr,
-     [](RunConfig& c) { c.parallel.vocab_parallel = VocabPasses::one_barrier; }},
+     [](RunConfig& c) { c.parallel.pp.vocab_parallel = VocabPasses::one_barrier; }},
     {"stages, backward in two parts",
      small_gpt2,
      {1, 2, 1},
      nullptr,
-     [](RunConfig& c) { c.parallel.schedule = "zb-h1"; }},
+     [](RunConfig& c) { c.parallel.pp.schedule = "zb-h1"; }},
     {"replicas", small_qwen2, {1, 1, 2}},
     {"replicas, ZeRO 1, 16-bit gradients",
      small_gpt2,
      {1, 1, 2},
      nullptr,
      [](RunConfig& c) {
-       c.parallel.zero_stage = 1;
+       c.parallel.dp.zero_stage = 1;
        c.numerics.grad_dtype = GradDType::same;
      }},
     {"experts over both, ZeRO 3",
@@ -101,7 +101,7 @@ const Case kCases[] = {
      balanced,
      [](RunConfig& c) {
        c.parallel.expert = 2;
-       c.parallel.zero_stage = 3;
+       c.parallel.dp.zero_stage = 3;
      }},
 };
 
@@ -180,7 +180,7 @@ TEST(Fp16, OverflowsSkipStepsOnEveryRank) {
     const auto run_with = [&](const LossScaleConfig& scale, double rate) {
       RunConfig config = small_run(small_gpt2(), DType::fp16);
       set_layout(config, layout);
-      config.parallel.zero_stage = layout.data > 1 ? 1 : 0;
+      config.parallel.dp.zero_stage = layout.data > 1 ? 1 : 0;
       config.numerics.loss_scale = scale;
       config.optimizer.learning_rate = rate;
       config.measure.steps = 6;

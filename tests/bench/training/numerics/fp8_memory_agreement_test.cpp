@@ -89,12 +89,12 @@ std::vector<Cell> covering_cells(const std::vector<Layout>& layouts) {
                     layout.tensor, layout.pipeline, layout.data, row[kSequence], recomputation.name,
                     row[kZero], kDropouts[row[kDropout]].name, row[kRecipe] == 0 ? "delayed" : "tensorwise"),
         base(layout)};
-    cell.config.parallel.schedule = kSchedules[row[kSchedule]];
+    cell.config.parallel.pp.schedule = kSchedules[row[kSchedule]];
     cell.config.parallel.sequence_parallel = row[kSequence] > 0;
-    cell.config.parallel.tp_comm_overlap = row[kSequence] == 2;
+    cell.config.parallel.tp.comm_overlap = row[kSequence] == 2;
     cell.config.recompute.granularity = recomputation.granularity;
     cell.config.recompute.num_layers = recomputation.layers;
-    cell.config.parallel.zero_stage = static_cast<int>(row[kZero]);
+    cell.config.parallel.dp.zero_stage = static_cast<int>(row[kZero]);
     set_dropout(cell.config, kDropouts[row[kDropout]]);
     cell.config.numerics.fp8.recipe = kRecipes[row[kRecipe]];
     cells.push_back(std::move(cell));
@@ -125,12 +125,12 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.numerics.precision = DType::fp32;
     config.numerics.fp8.format = Fp8Format::e4m3;
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
   });
   add("gpt2 zb-h1", [](RunConfig& config) {
     config.model = small_gpt2();
     config.model.head_dim = 16;
-    config.parallel.schedule = "zb-h1";
+    config.parallel.pp.schedule = "zb-h1";
     config.parallel.sequence_parallel = true;
   });
   add("unfused attention with dropout", [](RunConfig& config) {
@@ -141,18 +141,18 @@ std::vector<Cell> further_cells(const Layout& layout) {
   add("16-bit partial sums", [](RunConfig& config) {
     config.numerics.fp8.format = Fp8Format::none;
     config.numerics.precision = DType::bf16;
-    config.parallel.tp_reduce_in_fp32 = false;
+    config.parallel.tp.reduce_in_fp32 = false;
   });
   add("16-bit partial sums, overlapped", [](RunConfig& config) {
     config.numerics.precision = DType::bf16;
-    config.parallel.tp_reduce_in_fp32 = false;
-    config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = true;
-    config.parallel.schedule = "zb-h1";
+    config.parallel.tp.reduce_in_fp32 = false;
+    config.parallel.sequence_parallel = config.parallel.tp.comm_overlap = true;
+    config.parallel.pp.schedule = "zb-h1";
   });
-  add("vocab-1", [](RunConfig& config) { config.parallel.vocab_parallel = VocabPasses::two_barriers; });
+  add("vocab-1", [](RunConfig& config) { config.parallel.pp.vocab_parallel = VocabPasses::two_barriers; });
   add("v-half vocab-2", [](RunConfig& config) {
-    config.parallel.schedule = "v-half";
-    config.parallel.vocab_parallel = VocabPasses::one_barrier;
+    config.parallel.pp.schedule = "v-half";
+    config.parallel.pp.vocab_parallel = VocabPasses::one_barrier;
   });
   add("mixture", [](RunConfig& config) {
     config.model = mixture(Mixed::plain);
@@ -160,24 +160,24 @@ std::vector<Cell> further_cells(const Layout& layout) {
   });
   add("mixture zb-h1 zero 3", [](RunConfig& config) {
     config.model = mixture(Mixed::shared);
-    config.parallel.schedule = "zb-h1";
+    config.parallel.pp.schedule = "zb-h1";
     config.parallel.sequence_parallel = true;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
     set_dropout(config, kDropouts[1]);
     config.numerics.attention_dropout = 0;
   });
   add("mixture after dense layers", [](RunConfig& config) {
     config.model = mixture(Mixed::dense_first);
-    config.parallel.schedule = config.parallel.pipeline > 1 ? "zb-v" : "1f1b";
+    config.parallel.pp.schedule = config.parallel.pipeline > 1 ? "zb-v" : "1f1b";
     config.recompute.granularity = Recompute::full;
-    config.parallel.zero_stage = 2;
+    config.parallel.dp.zero_stage = 2;
   });
   add("mixture fp32 zero 3", [](RunConfig& config) {
     config.model = mixture(Mixed::shared);
     config.numerics.precision = DType::fp32;
     config.numerics.fp8.format = Fp8Format::e4m3;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.recompute.granularity = Recompute::selective;
   });
   add("mixture with a capacity", [](RunConfig& config) {
@@ -190,29 +190,29 @@ std::vector<Cell> further_cells(const Layout& layout) {
   add("experts over ranks", [](RunConfig& config) {
     config.model = mixture(Mixed::shared);
     config.parallel.expert = 2;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
     config.recompute.granularity = Recompute::full;
   });
   add("experts over ranks, gathered in the first forward", [](RunConfig& config) {
     config.model = mixture(Mixed::shared);
     config.parallel.expert = 2;
-    config.parallel.zero_stage = 2;
-    config.parallel.overlap_param_gather = true;
+    config.parallel.dp.zero_stage = 2;
+    config.parallel.dp.overlap_param_gather = true;
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });
   add("experts over ranks of instances", [](RunConfig& config) {
     config.model = mixture(Mixed::plain);
     config.parallel.expert = 2;
-    config.parallel.zero_stage = 1;
-    config.parallel.overlap_param_gather = true;
-    config.parallel.num_distributed_optimizer_instances = 2;
+    config.parallel.dp.zero_stage = 1;
+    config.parallel.dp.overlap_param_gather = true;
+    config.parallel.dp.optimizer_instances = 2;
   });
   add("experts over ranks zb-h1", [](RunConfig& config) {
     config.model = mixture(Mixed::dense_first);
     config.parallel.expert = 2;
-    config.parallel.zero_stage = 1;
-    config.parallel.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
+    config.parallel.dp.zero_stage = 1;
+    config.parallel.pp.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
   });
   add("latent attention", [](RunConfig& config) {
     config.model = mixture(Mixed::latent);
@@ -220,35 +220,35 @@ std::vector<Cell> further_cells(const Layout& layout) {
   });
   add("latent attention zb-h1 zero 3", [](RunConfig& config) {
     config.model = mixture(Mixed::latent);
-    config.parallel.schedule = "zb-h1";
+    config.parallel.pp.schedule = "zb-h1";
     config.parallel.sequence_parallel = true;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });
   add("latent attention recomputed", [](RunConfig& config) {
     config.model = mixture(Mixed::latent);
-    config.parallel.schedule = config.parallel.pipeline > 1 ? "zb-v" : "1f1b";
+    config.parallel.pp.schedule = config.parallel.pipeline > 1 ? "zb-v" : "1f1b";
     config.parallel.sequence_parallel = true;
     config.recompute.granularity = Recompute::full;
-    config.parallel.zero_stage = 2;
+    config.parallel.dp.zero_stage = 2;
   });
   add("latent attention fp32 zero 3", [](RunConfig& config) {
     config.model = mixture(Mixed::latent);
     config.numerics.precision = DType::fp32;
     config.numerics.fp8.format = Fp8Format::e4m3;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.recompute.granularity = Recompute::selective;
   });
   add("latent attention, experts over ranks", [](RunConfig& config) {
     config.model = mixture(Mixed::latent);
     config.parallel.expert = 2;
-    config.parallel.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
+    config.parallel.pp.schedule = config.parallel.pipeline > 1 ? "dualpipe" : "zb-h1";
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });
   add("modules recomputed", [](RunConfig& config) {
     config.recompute.granularity = Recompute::selective;
     config.recompute.modules = {.core_attn = true, .layernorm = true, .mlp = true};
-    config.parallel.schedule = "zb-h1";
+    config.parallel.pp.schedule = "zb-h1";
     config.parallel.sequence_parallel = true;
   });
   add("modules of a mixture recomputed", [](RunConfig& config) {
@@ -266,16 +266,16 @@ std::vector<Cell> further_cells(const Layout& layout) {
   add("experts over ranks recomputed", [](RunConfig& config) {
     config.model = mixture(Mixed::shared);
     config.parallel.expert = 2;
-    config.parallel.schedule = "zb-h1";
+    config.parallel.pp.schedule = "zb-h1";
     config.recompute.granularity = Recompute::selective;
     config.recompute.modules = {.moe = true};
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });
   add("further tokens", [](RunConfig& config) {
     config.model.prediction_modules = 2;
-    config.parallel.schedule = "zb-h1";
+    config.parallel.pp.schedule = "zb-h1";
     config.parallel.sequence_parallel = true;
-    config.parallel.zero_stage = 3;
+    config.parallel.dp.zero_stage = 3;
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
     set_dropout(config, kDropouts[1]);
   });
@@ -283,13 +283,13 @@ std::vector<Cell> further_cells(const Layout& layout) {
     config.model = mixture(Mixed::latent);
     config.model.prediction_modules = 1;
     config.parallel.expert = 2;
-    config.parallel.zero_stage = 1;
-    config.parallel.overlap_param_gather = true;
+    config.parallel.dp.zero_stage = 1;
+    config.parallel.dp.overlap_param_gather = true;
     config.recompute.granularity = Recompute::full;
     set_dropout(config, kDropouts[1]);
   });
   add("vocab-1, sequence parallel", [](RunConfig& config) {
-    config.parallel.vocab_parallel = VocabPasses::two_barriers;
+    config.parallel.pp.vocab_parallel = VocabPasses::two_barriers;
     config.parallel.sequence_parallel = true;
     config.numerics.fp8.recipe = Fp8Recipe::tensorwise;
   });

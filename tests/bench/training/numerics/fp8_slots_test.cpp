@@ -24,7 +24,7 @@ RunConfig config_of(const Layout& layout, const char* schedule) {
   config.model = small_qwen2();
   config.model.layers = 5;  // parts of different lengths
   set_layout(config, layout);
-  config.parallel.schedule = schedule;
+  config.parallel.pp.schedule = schedule;
   config.numerics.precision = DType::fp32;
   config.numerics.fp8.format = Fp8Format::hybrid;
   config.numerics.fp8.margin = 1;

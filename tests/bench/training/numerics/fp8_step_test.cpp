@@ -104,14 +104,14 @@ struct Way {
   }
   RunConfig config() const {
     RunConfig config = plain();
-    config.parallel.schedule = schedule;
+    config.parallel.pp.schedule = schedule;
     config.parallel.sequence_parallel = sequence_parallel;
     config.recompute.granularity = recompute;
     config.recompute.modules = modules;
-    config.parallel.zero_stage = zero;
-    if (gathers) config.parallel.overlap_param_gather = true;
-    config.parallel.overlap_moe_expert_parallel_comm = pairs;
-    config.parallel.vocab_parallel = parse_vocab_parallel(vocab);
+    config.parallel.dp.zero_stage = zero;
+    if (gathers) config.parallel.dp.overlap_param_gather = true;
+    config.parallel.ep.overlap_comm = pairs;
+    config.parallel.pp.vocab_parallel = parse_vocab_parallel(vocab);
     return config;
   }
 };
@@ -273,7 +273,7 @@ TEST(Fp8Step, GradientsAreThoseOfFp32ButForRounding) {
   for (const Model model : {Model::dense_first, Model::latent}) {
     for (const char* const schedule : {"1f1b", "zb-h1"}) {
       RunConfig config = config_of(model, 2, 4);
-      config.parallel.schedule = schedule;
+      config.parallel.pp.schedule = schedule;
       Mixture& mixture = config.model.mixture;
       mixture.top_k = mixture.experts;
       mixture.chosen_groups = mixture.groups;

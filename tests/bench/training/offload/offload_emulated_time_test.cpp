@@ -78,10 +78,10 @@ RunConfig config_of(const Case& c) {
   config.recompute.granularity = c.recompute;
   config.machine.backend = Backend::emulated;
   config.machine.hardware = c.hardware;
-  config.parallel.schedule = c.schedule;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.pp.schedule = c.schedule;
+  config.parallel.dp.zero_stage = c.zero;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
-  if (c.zero == 1) config.parallel.overlap_param_gather = true;
+  if (c.zero == 1) config.parallel.dp.overlap_param_gather = true;
   config.measure.warmup_steps = 1;
   config.measure.steps = 1;
   set_layout(config, c.layout);

@@ -59,21 +59,21 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   config.batch.seq_length = 16;
   config.batch.global_batch_size = 8;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.schedule = kSchedules[turn % std::size(kSchedules)];
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.pp.schedule = kSchedules[turn % std::size(kSchedules)];
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
   config.parallel.sequence_parallel = turn % 2 == 1;
-  config.parallel.tp_comm_overlap = turn % 4 == 1 && !model.mixture;
-  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn / 2 % 4) : 0;
+  config.parallel.tp.comm_overlap = turn % 4 == 1 && !model.mixture;
+  config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn / 2 % 4) : 0;
   config.numerics.precision = turn / 3 % 2 == 0 ? DType::fp32 : DType::bf16;
   set_dropout(config, kDropouts[turn / 5 % 2]);
   if (model.mixture) config.mixture.aux_loss_coeff = 0.02;
   const bool round = model.name == "round";
   if (model.mixture.experts == 8 && layout.data > 1 && turn % 3 != 1) {
     config.parallel.expert = 2;
-    config.parallel.token_dispatcher =
+    config.parallel.ep.token_dispatcher =
         turn % 5 == 0 && !round ? TokenDispatcher::allgather : TokenDispatcher::alltoall;
   }
-  if (model.mixture && turn % 4 == 3 && config.parallel.token_dispatcher != TokenDispatcher::allgather)
+  if (model.mixture && turn % 4 == 3 && config.parallel.ep.token_dispatcher != TokenDispatcher::allgather)
     config.mixture.capacity_factor = 0.9;
   if (round || (turn % 2 == 0 && model.architecture == "qwen2")) {
     config.numerics.fp8.format = Fp8Format::hybrid;
@@ -126,7 +126,7 @@ TEST(OffloadedLayers, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
           "{} tp{} pp{} dp{} ep{} fp8 {} capacity {} {} sp{} zero{} {} dropout {} recompute {}: {} layers",
           config.model.architecture, config.parallel.tensor, config.parallel.pipeline, config.parallel.data(),
           config.parallel.expert, config.numerics.fp8.on(), config.mixture.capacity_factor,
-          config.parallel.schedule, config.parallel.sequence_parallel, config.parallel.zero_stage,
+          config.parallel.pp.schedule, config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
           name_of(config.numerics.precision), config.numerics.hidden_dropout,
           to_string(config.recompute.selected()), config.offload.num_layers));
       MpiCommunicator communicator(config.layout());

@@ -34,8 +34,8 @@ RunConfig config_of(int context, CpCommType type, int tensor = 1, int pipeline =
   config.parallel.tensor = tensor;
   config.parallel.pipeline = pipeline;
   config.parallel.sequence_parallel = tensor > 1;
-  config.parallel.cp_comm_type = type;
-  if (type == CpCommType::a2a_p2p) config.parallel.hierarchical_context = {2, context / 2};
+  config.parallel.cp.comm_type = type;
+  if (type == CpCommType::a2a_p2p) config.parallel.cp.hierarchical = {2, context / 2};
   return config;
 }
 
@@ -49,8 +49,8 @@ TEST(ContextOrder, NoWayOfSharingSequencesHangs) {
       for (const char* schedule : {"1f1b", "zb-v"}) {
         const int pipeline = schedule == std::string("zb-v") ? 2 : 1;
         RunConfig config = config_of(context, type, context == 8 ? 1 : 2, pipeline);
-        config.parallel.schedule = schedule;
-        config.parallel.zero_stage = pipeline == 2 ? 2 : 3;
+        config.parallel.pp.schedule = schedule;
+        config.parallel.dp.zero_stage = pipeline == 2 ? 2 : 3;
         config.recompute.granularity = pipeline == 2 ? Recompute::full : Recompute::selective;
         ASSERT_EQ(why_invalid(config).value_or(""), "");
         EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "")

@@ -29,7 +29,7 @@ RunConfig config_of(int expert, int tensor, int pipeline, int data, const char* 
   set_layout(config, {tensor, pipeline, data});
   config.parallel.expert = expert;
   config.parallel.sequence_parallel = tensor > 1;
-  config.parallel.schedule = schedule;
+  config.parallel.pp.schedule = schedule;
   return config;
 }
 
@@ -38,16 +38,16 @@ TEST(ExpertOrder, NoWayOfSpreadingExpertsHangs) {
     for (const int expert : {2, 4}) {
       for (const int zero : {0, 1, 2, 3}) {
         RunConfig config = config_of(expert, expert == 2 ? 2 : 1, 2, 4, schedule);
-        config.parallel.zero_stage = zero;
-        config.parallel.overlap_p2p_comm = zero == 1;
+        config.parallel.dp.zero_stage = zero;
+        config.parallel.pp.overlap_p2p_comm = zero == 1;
         config.recompute.granularity = zero == 2 ? Recompute::full : Recompute::none;
         for (const auto dispatcher : {TokenDispatcher::alltoall, TokenDispatcher::allgather}) {
-          config.parallel.token_dispatcher = dispatcher;
+          config.parallel.ep.token_dispatcher = dispatcher;
           const bool sends = dispatcher == TokenDispatcher::alltoall;
-          config.parallel.overlap_param_gather = zero == 3 || (zero > 0 && sends);
-          config.parallel.tp_comm_overlap = expert == 2 && sends;
-          config.parallel.zero_hpz_partition_size = zero == 3 && expert == 4 ? 2 : 1;
-          config.parallel.num_distributed_optimizer_instances = expert == 2 && zero > 0 && sends ? 2 : 1;
+          config.parallel.dp.overlap_param_gather = zero == 3 || (zero > 0 && sends);
+          config.parallel.tp.comm_overlap = expert == 2 && sends;
+          config.parallel.dp.hpz_partition_size = zero == 3 && expert == 4 ? 2 : 1;
+          config.parallel.dp.optimizer_instances = expert == 2 && zero > 0 && sends ? 2 : 1;
           ASSERT_EQ(why_invalid(config).value_or(""), "");
           EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "")
               << schedule << " expert " << expert << " zero " << zero << " "
@@ -63,11 +63,11 @@ TEST(ExpertOrder, OverlappedPairsDoNotHangUnlessRanksPairOtherwise) {
     for (const int expert : {2, 4}) {
       RunConfig config = config_of(expert, expert == 2 ? 2 : 1, 2, 4, schedule);
       config.model.layers = 8;  // two on a stage: counts, whose size is known, meet rows
-      if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-      config.parallel.zero_stage = expert == 2 ? 1 : 3;
-      config.parallel.overlap_param_gather = true;
-      config.parallel.overlap_p2p_comm = expert == 2;
-      config.parallel.overlap_moe_expert_parallel_comm = true;
+      if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
+      config.parallel.dp.zero_stage = expert == 2 ? 1 : 3;
+      config.parallel.dp.overlap_param_gather = true;
+      config.parallel.pp.overlap_p2p_comm = expert == 2;
+      config.parallel.ep.overlap_comm = true;
       ASSERT_EQ(why_invalid(config).value_or(""), "");
       const Schedule paired = schedule_for(config);
       std::vector<RankCalls> ranks = calls_of_step(config, paired);
@@ -89,8 +89,8 @@ TEST(ExpertOrder, ASharedExpertAlongsideExchangesDoesNotHang) {
       RunConfig config = config_of(2, 2, 2, 2, schedule);
       config.model.mixture.shared = 64;
       config.parallel.expert_tensor = slices;
-      config.parallel.zero_stage = slices == 0 ? 3 : 0;
-      config.parallel.moe_shared_expert_overlap = true;
+      config.parallel.dp.zero_stage = slices == 0 ? 3 : 0;
+      config.parallel.ep.shared_expert_overlap = true;
       ASSERT_EQ(why_invalid(config).value_or(""), "");
       EXPECT_EQ(find_hang(calls_of_step(config, schedule_for(config))), "") << schedule << " " << slices;
     }

@@ -47,14 +47,14 @@ RunConfig launch_config(const LaunchCase& c) {
   set_layout(config, c.layout);
   if (c.split == LaunchSplit::context) config.parallel.context = 2;
   if (c.split == LaunchSplit::expert) config.parallel.expert = 2;
-  config.parallel.schedule = c.schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.pp.schedule = c.schedule;
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
   config.parallel.sequence_parallel = c.layout.tensor > 1;
-  config.parallel.zero_stage = c.zero;
-  config.parallel.overlap_p2p_comm = c.overlap;
-  if (c.instances > 1) config.parallel.overlap_param_gather = true;
-  config.parallel.num_distributed_optimizer_instances = c.instances;
-  config.parallel.vocab_parallel = parse_vocab_parallel(c.vocabulary);
+  config.parallel.dp.zero_stage = c.zero;
+  config.parallel.pp.overlap_p2p_comm = c.overlap;
+  if (c.instances > 1) config.parallel.dp.overlap_param_gather = true;
+  config.parallel.dp.optimizer_instances = c.instances;
+  config.parallel.pp.vocab_parallel = parse_vocab_parallel(c.vocabulary);
   return config;
 }
 

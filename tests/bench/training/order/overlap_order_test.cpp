@@ -27,9 +27,9 @@ RunConfig config_of(const Layout& layout, const char* schedule) {
   set_emulated(config);
   config.parallel.make_vocab_size_divisible_by = 8;
   set_layout(config, layout);
-  config.parallel.schedule = schedule;
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
-  config.parallel.sequence_parallel = config.parallel.tp_comm_overlap = layout.tensor > 1;
+  config.parallel.pp.schedule = schedule;
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
+  config.parallel.sequence_parallel = config.parallel.tp.comm_overlap = layout.tensor > 1;
   return config;
 }
 
@@ -45,14 +45,14 @@ TEST(OverlapOrder, NoOverlapHangs) {
       for (const int zero : {0, 1, 2, 3}) {
         if (layout.data == 1 && zero > 0) continue;
         RunConfig config = config_of(layout, schedule);
-        config.parallel.zero_stage = zero;
-        config.parallel.overlap_p2p_comm = true;
-        config.parallel.overlap_grad_reduce = layout.tensor > 1;
-        if (zero > 0) config.parallel.overlap_param_gather = true;
-        if (zero == 3) config.parallel.zero_hpz_partition_size = 2;
-        config.parallel.ddp_bucket_size = 5000;
-        config.parallel.defer_embedding_wgrad_compute = true;
-        if (why_invalid(config)) config.parallel.defer_embedding_wgrad_compute = false;
+        config.parallel.dp.zero_stage = zero;
+        config.parallel.pp.overlap_p2p_comm = true;
+        config.parallel.dp.overlap_grad_reduce = layout.tensor > 1;
+        if (zero > 0) config.parallel.dp.overlap_param_gather = true;
+        if (zero == 3) config.parallel.dp.hpz_partition_size = 2;
+        config.parallel.dp.bucket_size = 5000;
+        config.parallel.pp.defer_embedding_wgrad_compute = true;
+        if (why_invalid(config)) config.parallel.pp.defer_embedding_wgrad_compute = false;
         EXPECT_EQ(find_hang(calls_of(config)), "")
             << schedule << " tp" << layout.tensor << " pp" << layout.pipeline << " dp" << layout.data
             << " zero" << zero;
@@ -88,7 +88,7 @@ TEST(OverlapOrder, PiecesInAnotherOrderAreTold) {
 
 TEST(OverlapOrder, ReceivesAheadInAnotherOrderAreTold) {
   RunConfig config = config_of({1, 2, 1}, "interleaved");
-  config.parallel.overlap_p2p_comm = true;
+  config.parallel.pp.overlap_p2p_comm = true;
   std::vector<RankCalls> ranks = calls_of(config);
   ASSERT_EQ(find_hang(ranks), "");
   // A call that is awaited before the send that its sender waits for is started.
@@ -111,8 +111,8 @@ TEST(OverlapOrder, ReceivesAheadInAnotherOrderAreTold) {
 TEST(OverlapOrder, ReductionsAndGathersInAnotherOrderAreTold) {
   for (const int zero : {0, 1, 3}) {
     RunConfig config = config_of({1, 1, 4}, "1f1b");
-    config.parallel.zero_stage = zero;
-    config.parallel.ddp_bucket_size = 5000;
+    config.parallel.dp.zero_stage = zero;
+    config.parallel.dp.bucket_size = 5000;
     std::vector<RankCalls> ranks = calls_of(config);
     ASSERT_EQ(find_hang(ranks), "");
     const char* const name = zero == 0   ? "all_reduce over data"

@@ -139,18 +139,18 @@ RunConfig config_of(const Case& c) {
   config.model.prediction_modules = c.modules;
   config.prediction.loss_scaling_factor = 0.7;
   set_layout(config, c.layout);
-  config.parallel.schedule = c.schedule;
-  config.parallel.virtual_chunks = c.chunks;
+  config.parallel.pp.schedule = c.schedule;
+  config.parallel.pp.virtual_chunks = c.chunks;
   config.parallel.sequence_parallel = c.sequence_parallel;
-  config.parallel.zero_stage = c.zero;
+  config.parallel.dp.zero_stage = c.zero;
   config.parallel.expert = c.expert;
   config.parallel.context = c.context;
-  if (c.expert > 1) config.parallel.token_dispatcher = TokenDispatcher::alltoall;
-  config.parallel.overlap_grad_reduce = c.overlap;
-  config.parallel.overlap_param_gather = c.overlap && c.zero > 0;
-  config.parallel.tp_comm_overlap = c.tensor_overlap;
+  if (c.expert > 1) config.parallel.ep.token_dispatcher = TokenDispatcher::alltoall;
+  config.parallel.dp.overlap_grad_reduce = c.overlap;
+  config.parallel.dp.overlap_param_gather = c.overlap && c.zero > 0;
+  config.parallel.tp.comm_overlap = c.tensor_overlap;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.ddp_bucket_size = 20'000;  // several buckets even here
+  config.parallel.dp.bucket_size = 20'000;  // several buckets even here
   config.recompute.granularity = c.recompute;
   config.recompute.num_layers = 2;
   config.recompute.modules = c.recomputed;
@@ -242,9 +242,9 @@ TEST(PredictionStep, LossesAndGradientsAreThoseOfPyTorch) {
     for (const GoldenSplit& split : golden_splits(world_ranks())) {
       RunConfig config = load_run_config(golden(name) + "/run.yaml", {});
       set_layout(config, split.layout);
-      config.parallel.schedule = split.schedule;
+      config.parallel.pp.schedule = split.schedule;
       config.parallel.sequence_parallel = split.sequence_parallel;
-      config.parallel.zero_stage = split.zero;
+      config.parallel.dp.zero_stage = split.zero;
       SCOPED_TRACE(fmt::format("{} tp{} pp{} dp{}", name, split.layout.tensor, split.layout.pipeline,
                                split.layout.data));
       ASSERT_EQ(why_invalid(config).value_or(""), "");

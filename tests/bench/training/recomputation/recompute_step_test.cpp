@@ -81,11 +81,11 @@ RunConfig config_of(const ModelConfig& model, const Layout& layout, std::size_t 
   config.batch.seq_length = 12;
   config.batch.global_batch_size = 8;
   config.parallel.make_vocab_size_divisible_by = 8;
-  config.parallel.schedule = kSchedules[turn % std::size(kSchedules)];
-  if (config.parallel.schedule == "interleaved") config.parallel.virtual_chunks = 2;
+  config.parallel.pp.schedule = kSchedules[turn % std::size(kSchedules)];
+  if (config.parallel.pp.schedule == "interleaved") config.parallel.pp.virtual_chunks = 2;
   config.parallel.sequence_parallel = turn % 2 == 1;
-  config.parallel.tp_comm_overlap = turn % 4 == 1 && !model.mixture;
-  config.parallel.zero_stage = layout.data > 1 ? static_cast<int>(turn % 4) : 0;
+  config.parallel.tp.comm_overlap = turn % 4 == 1 && !model.mixture;
+  config.parallel.dp.zero_stage = layout.data > 1 ? static_cast<int>(turn % 4) : 0;
   config.numerics.precision = turn / 2 % 2 == 0 ? DType::fp32 : DType::bf16;
   set_dropout(config, kDropouts[turn / 3 % 2]);
   if (model.mixture) config.mixture.aux_loss_coeff = 0.02;
@@ -106,15 +106,15 @@ TEST(RecomputedModules, LeaveGradientsAsTheyAreAndMemoryAsPredicted) {
       if (!modules_fit(config)) continue;
       ++turn;
       if (!is_planned(config)) {
-        config.parallel.schedule = "zb-h1";
-        config.parallel.virtual_chunks = 1;
+        config.parallel.pp.schedule = "zb-h1";
+        config.parallel.pp.virtual_chunks = 1;
       }
       if (!is_planned(config)) continue;
       SCOPED_TRACE(fmt::format(
           "{} tp{} pp{} dp{} {} sp{} zero{} {} dropout {}: {}", config.model.architecture,
-          config.parallel.tensor, config.parallel.pipeline, config.parallel.data(), config.parallel.schedule,
-          config.parallel.sequence_parallel, config.parallel.zero_stage, name_of(config.numerics.precision),
-          config.numerics.hidden_dropout, to_string(modules)));
+          config.parallel.tensor, config.parallel.pipeline, config.parallel.data(),
+          config.parallel.pp.schedule, config.parallel.sequence_parallel, config.parallel.dp.zero_stage,
+          name_of(config.numerics.precision), config.numerics.hidden_dropout, to_string(modules)));
       MpiCommunicator communicator(config.layout());
       const StepResult found = one_step(config, communicator);
       expect_memory(config, found);
@@ -150,10 +150,10 @@ TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
   for (const ModelConfig& model : large) {
     for (const RecomputeModules& modules : choices()) {
       RunConfig config = config_of(model, {ranks, 1, 1}, turn);
-      config.parallel.schedule = turn % 2 == 0 ? "1f1b" : "zb-h1";
-      config.parallel.virtual_chunks = 1;
+      config.parallel.pp.schedule = turn % 2 == 0 ? "1f1b" : "zb-h1";
+      config.parallel.pp.virtual_chunks = 1;
       config.parallel.sequence_parallel = turn / 2 % 2 == 0;
-      config.parallel.tp_comm_overlap = false;
+      config.parallel.tp.comm_overlap = false;
       config.numerics.precision = DType::bf16;
       config.batch.seq_length = 2048;
       config.batch.global_batch_size = 2;
@@ -162,7 +162,7 @@ TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
       config.recompute.modules = modules;
       if (!modules_fit(config)) continue;
       ++turn;
-      SCOPED_TRACE(fmt::format("{} {} {}: {}", model.architecture, config.parallel.schedule,
+      SCOPED_TRACE(fmt::format("{} {} {}: {}", model.architecture, config.parallel.pp.schedule,
                                config.parallel.sequence_parallel, to_string(modules)));
       const EmulatedStep step = emulated_step(config);
       expect_as_predicted(step, 0.01);

@@ -113,7 +113,7 @@ constexpr Change kChanges[] = {
     {"plain", [](RunConfig&) {}},
     {"full recomputation", [](RunConfig& c) { c.recompute.granularity = Recompute::full; }},
     {"attention recomputed", [](RunConfig& c) { c.recompute.granularity = Recompute::selective; }},
-    {"split backward", [](RunConfig& c) { c.parallel.schedule = "zb-h1"; }},
+    {"split backward", [](RunConfig& c) { c.parallel.pp.schedule = "zb-h1"; }},
     {"sequence parallel", [](RunConfig& c) { c.parallel.sequence_parallel = c.parallel.tensor > 1; }},
 };
 
