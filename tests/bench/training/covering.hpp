@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,11 +18,19 @@ using Row = std::array<std::size_t, 8>;
 inline std::vector<Row> covering_rows(const std::vector<std::pair<std::size_t, std::size_t>>& given,
                                       const std::vector<std::size_t>& choices,
                                       const std::function<bool(const Row&)>& allowed) {
-  using Pair = std::array<std::size_t, 4>;
-  std::set<Pair> covered;
-  const auto for_pairs = [](const Row& row, auto use) {
-    for (std::size_t a = 0; a < row.size(); ++a) {
-      for (std::size_t b = a + 1; b < row.size(); ++b) use(Pair{a, row[a], b, row[b]});
+  std::size_t most = 0;  // choices of a column
+  for (const std::size_t count : choices) most = std::max(most, count);
+  for (const auto& [first, second] : given) most = std::max({most, first + 1, second + 1});
+  const std::size_t columns = Row{}.size();
+  std::vector<char> covered(columns * most * columns * most, 0);
+  // Tests are compiled without optimisation, and this is their innermost loop: plain arrays.
+  const auto for_pairs = [&](const Row& row, auto use) {
+    const std::size_t* const chosen = row.data();
+    char* const pairs = covered.data();
+    for (std::size_t a = 0; a < columns; ++a) {
+      for (std::size_t b = a + 1; b < columns; ++b) {
+        use(pairs[((a * most + chosen[a]) * columns + b) * most + chosen[b]]);
+      }
     }
   };
   std::vector<Row> candidates(1, Row{});
@@ -41,16 +48,14 @@ inline std::vector<Row> covering_rows(const std::vector<std::pair<std::size_t, s
     for (Row row : candidates) {
       row[0] = first;
       row[1] = second;
-      if (!allowed(row)) continue;
       std::ptrdiff_t fresh = 0;
-      for_pairs(row, [&](const Pair& pair) { fresh += covered.contains(pair) ? 0 : 1; });
-      if (fresh > best_new) {
-        best = row;
-        best_new = fresh;
-      }
+      for_pairs(row, [&](char pair) { fresh += pair == 0 ? 1 : 0; });
+      if (fresh <= best_new || !allowed(row)) continue;  // asked last: it is expensive
+      best = row;
+      best_new = fresh;
     }
     if (best_new < 0) continue;
-    for_pairs(best, [&](const Pair& pair) { covered.insert(pair); });
+    for_pairs(best, [&](char& pair) { pair = 1; });
     rows.push_back(best);
   }
   return rows;

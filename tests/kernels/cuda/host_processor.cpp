@@ -52,18 +52,20 @@ Fiber& current() {
   return processor().fibers[processor().position.thread];
 }
 
-// A context is made to get onto a fiber's stack; from then on it is entered and left by jumps, which, unlike
-// swapcontext, need no system calls.
-void start() {
-  (*processor().kernel)();
-  current().state = State::done;
-  _longjmp(processor().scheduler, 1);
-}
-
+// A context is made once, to get onto a fiber's stack; from then on it is entered and left by jumps, which,
+// unlike swapcontext, need no system calls.
 void leave(State state) {
   Fiber& fiber = current();
   fiber.state = state;
   if (_setjmp(fiber.place) == 0) _longjmp(processor().scheduler, 1);
+}
+
+/// What a fiber runs: the kernel for one block after another.
+void start() {
+  for (;;) {
+    (*processor().kernel)();
+    leave(State::done);
+  }
 }
 
 /// Lets thread `index` run until it waits or ends.
@@ -107,10 +109,8 @@ void run_block() {
   Processor& p = processor();
   const unsigned threads = p.position.threads;
   for (unsigned i = 0; i < threads; ++i) {
-    Fiber& fiber = p.fibers[i];
-    fiber.started = false;
-    fiber.state = State::ready;
-    fiber.shows = 0;
+    p.fibers[i].state = State::ready;
+    p.fibers[i].shows = 0;
   }
   for (;;) {
     bool progress = false;

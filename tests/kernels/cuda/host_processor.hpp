@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -106,16 +107,18 @@ void multiply_add(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2])
   host::show(&operands, sizeof operands);
   const unsigned group = thread_x() % 32 / 4;
   const unsigned pair = thread_x() % 4 * 2;
-  // Lane that holds row `line` of a, or column `line` of b, at position k of the sum.
-  const auto of = [](unsigned line, unsigned k) {
-    return static_cast<const Operands*>(host::shown_by(4 * (line % 8) + k % 8 / 2));
+  // Line `line` of a or b lies in four lanes, two positions of the sum in each, and eight more.
+  const auto lanes_of = [](unsigned line) {
+    std::array<const Operands*, 4> lanes;
+    for (unsigned i = 0; i < 4; ++i) lanes[i] = static_cast<const Operands*>(host::shown_by(4 * line + i));
+    return lanes;
   };
+  const auto rows = lanes_of(group);  // row group + 8 is in them, too
+  const std::array<const Operands*, 4> cols[2] = {lanes_of(pair), lanes_of(pair + 1)};
   for (unsigned i = 0; i < 4; ++i) {
-    const unsigned row = group + 8 * (i / 2);
-    const unsigned col = pair + i % 2;
     for (unsigned k = 0; k < 16; ++k) {
-      const T left = of(row, k)->a[2 * (row / 8) + 4 * (k / 8) + k % 2];
-      const T right = of(col, k)->b[2 * (k / 8) + k % 2];
+      const T left = rows[k % 8 / 2]->a[2 * (i / 2) + 4 * (k / 8) + k % 2];
+      const T right = cols[i % 2][k % 8 / 2]->b[2 * (k / 8) + k % 2];
       c[i] += as_float(left) * as_float(right);
     }
   }
