@@ -160,7 +160,8 @@ std::int64_t passing_bytes(const StageShape& s) {
   if (s.mixture())
     bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.stream.hidden) + 4 * s.stream.rows * s.stream.hidden;
   if (s.attention.unfused && !s.mlp.swiglu) bytes += 8 * s.stream.tokens * s.stream.seq * s.attention.heads;
-  if (s.recomputation.granularity != Recompute::none) {
+  // Behind a layer that keeps its activations, those of recomputed ones take the place of freed ones.
+  if (s.recomputation.granularity != Recompute::none && !(s.layers > 0 && s.kind_of(s.layers - 1).keeps)) {
     const std::int64_t group = s.recomputation.granularity == Recompute::full ? s.recomputation.layers : 1;
     bytes += std::max<std::int64_t>(0, kept_bytes(s, false) * group - framework_layer_bytes(s));
   }
@@ -202,8 +203,9 @@ std::int64_t stage_bytes(const StageShape& s) {
   }
   // An MTP module keeps its two inputs, normed and side by side, too.
   const std::int64_t modules =
-      s.ends.prediction_modules * (framework_layer_bytes(s) + 4 * s.stream.rows * s.stream.hidden +
-                                   operand_bytes(s, 2 * s.stream.rows * s.stream.hidden));
+      s.ends.prediction_modules *
+      (framework_layer_bytes(s.like(s.module_kind())) + 4 * s.stream.rows * s.stream.hidden +
+       operand_bytes(s, 2 * s.stream.rows * s.stream.hidden));
   return kept + modules + embedding_bytes(s);
 }
 

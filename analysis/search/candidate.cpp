@@ -52,6 +52,7 @@ void set_keys(const SearchKeys& keys, RunConfig& config) {
   config.batch.micro_batch_size = keys.micro_batch;
   config.recompute.granularity = keys.recompute;
   config.recompute.modules = keys.recomputed;
+  config.recompute.method = keys.recompute_method;
   config.recompute.num_layers = keys.recompute_layers;
   config.numerics.grad_dtype = keys.half_gradients ? GradDType::same : GradDType::fp32;
 }
@@ -77,6 +78,7 @@ SearchKeys keys_of(const RunConfig& config) {
   keys.micro_batch = static_cast<int>(config.batch.micro_batch_size);
   keys.chunks = parallel.pp.virtual_chunks;
   keys.recompute = config.recompute.granularity;
+  keys.recompute_method = config.recompute.method;
   keys.recompute_layers = static_cast<int>(config.recompute.num_layers);
   keys.recomputed = config.recompute.modules;
   keys.zero = parallel.effective_zero_stage();

@@ -21,6 +21,7 @@ struct SearchKeys {
   int context = 1;
   int micro_batch = 1;
   int chunks = 1;
+  RecomputeMethod recompute_method = RecomputeMethod::uniform;  // the only one that search tries
   int recompute_layers = 1;
   int zero = 0;
   std::uint8_t schedule = 0;  // index into search_schedules()

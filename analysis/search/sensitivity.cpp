@@ -87,11 +87,16 @@ class Variants {
     }
     for (const Recompute recompute : {Recompute::none, Recompute::full}) {
       keys = keys_;
-      if (keys.recompute == recompute) continue;
+      const bool partial = keys.recompute == Recompute::full && config_.recompute.partial();
+      if (keys.recompute == recompute && !partial) continue;
       keys.recompute = recompute;
       keys.recomputed = kCoreAttention;
+      keys.recompute_method = RecomputeMethod::uniform;
       keys.recompute_layers = 1;
-      add(recompute == Recompute::none ? "recompute_granularity none" : "recompute_granularity full", keys);
+      add(recompute == Recompute::none ? "recompute_granularity none"
+          : partial                    ? "recompute_method uniform"
+                                       : "recompute_granularity full",
+          keys);
     }
     for (int zero = 0; zero <= 3; ++zero) {
       keys = keys_;

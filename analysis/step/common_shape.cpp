@@ -171,7 +171,9 @@ ShardingShape sharding_of(const ParallelConfig& parallel) {
 RecomputationShape recomputation_of(const RunConfig& config) {
   RecomputationShape recomputation;
   recomputation.granularity = config.recompute.granularity;
-  recomputation.layers = std::max<std::int64_t>(1, config.recompute.num_layers);
+  recomputation.layers = std::max<std::int64_t>(1, config.recompute.group_size());
+  // "block" leaves them out (megatron/core/transformer/multi_token_prediction.py@d98e8a64, recompute_method).
+  recomputation.keeps_modules = config.recompute.partial();
   recomputation.modules = config.recompute.selected();
   return recomputation;
 }

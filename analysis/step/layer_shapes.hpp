@@ -99,6 +99,7 @@ struct LayerKind {
   bool dense = false;       // without the experts that the model's others have
   std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
   bool wide = false;        // linear layers in 16 bits where the model's others have fewer
+  bool keeps = false;       // activations, where others are recomputed
   KnownRows rows{};         // at its experts, of plumbline's step with a known routing
   friend bool operator==(const LayerKind&, const LayerKind&) = default;
 };

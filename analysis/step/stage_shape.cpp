@@ -17,6 +17,12 @@ LayerKind StageShape::kind_of(std::int64_t layer) const {
   return kind;
 }
 
+LayerKind StageShape::module_kind() const {
+  LayerKind kind;
+  kind.keeps = recomputation.keeps_modules;
+  return kind;
+}
+
 std::vector<AlikeLayers> StageShape::alike_layers() const {
   std::vector<AlikeLayers> all;
   std::int64_t left = layers;
@@ -45,6 +51,7 @@ StageShape StageShape::like(const LayerKind& kind) const {
     alike.numerics.framework_fp8 = alike.numerics.fp4 = alike.numerics.fp8_weights = false;
     alike.attention.fp8 = false;
   }
+  if (kind.keeps) alike.recomputation.granularity = Recompute::none;
   if (!kind.dense) return alike;
   alike.moe.experts = alike.moe.choices = alike.moe.choice_rows = alike.moe.shared = 0;
   alike.expert = {};

@@ -97,6 +97,8 @@ struct StageShape {
   std::int64_t ring_chunk() const { return chunk() * cp.head_ranks; }
   /// Of a layer of the stage, then of its modules.
   LayerKind kind_of(std::int64_t layer) const;
+  /// Kind of the MTP modules in another framework's step.
+  LayerKind module_kind() const;
   /// Its layers by kinds that differ in parameters and memory, in order: windows change neither.
   std::vector<AlikeLayers> alike_layers() const;
   /// The stage as if all its layers were of that kind.

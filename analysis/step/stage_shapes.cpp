@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "analysis/hardware/profiles/profiles.hpp"
 #include "analysis/step/common_shape.hpp"
@@ -49,18 +50,21 @@ std::int64_t window_of(const RunConfig& config, std::int64_t layer) {
 }
 
 /// Kinds of `count` layers from the model's layer `first` on. Layers without experts count as the stage's
-/// first ones, wherever they stand.
-std::vector<AlikeLayers> kinds_of(const RunConfig& config, std::int64_t first, std::int64_t count) {
+/// first ones, wherever they stand. `before`: layers of the same rank's earlier stages.
+std::vector<AlikeLayers> kinds_of(const RunConfig& config, std::int64_t first, std::int64_t count,
+                                  std::int64_t before) {
   std::vector<AlikeLayers> kinds;
   const std::int64_t dense = config.model.mixture ? count - config.model.mixture_layers(first, count) : 0;
   const NumericsConfig& numerics = config.numerics;
   const bool wide_ends =
       numerics.first_last_layers_bf16 && (numerics.fp8.on() || numerics.fp4_format != Fp4Format::none);
-  if (dense == 0 && config.model.sliding_window == 0 && !wide_ends) return kinds;
+  if (dense == 0 && config.model.sliding_window == 0 && !wide_ends && !config.recompute.partial())
+    return kinds;
   for (std::int64_t layer = 0; layer < count; ++layer) {
     const LayerKind kind{.dense = layer < dense,
                          .window = window_of(config, first + layer),
-                         .wide = wide_ends && numerics.is_wide(first + layer, config.model.layers)};
+                         .wide = wide_ends && numerics.is_wide(first + layer, config.model.layers),
+                         .keeps = config.recompute.keeps(layer, before + layer)};
     if (kinds.empty() || kinds.back().kind != kind) kinds.push_back({0, kind});
     ++kinds.back().layers;
   }
@@ -68,15 +72,28 @@ std::vector<AlikeLayers> kinds_of(const RunConfig& config, std::int64_t first, s
   return kinds;
 }
 
-/// Layers and ends of the stages of one route; where the neighbours are is left to the caller.
-std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const Software& software) {
+/// Layers of each stage's rank in earlier stages, from which torchtitan counts its model parts' layers on.
+std::vector<std::int64_t> layers_before(const std::vector<int>& layers, const std::vector<int>& ranks) {
+  std::vector<std::int64_t> before(layers.size());
+  for (std::size_t stage = 0; stage < layers.size(); ++stage)
+    for (std::size_t earlier = 0; earlier < stage; ++earlier)
+      if (ranks[earlier] == ranks[stage]) before[stage] += layers[earlier];
+  return before;
+}
+
+/// Layers and ends of the stages of one route; where the neighbours are is left to the caller. `ranks`: that
+/// of every stage.
+std::vector<StageShape> route_shapes(const RunConfig& config, int stages, const std::vector<int>& ranks,
+                                     const Software& software) {
   const std::vector<int> layers = stages == 1 ? std::vector<int>{static_cast<int>(config.model.layers)}
                                               : layers_per_stage(config, stages);
   std::vector<StageShape> shapes(static_cast<std::size_t>(stages), common_shape(config, software));
+  const std::vector<std::int64_t> before =
+      config.recompute.partial() ? layers_before(layers, ranks) : std::vector<std::int64_t>(layers.size());
   std::int64_t first_layer = 0;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     shapes[i].layers = layers[i];
-    shapes[i].kinds = kinds_of(config, first_layer, layers[i]);
+    shapes[i].kinds = kinds_of(config, first_layer, layers[i], before[i]);
     // The last layer stays: its backward comes next.
     std::int64_t& offloaded = shapes[i].recomputation.offloaded;
     offloaded = std::clamp<std::int64_t>(layers[i] - 1, 0, offloaded);
@@ -132,7 +149,9 @@ void split_vocabulary(const RunConfig& config, const Schedule& schedule, std::ve
 }  // namespace
 
 std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
-  std::vector<StageShape> shapes = route_shapes(config, stages, software_of(config));
+  std::vector<int> ranks(static_cast<std::size_t>(stages));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<StageShape> shapes = route_shapes(config, stages, ranks, software_of(config));
   shapes.back().ends.shared_output = config.model.tied_embeddings && stages == 1;
   place_lookups(stages == 1, shapes.back());
   return shapes;
@@ -145,7 +164,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& sc
 std::vector<StageShape> stage_shapes(const RunConfig& config, const Schedule& schedule,
                                      const Software& software) {
   const int per_route = schedule.stages_per_route();
-  const std::vector<StageShape> route = route_shapes(config, per_route, software);
+  const std::vector<StageShape> route = route_shapes(config, per_route, schedule.rank_of_stage, software);
   std::vector<StageShape> shapes;
   shapes.reserve(static_cast<std::size_t>(schedule.stages));
   std::vector<bool> has_embedding(static_cast<std::size_t>(schedule.ranks));

@@ -128,8 +128,9 @@ struct OverlapShape {
 
 struct RecomputationShape {
   Recompute granularity = Recompute::none;
-  std::int64_t layers = 1;   // full recomputation: layers of a group
-  RecomputeModules modules;  // selective recomputation of plumbline's own step
+  std::int64_t layers = 1;     // full recomputation: layers of a group
+  bool keeps_modules = false;  // of other software: MTP modules are not recomputed
+  RecomputeModules modules;    // selective recomputation of plumbline's own step
   std::int64_t offloaded =
       0;  // of the stage's first layers: their activations are on the host until the backward
   friend bool operator==(const RecomputationShape&, const RecomputationShape&) = default;

@@ -88,6 +88,10 @@ constexpr FixedKey kFixed[] = {
               k.half_gradients == (c.numerics.grad_dtype == GradDType::same);
      }},
     {"recompute_granularity", [](const K& k, const C& c) { return k.recompute == c.recompute.granularity; }},
+    {"recompute_method",
+     [](const K& k, const C& c) {
+       return k.recompute != Recompute::full || k.recompute_method == c.recompute.method;
+     }},
     {"recompute_num_layers",
      [](const K& k, const C& c) {
        return k.recompute != Recompute::full || k.recompute_layers == c.recompute.num_layers;
@@ -106,6 +110,8 @@ void check_tried(std::string_view name, const C& config) {
   const std::string& schedule = config.parallel.pp.schedule;
   if (name == "pipeline_schedule" && std::ranges::find(names, schedule) == names.end())
     refuse(schedule, fmt::format("one of {}", fmt::join(names, ", ")));
+  if (name == "recompute_method" && config.recompute.method != RecomputeMethod::uniform)
+    refuse(find_config_key(name)->print(config), "uniform");
   const std::string& layers = config.parallel.pp.layer_distribution;
   if (name == "layer_distribution" && layers != "even" && layers != "balanced")
     refuse(layers, "even or balanced");

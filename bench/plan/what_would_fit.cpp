@@ -64,7 +64,9 @@ struct Change {
 };
 
 void recompute_all(RunConfig& config) {
+  if (config.recompute.partial()) config.recompute.num_layers = 1;
   config.recompute.granularity = Recompute::full;
+  config.recompute.method = RecomputeMethod::uniform;
   config.recompute.modules = kCoreAttention;  // parts are of selective recomputation
 }
 
@@ -119,6 +121,8 @@ std::vector<Change> single_changes(const RunConfig& config) {
   if (config.recompute.granularity != Recompute::full) {
     const bool named = config.recompute.modules != kCoreAttention;
     add("recompute_granularity", named ? "full, recompute_modules core_attn" : "full", recompute_all);
+  } else if (config.recompute.partial()) {
+    add("recompute_method", "uniform, recompute_num_layers 1", recompute_all);
   }
   for (int factor = 2; factor <= config.parallel.data(); factor *= 2) {
     const int tensor = config.parallel.tensor * factor;

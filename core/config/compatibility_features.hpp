@@ -274,6 +274,8 @@ constexpr Feature kSequenceLoss{
     kAuxLoss.found};
 constexpr Feature kFull{"recompute_granularity", "full", WHEN(c.recompute.granularity == Recompute::full),
                         TEXT("full")};
+constexpr Feature kPartial{"recompute_method", "block, interval", WHEN(c.recompute.partial()),
+                           TEXT(c.recompute.method == RecomputeMethod::block ? "block" : "interval")};
 constexpr Feature kSelective{"recompute_granularity", "selective",
                              WHEN(c.recompute.granularity == Recompute::selective),
                              TEXT(kFull.on(c) ? "full" : "none")};

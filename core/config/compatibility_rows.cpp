@@ -166,6 +166,7 @@ constexpr CompatibilityRow kRows[] = {
     // Memory that is saved.
     needs(kRecomputed, kSelective, "", "selective, or no such key"),
     limits("recompute_modules", "modules that the model has", modules_limit),
+    excludes(kPartial, kOwn, "which recomputes all layers or none", "uniform", kRun | kPredictOwn),
     excludes(kOffload, kManyStages, "Megatron-Core offloads on one stage", "0", kOtherSoftware),
     limits("cpu_offloading_num_layers", "fewer than the model's layers", offload_limit),
     excludes(kOffload, kFull, "which keeps layer inputs only", "selective or none"),

@@ -9,6 +9,10 @@ namespace plumbline {
 
 enum class Recompute { none, selective, full };
 
+/// Layers that full recomputation recomputes: all of them in groups, the first ones of every stage (both
+/// Megatron-LM's recompute_method), or every so many of a rank (torchtitan's selective_ac_option).
+enum class RecomputeMethod { uniform, block, interval };
+
 /// Parts of a layer, by Megatron-Core's names (recompute_modules in
 /// megatron/core/transformer/transformer_config.py).
 struct RecomputeModules {
@@ -43,7 +47,9 @@ inline constexpr RecomputeModules kCoreAttention{.core_attn = true};
 
 struct RecomputeConfig {
   Recompute granularity = Recompute::none;
-  /// Full recomputation: layers that are recomputed together; only the input of the first is kept.
+  RecomputeMethod method = RecomputeMethod::uniform;
+  /// Full recomputation: layers of a group, of which only the input of the first is kept; recomputed layers
+  /// of a stage (block); or the distance between recomputed layers (interval).
   std::int64_t num_layers = 1;
   /// Selective recomputation: the recomputed modules.
   RecomputeModules modules = kCoreAttention;
@@ -51,6 +57,16 @@ struct RecomputeConfig {
   /// Those that are recomputed: none unless recomputation is selective.
   RecomputeModules selected() const {
     return granularity == Recompute::selective ? modules : RecomputeModules();
+  }
+  /// True if layers may differ: some are recomputed and others keep their activations.
+  bool partial() const { return granularity == Recompute::full && method != RecomputeMethod::uniform; }
+  std::int64_t group_size() const {
+    return granularity == Recompute::full && method == RecomputeMethod::uniform ? num_layers : 1;
+  }
+  /// True if a layer keeps its activations under partial recomputation; positions from 0.
+  bool keeps(std::int64_t in_stage, std::int64_t on_rank) const {
+    if (!partial()) return false;
+    return method == RecomputeMethod::block ? in_stage >= num_layers : (on_rank + 1) % num_layers != 0;
   }
 };
 

@@ -24,6 +24,7 @@ constexpr std::int64_t kMaxFp8Margin = 15;  // headroom of E5M2 above 1
 constexpr std::int64_t kMaxInt = std::numeric_limits<std::int32_t>::max();
 
 constexpr KeyNames<3> kRecompute = {"none", "selective", "full"};
+constexpr KeyNames<3> kRecomputeMethods = {"uniform", "block", "interval"};
 constexpr KeyNames<3> kBackends = {"cpu", "cuda", "emulated"};
 constexpr KeyNames<2> kEmulatedClocks = {"real", "virtual"};
 constexpr KeyNames<4> kCudaGraphImpls = {"none", "local", "transformer_engine", "full_iteration"};
@@ -132,6 +133,7 @@ std::vector<ConfigKey> make_keys() {
       boolean_key("align_param_gather",
                   at(&C::parallel, &ParallelConfig::dp, &DataParallelConfig::align_param_gather)),
       choice_key("recompute_granularity", at(&C::recompute, &RecomputeConfig::granularity), kRecompute),
+      choice_key("recompute_method", at(&C::recompute, &RecomputeConfig::method), kRecomputeMethods),
       integer_key("recompute_num_layers", "", at(&C::recompute, &RecomputeConfig::num_layers), 1, kMostRanks),
       recompute_modules_key(),
       integer_key("cpu_offloading_num_layers", "", at(&C::offload, &OffloadConfig::num_layers), 0,

@@ -51,6 +51,7 @@ inline const std::map<std::string, std::vector<std::string>>& other_values() {
       {"overlap_param_gather", {"true", "false"}},
       {"align_param_gather", {"false"}},
       {"recompute_granularity", {"selective", "full"}},
+      {"recompute_method", {"block", "interval"}},
       {"recompute_num_layers", {"2"}},
       {"recompute_modules", {"mlp", "layernorm"}},
       {"cpu_offloading_num_layers", {"1"}},

@@ -143,7 +143,7 @@ void output_backward_weight(const StageShape& s, UnitWork& work) {
 /// MTP modules: the next tokens' embeddings and the stream, both normed, become one stream again, which goes
 /// through a layer and the output layer (multi_token_prediction.py). Their gradients are not reduced here.
 void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) {
-  const StageShape layer = s.like({});
+  const StageShape layer = s.like(s.module_kind());
   for (std::int64_t module = 0; module < s.ends.prediction_modules; ++module) {
     builder.once({}, 0, [&](UnitWork& work) {
       FrameworkCalls calls(s, work);
@@ -160,7 +160,7 @@ void prediction_modules_forward(const StageShape& s, FrameworkBuilder& builder) 
 }
 
 void prediction_modules_backward(const StageShape& s, bool input, bool weight, FrameworkBuilder& builder) {
-  const StageShape layer = s.like({});
+  const StageShape layer = s.like(s.module_kind());
   for (std::int64_t module = 0; module < s.ends.prediction_modules; ++module) {
     builder.once({.apart = true}, 0, [&](UnitWork& work) {
       if (input) output_backward_input(s, work);

@@ -79,7 +79,11 @@ std::string numerics_text(const RunConfig& config) {
   text += "; activation recomputation " + key_text(config, "recompute_granularity");
   if (config.recompute.granularity == Recompute::selective)
     text += fmt::format(" ({})", key_text(config, "recompute_modules"));
-  if (config.recompute.granularity == Recompute::full)
+  if (config.recompute.method == RecomputeMethod::block && config.recompute.partial())
+    text += fmt::format(" (first {} layers of a stage)", config.recompute.num_layers);
+  else if (config.recompute.partial())
+    text += fmt::format(" (1 of {} layers)", config.recompute.num_layers);
+  else if (config.recompute.granularity == Recompute::full)
     text += fmt::format(" ({} {} per unit)", config.recompute.num_layers,
                         config.recompute.num_layers == 1 ? "layer" : "layers");
   return text;

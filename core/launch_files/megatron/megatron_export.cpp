@@ -28,6 +28,8 @@ void check_megatron(const RunConfig& config) {
     refuse_export(kMegatronFlags, "disable_parameter_transpose_cache", "true", "false, or megatron-bridge");
   if (config.numerics.fp8_dot_product_attention)
     refuse_export(kMegatronFlags, "fp8_dot_product_attention", "true", "false, or megatron-bridge");
+  if (config.recompute.partial() && config.recompute.method != RecomputeMethod::block)
+    refuse_export(kMegatronFlags, "recompute_method", "interval", "uniform or block");
   if (parallel.dp.zero_stage == 2) refuse_export(kMegatronFlags, "zero_stage", "2", "0, 1 or 3");
   if (parallel.dp.hpz_partition_size != 1)
     refuse_export(kMegatronFlags, "zero_hpz_partition_size", "a partition", "1");
@@ -153,7 +155,8 @@ void add_numerics(const RunConfig& config, FlagList& flags) {
 void add_recomputation(const RunConfig& config, FlagList& flags) {
   const RecomputeConfig& recompute = config.recompute;
   if (recompute.granularity == Recompute::full) {
-    flags.flag("--recompute-granularity full --recompute-method uniform");
+    flags.flag(fmt::format("--recompute-granularity full --recompute-method {}",
+                           recompute.partial() ? "block" : "uniform"));
     flags.value("--recompute-num-layers", recompute.num_layers);
   }
   if (recompute.granularity == Recompute::selective) {

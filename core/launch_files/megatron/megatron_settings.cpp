@@ -100,10 +100,13 @@ void set_recomputation(LaunchArguments& from, bool partial) {
   const std::int64_t layers = from.integer("--num-layers", 0);
   if (method == "block") {
     // The first layers of every stage; all of them is the case that uniform blocks of one layer describe.
-    if (layers < 1 || stages < 1 || from.integer("--recompute-num-layers", 0) * stages * chunks < layers)
-      from.refuse("--recompute-method",
-                  "uniform, or block with all layers of a stage (--recompute-num-layers)");
-    return from.set("recompute_num_layers", "1", "--recompute-method");
+    const std::int64_t first = from.integer("--recompute-num-layers", 0);
+    if (first < 1)
+      from.refuse("--recompute-num-layers", "the layers of a stage that are recomputed, at least 1");
+    const bool all = layers > 0 && stages > 0 && first * stages * chunks >= layers;
+    if (!all) from.set("recompute_method", "block", "--recompute-method");
+    return from.set("recompute_num_layers", all ? "1" : fmt::format("{}", first),
+                    all ? "--recompute-method" : "--recompute-num-layers");
   }
   if (method != "uniform") from.refuse("--recompute-method", "uniform or block");
   from.set("recompute_num_layers", from.text("--recompute-num-layers", "1"), "--recompute-num-layers");

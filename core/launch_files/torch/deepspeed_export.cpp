@@ -35,7 +35,8 @@ void check_deepspeed(const RunConfig& config) {
     refuse_deepspeed("hidden_dropout", "dropout", "0, and attention_dropout 0");
   if (config.recompute.granularity == Recompute::selective)
     refuse_deepspeed("recompute_granularity", "selective", "none or full");
-  if (config.recompute.granularity == Recompute::full && config.recompute.num_layers != 1)
+  if (config.recompute.partial()) refuse_deepspeed("recompute_method", "layers by number", "uniform");
+  if (config.recompute.group_size() != 1)
     refuse_deepspeed("recompute_num_layers", fmt::format("{}", config.recompute.num_layers), "1");
   if (numerics.activation_func_fp8_input_store)
     refuse_deepspeed("activation_func_fp8_input_store", "true", "false");

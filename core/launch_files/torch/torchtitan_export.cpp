@@ -49,7 +49,9 @@ void check_titan(const RunConfig& config) {
     refuse_titan("attention_backend", "unfused", "fused");
   if (numerics.hidden_dropout != 0 || numerics.attention_dropout != 0)
     refuse_titan("hidden_dropout", "dropout", "0, and attention_dropout 0");
-  if (config.recompute.granularity == Recompute::full && config.recompute.num_layers != 1)
+  if (config.recompute.partial() && config.recompute.method != RecomputeMethod::interval)
+    refuse_titan("recompute_method", "block", "uniform or interval");
+  if (config.recompute.group_size() != 1)
     refuse_titan("recompute_num_layers", fmt::format("{}", config.recompute.num_layers), "1");
   if (config.recompute.granularity == Recompute::selective && config.recompute.modules != kCoreAttention)
     refuse_titan("recompute_modules", to_string(config.recompute.modules), "core_attn");
@@ -134,11 +136,13 @@ std::string to_torchtitan(const RunConfig& config, const ExportNodes& nodes) {
     text += fmt::format("\n[quantize.linear.float8]\nenable_fsdp_float8_all_gather = {}\n",
                         !software.starts_with("torchtitan-float8"));
   const Recompute recompute = config.recompute.granularity;
-  text +=
-      fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n", recompute == Recompute::full   ? "full"
-                                                                : recompute == Recompute::none ? "none"
-                                                                                               : "selective");
+  const bool partial = config.recompute.partial();
+  text += fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n", recompute == Recompute::none ? "none"
+                                                                    : recompute == Recompute::full && !partial
+                                                                        ? "full"
+                                                                        : "selective");
   if (recompute == Recompute::selective) text += "selective_ac_option = \"op\"\n";
+  if (partial) text += fmt::format("selective_ac_option = \"{}\"\n", config.recompute.num_layers);
   if (config.numerics.deterministic_mode) text += "\n[debug]\ndeterministic = true\n";
   return text;
 }

@@ -126,15 +126,21 @@ void set_titan_recomputation(LaunchArguments& from) {
   const char* const option = "activation_checkpoint.selective_ac_option";
   const std::string name = from.text(mode, "selective");
   const std::string which = from.text(option, "2");
-  if (name == "none" || name == "full" || (name == "selective" && which == "1")) {
-    from.set("recompute_granularity", name == "none" ? "none" : "full", mode);
+  if (name == "none" || name == "full") {
+    from.set("recompute_granularity", name, mode);
   } else if (name == "selective" && which == "op") {
     from.set("recompute_granularity", "selective", option);
   } else if (name == "selective") {
-    if (which.find_first_not_of("0123456789") != std::string::npos)
-      from.refuse(option, "op, or the distance of layers");
-    from.not_modelled(
-        option, fmt::format("found {}, every so many layers; expected op, or {} full or none", which, mode));
+    // A rank's layers whose number is a multiple of it; 0: all (distributed/activation_checkpoint.py@f4e7b70b,
+    // _apply_layer_sac).
+    constexpr std::int64_t kMostLayers = 10'000;
+    if (which.find_first_not_of("0123456789") != std::string::npos || from.integer(option, 2) > kMostLayers)
+      from.refuse(option, fmt::format("op, or a number N up to {}: every Nth layer", kMostLayers));
+    const std::int64_t distance = from.integer(option, 2);
+    from.set("recompute_granularity", "full", mode);
+    if (distance < 2) return;
+    from.set("recompute_method", "interval", option);
+    from.set("recompute_num_layers", fmt::format("{}", distance), option);
   } else {
     from.refuse(mode, "none, full or selective");
   }

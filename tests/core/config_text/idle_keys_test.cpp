@@ -52,6 +52,7 @@ const NeedCase kCases[] = {
     {"overlap_grad_reduce", "false", {{"data_parallel_size", "2"}}},
     {"overlap_param_gather", "true", {{"data_parallel_size", "2"}, {"zero_stage", "1"}}},
     {"align_param_gather", "false", {{"pipeline_schedule", "interleaved"}, {"software", "megatron-core"}}},
+    {"recompute_method", "block", {{"recompute_granularity", "full"}}},
     {"recompute_num_layers", "2", {{"recompute_granularity", "full"}}},
     {"deterministic_mode", "true", {{"backend", "cuda"}}},
     {"deterministic_mode", "true", {{"software", "megatron-core"}}},

@@ -140,7 +140,10 @@ TEST(DifferingValues, GradientsAreShownAsPredicted) {
 
 TEST(DifferingValues, ADefaultThatIsRefusedIsNotToBeRemoved) {
   const std::string titan = "[model]\nflavor = \"8B\"\n";
-  EXPECT_THAT(launch_refusal(titan, "job.toml"), HasSubstr("; set another value"));
+  LaunchFile file;
+  file.refused.push_back({"mode", "default of torchtitan", "not modelled: 2", true});
+  EXPECT_EQ(test::refusal_of([&] { file.require_modelled(); }),
+            "default of torchtitan: mode: not modelled: 2; set another value");
   EXPECT_THAT(launch_refusal(titan + "[training]\nstepz = 1\n", "job.toml"),
               HasSubstr("; correct or remove it"));
   EXPECT_THAT(launch_refusal(titan + "[training]\nenable_cpu_offload = true\n", "job.toml"),

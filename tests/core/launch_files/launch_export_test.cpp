@@ -103,6 +103,10 @@ Overrides draw_titan(unsigned seed) {
                               (async ? "-async" : ""));
   }
   drawn.set("recompute_granularity", dice.word({"none", "full", "selective"}));
+  if (drawn.settings.back().value == "full" && dice.coin()) {
+    drawn.set("recompute_method", "interval");
+    drawn.set("recompute_num_layers", dice.word({"2", "3"}));
+  }
   drawn.set("make_vocab_size_divisible_by", "1");
   if (experts) {
     drawn.set("expert_model_parallel_size", dice.word({"1", "2"}));

@@ -98,6 +98,7 @@ Overrides draw_settings(Draw& draw) {
   const int recompute = draw.one_of({0, 1, 2});
   if (recompute == 1) {
     set("recompute_granularity", "full");
+    set("recompute_method", draw.one_of<const char*>({"uniform", "block"}));
     set("recompute_num_layers", draw.one_of<const char*>({"1", "2"}));
   } else if (recompute == 2) {
     set("recompute_granularity", "selective");

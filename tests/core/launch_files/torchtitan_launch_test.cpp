@@ -90,6 +90,29 @@ TEST(TorchtitanLaunch, KeysBecomeSettings) {
   for (const Case& each : cases) EXPECT_EQ(titan_settings(each.text)[each.key], each.value) << each.text;
 }
 
+TEST(TorchtitanLaunch, RecomputesLayersByNumber) {
+  const std::string cases[][4] = {
+      // granularity, method, layers; the method's and its layers' defaults: ""
+      {"", "full", "interval", "2"},
+      {"selective_ac_option = 3\n", "full", "interval", "3"},
+      {"selective_ac_option = \"0\"\n", "full", "", ""},
+      {"selective_ac_option = \"1\"\n", "full", "", ""},
+      {"selective_ac_option = \"op\"\n", "selective", "", ""},
+      {"mode = \"full\"\nselective_ac_option = \"3\"\n", "full", "", ""},
+      {"mode = \"none\"\nselective_ac_option = \"3\"\n", "none", "", ""},
+  };
+  for (const auto& [text, granularity, method, layers] : cases) {
+    const LaunchFile file =
+        read_launch_file("[model]\nflavor = \"8B\"\n[activation_checkpoint]\n" + text, "job.toml").value();
+    file.require_modelled();
+    std::map<std::string, std::string> settings;
+    for (const LaunchSetting& each : file.settings) settings[each.key] = each.value;
+    EXPECT_EQ(settings["recompute_granularity"], granularity) << text;
+    EXPECT_EQ(settings["recompute_method"], method) << text;
+    EXPECT_EQ(settings["recompute_num_layers"], layers) << text;
+  }
+}
+
 TEST(TorchtitanLaunch, GlobalBatchFollowsFromTheNumberOfGpus) {
   EXPECT_EQ(titan_file("").num_microbatches, 1);
   EXPECT_EQ(titan_file("[training]\nglobal_batch_size = 64\n").num_microbatches, 0);
@@ -182,9 +205,10 @@ TEST(TorchtitanLaunch, RefusesWithPlaceAndKey) {
        "ranks in all"},
       {job + "[parallelism]\ntensor_parallel_degree = \"x\"\n", "expected a whole number"},
       {job + "[parallelism]\ndata_parallel_shard_degree = 1\ndata_parallel_replicate_degree = 8\n", "DDP"},
-      {"[model]\nflavor = \"8B\"\n", "not modelled: found 2, every so many layers; expected op, or"},
+      {"[model]\nflavor = \"8B\"\n[activation_checkpoint]\nselective_ac_option = -2\n",
+       "selective_ac_option: found \"-2\", expected op, or a number N"},
       {"[model]\nflavor = \"8B\"\n[activation_checkpoint]\nselective_ac_option = \"ops\"\n",
-       "selective_ac_option: found \"ops\", expected op, or the distance of layers"},
+       "selective_ac_option: found \"ops\", expected op, or a number N"},
       {job + "[float8]\nenable_float8_linear = true\n", "set compile.enable"},
       {job + "[training]\nlocal_batch_size = 0\n", "expected a divisor"},
   };
