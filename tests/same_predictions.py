@@ -18,6 +18,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 MATRICES = sorted(Path("bench/matrices").glob("*.yaml"))
 PROFILE = "results/recorded/xeon-2-cores/profile.json"
 SCHEDULES = ["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-auto", "zb-v", "v-half", "v-min",

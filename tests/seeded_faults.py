@@ -15,6 +15,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 # folder, file, the right code, the wrong code, tests (a regular expression for ctest -R)
 FAULTS = [
     ("core/tensor", "core/tensor/arena.cpp", "current_total_ > peak_total_", "current_total_ >= peak_total_",

@@ -11,6 +11,9 @@ import csv
 import json
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 METHODS = {"vocab-1": "Vocab-1", "vocab-2": "Vocab-2", "interlaced": "Interlaced"}
 SIZES = {32000: "32k", 64000: "64k", 128000: "128k", 256000: "256k"}
 

@@ -13,6 +13,9 @@ import csv
 import pathlib
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 from importer.checks import contradiction, definition_for, number, tokens_per_step
 from importer.headers import FEATURES, header_of
 from importer.parts import Unplaced, require

@@ -14,6 +14,9 @@ import csv
 import math
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 ACCELERATORS = {"B200-SXM": ("b200-sxm-180gb", 2250), "A100-PCIe-80GB": ("a100-pcie-80gb", 312)}
 # Layout of the operands, type of the result: the purpose of the product.
 PRODUCTS = {("TN", "bf16"): "forward", ("NN", "bf16"): "input_gradient", ("NT", "fp32"): "weight_gradient",

@@ -25,6 +25,9 @@ import tempfile
 import time
 from pathlib import Path
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 HANG_S = 150
 CELLS = 2
 RUN = """model: {model_type: qwen2, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 4,

@@ -15,6 +15,9 @@ import json
 import pathlib
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 from make_mtp import SAMPLES, Model, samples_of
 from numpy import load

@@ -13,6 +13,9 @@ import json
 import pathlib
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import numpy
 import torch
 import transformers

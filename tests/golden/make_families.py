@@ -15,6 +15,9 @@ import pathlib
 import sys
 import types
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 import transformers
 from make_golden import SAMPLES, SEQ, loss_of, make, randomise

@@ -13,6 +13,9 @@ import copy
 import pathlib
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 import transformers
 from make_families import MODELS

@@ -16,6 +16,9 @@ import pathlib
 import shutil
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 from numpy import load
 from safetensors.torch import load_file, save_file

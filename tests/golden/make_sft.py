@@ -14,6 +14,9 @@ import pathlib
 import random
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 import transformers
 from safetensors.torch import load_file, save_file

@@ -14,6 +14,9 @@ import pathlib
 import shutil
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 import torch.distributed.checkpoint as dcp
 from safetensors.torch import save_file

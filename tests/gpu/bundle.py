@@ -8,6 +8,9 @@ import subprocess
 import sys
 import tarfile
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 SENT = 64 * 2**20  # the working tree and everything carried with it
 
 

@@ -16,6 +16,9 @@ import sys
 import tarfile
 import time
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 RUNNING = 3
 PIECE = 15 * 2**20  # bytes of a file that a call brings back
 MOST_PIECES = 4

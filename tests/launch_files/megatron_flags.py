@@ -3,6 +3,9 @@ import ast
 import pathlib
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 
 def literal(node):
     """The value of a constant expression, or its source text."""

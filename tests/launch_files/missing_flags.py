@@ -8,6 +8,9 @@ framework changes. Sources are read, not imported. Exit code 1 if an argument is
 import pathlib
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from deepspeed_keys import deepspeed_keys  # noqa: E402
 from megatron_flags import megatron_flags  # noqa: E402

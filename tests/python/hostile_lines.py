@@ -10,6 +10,9 @@ import random
 import subprocess
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 REQUESTS = [
     {"ask": "predict", "id": 7, "keys": {"model": "gpt2-124m", "hardware": "h100", "tp": 2, "gbs": 8}},
     {"ask": "legality", "id": "a", "config": "qwen2.5-0.5b", "keys": {"tp": 2, "pp": 2, "gbs": 8}},

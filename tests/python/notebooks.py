@@ -9,6 +9,9 @@ import json
 import re
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 
 def execute_page(path):
     with open(path, encoding="utf-8") as file:

@@ -10,6 +10,9 @@ import subprocess
 import sys
 import time
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import plumbline
 
 KEYS = dict(

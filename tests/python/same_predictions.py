@@ -9,6 +9,9 @@ import random
 import subprocess
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import plumbline
 
 CHOICES = {

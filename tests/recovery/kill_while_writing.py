@@ -17,6 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import support
 
 

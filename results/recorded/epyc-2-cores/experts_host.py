@@ -12,6 +12,9 @@ import sys
 import time
 import types
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 
 BF16 = torch.bfloat16

@@ -5,6 +5,10 @@ streams, in TFLOP/s: experts.txt. Needs a GPU and PyTorch.
 """
 
 import random
+import sys
+
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
 
 import torch
 

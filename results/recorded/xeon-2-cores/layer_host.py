@@ -10,6 +10,9 @@ import os
 import sys
 import time
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import torch
 import torch.nn.functional as F
 

@@ -15,6 +15,9 @@ import struct
 import sys
 from collections import OrderedDict
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 try:
     import torch
 except ImportError as error:

@@ -31,6 +31,9 @@ import sys
 import tempfile
 import time
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 LONGEST_S = 120
 SOURCES = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))  # home of the commands
 

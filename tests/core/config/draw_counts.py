@@ -12,6 +12,10 @@ import json
 import pathlib
 import random
 import sys
+
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 import warnings
 
 import torch

@@ -13,7 +13,11 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import sys
 import warnings
+
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
 
 import torch
 import transformers

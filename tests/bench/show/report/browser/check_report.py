@@ -12,6 +12,9 @@ import random
 import statistics
 import sys
 
+if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
+    sys.exit(print(__doc__))
+
 from browser import BrowserError, Page, find_browser
 
 PHONE, DESKTOP = (390, 844), (1280, 900)
