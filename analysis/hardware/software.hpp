@@ -33,6 +33,7 @@ inline constexpr double kDefaultBucketElements = 40e6;
 
 /// Messages and collectives, and what they run beside.
 struct SoftwareCommunication {
+  bool only_shards = false;             // FSDP is its only parallelism
   bool overlapped_messages = false;     // pipeline messages overlap with compute
   bool overlapped_interleaved = false;  // the same, of schedules with several chunks per rank
   bool scattered_messages = false;    // a stage's message is split over tensor ranks (arXiv:2104.04473 §4.1)
@@ -91,6 +92,8 @@ struct SoftwareMemory {
   double logit_bytes = 0;           // held per logit while the loss is computed
   double kept_logit_bytes = 0;      // of it, until the backward
   double logit_gradient_bytes = 0;  // held besides in the backward
+  double held_logit_bytes = 0;      // at all times, from one step to the next
+  double metric_logit_bytes = 0;    // held while metrics are computed, after the backward
 };
 
 /// Processor time.

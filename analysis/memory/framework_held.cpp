@@ -50,6 +50,10 @@ MemoryBreakdown framework_held_bytes(std::span<const StageShape> stages) {
       bytes(trained, sw.memory.optimizer_state_bytes, any.sharding.zero >= 1) +
       bytes(experts / any.expert.state_shards, sw.memory.optimizer_state_bytes, false);
   held[Category::workspace].value = static_cast<std::int64_t>(sw.memory.workspace_bytes);
+  if (const StageShape& last = stages.back(); last.scores()) {
+    held[Category::logits].value = static_cast<std::int64_t>(
+        sw.memory.held_logit_bytes * static_cast<double>(last.stream.tokens * last.ends.vocab));
+  }
   // Broadcast hidden states and their gradients, two of them in fp32.
   if (any.vocabulary.split) held[Category::communication].value = 10 * any.stream.tokens * any.stream.hidden;
   return held;

@@ -247,6 +247,9 @@ void run_backward(const StageShape& s, Replay& replay, std::int64_t frees) {
   replay.give(Category::workspace, passing_bytes(s));
   replay.give(Category::communication, buffer);
   replay.give(Category::activations, frees);
+  if (!s.scores()) return;
+  replay.take(Category::logits, per_logit(s, s.software->memory.metric_logit_bytes));
+  replay.give(Category::logits, per_logit(s, s.software->memory.metric_logit_bytes));
 }
 
 }  // namespace

@@ -170,6 +170,20 @@ Refusal schedule_of_software(const C& c, const S& software, const H* /*hardware*
                      c.machine.software, fmt::join(software.schedules, ", "));
 }
 
+/// A size above 1 that the software has no code for.
+Refusal size_of_software(const C& c, const S& software, const H* /*hardware*/) {
+  if (!software.communication.only_shards) return std::nullopt;
+  const std::pair<const char*, int> sizes[] = {{"tensor_model_parallel_size", c.parallel.tensor},
+                                               {"pipeline_model_parallel_size", c.parallel.pipeline},
+                                               {"context_parallel_size", c.parallel.context},
+                                               {"expert_model_parallel_size", c.parallel.expert}};
+  for (const auto& [key, size] : sizes)
+    if (size > 1)
+      return fmt::format("{}: found {} with {}, whose only parallelism is FSDP; expected 1", key, size,
+                         c.machine.software);
+  return std::nullopt;
+}
+
 constexpr PredictionRow kRows[] = {
     {"software", "other than plumbline, with a mixture of experts", "a software that describes mixtures",
      false, true, listed_mixture},
@@ -188,6 +202,8 @@ constexpr PredictionRow kRows[] = {
     {"fp8_recipe", "mxfp8", "hardware with block scales", false, false, block_scales},
     {"fp8_format", "e4m3, hybrid", "hardware with FP8 products", false, false, fp8_format},
     {"software", "one in FP8", "hardware with FP8 products", false, true, fp8_software},
+    {"tensor_model_parallel_size", "above 1, as pipeline, context and expert size", "a software that has it",
+     true, true, size_of_software},
     {"pipeline_schedule", "any", "a software that has the schedule", true, true, schedule_of_software},
 };
 

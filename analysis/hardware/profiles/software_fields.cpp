@@ -24,6 +24,7 @@ constexpr ProfileField<SoftwareKernels> kKernels[] = {
     {"loss_backward_passes", &SoftwareKernels::loss_backward_passes},
 };
 constexpr ProfileField<SoftwareCommunication> kCommunication[] = {
+    {"only_shards", &SoftwareCommunication::only_shards},
     {"overlapped_messages", &SoftwareCommunication::overlapped_messages},
     {"overlapped_interleaved", &SoftwareCommunication::overlapped_interleaved},
     {"scattered_messages", &SoftwareCommunication::scattered_messages},
@@ -71,6 +72,8 @@ constexpr ProfileField<SoftwareMemory> kMemory[] = {
     {"logit_bytes", &SoftwareMemory::logit_bytes},
     {"kept_logit_bytes", &SoftwareMemory::kept_logit_bytes},
     {"logit_gradient_bytes", &SoftwareMemory::logit_gradient_bytes},
+    {"held_logit_bytes", &SoftwareMemory::held_logit_bytes},
+    {"metric_logit_bytes", &SoftwareMemory::metric_logit_bytes},
 };
 constexpr ProfileField<SoftwareHost> kHost[] = {
     {"host_operator_s", &SoftwareHost::operator_s},

@@ -84,6 +84,26 @@ TEST(FrameworkStates, SwigluKeepsItsInput) {
   }
 }
 
+// Composer keeps a micro-batch's 16-bit logits until the next one's forward has made others. Its metrics copy
+// them to fp32 and make their log-softmax after the backward, beside the gradients of all layers.
+TEST(FrameworkStates, MetricsOfComposerNeedLogitsAfterTheBackward) {
+  constexpr std::int64_t logits = std::int64_t{8192} * 128256;
+  for (const char* const software : {"llm-foundry", "torchtitan"}) {
+    const bool metrics = std::string(software) == "llm-foundry";
+    const RunConfig config = llama_on_h100(
+        {{"software", software, ""}, {"recompute_granularity", "full", ""}, {"seq_length", "8192", ""}});
+    const StageShape shape = stage_shapes(config, 1).front();
+    EXPECT_EQ(framework_held_bytes({&shape, 1})[Category::logits].value, metrics ? 2 * logits : 0);
+    const ActionProfile forward = framework_action_profile(shape, ActionType::forward);
+    const ActionProfile backward = framework_action_profile(shape, ActionType::backward);
+    EXPECT_EQ(forward.net[Category::logits] + backward.net[Category::logits], Bytes{});
+    if (!metrics) continue;
+    EXPECT_EQ(forward.net[Category::logits], Bytes{});
+    EXPECT_EQ(backward.peak[Category::logits].value, 8 * logits) << "it is the largest part of this backward";
+    EXPECT_EQ(backward.peak[Category::workspace], Bytes{});
+  }
+}
+
 TEST(FrameworkStates, OffloadedLayersAreOnTheHost) {
   struct Case {
     const char* layers;

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "analysis/predict/predict.hpp"
+#include "analysis/predict/prediction_rows.hpp"
 #include "analysis/search/search_space.hpp"
 #include "analysis/search/sensitivity.hpp"
 #include "bench/plan/plan.hpp"
@@ -228,6 +229,35 @@ TEST(Search, ProposesSchedulesThatTheSoftwareHas) {
         found.insert(find_with_passes(search_traits(c.keys.schedule).name, c.keys.vocabulary)->name);
     }
     EXPECT_EQ(found, wanted) << software;
+  }
+}
+
+TEST(Search, ProposesSizesThatTheSoftwareHas) {
+  SearchRequest request = small_request();
+  for (const char* const software : {"llm-foundry", "torchtitan"}) {
+    request.config.machine.software = software;
+    const std::vector<Candidate> found = all_candidates(request, false);
+    const bool split = std::any_of(found.begin(), found.end(), [](const Candidate& c) {
+      return c.keys.tensor * c.keys.pipeline * c.keys.context * c.keys.expert > 1;
+    });
+    EXPECT_FALSE(found.empty());
+    EXPECT_EQ(split, std::string(software) == "torchtitan") << software;
+  }
+  using Split = void (*)(RunConfig&);
+  const std::pair<const char*, Split> splits[] = {
+      {"tensor_model_parallel_size", [](RunConfig& c) { c.parallel.tensor = 2; }},
+      {"pipeline_model_parallel_size", [](RunConfig& c) { c.parallel.pipeline = 2; }},
+      {"context_parallel_size", [](RunConfig& c) { c.parallel.context = 2; }},
+      {"expert_model_parallel_size", [](RunConfig& c) { c.parallel.expert = 2; }}};
+  for (const auto& [key, split] : splits) {
+    RunConfig config = small_request().config;
+    config.machine.software = "llm-foundry";
+    EXPECT_EQ(why_unsearched(config).value_or(""), "");
+    split(config);
+    EXPECT_EQ(why_unsearched(config).value_or(""),
+              std::string(key) + ": found 2 with llm-foundry, whose only parallelism is FSDP; expected 1");
+    config.machine.software = "torchtitan";
+    EXPECT_EQ(why_unsearched(config).value_or(""), "");
   }
 }
 

@@ -51,8 +51,8 @@ TEST(PartialRecomputation, LayersAreTheFirstOfAStageOrCountedOnARank) {
   for (const Case& c : cases) {
     RunConfig config = recomputing(c.method, c.layers, "megatron-core");
     config.parallel.pipeline = c.pipeline;
-    config.parallel.schedule = c.schedule;
-    config.parallel.virtual_chunks = c.chunks;
+    config.parallel.pp.schedule = c.schedule;
+    config.parallel.pp.virtual_chunks = c.chunks;
     const std::vector<StageShape> shapes = stage_shapes(config, schedule_for(config));
     ASSERT_EQ(shapes.size(), c.stages.size());
     for (std::size_t i = 0; i < shapes.size(); ++i) EXPECT_EQ(layers_of(shapes[i]), c.stages[i]) << i;
