@@ -19,6 +19,7 @@
 #include "core/launch_files/torch/deepspeed_settings.hpp"
 #include "core/launch_files/torch/hugging_face_settings.hpp"
 #include "core/launch_files/torch/torchtitan_settings.hpp"
+#include "core/launch_files/unread_files.hpp"
 
 namespace plumbline {
 namespace {
@@ -98,7 +99,9 @@ std::optional<LaunchFile> read_launch_yaml(std::string_view text, const std::str
     return accelerate_launch(yaml_arguments(std::string(text), name), other);
   if (has_yaml_key(text, "model_name_or_path") || has_yaml_key(text, "per_device_train_batch_size"))
     return trainer_launch(yaml_arguments(std::string(text), name), other);
-  return with_place(name, [&] { return megatron_yaml_launch(text, name); });
+  if (auto launch = with_place(name, [&] { return megatron_yaml_launch(text, name); })) return launch;
+  refuse_unread_yaml(text, name);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -124,17 +127,24 @@ std::optional<LaunchFile> read_launch_file(std::string_view text, const std::str
     if (auto log = arguments_of_log(text, name)) return megatron_of(std::move(*log), name);
   }
   const bool script = is_script(text, name);
-  if (!script && looks_like_toml(text, name)) return torchtitan_launch(toml_arguments(text, name));
+  if (!script && looks_like_toml(text, name)) {
+    std::vector<LaunchArgument> arguments = toml_arguments(text, name);
+    if (arguments.empty())
+      throw InputError(
+          fmt::format("{}: found no key, expected those of torchtitan; add [model], [training]", name));
+    return torchtitan_launch(std::move(arguments));
+  }
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (!script && first != std::string_view::npos && text[first] == '{') return read_launch_json(text, name);
   if (!script) {
     if (auto yaml = read_launch_yaml(text, name, other)) return yaml;
   }
   if (!script && !names_a_launch(text)) return std::nullopt;
-  if (auto found = arguments_of_script(text, name)) return megatron_of(std::move(*found), name);
+  refuse_unread_script(text, name);
+  if (auto found = arguments_of_script(text, name, other)) return megatron_of(std::move(*found), name);
   throw InputError(
       fmt::format("{}: found a script without arguments of Megatron-LM such as --num-layers; expected "
-                  "them in one command, or in variables",
+                  "them in one command, or in variables; add them, or change to plumbline's keys",
                   name));
 }
 

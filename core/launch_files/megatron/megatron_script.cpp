@@ -159,8 +159,9 @@ void require_gpt(const std::vector<ShellWord>& launcher, const std::string& name
 
 }  // namespace
 
-std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name) {
-  ShellScript script = read_shell_script(text, name);
+std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
+                                                  const OtherFile& other) {
+  ShellScript script = read_shell_script(text, name, other);
   FoundArguments found;
   std::vector<std::vector<ShellWord>> training;
   std::vector<int> lines;

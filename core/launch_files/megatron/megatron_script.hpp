@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/launch_files/arguments/launch_settings.hpp"
+#include "core/launch_files/arguments/other_file.hpp"
 #include "core/launch_files/megatron/megatron_settings.hpp"
 
 namespace plumbline {
@@ -21,8 +22,9 @@ struct FoundArguments {
 };
 
 /// The arguments of the training command of a script, or of a list of arguments. Nothing when it has none.
-/// Throws InputError when several commands train.
-std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name);
+/// `other` finds files that the script sources. Throws InputError when several commands train.
+std::optional<FoundArguments> arguments_of_script(std::string_view text, const std::string& name,
+                                                  const OtherFile& other = {});
 
 /// The arguments in a log of a run ("  num_layers ........ 32"); nothing when it has none.
 std::optional<FoundArguments> arguments_of_log(std::string_view text, const std::string& name);

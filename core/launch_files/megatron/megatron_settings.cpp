@@ -221,7 +221,8 @@ void set_sizes(LaunchArguments& from, const LauncherFacts& launcher, bool partia
     from.derive("world_size", fmt::format("{}", launcher.world_size), launcher.place);
   const char* const sequence = from.has("--seq-length") ? "--seq-length" : "--encoder-seq-length";
   if (partial && !from.has(sequence)) return;
-  if (!from.has(sequence)) throw InputError("--seq-length: missing, expected tokens of a sequence");
+  if (!from.has(sequence))
+    throw InputError("--seq-length: missing, expected tokens of a sequence; add it to the arguments");
   from.set("seq_length", from.text(sequence, ""), sequence);
   if (!partial && !from.has("--micro-batch-size"))
     throw InputError("--micro-batch-size: missing, expected sequences");

@@ -17,17 +17,15 @@ namespace plumbline {
 namespace {
 
 constexpr int kDeepestScript = 60;
+constexpr int kMostSourced = 20;
 
 class ScriptReader {
  public:
-  ScriptReader(std::string_view text, const std::string& name)
-      : name_(name), split_(split_shell(text, name)), variables_(name) {}
+  ScriptReader(std::string_view text, const std::string& name, const OtherFile& other)
+      : name_(name), other_(other), split_(split_shell(text, name)), variables_(name) {}
 
   ShellScript read() {
-    while (at_ < tokens().size()) {
-      list({}, true);
-      if (at_ < tokens().size()) ++at_;  // a closing word without its opening one
-    }
+    all();
     for (const ShellToken& option : split_.job_options)
       script_.job_options.push_back({option.text, option.line, option.text.find('$') == std::string::npos});
     collect_variables();
@@ -50,6 +48,39 @@ class ScriptReader {
   }
   void note(int line, const std::string& what) {
     script_.notes.push_back(fmt::format("{}:{}: {}", name_, line, what));
+  }
+
+  void all() {
+    while (at_ < tokens().size()) {
+      list({}, true);
+      if (at_ < tokens().size()) ++at_;  // a closing word without its opening one
+    }
+  }
+
+  /// Commands of a file in place of the one that sources it; false when there is no such file.
+  bool read_sourced(const ShellWord& path, int line) {
+    if (!other_ || ++sourced_ > kMostSourced) return false;
+    std::string file = path.text;
+    if (!path.known) {  // "${SCRIPT_DIR}/models/a.sh" is looked for as models/a.sh
+      const std::size_t end = file.find_last_of(")}`");
+      const std::size_t slash = file.find('/', end == std::string::npos ? 0 : end);
+      if (slash == std::string::npos) return false;
+      file.erase(0, slash + 1);
+      if (file.find('$') != std::string::npos) return false;
+    }
+    const std::optional<std::string> text = other_(file);
+    if (!text) return false;
+    ShellTokens tokens = split_shell(*text, file);
+    for (ShellToken& token : tokens.tokens) {
+      token.line = line;
+      for (ShellToken& item : token.items) item.line = line;
+    }
+    std::swap(split_, tokens);
+    const std::size_t at = std::exchange(at_, 0);
+    all();
+    std::swap(split_, tokens);
+    at_ = at;
+    return true;
   }
 
   /// Commands up to one of `ends`, which is not taken. Returns the truth of the last one.
@@ -257,7 +288,9 @@ class ScriptReader {
     if (program == "unset") {
       for (const ShellWord& word : command.words) variables_.forget(word.text);
     }
-    if (program == "source" || program == ".")
+    const bool sources = program == "source" || program == ".";
+    if (sources && command.words.size() > 1 && read_sourced(command.words[1], line)) return Truth::yes;
+    if (sources)
       note(line,
            fmt::format("`{}` is not read",
                        printable(command.words.size() > 1 ? "source " + command.words[1].text : program)));
@@ -291,18 +324,20 @@ class ScriptReader {
   }
 
   const std::string& name_;
+  const OtherFile& other_;
   ShellTokens split_;
   ShellVariables variables_;
   ShellScript script_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  int sourced_ = 0;
   bool stopped_ = false;
 };
 
 }  // namespace
 
-ShellScript read_shell_script(std::string_view text, const std::string& name) {
-  return ScriptReader(text, name).read();
+ShellScript read_shell_script(std::string_view text, const std::string& name, const OtherFile& other) {
+  return ScriptReader(text, name, other).read();
 }
 
 std::vector<ShellWord> words_of_text(const ShellWord& word, const std::string& name) {

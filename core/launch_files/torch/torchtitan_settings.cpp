@@ -131,8 +131,8 @@ void set_titan_recomputation(LaunchArguments& from) {
   } else if (name == "selective" && which == "op") {
     from.set("recompute_granularity", "selective", option);
   } else if (name == "selective") {
-    // A rank's layers whose number is a multiple of it; 0: all (distributed/activation_checkpoint.py@f4e7b70b,
-    // _apply_layer_sac).
+    // A rank's layers whose number is a multiple of it; 0: all (_apply_layer_sac of
+    // torchtitan/distributed/activation_checkpoint.py@f4e7b70b).
     constexpr std::int64_t kMostLayers = 10'000;
     if (which.find_first_not_of("0123456789") != std::string::npos || from.integer(option, 2) > kMostLayers)
       from.refuse(option, fmt::format("op, or a number N up to {}: every Nth layer", kMostLayers));

@@ -347,5 +347,15 @@ TEST(MegatronLaunch, TheTableNamesKeysThatExist) {
   }
 }
 
+// Scripts that another one sources, as those of slime, do without.
+TEST(MegatronLaunch, RotaryPositionsNeedNoNumberOfPositions) {
+  const std::string model =
+      "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --vocab-size 1000 --swiglu "
+      "--normalization RMSNorm --disable-bias-linear --micro-batch-size 1 ";
+  const std::string rope = "--use-rotary-position-embeddings ";
+  EXPECT_EQ(load_run_config(model + rope + "--seq-length 256", {}).model.max_positions, 256);
+  EXPECT_THAT(complaint(model + "--seq-length 256"), HasSubstr("--max-position-embeddings: missing"));
+}
+
 }  // namespace
 }  // namespace plumbline

@@ -107,5 +107,25 @@ TEST(ShellArithmetic, GivesNothingForWhatItCannotCompute) {
     EXPECT_EQ(shell_arithmetic(text, none), std::nullopt) << text;
 }
 
+TEST(ShellScript, ReadsFilesThatItSources) {
+  const OtherFile files = [](const std::string& path) -> std::optional<std::string> {
+    if (path == "models/a.sh") return "MODEL=(\n  --layers 3\n)\n. again.sh\n";
+    if (path == "again.sh") return "source again.sh\nMORE=--more\n";
+    return std::nullopt;
+  };
+  for (const char* const path : {"models/a.sh", "$(dirname \"$0\")/models/a.sh", "${HERE}/models/a.sh"}) {
+    const std::string script = fmt::format("\n. \"{}\"\nrun ${{MODEL[@]}} $MORE\n", path);
+    const ShellScript read = read_shell_script(script, "x.sh", files);
+    ASSERT_FALSE(read.commands.empty());
+    const std::vector<ShellWord>& words = read.commands.back().words;
+    ASSERT_EQ(words.size(), 4U) << path;
+    EXPECT_EQ(words[1].text + words[2].text + words[3].text, "--layers3--more");
+    EXPECT_EQ(words[1].line, 2) << "the command that sources it";
+  }
+  const ShellScript missing = read_shell_script("source b.sh\nsource $X\nrun", "x.sh", files);
+  EXPECT_THAT(missing.notes,
+              testing::ElementsAre("x.sh:1: `source b.sh` is not read", "x.sh:2: `source $X` is not read"));
+}
+
 }  // namespace
 }  // namespace plumbline

@@ -186,6 +186,8 @@ TEST(TorchtitanLaunch, RefusesWithPlaceAndKey) {
   };
   const std::string job = kTitanJob;
   const Case cases[] = {
+      {"# nothing\n", "job.toml: found no key, expected those of torchtitan"},
+      {"[model]\n", "job.toml: found no key, expected those of torchtitan"},
       {"[model\n", "job.toml:1: not valid TOML"},
       {"[a]\n[\x01 b]\n", "job.toml:2: not valid TOML, expected keys and tables: found no key behind ["},
       {"[a]\n[[ = ]]\n", "job.toml:2: not valid TOML"},

@@ -10,10 +10,10 @@
 namespace plumbline {
 namespace {
 
-/// Megatron-Bridge does without it where positions are rotary.
+/// Rotary positions have no table: Megatron-Bridge and frameworks around Megatron-LM do without the number.
 std::int64_t max_positions(const LaunchArguments& from, const MegatronShape& shape) {
   const char* const flag = "--max-position-embeddings";
-  if (from.has(flag) || !shape.rope || from.file().framework == "Megatron-LM") return needed(from, flag);
+  if (from.has(flag) || !shape.rope) return needed(from, flag);
   return needed(from, "--seq-length");
 }
 
