@@ -60,7 +60,7 @@ void leave(State state) {
   if (_setjmp(fiber.place) == 0) _longjmp(processor().scheduler, 1);
 }
 
-/// What a fiber runs: the kernel for one block after another.
+/// Work of a fiber: the kernel for one block after another.
 void start() {
   for (;;) {
     (*processor().kernel)();
