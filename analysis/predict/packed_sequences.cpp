@@ -109,7 +109,7 @@ void refuse_other_masks(const RunConfig& config) {
                     found));
   };
   const auto& teacher = config.distillation.teacher;
-  if (config.model.sliding_window > 0 || (teacher && teacher->sliding_window > 0))
+  if (config.model.window.size > 0 || (teacher && teacher->window.size > 0))
     refuse("a model with a sliding window");
   if (config.batch.prefix_length > 0) refuse("a prefix_length");
   if (config.numerics.attention_backend == AttentionBackend::unfused) refuse("attention_backend unfused");

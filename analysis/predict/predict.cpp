@@ -112,7 +112,7 @@ Throughput throughput_of(const RunConfig& config, const HardwareProfile& hardwar
 
 std::string explain_throughput(const RunConfig& config, const Throughput& throughput, int stages) {
   if (stages == 0) stages = config.parallel.pipeline * config.parallel.pp.virtual_chunks;
-  const std::int64_t window = config.model.sliding_window;
+  const std::int64_t window = config.model.window.size;
   const std::int64_t prefix = config.batch.prefix_length;
   const bool windows = (window > 0 && window < config.batch.seq_length) || prefix > 0;
   return fmt::format(

@@ -241,11 +241,11 @@ RunConfig gpt_run(std::int64_t layers, std::int64_t hidden, std::int64_t heads, 
   model.head_dim = hidden / heads;
   model.ffn = 4 * hidden;
   model.vocab = vocab;
-  model.max_positions = sequence;
-  model.norm = Norm::layer;
+  model.position.max = sequence;
+  model.norms.kind = Norm::layer;
   model.activation = Activation::gelu;
-  model.positions = Positions::learned;
-  model.qkv_bias = model.linear_bias = true;
+  model.position.kind = Positions::learned;
+  model.biases.qkv = model.biases.linear = true;
   config.batch.seq_length = sequence;
   config.numerics.precision = DType::fp16;
   config.machine.hardware = "a100-sxm-80gb";

@@ -30,14 +30,14 @@ AttentionWidths attention_of(const RunConfig& config) {
   attention.kv_heads = std::max<std::int64_t>(1, model.kv_heads / t);
   attention.q = attention.heads * attention.head_dim;
   attention.k = attention.kv_heads * attention.head_dim;
-  attention.rotary = model.positions == Positions::rotary;
+  attention.rotary = model.position.kind == Positions::rotary;
   attention.rotated = attention.rotary ? model.rotated() : 0;
   attention.query_rank = model.latent.query_rank;
   attention.kv_rank = model.latent.kv_rank;
   attention.value_dim = model.latent.value_dim;
-  attention.qk_norm = model.qk_norm;
-  attention.wide_norms = model.qk_norm && model.predicted.query_norm == QueryNorm::width;
-  attention.qkv_bias = model.qkv_bias;
+  attention.qk_norm = model.norms.qk;
+  attention.wide_norms = model.norms.qk && model.predicted.query_norm == QueryNorm::width;
+  attention.qkv_bias = model.biases.qkv;
   attention.prefix = config.batch.prefix_length;
   attention.shared_kv = model.kv_heads < t;
   attention.unfused = config.numerics.attention_backend == AttentionBackend::unfused;
@@ -55,13 +55,13 @@ BlockShape block_of(const RunConfig& config) {
   block.order = config.model.block;
   block.norms_inputs = config.model.predicted.norms != NormPlaces::after;
   block.norms_results = config.model.predicted.norms != NormPlaces::before;
-  block.layer_norm = config.model.norm == Norm::layer;
+  block.layer_norm = config.model.norms.kind == Norm::layer;
   block.norm_rows = block.layer_norm ? 2 : 1;
   block.norm_vectors = config.model.norm_vectors();
-  block.normed_residual = config.model.normed_residual != 0;
+  block.normed_residual = config.model.norms.residual != 0;
   block.scaled_scores = config.model.multipliers.attention != 1;
   block.scaled_residual = config.model.multipliers.residual != 1;
-  block.linear_bias = config.model.linear_bias;
+  block.linear_bias = config.model.biases.linear;
   block.dropout = config.numerics.hidden_dropout > 0;
   return block;
 }
@@ -130,13 +130,13 @@ EndsShape ends_of(const RunConfig& config) {
   EndsShape ends;
   ends.vocab = config.padded_vocab() / config.parallel.tensor;
   ends.positions = model.position_rows();
-  ends.block_positions = model.block_positions;
-  ends.embedding_norm = model.embedding_norm;
-  ends.scaled_embedding = model.embedding_scale != 1;
+  ends.block_positions = model.position.of_blocks;
+  ends.embedding_norm = model.embedding.norm;
+  ends.scaled_embedding = model.embedding.scale != 1;
   ends.scaled_logits = model.multipliers.logits != 1;
-  ends.tied = model.tied_embeddings;
-  ends.output_bias = model.output_bias;
-  ends.normed_output = model.normed_output;
+  ends.tied = model.embedding.tied;
+  ends.output_bias = model.biases.output;
+  ends.normed_output = model.norms.output_rows;
   ends.loss_in_fp32 = config.numerics.loss_in_fp32();
   return ends;
 }

@@ -22,7 +22,7 @@ DistillationShape distillation_shape(const RunConfig& config, bool joint) {
   shape.hidden = config.distillation.cache == DistillationCache::hidden;
   shape.unfused = config.distillation.loss == DistillationLoss::unfused;
   shape.language_model = config.distillation.lm_weight > 0;
-  shape.teacher_normed = config.distillation.teacher->normed_output;
+  shape.teacher_normed = config.distillation.teacher->norms.output_rows;
   shape.teacher_hidden = config.distillation.teacher->hidden;
   shape.student_hidden = config.model.hidden;
   const bool fp32 = config.distillation.cache_dtype == DistillationCacheDType::fp32;
@@ -44,7 +44,7 @@ std::int64_t window_like_chunk(std::int64_t seq, std::int64_t chunk) {
 std::int64_t window_of(const RunConfig& config, std::int64_t layer) {
   const ModelConfig& model = config.model;
   const std::int64_t seq = config.batch.seq_length;
-  if (model.sliding_window == 0 || model.sliding_window >= seq) return 0;
+  if (model.window.size == 0 || model.window.size >= seq) return 0;
   const std::int64_t window = model.window_of(layer);
   return window > 0 && model.predicted.chunked ? window_like_chunk(seq, window) : window;
 }
@@ -58,8 +58,7 @@ std::vector<AlikeLayers> kinds_of(const RunConfig& config, std::int64_t first, s
   const NumericsConfig& numerics = config.numerics;
   const bool wide_ends =
       numerics.first_last_layers_bf16 && (numerics.fp8.on() || numerics.fp4_format != Fp4Format::none);
-  if (dense == 0 && config.model.sliding_window == 0 && !wide_ends && !config.recompute.partial())
-    return kinds;
+  if (dense == 0 && config.model.window.size == 0 && !wide_ends && !config.recompute.partial()) return kinds;
   for (std::int64_t layer = 0; layer < count; ++layer) {
     const LayerKind kind{.dense = layer < dense,
                          .window = window_of(config, first + layer),
@@ -152,7 +151,7 @@ std::vector<StageShape> stage_shapes(const RunConfig& config, int stages) {
   std::vector<int> ranks(static_cast<std::size_t>(stages));
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<StageShape> shapes = route_shapes(config, stages, ranks, software_of(config));
-  shapes.back().ends.shared_output = config.model.tied_embeddings && stages == 1;
+  shapes.back().ends.shared_output = config.model.embedding.tied && stages == 1;
   place_lookups(stages == 1, shapes.back());
   return shapes;
 }

@@ -41,13 +41,13 @@ namespace {
 std::vector<std::string> notes_about(const RunConfig& config) {
   std::vector<std::string> notes;
   const auto add = [&](const char* key, const ModelConfig& model) {
-    if (!model.rope_scaling.predicted_type.empty()) {
+    if (!model.rotary.scaling.predicted_type.empty()) {
       notes.push_back(
           fmt::format("{}: rope_type {} does not change the prediction; `run` executes default and llama3",
-                      key, model.rope_scaling.predicted_type));
+                      key, model.rotary.scaling.predicted_type));
     }
-    if (!model.left_out.empty())
-      notes.push_back(fmt::format("{}: text model only, {} is left out", key, model.left_out));
+    if (!model.source.left_out.empty())
+      notes.push_back(fmt::format("{}: text model only, {} is left out", key, model.source.left_out));
     if (!model.predicted.names.empty())
       notes.push_back(fmt::format("{}: predicted and not executed by `run`: {}", key, model.predicted.names));
     if (model.latent && model.latent.query_rank == 0)

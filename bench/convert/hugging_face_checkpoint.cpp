@@ -117,7 +117,7 @@ Checkpoint open_hugging_face(const std::string& folder, const ModelConfig& model
     hold(checkpoint, found.mapped().stored, std::move(layout), found.mapped().file);
   }
   const std::string output = fmt::format("{}.weight", tensor_names(model).output);
-  if (model.tied_embeddings) {
+  if (model.embedding.tied) {
     if (const NamedTensors::node_type copy = tensors.extract(output)) {
       hold(checkpoint, copy.mapped().stored,
            TensorBuilder(output, model.hidden).rows("embedding.weight", 0, model.vocab).done(),

@@ -20,8 +20,8 @@ class HuggingFaceTensors {
       whole("positions.weight", fmt::format("{}.weight", names_.positions), model_.position_rows(),
             model_.hidden);
     for (std::int64_t layer = 0; layer < model_.layers; ++layer) add_layer(layer);
-    norm("final_norm", std::string(names_.final_norm), model_.hidden, model_.norm == Norm::layer);
-    if (!model_.tied_embeddings)
+    norm("final_norm", std::string(names_.final_norm), model_.hidden, model_.norms.kind == Norm::layer);
+    if (!model_.embedding.tied)
       whole("output.weight", fmt::format("{}.weight", names_.output), model_.vocab, model_.hidden);
     return std::move(tensors_);
   }
@@ -68,7 +68,7 @@ class HuggingFaceTensors {
     const std::int64_t query = model_.heads * model_.head_dim;
     const std::int64_t key = model_.kv_heads * model_.head_dim;
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };
-    for (const Part& part : parts(model_.qkv_bias)) {
+    for (const Part& part : parts(model_.biases.qkv)) {
       const std::int64_t cols = part.bias ? 0 : model_.hidden;
       switch (names_.fused) {
         case FusedQkv::none:
@@ -94,7 +94,7 @@ class HuggingFaceTensors {
           break;
       }
     }
-    if (model_.qk_norm) {
+    if (model_.norms.qk) {
       const bool width = model_.predicted.query_norm == QueryNorm::width;
       norm(own + "query_norm", name(names_.query_norm), width ? query : model_.head_dim, false);
       norm(own + "key_norm", name(names_.key_norm), width ? key : model_.head_dim, false);
@@ -148,7 +148,7 @@ class HuggingFaceTensors {
   void add_layer(std::int64_t layer) {
     const std::string own = fmt::format("layers.{}.", layer);
     const std::string prefix = fmt::format("{}.{}.", names_.layers, layer);
-    const bool with_bias = model_.norm == Norm::layer;
+    const bool with_bias = model_.norms.kind == Norm::layer;
     const auto layer_norm = [&](const char* ours, std::string_view theirs) {
       norm(own + ours, prefix + std::string(theirs), model_.hidden, with_bias);
     };

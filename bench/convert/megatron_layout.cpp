@@ -28,10 +28,10 @@ class MegatronTensors {
     }
     for (std::int64_t layer = 0; layer < chunk.layers; ++layer) add_layer(layer);
     if (chunk.last) {
-      norm("final_norm", "decoder.final_layernorm.", "", model_.norm == Norm::layer);
+      norm("final_norm", "decoder.final_layernorm.", "", model_.norms.kind == Norm::layer);
       // A tied table is the same tensor where both ends are; else the last stage has a copy.
-      if (!model_.tied_embeddings) vocabulary("output.weight", "output_layer.weight");
-      if (model_.tied_embeddings && !chunk.first && sizes_.pipeline > 1)
+      if (!model_.embedding.tied) vocabulary("output.weight", "output_layer.weight");
+      if (model_.embedding.tied && !chunk.first && sizes_.pipeline > 1)
         vocabulary("embedding.weight", "output_layer.weight");
     }
     return std::move(tensors_);
@@ -115,22 +115,22 @@ class MegatronTensors {
   void attention(const std::string& own, const std::string& prefix) {
     if (model_.latent) return latent_attention(own, prefix);
     const std::string name = prefix + "self_attention.";
-    for (const Part& part : parts(model_.qkv_bias))
+    for (const Part& part : parts(model_.biases.qkv))
       by_rows(interleaved_qkv(model_, own, name + "linear_qkv", part));
-    if (model_.qk_norm) {
+    if (model_.norms.qk) {
       whole(own + "query_norm.weight", name + "q_layernorm.weight", "", model_.head_dim, 0);
       whole(own + "key_norm.weight", name + "k_layernorm.weight", "", model_.head_dim, 0);
     }
     contract(own + "proj.weight", name + "linear_proj.weight", "", model_.heads * model_.head_dim);
-    if (model_.linear_bias) whole(own + "proj.bias", name + "linear_proj.bias", "", model_.hidden, 0);
+    if (model_.biases.linear) whole(own + "proj.bias", name + "linear_proj.bias", "", model_.hidden, 0);
   }
 
   void feed_forward(const std::string& own, const std::string& prefix) {
-    for (const Part& part : parts(model_.linear_bias)) {
+    for (const Part& part : parts(model_.biases.linear)) {
       expand(own, prefix + "mlp.linear_fc1" + part.suffix, "", part, model_.dense_ffn());
     }
     contract(own + "down.weight", prefix + "mlp.linear_fc2.weight", "", model_.dense_ffn());
-    if (model_.linear_bias) whole(own + "down.bias", prefix + "mlp.linear_fc2.bias", "", model_.hidden, 0);
+    if (model_.biases.linear) whole(own + "down.bias", prefix + "mlp.linear_fc2.bias", "", model_.hidden, 0);
   }
 
   /// `also`: as the grouped products of Transformer Engine call them.
@@ -165,7 +165,7 @@ class MegatronTensors {
   void add_layer(std::int64_t layer) {
     const std::string own = fmt::format("layers.{}.", rank_.chunk.first_layer + layer);
     const std::string prefix = fmt::format("decoder.layers.{}.", layer);
-    const bool with_bias = model_.norm == Norm::layer;
+    const bool with_bias = model_.norms.kind == Norm::layer;
     const bool mixture = model_.has_experts(rank_.chunk.first_layer + layer);
     // Several products read the result of latent attention's norm: none of them has it.
     norm(own + "norm1",
@@ -218,18 +218,18 @@ std::optional<std::string> why_not_megatron(const ModelConfig& model) {
     return fmt::format("model: {}: Megatron-Core has no {}; expected a model without", model.architecture,
                        what);
   };
-  if (model.positions == Positions::alibi) return lacks("ALiBi");
+  if (model.position.kind == Positions::alibi) return lacks("ALiBi");
   if (model.block != plumbline::Block::sequential) return lacks("block of parallel attention and MLP");
-  if (model.normed_residual != 0) return lacks("residual of normed inputs");
-  if (model.block_positions) return lacks("second position of a token");
-  if (model.embedding_norm) return lacks("norm behind the embedding");
-  if (model.normed_output) return lacks("output layer of normalised rows");
-  if (model.output_bias) return lacks("bias of the output layer");
+  if (model.norms.residual != 0) return lacks("residual of normed inputs");
+  if (model.position.of_blocks) return lacks("second position of a token");
+  if (model.embedding.norm) return lacks("norm behind the embedding");
+  if (model.norms.output_rows) return lacks("output layer of normalised rows");
+  if (model.biases.output) return lacks("bias of the output layer");
   if (model.multipliers != Multipliers()) return lacks("multiplier of scores, residuals or logits");
   if (model.predicted.norms != NormPlaces::before) return lacks("norm of attention's or the MLP's result");
-  if (model.qk_norm && model.predicted.query_norm != QueryNorm::head)
+  if (model.norms.qk && model.predicted.query_norm != QueryNorm::head)
     return lacks("norm over all heads of queries and keys");
-  if (model.norms_rotated) return lacks("norm of rotated queries and keys");
+  if (model.norms.qk_rotated) return lacks("norm of rotated queries and keys");
   if (model.mixture.expert_bias && model.mixture.scores == RouterScores::softmax)
     return lacks("softmax score with a bias");
   if (model.has_projection_bias() != model.has_feed_forward_bias())

@@ -18,7 +18,7 @@ int rank_of(const Schedule& schedule, int stage) {
 
 bool copies_embedding(const RunConfig& config) {
   const bool modules = config.model.prediction_modules > 0 && config.machine.own_step();
-  return (config.model.tied_embeddings || modules) && !config.parallel.splits_vocabulary();
+  return (config.model.embedding.tied || modules) && !config.parallel.splits_vocabulary();
 }
 
 void check_placement(const RunConfig& config, const Schedule& schedule) {

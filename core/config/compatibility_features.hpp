@@ -64,22 +64,22 @@ constexpr Feature kPacked{"", "packed sequences", WHEN(c.batch.packed.on())};
 constexpr Feature kManyStages{"pipeline_model_parallel_size", "above 1", WHEN(c.parallel.pipeline > 1),
                               VALUE(c.parallel.pipeline)};
 constexpr Feature kOneStage{"", "one pipeline rank", WHEN(c.parallel.pipeline == 1)};
-constexpr Feature kBlockPositions{"", "positions in blocks", MODEL_WHEN(m.block_positions)};
-constexpr Feature kAlibi{"", "ALiBi", MODEL_WHEN(m.positions == Positions::alibi),
-                         MODEL_NAME(m.positions == Positions::alibi)};
-constexpr Feature kWindow{"", "a sliding window", MODEL_WHEN(m.sliding_window != 0),
-                          MODEL_NAME(m.sliding_window != 0)};
-constexpr Feature kShortWindow{
-    "", "a sliding window", WHEN(c.model.sliding_window > 0 && c.model.sliding_window < c.batch.seq_length)};
-constexpr Feature kNormedResidual{"", "a normed residual", WHEN(c.model.normed_residual != 0), model_name};
+constexpr Feature kBlockPositions{"", "positions in blocks", MODEL_WHEN(m.position.of_blocks)};
+constexpr Feature kAlibi{"", "ALiBi", MODEL_WHEN(m.position.kind == Positions::alibi),
+                         MODEL_NAME(m.position.kind == Positions::alibi)};
+constexpr Feature kWindow{"", "a sliding window", MODEL_WHEN(m.window.size != 0),
+                          MODEL_NAME(m.window.size != 0)};
+constexpr Feature kShortWindow{"", "a sliding window",
+                               WHEN(c.model.window.size > 0 && c.model.window.size < c.batch.seq_length)};
+constexpr Feature kNormedResidual{"", "a normed residual", WHEN(c.model.norms.residual != 0), model_name};
 constexpr Feature kNormedResults{"", "norms of attention's and the MLP's results",
                                  MODEL_WHEN(m.predicted.norms != NormPlaces::before)};
 constexpr Feature kWideNorms{"", "norms over all heads of queries and keys",
-                             MODEL_WHEN(m.qk_norm&& m.predicted.query_norm == QueryNorm::width)};
+                             MODEL_WHEN(m.norms.qk&& m.predicted.query_norm == QueryNorm::width)};
 constexpr Feature kHiddenDropout{"hidden_dropout", "above 0", WHEN(c.numerics.hidden_dropout > 0),
                                  VALUE(c.numerics.hidden_dropout)};
-constexpr Feature kOutputBias{"", "an output bias", WHEN(c.model.output_bias), model_name};
-constexpr Feature kNormedOutput{"", "normalised output rows", WHEN(c.model.normed_output), model_name};
+constexpr Feature kOutputBias{"", "an output bias", WHEN(c.model.biases.output), model_name};
+constexpr Feature kNormedOutput{"", "normalised output rows", WHEN(c.model.norms.output_rows), model_name};
 constexpr Feature kCapacity{"", "moe_expert_capacity_factor", WHEN(c.mixture.capacity_factor > 0)};
 constexpr Feature kAnyBalance{"", "moe_aux_loss_coeff", WHEN(c.mixture.aux_loss_coeff != 0)};
 constexpr Feature kAnyModules{"", "mtp_num_layers", WHEN(c.model.prediction_modules > 0)};
@@ -122,10 +122,10 @@ constexpr Feature kSaveRouting{"save_routing", "a path", WHEN(!c.files.save_rout
 
 // Models that can be predicted but not executed.
 constexpr Feature kOtherRope{"model", "a rope_type other than default and llama3",
-                             MODEL_WHEN(!m.rope_scaling.predicted_type.empty()), [](const C& c) {
-                               const bool own = !c.model.rope_scaling.predicted_type.empty();
+                             MODEL_WHEN(!m.rotary.scaling.predicted_type.empty()), [](const C& c) {
+                               const bool own = !c.model.rotary.scaling.predicted_type.empty();
                                const ModelConfig& m = own ? c.model : *c.distillation.teacher;
-                               return fmt::format("rope_type {} in {}", m.rope_scaling.predicted_type,
+                               return fmt::format("rope_type {} in {}", m.rotary.scaling.predicted_type,
                                                   m.name);
                              }};
 constexpr Feature kPredictedSwitches{"model", "layers of a family that is predicted only",
@@ -295,7 +295,7 @@ constexpr Feature kModuleLoss{
     VALUE(c.prediction.loss_scaling_factor)};
 constexpr Feature kLora{"frozen", "lora", WHEN(c.finetune.lora()), TEXT("lora")};
 constexpr Feature kLatent{"", "latent attention", WHEN(static_cast<bool>(c.model.latent)), model_name};
-constexpr Feature kQkNorm{"", "norms of queries and keys", WHEN(c.model.qk_norm), model_name};
+constexpr Feature kQkNorm{"", "norms of queries and keys", WHEN(c.model.norms.qk), model_name};
 constexpr Feature kTwoCopies{"pipeline_schedule", "bidirectional", WHEN([&] {
                                const ScheduleTraits* const traits =
                                    find_schedule_traits(c.parallel.pp.schedule);

@@ -58,8 +58,8 @@ std::optional<std::string> sequence_limit(const C& c) {
 
 std::optional<std::string> positions_limit(const C& c) {
   // The first of a block's positions is that of what is no part of it.
-  const std::int64_t positions = c.model.max_positions - (c.model.block_positions ? 1 : 0);
-  if (c.model.positions != Positions::learned || c.batch.seq_length <= positions) return std::nullopt;
+  const std::int64_t positions = c.model.position.max - (c.model.position.of_blocks ? 1 : 0);
+  if (c.model.position.kind != Positions::learned || c.batch.seq_length <= positions) return std::nullopt;
   return fmt::format("seq_length: found {}, expected at most the {} learned positions of {}",
                      c.batch.seq_length, positions, c.model.name);
 }

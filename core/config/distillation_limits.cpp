@@ -82,10 +82,10 @@ std::optional<std::string> teacher_tensor_limit(const C& c) {
 
 std::optional<std::string> teacher_positions_limit(const C& c) {
   const auto& teacher = c.distillation.teacher;
-  if (!teacher || teacher->positions != Positions::learned || c.batch.seq_length <= teacher->max_positions)
+  if (!teacher || teacher->position.kind != Positions::learned || c.batch.seq_length <= teacher->position.max)
     return std::nullopt;
   return fmt::format("seq_length: found {}, expected at most the {} learned positions of the teacher {}",
-                     c.batch.seq_length, teacher->max_positions, teacher->name);
+                     c.batch.seq_length, teacher->position.max, teacher->name);
 }
 
 }  // namespace features

@@ -120,17 +120,17 @@ std::optional<std::string> modules_limit(const C& c) {
 std::optional<std::string> foreign_model_limit(const C& c) {
   const ModelConfig& m = c.model;
   const char* foreign = nullptr;
-  if (m.norm != Norm::rms || m.norm_less_one) {
+  if (m.norms.kind != Norm::rms || m.norms.less_one) {
     foreign = "whose norms are no plain RMSNorm";
   } else if (m.predicted.norms != NormPlaces::before) {
     foreign = "whose blocks norm their results";
   } else if (m.block != Block::sequential) {
     foreign = "whose blocks are parallel";
-  } else if (m.positions != Positions::rotary || m.block_positions) {
+  } else if (m.position.kind != Positions::rotary || m.position.of_blocks) {
     foreign = "whose positions are not plainly rotary";
-  } else if (m.linear_bias || m.output_bias) {
+  } else if (m.biases.linear || m.biases.output) {
     foreign = "whose linear layers have biases";
-  } else if (m.normed_output || m.normed_residual != 0 || m.embedding_norm || m.embedding_scale != 1 ||
+  } else if (m.norms.output_rows || m.norms.residual != 0 || m.embedding.norm || m.embedding.scale != 1 ||
              m.multipliers.logits != 1) {
     foreign = "whose ends are other than an embedding, a norm and an output layer";
   }

@@ -14,16 +14,17 @@ namespace plumbline {
 
 std::int64_t ModelConfig::window_of(std::int64_t layer) const {
   const auto index = static_cast<std::size_t>(layer);
-  return index < full_attention.size() && full_attention[index] ? 0 : sliding_window;
+  return index < window.full_layers.size() && window.full_layers[index] ? 0 : window.size;
 }
 
 double ModelConfig::mean_keys(std::int64_t seq_length, std::int64_t prefix) const {
   const double full = keys_per_query(seq_length, 0, prefix);
-  if (sliding_window == 0 || sliding_window >= seq_length) return full;
-  const auto without = static_cast<double>(std::count(full_attention.begin(), full_attention.end(), true));
+  if (window.size == 0 || window.size >= seq_length) return full;
+  const auto without =
+      static_cast<double>(std::count(window.full_layers.begin(), window.full_layers.end(), true));
   const double share = without / static_cast<double>(layers);
-  const double seen = predicted.chunked ? keys_per_chunk(seq_length, sliding_window)
-                                        : keys_per_query(seq_length, sliding_window);
+  const double seen =
+      predicted.chunked ? keys_per_chunk(seq_length, window.size) : keys_per_query(seq_length, window.size);
   return share * full + (1 - share) * seen;
 }
 
@@ -51,7 +52,7 @@ std::int64_t ModelConfig::mixture_layers(std::int64_t first, std::int64_t count)
 }
 
 std::int64_t ModelConfig::query_norm_weights() const {
-  if (!qk_norm) return 0;
+  if (!norms.qk) return 0;
   switch (predicted.query_norm) {
     case QueryNorm::head:
       return 2 * head_dim;

@@ -84,11 +84,69 @@ struct Multipliers {
   friend bool operator==(const Multipliers&, const Multipliers&) = default;
 };
 
+/// File that a model was read from.
+struct ModelSource {
+  std::string file;      // its config.json, an absolute path; empty: a preset, or inline
+  std::string left_out;  // keys of the file whose parts are no part of this model: "vision_config"
+};
+
+/// Positions of tokens, and the learned table of them.
+struct PositionConfig {
+  Positions kind = Positions::rotary;
+  std::int64_t max = 0;
+  std::int64_t offset = 0;    // rows of the learned position table before that of position 0
+  bool alibi_scaled = false;  // slopes are divided by sqrt(head_dim), as scores are
+  /// A token has two positions (GLM, Du et al. 2022, arXiv:2103.10360 §2.2). The first is its own, or that
+  /// of the prefix that it continues; the second its distance behind the prefix. Rotary: each half of a head
+  /// rotates by one of them. Learned: two tables of `max` rows, one after the other.
+  bool of_blocks = false;
+};
+
+/// Rotary embeddings.
+struct RotaryConfig {
+  double theta = 10000;
+  RopeScaling scaling;
+  std::int64_t dim = 0;  // leading elements of a head that are rotated; 0: all
+  RotaryPairs pairs = RotaryPairs::halves;
+  std::vector<bool> unrotated;  // layers without rotary embeddings; empty: none
+};
+
+struct NormConfig {
+  Norm kind = Norm::rms;
+  double epsilon = 1e-6;
+  bool less_one = false;     // norms multiply with 1 + weight: a checkpoint has the weight less one
+  bool output_rows = false;  // the output layer's rows have length 1 in products ("NormHead")
+  /// Input of the residual addition of attention and MLP. 0: the stream; else their own norm's output times
+  /// this (GLM, which calls it DeepNorm; Megatron's apply_residual_connection_post_layernorm with 1).
+  double residual = 0;
+  bool qk = false;          // an RMS norm over each head of queries and keys, before they are rotated
+  bool qk_rotated = false;  // or after
+};
+
+struct BiasConfig {
+  bool qkv = false;
+  bool linear = false;  // attention output and feed-forward projections
+  bool output = false;  // of the output layer
+};
+
+struct EmbeddingConfig {
+  bool tied = false;  // its weight is the output layer's, too
+  bool norm = false;  // a norm after the embedding
+  double scale = 1;   // factor of embedded tokens
+};
+
+/// Sliding-window attention.
+struct WindowConfig {
+  /// W, keys that a query of a layer with it sees: at position i those at positions j with i - W < j <= i.
+  /// 0: no layer has a window; larger than the sequence: it changes nothing.
+  std::int64_t size = 0;
+  std::vector<bool> full_layers;  // with a window, whether each layer sees all keys; empty: none does
+};
+
 struct ModelConfig {
   std::string name;          // preset name or path, for people
   std::string architecture;  // model_type of a config.json (families.hpp)
-  std::string file;          // its config.json, an absolute path; empty: a preset, or inline
-  std::string left_out;      // keys of the file whose parts are no part of this model: "vision_config"
+  ModelSource source;
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;     // query heads
@@ -103,42 +161,16 @@ struct ModelConfig {
   /// arXiv:2412.19437 §2.2). Set by the key mtp_num_layers, or by a published table, not by config.json:
   /// transformers leaves them out, too.
   std::int64_t prediction_modules = 0;
-  std::int64_t max_positions = 0;
-  Norm norm = Norm::rms;
   Activation activation = Activation::swiglu;
-  Positions positions = Positions::rotary;
-  double norm_epsilon = 1e-6;
-  double rope_theta = 10000;
-  RopeScaling rope_scaling;
-  bool qkv_bias = false;
-  bool linear_bias = false;  // attention output and feed-forward projections
-  bool tied_embeddings = false;
   Block block = Block::sequential;
-  std::int64_t rotary_dim = 0;  // leading elements of a head that are rotated; 0: all
-  RotaryPairs rotary_pairs = RotaryPairs::halves;
-  std::vector<bool> unrotated;       // layers without rotary embeddings; empty: none
-  bool alibi_scaled = false;         // slopes are divided by sqrt(head_dim), as scores are
-  std::int64_t position_offset = 0;  // rows of the learned position table before that of position 0
-  bool norm_less_one = false;        // norms multiply with 1 + weight: a checkpoint has the weight less one
-  bool embedding_norm = false;       // a norm after the embedding
-  bool output_bias = false;          // of the output layer
-  bool normed_output = false;        // the output layer's rows have length 1 in products ("NormHead")
-  /// Input of the residual addition of attention and MLP. 0: the stream; else their own norm's output times
-  /// this (GLM, which calls it DeepNorm; Megatron's apply_residual_connection_post_layernorm with 1).
-  double normed_residual = 0;
-  /// A token has two positions (GLM, Du et al. 2022, arXiv:2103.10360 §2.2). The first is its own, or that
-  /// of the prefix that it continues; the second its distance behind the prefix. Rotary: each half of a head
-  /// rotates by one of them. Learned: two tables of max_positions rows, one after the other.
-  bool block_positions = false;
-  bool qk_norm = false;        // an RMS norm over each head of queries and keys, before they are rotated
-  bool norms_rotated = false;  // or after
-  double embedding_scale = 1;  // factor of embedded tokens
+  PositionConfig position;
+  RotaryConfig rotary;
+  NormConfig norms;
+  BiasConfig biases;
+  EmbeddingConfig embedding;
+  WindowConfig window;
   Multipliers multipliers;
   double init_std = 0.02;
-  /// W, keys that a query of a layer with sliding-window attention sees: at position i those at positions j
-  /// with i - W < j <= i. 0: no layer has a window; larger than the sequence: it changes nothing.
-  std::int64_t sliding_window = 0;
-  std::vector<bool> full_attention;  // with a window, whether each layer sees all keys; empty: none does
   PredictedSwitches predicted;
 
   /// Parameters as Hugging Face counts them: tied embeddings once, vocabulary not padded. All are trained but
@@ -161,11 +193,11 @@ struct ModelConfig {
   /// Elements of a head of values.
   std::int64_t value_dim() const { return latent ? latent.value_dim : head_dim; }
   /// Elements of a head that are rotated.
-  std::int64_t rotated() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
+  std::int64_t rotated() const { return rotary.dim == 0 ? head_dim : rotary.dim; }
   /// Rows of the learned position table, 0: there is none.
   std::int64_t position_rows() const {
-    if (positions != Positions::learned) return 0;
-    return (block_positions ? 2 : 1) * max_positions + position_offset;
+    if (position.kind != Positions::learned) return 0;
+    return (position.of_blocks ? 2 : 1) * position.max + position.offset;
   }
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const {
@@ -174,17 +206,18 @@ struct ModelConfig {
   }
   /// Weight vectors of a norm.
   std::int64_t norm_vectors() const {
-    if (norm == Norm::rms) return 1;
+    if (norms.kind == Norm::rms) return 1;
     return predicted.norm_vectors >= 0 ? predicted.norm_vectors : 2;
   }
   /// Weights of the norms of queries and keys in a layer.
   std::int64_t query_norm_weights() const;
-  bool has_projection_bias() const { return linear_bias || predicted.projection_bias; }
-  bool has_feed_forward_bias() const { return linear_bias || predicted.feed_forward_bias; }
+  bool has_projection_bias() const { return biases.linear || predicted.projection_bias; }
+  bool has_feed_forward_bias() const { return biases.linear || predicted.feed_forward_bias; }
   /// True for a layer with rotary embeddings; an MTP module is a layer after the last.
   bool rotates(std::int64_t layer) const {
     const auto index = static_cast<std::size_t>(layer);
-    return positions == Positions::rotary && (index >= unrotated.size() || !unrotated[index]);
+    return position.kind == Positions::rotary &&
+           (index >= rotary.unrotated.size() || !rotary.unrotated[index]);
   }
   /// The window of a layer, 0: it has none.
   std::int64_t window_of(std::int64_t layer) const;

@@ -9,7 +9,7 @@ namespace plumbline {
 
 /// Norms of a block: before attention and MLP, of their results, or both ("sandwich").
 enum class NormPlaces { before, after, both };
-/// Weights of the norms of queries and keys, where ModelConfig::qk_norm: of one head, of all heads side by
+/// Weights of the norms of queries and keys, where NormConfig::qk: of one head, of all heads side by
 /// side, or none.
 enum class QueryNorm { head, width, plain };
 
@@ -22,7 +22,7 @@ struct PredictedSwitches {
   NormPlaces norms = NormPlaces::before;
   QueryNorm query_norm = QueryNorm::head;
   std::int64_t norm_vectors = -1;  // weight vectors of a LayerNorm; -1: two, weight and bias
-  bool projection_bias = false;    // of attention's output projection, where ModelConfig::linear_bias is off
+  bool projection_bias = false;    // of attention's output projection, where BiasConfig::linear is off
   bool feed_forward_bias = false;  // of the MLP's or the experts' projections, likewise
   bool router_bias = false;
   bool sinks = false;             // a number per head in the softmax's denominator (gpt-oss)

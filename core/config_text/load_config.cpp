@@ -43,9 +43,9 @@ void note_lengths(const RunConfig& config, bool given, std::string& notes) {
   const std::int64_t length = config.batch.seq_length;
   const ModelConfig& model = config.model;
   if (!given) add_note(notes, fmt::format("seq_length is not given: {} is taken", length));
-  if (model.max_positions > 0 && length > model.max_positions) {
+  if (model.position.max > 0 && length > model.position.max) {
     add_note(notes, fmt::format("seq_length {} is longer than the {} positions that {} was trained with",
-                                length, model.max_positions, model.name));
+                                length, model.position.max, model.name));
   }
 }
 

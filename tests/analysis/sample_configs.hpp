@@ -14,8 +14,8 @@ inline RunConfig tiny_qwen2() {
   m.name = "tiny-qwen2";
   m.architecture = "qwen2";
   m.layers = 2, m.hidden = 8, m.heads = 2, m.kv_heads = 1, m.head_dim = 4, m.ffn = 16, m.vocab = 32;
-  m.max_positions = 64;
-  m.qkv_bias = m.tied_embeddings = true;
+  m.position.max = 64;
+  m.biases.qkv = m.embedding.tied = true;
   config.batch = {.seq_length = 4, .micro_batch_size = 1, .global_batch_size = 2};
   config.numerics.precision = DType::fp32;
   config.parallel.make_vocab_size_divisible_by = 32;
@@ -38,10 +38,10 @@ inline RunConfig tiny_gpt2() {
   m.name = "tiny-gpt2";
   m.architecture = "gpt2";
   m.kv_heads = 2;
-  m.norm = Norm::layer;
+  m.norms.kind = Norm::layer;
   m.activation = Activation::gelu;
-  m.positions = Positions::learned;
-  m.linear_bias = true;
+  m.position.kind = Positions::learned;
+  m.biases.linear = true;
   return config;
 }
 

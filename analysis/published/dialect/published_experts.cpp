@@ -81,9 +81,9 @@ void put_latent(const ExpertsReader& reader, ModelConfig& model) {
   latent.rope_dim = reader.integer("qk_pos_emb_head_dim", 2, kWidest, -1);
   latent.value_dim = reader.integer("v_head_dim", 1, kWidest, -1);
   model.head_dim = latent.nope_dim + latent.rope_dim;
-  model.rotary_dim = latent.rope_dim;
+  model.rotary.dim = latent.rope_dim;
   model.kv_heads = model.heads;
-  model.qk_norm = false;  // of the short vectors, which are normed anyway
+  model.norms.qk = false;  // of the short vectors, which are normed anyway
 }
 
 void put_mixture(const ExpertsReader& reader, ModelConfig& model) {

@@ -73,14 +73,14 @@ void put_windows(const Cells& cells, const std::string& origin, ModelConfig& mod
   const std::string* size = find_cell(cells, "window_size");
   if (size == nullptr) return;
   constexpr double kMost = 1e9;
-  model.sliding_window = static_cast<std::int64_t>(cell_number(*size, origin, "window_size", 1, kMost));
+  model.window.size = static_cast<std::int64_t>(cell_number(*size, origin, "window_size", 1, kMost));
   const std::string* every = find_cell(cells, "window_attn_skip_freq");
   if (every == nullptr) return;
   const auto frequency =
       static_cast<std::int64_t>(cell_number(*every, origin, "window_attn_skip_freq", 1, kMost));
-  model.full_attention.clear();
+  model.window.full_layers.clear();
   for (std::int64_t layer = 1; layer <= model.layers; ++layer)
-    model.full_attention.push_back(layer % frequency == 0);
+    model.window.full_layers.push_back(layer % frequency == 0);
 }
 
 /// rotary_percent: the leading part of a head that is rotated.
@@ -92,7 +92,7 @@ void put_rotary_share(const Cells& cells, const std::string& origin, ModelConfig
   if (!(part > 0 && part <= 1)) {
     refuse_cell(origin, "rotary_percent", *share, "a number above 0 and up to 1");
   }
-  model.rotary_dim = static_cast<std::int64_t>(part * static_cast<double>(model.head_dim)) / 2 * 2;
+  model.rotary.dim = static_cast<std::int64_t>(part * static_cast<double>(model.head_dim)) / 2 * 2;
 }
 
 void put_megatron_columns(const Cells& cells, const std::string& origin, ModelConfig& model) {
@@ -100,12 +100,12 @@ void put_megatron_columns(const Cells& cells, const std::string& origin, ModelCo
     if (*type != "rope" && *type != "learned_absolute") {
       refuse_cell(origin, "position_embedding_type", *type, "rope or learned_absolute");
     }
-    model.positions = *type == "rope" ? Positions::rotary : Positions::learned;
+    model.position.kind = *type == "rope" ? Positions::rotary : Positions::learned;
   }
   if (const std::string* norm = find_cell(cells, "normalization")) {
     if (*norm != "RMSNorm" && *norm != "LayerNorm")
       refuse_cell(origin, "normalization", *norm, "RMSNorm or LayerNorm");
-    model.norm = *norm == "RMSNorm" ? Norm::rms : Norm::layer;
+    model.norms.kind = *norm == "RMSNorm" ? Norm::rms : Norm::layer;
   }
   if (const std::string* gated = find_cell(cells, "swiglu")) {
     model.activation = is_true(*gated, origin, "swiglu") ? Activation::swiglu : Activation::gelu;
@@ -115,10 +115,10 @@ void put_megatron_columns(const Cells& cells, const std::string& origin, ModelCo
     model.activation = Activation::squared_relu;
   }
   if (const std::string* normed = find_cell(cells, "qk_layernorm")) {
-    model.qk_norm = is_true(*normed, origin, "qk_layernorm");
+    model.norms.qk = is_true(*normed, origin, "qk_layernorm");
   }
   if (const std::string* bias = find_cell(cells, "add_bias_linear")) {
-    model.qkv_bias = model.linear_bias = is_true(*bias, origin, "add_bias_linear");
+    model.biases.qkv = model.biases.linear = is_true(*bias, origin, "add_bias_linear");
   }
   put_rotary_share(cells, origin, model);
   put_windows(cells, origin, model);

@@ -82,7 +82,7 @@ RunConfig tiny(int layers, int microbatches) {
   model.heads = model.kv_heads = 1;
   model.ffn = 32;
   model.vocab = 64;
-  model.max_positions = 16;
+  model.position.max = 16;
   config.parallel.make_vocab_size_divisible_by = 16;
   config.batch.seq_length = 16;
   config.batch.global_batch_size = microbatches;

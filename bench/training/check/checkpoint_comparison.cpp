@@ -39,7 +39,7 @@ RunConfig forward_config(const CheckRequest& request, const ModelConfig& model) 
   config.batch.seq_length = request.seq_length;
   if (request.seq_length == 0)
     config.batch.seq_length =
-        model.max_positions > 0 ? std::min(kUsualLength, model.max_positions) : kUsualLength;
+        model.position.max > 0 ? std::min(kUsualLength, model.position.max) : kUsualLength;
   if (const auto reason = why_invalid(config)) throw InputError(*reason);
   if (const auto reason = why_unsupported(config)) throw InputError(*reason);
   return config;

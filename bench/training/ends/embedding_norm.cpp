@@ -8,14 +8,14 @@
 namespace plumbline::training {
 
 EmbeddingNorm::EmbeddingNorm(const RankResources& rank, const StageEntry& stage)
-    : rank_(rank), on_(rank.context.model().embedding_norm) {
+    : rank_(rank), on_(rank.context.model().embedding.norm) {
   if (!on_) return;
   const auto vector = [&](const char* role, const ParameterSet& set) {
     return vector_of(stage, stage.parameters.find(role), set);
   };
   weight_ = vector("embedding_norm.weight", rank.memory.values);
   weight_gradient_ = vector("embedding_norm.weight", rank.memory.gradients);
-  if (rank.context.model().norm != Norm::layer) return;
+  if (rank.context.model().norms.kind != Norm::layer) return;
   bias_ = vector("embedding_norm.bias", rank.memory.values);
   bias_gradient_ = vector("embedding_norm.bias", rank.memory.gradients);
 }

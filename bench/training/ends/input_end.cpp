@@ -23,7 +23,7 @@ InputEnd::InputEnd(RankResources& rank, const StageEntry& stage, EmbeddingShard*
     positions_ = &stage.parameters.find("positions.weight");
     positions_unit_ = stage.unit_of(*positions_);
     units_.push_back(positions_unit_);
-    if (rank.context.model().block_positions) position_rows_ = make_position_rows();
+    if (rank.context.model().position.of_blocks) position_rows_ = make_position_rows();
   }
 }
 
@@ -48,7 +48,7 @@ Tensor InputEnd::make_position_rows() const {
     const BlockPosition at = block_position(t % batch.seq_length, batch.prefix_length);
     ids[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(at.position);
     ids[static_cast<std::size_t>(tokens + t)] =
-        static_cast<std::int32_t>(context.model().max_positions + at.block);
+        static_cast<std::int32_t>(context.model().position.max + at.block);
   }
   context.operators.upload(ids.data(), rows);
   return rows;
@@ -72,7 +72,7 @@ void InputEnd::forward(const Matrix& tokens, const Matrix& x) const {
 void InputEnd::add_positions(const Matrix& x) const {
   const TrainingContext& context = rank_.context;
   const ModelConfig& model = context.model();
-  if (model.embedding_scale != 1) context.operators.scale(x, model.embedding_scale);
+  if (model.embedding.scale != 1) context.operators.scale(x, model.embedding.scale);
   if (positions_ == nullptr) return;
   const Matrix table = view_of(*positions_, rank_.values.begin());
   // Before a sum over the ranks they count once; a split vocabulary's sum is done.
@@ -92,7 +92,7 @@ void InputEnd::add_positions(const Matrix& x) const {
 
 /// The rows of a position table, or of its gradient, from position 0 on.
 Matrix InputEnd::from_first_position(const Matrix& table) const {
-  const std::int64_t offset = rank_.context.model().position_offset;
+  const std::int64_t offset = rank_.context.model().position.offset;
   return table.row_range(offset, table.rows - offset);
 }
 
@@ -130,7 +130,7 @@ void InputEnd::backward(std::uint32_t microbatch, const Matrix& tokens, Tensor& 
   const TrainingContext& context = rank_.context;
   {
     // No family has learned positions as well, whose gradient would not be scaled.
-    const double scale = context.model().embedding_scale;
+    const double scale = context.model().embedding.scale;
     if (scale != 1) context.operators.scale(gradient, scale);
     AllRows all = context.gather_rows(gradient);
     if (shard_ == nullptr) {

@@ -48,15 +48,15 @@ OutputEnd::OutputEnd(RankResources& rank, const StageEntry& stage, VocabularySha
   };
   norm_weight_ = vector("final_norm.weight", rank.memory.values);
   norm_weight_gradient_ = vector("final_norm.weight", rank.memory.gradients);
-  if (rank.context.model().norm == Norm::layer) {
+  if (rank.context.model().norms.kind == Norm::layer) {
     norm_bias_ = vector("final_norm.bias", rank.memory.values);
     norm_bias_gradient_ = vector("final_norm.bias", rank.memory.gradients);
   }
-  if (rank.context.model().output_bias) {
+  if (rank.context.model().biases.output) {
     bias_ = vector("output.bias", rank.memory.values);
     bias_gradient_ = vector("output.bias", rank.memory.gradients);
   }
-  if (rank.context.model().normed_output) {
+  if (rank.context.model().norms.output_rows) {
     row_sums_ = rank.context.make_fp32(Category::workspace, "row sums of the output layer", 2,
                                        rank.context.shape.vocab);
   }

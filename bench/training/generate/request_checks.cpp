@@ -42,9 +42,9 @@ constexpr Refusal kRefusals[] = {
      [](const RunConfig& c) { return c.batch.prefix_length > 0; }},
     {"model: found one whose tokens have two positions, expected one position per token; choose another "
      "model",
-     [](const RunConfig& c) { return c.model.block_positions; }},
+     [](const RunConfig& c) { return c.model.position.of_blocks; }},
     {"model: found ALiBi with a sliding window, expected one of them; choose another model",
-     [](const RunConfig& c) { return c.model.positions == Positions::alibi && c.model.sliding_window > 0; }},
+     [](const RunConfig& c) { return c.model.position.kind == Positions::alibi && c.model.window.size > 0; }},
 };
 
 std::string name_of_prompt(std::size_t index) {

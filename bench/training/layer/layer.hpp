@@ -199,13 +199,13 @@ inline void keep_if_operand(LinearOperand& operand, Tensor& stream) {
   }
 }
 
-/// Residual of a block: the stream, or its norm's output times `factor` (ModelConfig::normed_residual).
+/// Residual of a block: the stream, or its norm's output times `factor` (NormConfig::residual).
 struct BlockResidual {
   BlockResidual(const TrainingContext& context, const Matrix& stream, const LinearOperand& norm)
       : from(stream) {
-    if (context.model().normed_residual == 0) return;
+    if (context.model().norms.residual == 0) return;
     from = norm.values();
-    factor = context.model().normed_residual;
+    factor = context.model().norms.residual;
   }
   Matrix from;
   double factor = 1;

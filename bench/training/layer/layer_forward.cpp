@@ -54,7 +54,7 @@ void second_norm(const TrainingContext& context, const Layer& layer, LayerActiva
 /// The sum of the stream and attention's result is normed as it is made: no dropout is drawn for it, and the
 /// addend stays until then.
 bool norms_as_it_adds(const TrainingContext& context, const MicrobatchDropout& dropout) {
-  return context.model().block == Block::sequential && context.model().normed_residual == 0 &&
+  return context.model().block == Block::sequential && context.model().norms.residual == 0 &&
          norms_inputs(context) && !dropout.drops_hidden();
 }
 

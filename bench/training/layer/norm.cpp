@@ -4,8 +4,8 @@ namespace plumbline::training {
 
 void norm_forward(const TrainingContext& context, const Matrix& x, const Matrix& weight, const Matrix& bias,
                   const Matrix& y, const Matrix& stats) {
-  const double epsilon = context.model().norm_epsilon;
-  if (context.model().norm == Norm::rms) {
+  const double epsilon = context.model().norms.epsilon;
+  if (context.model().norms.kind == Norm::rms) {
     context.operators.rmsnorm_forward(x, weight, y, stats, epsilon);
   } else {
     context.operators.layernorm_forward(x, weight, bias, y, stats.row_range(0, 1), stats.row_range(1, 1),
@@ -15,8 +15,8 @@ void norm_forward(const TrainingContext& context, const Matrix& x, const Matrix&
 
 void added_norm_forward(const TrainingContext& context, const ResidualSum& added, const Matrix& weight,
                         const Matrix& bias, const Matrix& y, const Matrix& stats) {
-  const double epsilon = context.model().norm_epsilon;
-  if (context.model().norm == Norm::rms) {
+  const double epsilon = context.model().norms.epsilon;
+  if (context.model().norms.kind == Norm::rms) {
     context.operators.add_rmsnorm_forward(added, weight, y, stats, epsilon);
   } else {
     context.operators.add_layernorm_forward(added, weight, bias, y, stats.row_range(0, 1),
@@ -27,7 +27,7 @@ void added_norm_forward(const TrainingContext& context, const ResidualSum& added
 void norm_backward(const TrainingContext& context, const Matrix& dy, const Matrix& x, const Matrix& weight,
                    const Matrix& stats, const Matrix& residual, const Matrix& dx, const Matrix& dweight,
                    const Matrix& dbias) {
-  if (context.model().norm == Norm::rms) {
+  if (context.model().norms.kind == Norm::rms) {
     context.operators.rmsnorm_backward(dy, x, weight, stats, residual, dx, dweight);
   } else {
     context.operators.layernorm_backward(dy, x, weight, stats.row_range(0, 1), stats.row_range(1, 1),
@@ -39,7 +39,7 @@ void block_norm_backward(const TrainingContext& context, const Matrix& dnorm, co
                          const Matrix& weight, const Matrix& stats, const Matrix& gradient, const Matrix& dx,
                          const Matrix& dweight, const Matrix& dbias) {
   if (weight.empty()) return context.operators.add(gradient, dnorm, {}, dx);
-  const double factor = context.model().normed_residual;
+  const double factor = context.model().norms.residual;
   if (factor != 0) context.operators.add_multiple(dnorm, gradient, factor, {}, dnorm);
   norm_backward(context, dnorm, x, weight, stats, factor != 0 ? Matrix() : gradient, dx, dweight, dbias);
 }

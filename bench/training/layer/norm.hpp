@@ -17,7 +17,7 @@ void norm_backward(const TrainingContext& context, const Matrix& dy, const Matri
                    const Matrix& dbias);
 
 /// Backward of a block's norm whose input or output is also the block's residual
-/// (ModelConfig::normed_residual). `gradient`: that of the block's result. Overwrites dx, which may be
+/// (NormConfig::residual). `gradient`: that of the block's result. Overwrites dx, which may be
 /// `gradient`, and, if the residual is the norm's output, adds to dnorm before. Empty weight: there is no
 /// norm, and x is the block's input.
 void block_norm_backward(const TrainingContext& context, const Matrix& dnorm, const Matrix& x,

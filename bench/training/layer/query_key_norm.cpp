@@ -21,7 +21,7 @@ struct HeadStatistics {
 
 void forward_one(const TrainingContext& context, const Matrix& x, const Matrix& w, const Matrix& y,
                  const Matrix& rstd) {
-  const double epsilon = context.model().norm_epsilon;
+  const double epsilon = context.model().norms.epsilon;
   if (norms_whole_rows(context)) return context.operators.rmsnorm_forward(x, w, y, rstd, epsilon);
   context.operators.head_norm_forward(x, w, y, rstd, epsilon);
 }
@@ -74,7 +74,7 @@ void multiply_inputs(const TrainingContext& context, const QueryKeyValue& of) {
 void prepare_attention(const TrainingContext& context, const SharedBuffers& shared, const Layer& layer,
                        LayerActivations& saved) {
   const LayerWidths& shape = context.shape;
-  const bool norms_last = context.model().norms_rotated;
+  const bool norms_last = context.model().norms.qk_rotated;
   if (norms_last) rotate(context, shared, layer, QueryKeyValue(shape, saved.qkv.matrix()), false);
   head_norms_forward(context, layer.values.query_norm, layer.values.key_norm, saved);
   if (!norms_last) rotate(context, shared, layer, QueryKeyValue(shape, saved), false);
@@ -84,7 +84,7 @@ void prepare_attention(const TrainingContext& context, const SharedBuffers& shar
 void prepare_attention_backward(const TrainingContext& context, const SharedBuffers& shared,
                                 const Layer& layer, const LayerActivations& saved,
                                 const QueryKeyValue& gradient) {
-  const bool norms_last = context.model().norms_rotated;
+  const bool norms_last = context.model().norms.qk_rotated;
   multiply_inputs(context, gradient);
   if (!norms_last) rotate(context, shared, layer, gradient, true);
   head_norms_backward(context, layer, saved, gradient);

@@ -12,8 +12,9 @@ namespace {
 /// Frequency of pair `i` of `width` elements (Su et al. 2021, arXiv:2104.09864, eq. 15), scaled as in Llama
 /// 3.1. Long wavelengths are divided by the factor, short ones kept, intermediate ones interpolated.
 double frequency(const ModelConfig& model, std::int64_t i, std::int64_t width) {
-  const double base = std::pow(model.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
-  const RopeScaling& scaling = model.rope_scaling;
+  const double base =
+      std::pow(model.rotary.theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+  const RopeScaling& scaling = model.rotary.scaling;
   if (scaling.factor == 1) return base;
   const double wavelength = 2 * std::numbers::pi / base;
   const double original = static_cast<double>(scaling.original_max_positions);
@@ -30,7 +31,7 @@ void upload_tables(const TrainingContext& context, const Matrix& cos_table, cons
   std::vector<float> cos(static_cast<std::size_t>(cos_table.elements()));
   std::vector<float> sin(cos.size());
   // With two positions a token has the first turns half of the pairs, the second the others.
-  const bool two = context.model().block_positions;
+  const bool two = context.model().position.of_blocks;
   const std::int64_t pairs = two ? half / 2 : half;
   for (std::int64_t i = 0; i < half; ++i) {
     const double step = frequency(context.model(), i % pairs, 2 * pairs);
@@ -53,7 +54,7 @@ void upload_tables(const TrainingContext& context, const Matrix& cos_table, cons
 SharedBuffers make_shared_buffers(const TrainingContext& context) {
   SharedBuffers shared;
   const ModelConfig& model = context.model();
-  if (model.positions == Positions::rotary) {
+  if (model.position.kind == Positions::rotary) {
     const BatchConfig& batch = context.config.batch;
     const std::int64_t seq = batch.dynamic_context_parallel ? batch.seq_length : context.chunks().tokens();
     const std::int64_t half = model.rotated() / 2;

@@ -10,7 +10,7 @@ namespace plumbline::training {
 inline void rotate_heads(const TrainingContext& context, const SharedBuffers& shared, const Matrix& x,
                          std::int64_t head_dim, bool back) {
   const auto rotate_rows = [&](const Matrix& rows, const Matrix& cos, const Matrix& sin) {
-    if (context.model().rotary_pairs == RotaryPairs::halves) {
+    if (context.model().rotary.pairs == RotaryPairs::halves) {
       context.operators.rope(rows, cos, sin, head_dim, back);
     } else {
       context.operators.rope_neighbours(rows, cos, sin, head_dim, back);

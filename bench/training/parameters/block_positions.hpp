@@ -1,4 +1,4 @@
-// The two positions of a token (ModelConfig::block_positions).
+// The two positions of a token (PositionConfig::of_blocks).
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,8 @@ namespace {
 /// A head of queries or keys. If either half of it rotates by a position of its own, the quarters are
 /// stored in the order 0, 2, 1, 3, in which pairs are half a head apart. Scores are the same.
 void append_head(const LayoutBuilder& b, std::vector<Slice>& slices, const Slice& head) {
-  if (!b.model.block_positions || b.model.positions != Positions::rotary) return slices.push_back(head);
+  if (!b.model.position.of_blocks || b.model.position.kind != Positions::rotary)
+    return slices.push_back(head);
   const std::int64_t quarter = head.rows / 4;
   std::int64_t local = head.local_row;
   for (const std::int64_t from : {0, 2, 1, 3}) {
@@ -59,7 +60,7 @@ void add_layer_norms(LayoutBuilder& b, std::int64_t layer) {
                       b.name_in(layer, b.names.query_down_norm));
     b.add_norm_weight("kv_rank_norm.weight", layer, b.shape.kv_rank, b.name_in(layer, b.names.kv_down_norm));
   }
-  if (!b.model.qk_norm) return;
+  if (!b.model.norms.qk) return;
   const bool width = b.model.predicted.query_norm == QueryNorm::width;
   b.add_norm_weight("query_norm.weight", layer, width ? b.shape.query : b.model.head_dim,
                     b.name_in(layer, b.names.query_norm));
@@ -166,7 +167,7 @@ void add_layer(LayoutBuilder& b, std::int64_t layer) {
   const Slice fc2 = b.input_cols(b.name_in(layer, b.names.fc2), h, b.model.dense_ffn(),
                                  b.part.tensor_rank * b.shape.ffn, b.shape.ffn);
   add_layer_norms(b, layer);
-  if (b.model.qkv_bias) b.add_split_bias("qkv.bias", layer, b.shape.qkv, qkv);
+  if (b.model.biases.qkv) b.add_split_bias("qkv.bias", layer, b.shape.qkv, qkv);
   if (b.model.has_projection_bias()) b.add_whole_bias("proj.bias", layer, bias_name(proj.tensor));
   if (b.model.has_feed_forward_bias() && !b.model.has_experts(layer)) {
     b.add_split_bias("fc1.bias", layer, b.shape.fc1, fc1);

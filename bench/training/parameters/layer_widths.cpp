@@ -39,13 +39,14 @@ LayerWidths::LayerWidths(const RunConfig& config, std::int64_t sequences, std::i
   slices = folded ? config.parallel.effective_expert_tensor() : 1;
   shared = model.mixture.shared / t;
   vocab = config.padded_vocab() / config.parallel.vocab_shards();
-  norm_stats = model.norm == Norm::rms ? 1 : 2;
+  norm_stats = model.norms.kind == Norm::rms ? 1 : 2;
   attention = {sequences, seq, model.heads / t, kv_heads, model.head_dim};
   attention.value_dim = model.latent.value_dim;
   attention.prefix = config.batch.prefix_length;
-  if (model.positions == Positions::alibi) {
+  if (model.position.kind == Positions::alibi) {
     attention.alibi.heads = model.heads;
-    if (model.alibi_scaled) attention.alibi.factor = 1 / std::sqrt(static_cast<double>(model.head_dim));
+    if (model.position.alibi_scaled)
+      attention.alibi.factor = 1 / std::sqrt(static_cast<double>(model.head_dim));
   }
 }
 

@@ -78,12 +78,12 @@ void LayoutBuilder::add_norm_weight(const std::string& role, std::int64_t layer,
   Parameter& w = add(role, layer, 1, width, Fill::ones);
   w.replicated = true;
   w.slices = {whole(tensor, w)};
-  w.slices.front().less_one = model.norm_less_one;
+  w.slices.front().less_one = model.norms.less_one;
 }
 
 void LayoutBuilder::add_norm(const std::string& role, std::int64_t layer, const std::string& name) {
   add_norm_weight(role + ".weight", layer, shape.hidden, weight_of(name));
-  if (model.norm != Norm::layer) return;
+  if (model.norms.kind != Norm::layer) return;
   Parameter& b = add(role + ".bias", layer, 1, shape.hidden, Fill::zeros);
   b.replicated = true;
   b.slices = {whole(name + ".bias", b)};

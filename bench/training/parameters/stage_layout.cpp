@@ -25,15 +25,15 @@ class StageBuilder : LayoutBuilder {
       p.replicated = true;
       p.slices = position_slices(p);
     }
-    if (part.first() && model.embedding_norm) {
+    if (part.first() && model.embedding.norm) {
       add_norm("embedding_norm", -1, std::string(names.embedding_norm));
     }
     for (std::int64_t i = 0; i < part.layers; ++i) add_layer(*this, part.first_layer + i);
     for (std::int64_t i = 0; i < part.modules; ++i) add_module(model.layers + i);
     if (part.last()) add_norm("final_norm", -1, std::string(names.final_norm));
-    if (part.last() && model.output_bias) add_output_bias();
+    if (part.last() && model.biases.output) add_output_bias();
     if (part.has_output) {
-      if (!model.tied_embeddings) {
+      if (!model.embedding.tied) {
         add_vocabulary("output.weight", weight_of(names.output), false);
       } else if (!part.shares_embedding) {
         add_vocabulary("output.weight", weight_of(names.embedding), true);
@@ -84,11 +84,11 @@ class StageBuilder : LayoutBuilder {
   /// One table, or two with the same number of rows.
   std::vector<Slice> position_slices(const Parameter& p) const {
     std::vector<Slice> slices = {whole(weight_of(names.positions), p)};
-    if (!model.block_positions) return slices;
-    slices.front().tensor_rows = slices.front().rows = model.max_positions;
+    if (!model.position.of_blocks) return slices;
+    slices.front().tensor_rows = slices.front().rows = model.position.max;
     slices.push_back(slices.front());
     slices.back().tensor = weight_of(names.block_positions);
-    slices.back().local_row = model.max_positions;
+    slices.back().local_row = model.position.max;
     return slices;
   }
 

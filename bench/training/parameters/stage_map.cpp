@@ -43,15 +43,15 @@ StagePart part_of(const RunConfig& config, const StageMap& placement, int stage,
     const int rank = placement.rank_of_stage[static_cast<std::size_t>(stage)];
     part.shard += rank * part.tensor_size;
     part.has_embedding = part.has_output = placement.stages_of(rank).front() == stage;
-    part.shares_embedding = config.model.tied_embeddings && part.has_output;
+    part.shares_embedding = config.model.embedding.tied && part.has_output;
   } else if (part.last()) {
     bool embedding_is_here = false;
     for (int route = 0; route < placement.routes; ++route) {
       embedding_is_here |= placement.same_rank(route * placement.parts, stage);
     }
-    part.shares_embedding = config.model.tied_embeddings && embedding_is_here;
+    part.shares_embedding = config.model.embedding.tied && embedding_is_here;
     part.modules = config.model.prediction_modules;
-    part.copies_embedding = part.modules > 0 && !config.model.tied_embeddings && !embedding_is_here;
+    part.copies_embedding = part.modules > 0 && !config.model.embedding.tied && !embedding_is_here;
   }
   return part;
 }

@@ -72,7 +72,7 @@ void StepEnd::reduce_shared_kv_heads() {
 // vectors.
 void StepEnd::reduce_head_norms() {
   const TrainingContext& context = rank_.context;
-  if (context.frozen || !context.model().qk_norm || context.tensor_size() == 1 || context.sequence_parallel)
+  if (context.frozen || !context.model().norms.qk || context.tensor_size() == 1 || context.sequence_parallel)
     return;
   for (const StageEntry& stage : rank_.parameters.stages) {
     for (const Parameter& parameter : stage.parameters.list) {

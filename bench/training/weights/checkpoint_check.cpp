@@ -34,7 +34,7 @@ ParameterLayout whole_model(const ModelConfig& model) {
   StagePart part;
   part.layers = model.layers;
   part.has_embedding = part.has_output = true;
-  part.shares_embedding = model.tied_embeddings;
+  part.shares_embedding = model.embedding.tied;
   part.modules = model.prediction_modules;
   return stage_parameters(alone, part);
 }
@@ -82,7 +82,7 @@ std::vector<std::string> unused_tensors(const ModelConfig& model, const TensorFi
       if (parameter.role == "embedding.weight") embedding = stored_name(file, slice.tensor);
     }
   }
-  const StoredTensor* output = model.tied_embeddings ? file.find(kOutput) : nullptr;
+  const StoredTensor* output = model.embedding.tied ? file.find(kOutput) : nullptr;
   if (output != nullptr) {
     if (!same_values(*output, file.get(embedding))) {
       throw InputError(

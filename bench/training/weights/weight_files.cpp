@@ -111,7 +111,7 @@ std::filesystem::path source_of(const RunConfig& config) {
   // Ranks are given the model's keys and its name, which is the path that the user wrote.
   const std::filesystem::path named(config.model.name);
   for (const std::filesystem::path& file :
-       {std::filesystem::path(config.model.file), named, named / "config.json",
+       {std::filesystem::path(config.model.source.file), named, named / "config.json",
         std::filesystem::path(config.files.weights) / "config.json"}) {
     if (!std::filesystem::is_regular_file(file, error)) continue;
     try {

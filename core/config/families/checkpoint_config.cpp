@@ -42,7 +42,7 @@ std::string to_checkpoint_config(const ModelConfig& config, std::string_view sou
   const Json now = keys_of(config);
   if (const OrderedJson* text = nested_model(file)) {
     file = OrderedJson(*text);
-    file["tie_word_embeddings"] = config.tied_embeddings;
+    file["tie_word_embeddings"] = config.embedding.tied;
   }
   for (const auto& [key, value] : before.items()) {
     if (!now.contains(key)) file.erase(key);

@@ -16,36 +16,36 @@ constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 /// The residual of chatglm-6b and glm-130b (THUDM's code calls it DeepNorm): sqrt(2L) of the norm's output.
 void set_normed_residual(ModelConfig& config) {
-  config.normed_residual = std::sqrt(2 * static_cast<double>(config.layers));
+  config.norms.residual = std::sqrt(2 * static_cast<double>(config.layers));
 }
 
 }  // namespace
 
 void set_biases(bool attention, bool mlp, ModelConfig& config) {
-  config.qkv_bias = attention;
-  config.linear_bias = attention && mlp;
+  config.biases.qkv = attention;
+  config.biases.linear = attention && mlp;
   config.predicted.projection_bias = attention && !mlp;
   config.predicted.feed_forward_bias = mlp && !attention;
 }
 
 void read_windows(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   SlidingWindow windows = read_sliding_window(config.architecture, config.layers, keys, with_nulls);
-  config.sliding_window = windows.sliding_window;
-  config.full_attention = std::move(windows.full_attention);
+  config.window.size = windows.sliding_window;
+  config.window.full_layers = std::move(windows.full_attention);
 }
 void write_windows(const ModelConfig& config, Json& out) {
-  write_sliding_window(config.architecture, {config.sliding_window, config.full_attention}, out);
+  write_sliding_window(config.architecture, {config.window.size, config.window.full_layers}, out);
 }
 
 void read_biases(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   set_biases(keys.boolean_or("attention_bias", false), keys.boolean_or("mlp_bias", false), config);
 }
 void write_biases(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
+  out["attention_bias"] = config.biases.qkv;
   out["mlp_bias"] = config.has_feed_forward_bias();
 }
 void write_qwen3(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
+  out["attention_bias"] = config.biases.qkv;
   write_windows(config, out);
 }
 
@@ -88,7 +88,7 @@ void read_gemma(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfi
   }
 }
 void write_gemma(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
+  out["attention_bias"] = config.biases.qkv;
   out["hidden_activation"] = out["hidden_act"];
 }
 
@@ -110,9 +110,9 @@ void read_falcon(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
     keys.fail("num_ln_in_parallel_attn", "found 2 without new_decoder_architecture, expected 1, or none");
   const bool two_norms = grouped && keys.integer_or("num_ln_in_parallel_attn", 2, 2) == 2;
   config.block = !parallel ? Block::sequential : two_norms ? Block::parallel : Block::parallel_one_norm;
-  config.qkv_bias = config.linear_bias = keys.boolean_or("bias", false);
-  config.alibi_scaled = keys.boolean_or("alibi", false);
-  if (config.alibi_scaled) config.positions = Positions::alibi;
+  config.biases.qkv = config.biases.linear = keys.boolean_or("bias", false);
+  config.position.alibi_scaled = keys.boolean_or("alibi", false);
+  if (config.position.alibi_scaled) config.position.kind = Positions::alibi;
 }
 void write_falcon(const ModelConfig& config, Json& out) {
   const bool grouped =
@@ -124,8 +124,8 @@ void write_falcon(const ModelConfig& config, Json& out) {
     out["num_kv_heads"] = config.kv_heads;
     out["num_ln_in_parallel_attn"] = config.layer_norms();
   }
-  out["bias"] = config.linear_bias;
-  out["alibi"] = config.positions == Positions::alibi;
+  out["bias"] = config.biases.linear;
+  out["alibi"] = config.position.kind == Positions::alibi;
 }
 
 /// Galactica is of this class, too.
@@ -138,25 +138,25 @@ void read_opt(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig&
     keys.fail("word_embed_proj_dim",
               fmt::format("found {}, supported is hidden_size {} only", width, config.hidden));
   }
-  config.qkv_bias = config.linear_bias = keys.boolean_or("enable_bias", true);
+  config.biases.qkv = config.biases.linear = keys.boolean_or("enable_bias", true);
 }
 void write_opt(const ModelConfig& config, Json& out) {
-  out["enable_bias"] = config.linear_bias;
+  out["enable_bias"] = config.biases.linear;
   out["word_embed_proj_dim"] = config.hidden;
 }
 
 void read_glm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  config.qkv_bias = keys.boolean_or("attention_bias", true);
+  config.biases.qkv = keys.boolean_or("attention_bias", true);
 }
 void write_glm(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
+  out["attention_bias"] = config.biases.qkv;
 }
 
 /// phi-1, phi-1.5, phi-2.
 void read_phi(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   keys.must_be("qk_layernorm", false, false);
   config.block = Block::parallel_one_norm;
-  config.output_bias = true;
+  config.biases.output = true;
 }
 
 void read_phi3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
@@ -173,16 +173,16 @@ void read_chatglm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
   config.kv_heads = keys.boolean_or("multi_query_attention", false)
                         ? keys.integer("multi_query_group_num", kMostHeads)
                         : config.heads;
-  config.qkv_bias = keys.boolean_or("add_qkv_bias", false);
-  config.rope_theta = 10000 * keys.number_or("rope_ratio", 1e-3, 1e9, 1);
+  config.biases.qkv = keys.boolean_or("add_qkv_bias", false);
+  config.rotary.theta = 10000 * keys.number_or("rope_ratio", 1e-3, 1e9, 1);
 }
 void write_chatglm(const ModelConfig& config, Json& out) {
   out["rmsnorm"] = true;
   out["add_bias_linear"] = false;
-  out["add_qkv_bias"] = config.qkv_bias;
+  out["add_qkv_bias"] = config.biases.qkv;
   out["multi_query_attention"] = config.kv_heads != config.heads;
   out["multi_query_group_num"] = config.kv_heads;
-  out["rope_ratio"] = config.rope_theta / 10000;
+  out["rope_ratio"] = config.rotary.theta / 10000;
   out.erase("rope_theta");
   out.erase("partial_rotary_factor");
 }
@@ -193,24 +193,24 @@ void write_chatglm(const ModelConfig& config, Json& out) {
 void read_baichuan(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   constexpr std::int64_t kVocabularyOf2 = 125'696;
   if (keys.find("max_position_embeddings") == nullptr) {
-    config.positions = Positions::alibi;
-    config.max_positions = keys.integer_or("model_max_length", kMostPositions, 4096);
+    config.position.kind = Positions::alibi;
+    config.position.max = keys.integer_or("model_max_length", kMostPositions, 4096);
   }
-  config.normed_output = keys.boolean_or("normalized_output", config.vocab == kVocabularyOf2);
-  if (config.normed_output && config.tied_embeddings) {
+  config.norms.output_rows = keys.boolean_or("normalized_output", config.vocab == kVocabularyOf2);
+  if (config.norms.output_rows && config.embedding.tied) {
     keys.fail("tie_word_embeddings", "found true with normalised rows of the output layer, expected false");
   }
 }
 void write_baichuan(const ModelConfig& config, Json& out) {
-  out["normalized_output"] = config.normed_output;
-  if (config.positions != Positions::alibi) return;
+  out["normalized_output"] = config.norms.output_rows;
+  if (config.position.kind != Positions::alibi) return;
   out.erase("max_position_embeddings");
-  out["model_max_length"] = config.max_positions;
+  out["model_max_length"] = config.position.max;
 }
 
 void read_chatglm_6b(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   keys.must_be("position_encoding_2d", true, true);
-  config.block_positions = true;
+  config.position.of_blocks = true;
   set_normed_residual(config);
   if (config.hidden % (4 * config.heads) != 0) {
     keys.fail("num_attention_heads",
@@ -230,12 +230,12 @@ void read_glm_130b(const JsonKeys& /*keys*/, const JsonKeys& /*with_nulls*/, Mod
 /// Both tables have a row more than max_sequence_length.
 void read_glm_10b(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   keys.must_be("block_position_encoding", true, true);
-  config.block_positions = true;
-  ++config.max_positions;
+  config.position.of_blocks = true;
+  ++config.position.max;
 }
 void write_glm_10b(const ModelConfig& config, Json& out) {
   out["block_position_encoding"] = true;
-  out["max_sequence_length"] = config.max_positions - 1;
+  out["max_sequence_length"] = config.position.max - 1;
 }
 
 }  // namespace plumbline

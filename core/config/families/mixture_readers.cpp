@@ -104,7 +104,7 @@ void read_qwen3_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfi
   read_qwen3(keys, with_nulls, config);
 }
 void write_qwen3_moe(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
+  out["attention_bias"] = config.biases.qkv;
   write_qwen_moe(config, out);
 }
 
@@ -112,13 +112,13 @@ void read_qwen2_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfi
   read_qwen_moe(keys, config);
   const std::int64_t shared = keys.integer("shared_expert_intermediate_size", kMostWidth);
   if (config.mixture) config.mixture.shared = shared;
-  config.qkv_bias = keys.boolean("qkv_bias");
+  config.biases.qkv = keys.boolean("qkv_bias");
   read_windows(keys, with_nulls, config);
 }
 void write_qwen2_moe(const ModelConfig& config, Json& out) {
   write_qwen_moe(config, out);
   out["shared_expert_intermediate_size"] = config.mixture.shared;
-  out["qkv_bias"] = config.qkv_bias;
+  out["qkv_bias"] = config.biases.qkv;
 }
 
 namespace {
@@ -151,7 +151,7 @@ void read_latent_attention(const JsonKeys& keys, const JsonKeys& with_nulls, Mod
                                       latent.rope_dim));
   }
   config.head_dim = latent.nope_dim + latent.rope_dim;
-  config.rotary_dim = latent.rope_dim;
+  config.rotary.dim = latent.rope_dim;
   if (config.kv_heads != config.heads) {
     keys.fail("num_key_value_heads",
               fmt::format("found {}, expected the {} of num_attention_heads: every head "
@@ -159,7 +159,7 @@ void read_latent_attention(const JsonKeys& keys, const JsonKeys& with_nulls, Mod
                           config.kv_heads, config.heads));
   }
   keys.must_be("attention_bias", false, false);
-  if (!keys.boolean_or("rope_interleave", true)) config.rotary_pairs = RotaryPairs::halves;
+  if (!keys.boolean_or("rope_interleave", true)) config.rotary.pairs = RotaryPairs::halves;
 }
 
 void read_groups(const JsonKeys& keys, Mixture& mixture) {
@@ -227,18 +227,18 @@ void write_deepseek_v3(const ModelConfig& config, Json& out) {
   out["qk_nope_head_dim"] = latent.nope_dim;
   out["qk_rope_head_dim"] = latent.rope_dim;
   out["v_head_dim"] = latent.value_dim;
-  out["rope_interleave"] = config.rotary_pairs == RotaryPairs::neighbours;
+  out["rope_interleave"] = config.rotary.pairs == RotaryPairs::neighbours;
   write_deepseek_experts(config, out);
 }
 
 void read_glm4_moe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  config.qkv_bias = keys.boolean("attention_bias");
-  config.qk_norm = keys.boolean("use_qk_norm");
+  config.biases.qkv = keys.boolean("attention_bias");
+  config.norms.qk = keys.boolean("use_qk_norm");
   read_deepseek_experts(keys, config);
 }
 void write_glm4_moe(const ModelConfig& config, Json& out) {
-  out["attention_bias"] = config.qkv_bias;
-  out["use_qk_norm"] = config.qk_norm;
+  out["attention_bias"] = config.biases.qkv;
+  out["use_qk_norm"] = config.norms.qk;
   write_deepseek_experts(config, out);
 }
 

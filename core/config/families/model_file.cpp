@@ -137,7 +137,7 @@ Number count_attention(const ModelConfig& config) {
            compressed * (Number(config.heads) * Number(latent.nope_dim) + values) + values * h;
   }
   Number count = h * (q + kv * 2) + q * h;
-  if (config.qkv_bias) count += q + kv * 2;
+  if (config.biases.qkv) count += q + kv * 2;
   if (config.has_projection_bias()) count += h;
   if (config.predicted.sinks) count += Number(config.heads);
   return count + Number(config.query_norm_weights());
@@ -174,9 +174,9 @@ Number count_parameters(const ModelConfig& config, std::int64_t experts) {
   total += count_mixture<Number>(config, experts) * Number(config.mixture_layers());
   total += norm + Number(config.vocab) * h;
   total += Number(config.position_rows()) * h;
-  if (config.embedding_norm) total += norm;
-  if (config.output_bias) total += Number(config.vocab);
-  if (!config.tied_embeddings) total += Number(config.vocab) * h;
+  if (config.embedding.norm) total += norm;
+  if (config.biases.output) total += Number(config.vocab);
+  if (!config.embedding.tied) total += Number(config.vocab) * h;
   return total;
 }
 
@@ -231,7 +231,8 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
   for (const auto& [key, value] : file.items()) {
     if (path.starts_with(key) || !key.ends_with("_config") || !value.is_object()) continue;
     if (!nested && key != "vision_config" && key != "audio_config") continue;
-    if (key != "quantization_config") config.left_out += (config.left_out.empty() ? "" : ", ") + key;
+    if (key != "quantization_config")
+      config.source.left_out += (config.source.left_out.empty() ? "" : ", ") + key;
   }
   const Family& family = family_of(keys);
   add_family_defaults(family, keys, object);
@@ -252,14 +253,14 @@ ModelConfig parse_model_config(std::string_view json, const std::string& origin)
 ModelConfig load_model_config(const std::string& path) {
   ModelConfig config = parse_model_config(read_text_file(path, kMaxModelFileBytes), path);
   config.name = path;  // a file's own idea of its name is often another machine's path
-  config.file = std::filesystem::absolute(path).lexically_normal().string();
+  config.source.file = std::filesystem::absolute(path).lexically_normal().string();
   return config;
 }
 
 std::string to_config_json(const ModelConfig& config) {
   Json out = {{"_name_or_path", config.name},
               {"model_type", config.architecture},
-              {"tie_word_embeddings", config.tied_embeddings}};
+              {"tie_word_embeddings", config.embedding.tied}};
   const Family* found = find_family(config.architecture);
   const Family& family = found == nullptr ? families().front() : *found;
   if (found != nullptr) out["model_type"] = family.type();

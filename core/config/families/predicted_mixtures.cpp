@@ -63,8 +63,8 @@ void read_dots1(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfi
     for (std::int64_t layer = 0; limit > 0 && layer < config.layers; ++layer)
       windows.full_attention.push_back(layer < limit);
   }
-  config.sliding_window = windows.sliding_window;
-  config.full_attention = std::move(windows.full_attention);
+  config.window.size = windows.sliding_window;
+  config.window.full_layers = std::move(windows.full_attention);
 }
 
 /// In attn_type_list, 0 is linear attention (MiniMax-M1).
@@ -80,7 +80,7 @@ void read_minimax_m2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Model
   keys.must_be_one_of("scoring_func", {"sigmoid"});
   if (keys.integer_or("shared_intermediate_size", 0, kWidthAtMost, 0) != 0)
     keys.fail("shared_intermediate_size", "found a shared expert in a minimax_m2, expected 0");
-  config.qk_norm = keys.boolean_or("use_qk_norm", true);
+  config.norms.qk = keys.boolean_or("use_qk_norm", true);
   const std::string norm = keys.string_or("qk_norm_type", "per_layer");
   if (norm != "per_layer" && norm != "per_head") keys.refuse("qk_norm_type", "per_layer or per_head");
   if (norm == "per_head") config.predicted.query_norm = QueryNorm::head;
@@ -90,7 +90,7 @@ void read_minimax_m2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Model
 
 void read_gpt_oss(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   read_numbers_of_experts(keys, "num_local_experts", "num_experts_per_tok", config);
-  config.qkv_bias = config.predicted.projection_bias = keys.boolean_or("attention_bias", true);
+  config.biases.qkv = config.predicted.projection_bias = keys.boolean_or("attention_bias", true);
   // Launch files of Megatron-LM have gpt-oss's layers without biases, too.
   config.predicted.feed_forward_bias = config.predicted.router_bias = keys.boolean_or("mlp_bias", true);
   config.predicted.sinks = true;
@@ -98,8 +98,8 @@ void read_gpt_oss(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
   keys.number_or("swiglu_alpha", -1e9, 1e9, 1.702);
   SlidingWindow windows =
       read_periodic_windows(keys.integer_or("sliding_window", kWindowAtMost, 0), 2, config.layers, keys);
-  config.sliding_window = windows.sliding_window;
-  config.full_attention = std::move(windows.full_attention);
+  config.window.size = windows.sliding_window;
+  config.window.full_layers = std::move(windows.full_attention);
 }
 
 /// Layers with rotary embeddings attend to chunks, the others to all keys.
@@ -109,7 +109,7 @@ void read_llama4(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
   mixture.scores = RouterScores::sigmoid;
   mixture.shared = config.ffn;
   set_biases(keys.boolean_or("attention_bias", false), false, config);
-  config.qk_norm = keys.boolean_or("use_qk_norm", true);
+  config.norms.qk = keys.boolean_or("use_qk_norm", true);
   const std::int64_t step = keys.integer_or("interleave_moe_layer_step", kLayersAtMost, 1);
   std::vector<bool> experts;
   for (std::int64_t layer = 0; layer < config.layers; ++layer) experts.push_back((layer + 1) % step == 0);
@@ -136,9 +136,9 @@ void read_llama4(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConf
     return;
   }
   if (chunk == 0) keys.fail("attention_chunk_size", "found null with chunked_attention, expected a number");
-  config.sliding_window = chunk;
+  config.window.size = chunk;
   config.predicted.chunked = true;
-  if (std::find(full.begin(), full.end(), true) != full.end()) config.full_attention = std::move(full);
+  if (std::find(full.begin(), full.end(), true) != full.end()) config.window.full_layers = std::move(full);
   config.predicted.add("attention to chunks");
 }
 
@@ -185,8 +185,8 @@ void read_olmoe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& c
 void read_phimoe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   read_numbers_of_experts(keys, "num_local_experts", "num_experts_per_tok", config);
   set_biases(keys.boolean_or("attention_bias", false), false, config);
-  config.output_bias = keys.boolean_or("lm_head_bias", false);
-  config.sliding_window = keys.integer_or("sliding_window", kWindowAtMost, 0);
+  config.biases.output = keys.boolean_or("lm_head_bias", false);
+  config.window.size = keys.integer_or("sliding_window", kWindowAtMost, 0);
   for (const char* key : {"router_jitter_noise", "input_jitter_noise"}) keys.number_or(key, 0, 1, 0);
 }
 
@@ -214,7 +214,7 @@ void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, Model
 void read_dbrx(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   const JsonKeys attention = keys.object("attn_config");
   config.kv_heads = attention.integer("kv_n_heads", 1 << 14);
-  config.rope_theta = attention.number_or("rope_theta", 1, 1e15, config.rope_theta);
+  config.rotary.theta = attention.number_or("rope_theta", 1, 1e15, config.rotary.theta);
   const JsonKeys experts = keys.object("ffn_config");
   config.ffn = experts.integer("ffn_hidden_size", kWidthAtMost);
   read_numbers_of_experts(experts, "moe_num_experts", "moe_top_k", config);

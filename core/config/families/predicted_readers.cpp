@@ -17,8 +17,8 @@ constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kWidestWindow = std::int64_t{1} << 30;
 
 void put_windows(SlidingWindow windows, ModelConfig& config) {
-  config.sliding_window = windows.sliding_window;
-  config.full_attention = std::move(windows.full_attention);
+  config.window.size = windows.sliding_window;
+  config.window.full_layers = std::move(windows.full_attention);
 }
 
 /// As read_periodic_windows, with the period under `key` (nullptr: it is fixed).
@@ -52,7 +52,7 @@ bool rotates_windows_otherwise(const JsonKeys& keys, const ModelConfig& config) 
     const Json* windows = all.find("sliding_attention");
     if (full != nullptr && windows != nullptr) return *full != *windows;
   }
-  return config.rope_theta != kDefaultBase || config.rope_scaling.factor != 1;
+  return config.rotary.theta != kDefaultBase || config.rotary.scaling.factor != 1;
 }
 
 void read_factor(const JsonKeys& keys, const char* key) {
@@ -103,7 +103,7 @@ void read_olmo(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig
 void read_olmo3(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
   read_olmo(keys, with_nulls, config);
   read_period(keys, nullptr, 4, config);
-  if (config.sliding_window > 0 && rotates_windows_otherwise(keys, config))
+  if (config.window.size > 0 && rotates_windows_otherwise(keys, config))
     config.predicted.add("rotary embeddings of two kinds");
 }
 
@@ -128,8 +128,8 @@ void read_exaone4(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
       read_periodic_windows(keys.integer_or("sliding_window", kWidestWindow, 0), period, config.layers, keys),
       config);
   if (keys.find("sliding_window") == nullptr) return;
-  config.unrotated = config.full_attention;
-  if (config.sliding_window == 0) config.unrotated.assign(static_cast<std::size_t>(config.layers), true);
+  config.rotary.unrotated = config.window.full_layers;
+  if (config.window.size == 0) config.rotary.unrotated.assign(static_cast<std::size_t>(config.layers), true);
 }
 
 void read_smollm3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
@@ -137,19 +137,19 @@ void read_smollm3(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
   const std::vector<bool> rotated = read_rope_layers(keys, config);
   const bool all = std::find(rotated.begin(), rotated.end(), false) == rotated.end();
   for (std::size_t layer = 0; !all && layer < rotated.size(); ++layer)
-    config.unrotated.push_back(!rotated[layer]);
+    config.rotary.unrotated.push_back(!rotated[layer]);
   const std::int64_t window = keys.integer_or("sliding_window", kWidestWindow, 0);
   const bool used = keys.boolean_or("use_sliding_window", false) && window > 0;
   if (keys.find("layer_types") != nullptr) {
     put_windows(read_periodic_windows(window, 0, config.layers, keys), config);
   } else if (used && !all) {
-    config.sliding_window = window;
-    if (std::find(rotated.begin(), rotated.end(), true) != rotated.end()) config.full_attention = rotated;
+    config.window.size = window;
+    if (std::find(rotated.begin(), rotated.end(), true) != rotated.end()) config.window.full_layers = rotated;
   }
 }
 
 void read_seed_oss(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  config.qkv_bias = keys.boolean_or("attention_bias", true);
+  config.biases.qkv = keys.boolean_or("attention_bias", true);
   config.predicted.projection_bias = keys.boolean_or("attention_out_bias", false);
   config.predicted.feed_forward_bias = keys.boolean_or("mlp_bias", false);
   keys.number_or("residual_dropout", 0, 1, 0);
@@ -166,7 +166,7 @@ void read_granite(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
   set_biases(keys.boolean_or("attention_bias", false), keys.boolean_or("mlp_bias", false), config);
   const auto factor = [&](const char* key) { return keys.number_or(key, -1e9, 1e9, 1); };
   const std::int64_t size = config.head_dim > 0 ? config.head_dim : config.hidden / config.heads;
-  config.embedding_scale = factor("embedding_multiplier");
+  config.embedding.scale = factor("embedding_multiplier");
   config.multipliers.attention = factor("attention_multiplier") * std::sqrt(static_cast<double>(size));
   config.multipliers.residual = factor("residual_multiplier");
   config.multipliers.logits = 1 / keys.number_or("logits_scaling", 1e-9, 1e9, 1);
@@ -177,7 +177,7 @@ void read_granite(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCon
 void read_cohere(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   set_biases(keys.boolean_or("attention_bias", false), false, config);
   read_factor(keys, "logit_scale");
-  config.qk_norm = keys.boolean_or("use_qk_norm", false);
+  config.norms.qk = keys.boolean_or("use_qk_norm", false);
   config.block = Block::parallel_one_norm;
 }
 
@@ -194,7 +194,7 @@ void read_hunyuan_dense(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Mo
   set_biases(keys.boolean_or("attention_bias", false), false, config);
   keys.must_be("mlp_bias", false, false);
   keys.must_be("use_cla", false, false);
-  config.qk_norm = keys.boolean_or("use_qk_norm", true);
+  config.norms.qk = keys.boolean_or("use_qk_norm", true);
 }
 
 void read_ernie(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
@@ -206,7 +206,7 @@ void read_ernie(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfi
 void read_ministral(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   const std::int64_t window = keys.integer_or("sliding_window", kWidestWindow, 0);
   if (config.architecture == "ministral3" || keys.find("layer_types") == nullptr) {
-    config.sliding_window = window;
+    config.window.size = window;
     return;
   }
   put_windows(read_periodic_windows(window, 0, config.layers, keys), config);
@@ -230,7 +230,7 @@ void read_internlm2(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelC
 }
 
 void read_stablelm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
-  config.qkv_bias = keys.boolean_or("use_qkv_bias", false);
+  config.biases.qkv = keys.boolean_or("use_qkv_bias", false);
   keys.must_be("qk_layernorm", false, false);
   if (keys.boolean_or("use_parallel_residual", false)) config.block = Block::parallel_one_norm;
 }
@@ -238,23 +238,23 @@ void read_stablelm(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelCo
 void read_gpt_neox(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, ModelConfig& config) {
   // transformers reads rope_parameters, or names of this family alone.
   if (keys.find("rope_parameters") == nullptr)
-    config.rope_theta = keys.number_or("rotary_emb_base", 1, 1e15, 10000);
+    config.rotary.theta = keys.number_or("rotary_emb_base", 1, 1e15, 10000);
   // add_family_defaults() puts the usual value there.
   const auto must_agree = [&](const char* key, double usual, double expected, const char* name) {
     const double found = keys.number_or(key, 0, 1e15, usual);
     if (found == usual || found == expected) return;
     keys.fail(key, fmt::format("found {}, which a gpt_neox does not read; expected {}", found, name));
   };
-  must_agree("rope_theta", 10000, config.rope_theta, "rotary_emb_base");
+  must_agree("rope_theta", 10000, config.rotary.theta, "rotary_emb_base");
   must_agree("partial_rotary_factor", 0.25, keys.number_or("rotary_pct", 0, 1, 0.25), "rotary_pct");
   if (keys.boolean_or("use_parallel_residual", true)) config.block = Block::parallel;
   if (keys.boolean_or("attention_bias", true)) return;
-  config.qkv_bias = config.linear_bias = false;
+  config.biases.qkv = config.biases.linear = false;
   config.predicted.feed_forward_bias = true;
 }
 
 void write_gpt_neox(const ModelConfig& config, Json& out) {
-  out["rotary_emb_base"] = config.rope_theta;
+  out["rotary_emb_base"] = config.rotary.theta;
   out["rotary_pct"] = out["partial_rotary_factor"];
   out.erase("rope_theta");
   out.erase("partial_rotary_factor");

@@ -25,46 +25,46 @@ ModelConfig decoder(const char* name, const char* architecture, const DecoderSha
   config.head_dim = shape.hidden / shape.heads;
   config.ffn = shape.ffn;
   config.vocab = shape.vocab;
-  config.max_positions = shape.positions;
+  config.position.max = shape.positions;
   return config;
 }
 
 ModelConfig qwen(const char* name, const DecoderShape& shape, bool tied) {
   ModelConfig config = decoder(name, "qwen2", shape);
-  config.qkv_bias = true;
-  config.tied_embeddings = tied;
-  config.rope_theta = 1e6;
+  config.biases.qkv = true;
+  config.embedding.tied = tied;
+  config.rotary.theta = 1e6;
   return config;
 }
 
 ModelConfig llama3(const char* name, const DecoderShape& shape) {
   ModelConfig config = decoder(name, "llama", shape);
-  config.norm_epsilon = 1e-5;
-  config.rope_theta = 5e5;
+  config.norms.epsilon = 1e-5;
+  config.rotary.theta = 5e5;
   return config;
 }
 
 ModelConfig llama2(const char* name, const DecoderShape& shape) {
   ModelConfig config = decoder(name, "llama", shape);
-  config.norm_epsilon = 1e-5;
+  config.norms.epsilon = 1e-5;
   return config;
 }
 
 ModelConfig llama31(const char* name, const DecoderShape& shape) {
   ModelConfig config = llama3(name, shape);
-  config.rope_scaling = {8, 1, 4, 8192};
+  config.rotary.scaling = {8, 1, 4, 8192};
   return config;
 }
 
 ModelConfig gpt(const char* name, std::int64_t layers, std::int64_t hidden, std::int64_t heads,
                 std::int64_t positions) {
   ModelConfig config = decoder(name, "gpt2", {layers, hidden, heads, heads, 4 * hidden, 50257, positions});
-  config.norm = Norm::layer;
+  config.norms.kind = Norm::layer;
   config.activation = Activation::gelu;
-  config.positions = Positions::learned;
-  config.norm_epsilon = 1e-5;
-  config.qkv_bias = config.linear_bias = true;
-  config.tied_embeddings = true;
+  config.position.kind = Positions::learned;
+  config.norms.epsilon = 1e-5;
+  config.biases.qkv = config.biases.linear = true;
+  config.embedding.tied = true;
   return config;
 }
 

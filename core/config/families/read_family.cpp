@@ -70,7 +70,7 @@ void read_llama3_scaling(const JsonKeys& rope, ModelConfig& config) {
        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     if (rope.find(key) == nullptr) rope.fail(key, "missing; rope_type llama3 needs it");
   }
-  RopeScaling& scaling = config.rope_scaling;
+  RopeScaling& scaling = config.rotary.scaling;
   scaling.factor = rope.number_or("factor", 1, 1e6, 1);
   scaling.low_freq_factor = rope.number_or("low_freq_factor", 1e-6, 1e6, 1);
   scaling.high_freq_factor = rope.number_or("high_freq_factor", 1e-6, 1e6, 4);
@@ -92,7 +92,7 @@ void read_scaling(const JsonKeys& rope, const std::string& type, ModelConfig& co
                                        fmt::join(kPredictedTypes, ", ")));
   }
   if (rope.find("factor") != nullptr) rope.number("factor", 0);
-  config.rope_scaling.predicted_type = type;
+  config.rotary.scaling.predicted_type = type;
 }
 
 /// Names of a share of a head that is rotated: GPT-NeoX has the first.
@@ -112,7 +112,7 @@ double read_rope(const Family& family, const JsonKeys& keys, ModelConfig& config
       return;
     }
   };
-  config.rope_theta = keys.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
+  config.rotary.theta = keys.number_or("rope_theta", 1, kMaxTheta, config.rotary.theta);
   read_share(keys);
   if (family.partial_rotary && keys.find("rotary_dim") != nullptr) {  // MiniMax-M2
     const std::int64_t size = config.head_dim > 0 ? config.head_dim : config.hidden / config.heads;
@@ -127,7 +127,7 @@ double read_rope(const Family& family, const JsonKeys& keys, ModelConfig& config
     const JsonKeys all = keys.object(name);
     // One for every kind of layers (layer_types): that of layers which see all keys.
     const JsonKeys rope = all.find("full_attention") == nullptr ? all : all.object("full_attention");
-    config.rope_theta = rope.number_or("rope_theta", 1, kMaxTheta, config.rope_theta);
+    config.rotary.theta = rope.number_or("rope_theta", 1, kMaxTheta, config.rotary.theta);
     read_share(rope);
     const std::string type = rope.string_or("rope_type", rope.string_or("type", "default"));
     // The three positions of multimodal models are one and the same in text.
@@ -156,7 +156,7 @@ void check_heads(const Family& family, const JsonKeys& keys, ModelConfig& config
     keys.fail("num_key_value_heads", fmt::format("found {}, expected a divisor of num_attention_heads {}",
                                                  config.kv_heads, config.heads));
   }
-  if (config.positions == Positions::rotary && config.head_dim % 2 != 0) {
+  if (config.position.kind == Positions::rotary && config.head_dim % 2 != 0) {
     keys.fail("head_dim", fmt::format("found {}, expected an even number: rotary embeddings turn pairs",
                                       config.head_dim));
   }
@@ -165,12 +165,12 @@ void check_heads(const Family& family, const JsonKeys& keys, ModelConfig& config
 /// Sets the rotated elements, once the head size is known.
 void set_rotary_dim(const JsonKeys& keys, double share, ModelConfig& config) {
   if (share == 1) return;
-  config.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(config.head_dim));
-  if (config.rotary_dim < 2 || config.rotary_dim % 2 != 0) {
+  config.rotary.dim = static_cast<std::int64_t>(share * static_cast<double>(config.head_dim));
+  if (config.rotary.dim < 2 || config.rotary.dim % 2 != 0) {
     keys.fail("partial_rotary_factor",
               fmt::format("found {}, which rotates {} of the {} elements of a head; expected an even number "
                           "of them",
-                          share, config.rotary_dim, config.head_dim));
+                          share, config.rotary.dim, config.head_dim));
   }
 }
 
@@ -212,26 +212,26 @@ void read_family(const Family& family, const JsonKeys& keys, const JsonKeys& wit
                : usual == 0    ? keys.integer(names.ffn, kMaxFfn)
                                : keys.integer_or(names.ffn, kMaxFfn, usual);
   config.vocab = keys.integer(names.vocab, kMaxVocab);
-  config.max_positions = family.max_positions == 0
-                             ? keys.integer(key_of(keys, names.positions), kMaxPositions)
-                             : keys.integer_or(names.positions, kMaxPositions, family.max_positions);
-  config.norm_epsilon =
+  config.position.max = family.max_positions == 0
+                            ? keys.integer(key_of(keys, names.positions), kMaxPositions)
+                            : keys.integer_or(names.positions, kMaxPositions, family.max_positions);
+  config.norms.epsilon =
       has(names.epsilon) ? keys.number_or(names.epsilon, 0, 1, family.norm_epsilon) : family.norm_epsilon;
-  config.tied_embeddings = keys.boolean_or("tie_word_embeddings", family.tied_embeddings);
+  config.embedding.tied = keys.boolean_or("tie_word_embeddings", family.tied_embeddings);
   config.activation = read_activation(family, keys, config);
   config.init_std = keys.number_or(names.init_std, 0, 10, 0.02);
-  config.norm = family.norm;
-  config.positions = family.positions;
-  config.qkv_bias = family.qkv_bias;
-  config.linear_bias = family.linear_bias;
-  config.norm_less_one = family.norm_less_one;
-  config.embedding_norm = family.embedding_norm;
-  config.qk_norm = family.qk_norm;
-  config.norms_rotated = family.norms_rotated;
-  if (family.scaled_embedding) config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
-  config.rotary_pairs = family.rotary_pairs;
-  config.position_offset = family.position_offset;
-  const double rotated = config.positions == Positions::rotary ? read_rope(family, keys, config) : 1;
+  config.norms.kind = family.norm;
+  config.position.kind = family.positions;
+  config.biases.qkv = family.qkv_bias;
+  config.biases.linear = family.linear_bias;
+  config.norms.less_one = family.norm_less_one;
+  config.embedding.norm = family.embedding_norm;
+  config.norms.qk = family.qk_norm;
+  config.norms.qk_rotated = family.norms_rotated;
+  if (family.scaled_embedding) config.embedding.scale = std::sqrt(static_cast<double>(config.hidden));
+  config.rotary.pairs = family.rotary_pairs;
+  config.position.offset = family.position_offset;
+  const double rotated = config.position.kind == Positions::rotary ? read_rope(family, keys, config) : 1;
   if (family.read != nullptr) family.read(keys, with_nulls, config);
   check_heads(family, keys, config);
   set_rotary_dim(keys, rotated, config);
@@ -249,29 +249,29 @@ void write_family(const Family& family, const ModelConfig& config, Json& out) {
   set(names.head_dim, config.head_dim);
   set(names.ffn, config.ffn);
   set(names.vocab, config.vocab);
-  set(names.positions, config.max_positions);
-  set(names.epsilon, config.norm_epsilon);
+  set(names.positions, config.position.max);
+  set(names.epsilon, config.norms.epsilon);
   set(names.init_std, config.init_std);
   for (const NamedActivation& known : kActivations) {
     if (known.activation != config.activation) continue;
     set(names.activation, known.name);
     break;
   }
-  if (config.positions == Positions::rotary) {
-    out["rope_theta"] = config.rope_theta;
+  if (config.position.kind == Positions::rotary) {
+    out["rope_theta"] = config.rotary.theta;
     if (family.partial_rotary) {
       out["partial_rotary_factor"] =
           static_cast<double>(config.rotated()) / static_cast<double>(config.head_dim);
     }
-    if (config.rope_scaling.factor != 1) {
+    if (config.rotary.scaling.factor != 1) {
       out["rope_scaling"] = {
           {"rope_type", "llama3"},
-          {"factor", config.rope_scaling.factor},
-          {"low_freq_factor", config.rope_scaling.low_freq_factor},
-          {"high_freq_factor", config.rope_scaling.high_freq_factor},
-          {"original_max_position_embeddings", config.rope_scaling.original_max_positions}};
-    } else if (!config.rope_scaling.predicted_type.empty()) {
-      out["rope_scaling"] = {{"rope_type", config.rope_scaling.predicted_type}};
+          {"factor", config.rotary.scaling.factor},
+          {"low_freq_factor", config.rotary.scaling.low_freq_factor},
+          {"high_freq_factor", config.rotary.scaling.high_freq_factor},
+          {"original_max_position_embeddings", config.rotary.scaling.original_max_positions}};
+    } else if (!config.rotary.scaling.predicted_type.empty()) {
+      out["rope_scaling"] = {{"rope_type", config.rotary.scaling.predicted_type}};
     }
   }
   if (family.write != nullptr) family.write(config, out);

@@ -213,7 +213,7 @@ TEST(MemoryModel, SeveralStagesOnARank) {
     SCOPED_TRACE(c.name);
     RunConfig config = sample::tiny_qwen2();
     config.model.layers = c.layers;
-    config.model.tied_embeddings = c.tied;
+    config.model.embedding.tied = c.tied;
     config.parallel.world_size = config.parallel.pipeline = 2;
     Schedule schedule;
     schedule.ranks = 2;

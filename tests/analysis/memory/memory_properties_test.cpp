@@ -22,7 +22,7 @@ constexpr const char* kSchedules[] = {"gpipe", "1f1b",   "interleaved", "zb-h1",
 RunConfig random_config() {
   RunConfig config = *rc::gen::arbitrary<bool>() ? sample::tiny_gpt2() : sample::tiny_qwen2();
   config.model.layers = *rc::gen::inRange(16, 20);
-  config.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  config.model.embedding.tied = *rc::gen::arbitrary<bool>();
   config.parallel.tensor = *rc::gen::element(1, 2);
   config.parallel.pipeline = *rc::gen::element(1, 2, 4);
   const int data = *rc::gen::element(1, 2, 4);
@@ -64,7 +64,7 @@ Schedule schedule_of(const RunConfig& config) {
     RC_DISCARD("sizes that the schedule refuses");
   }
   return add_step_end(schedule, {.data_parallel = config.parallel.data() > 1 || schedule.routes > 1,
-                                 .tied_embedding = config.model.tied_embeddings});
+                                 .tied_embedding = config.model.embedding.tied});
 }
 
 RC_GTEST_PROP(MemoryProperties, EveryStepEndsWhereItBegan, ()) {

@@ -31,7 +31,7 @@ inline Schedule vocabulary_schedule(const RunConfig& config) {
   request.vocab = config.parallel.pp.vocab_parallel;
   const bool split = request.vocab != VocabPasses::none;
   return add_step_end(add_transfers(make_schedule(request)),
-                      {config.parallel.data() > 1, config.model.tied_embeddings && !split});
+                      {config.parallel.data() > 1, config.model.embedding.tied && !split});
 }
 
 }  // namespace plumbline::sample

@@ -139,7 +139,7 @@ TEST(VocabularyMemory, ActionsByHand) {
   for (const ActionCase& c : action_cases()) {
     SCOPED_TRACE(fmt::format("{}, {}", c.method, c.name));
     RunConfig config = vocabulary_config(c.method, 1, 2, 2, 2);
-    config.model.tied_embeddings = false;
+    config.model.embedding.tied = false;
     config.numerics.precision = c.precision;
     config.parallel.dp.zero_stage = c.zero;
     const auto shapes = stage_shapes(config, vocabulary_schedule(config));
@@ -183,7 +183,7 @@ TEST(VocabularyMemory, HeldByHand) {
     SCOPED_TRACE(fmt::format("{} rank {}", c.method, c.rank));
     RunConfig config = vocabulary_config(c.method, 1, 2, 1, 3);
     config.numerics.precision = DType::bf16;
-    config.model.tied_embeddings = c.tied;
+    config.model.embedding.tied = c.tied;
     const auto shapes = stage_shapes(config, vocabulary_schedule(config));
     const MemoryBreakdown held = held_bytes(shapes[static_cast<std::size_t>(c.rank)], config);
     EXPECT_EQ(held[kParameters].value, c.parameters * 2);
@@ -211,7 +211,7 @@ TEST(VocabularyMemory, ShardsTogetherAreTheModel) {
     const std::int64_t layers_and_norm = 8 * (576 + 32) + 8;
     config.parallel.make_vocab_size_divisible_by = method == std::string("none") ? 32 : 8;
     for (const bool tied : {false, true}) {
-      config.model.tied_embeddings = tied;
+      config.model.embedding.tied = tied;
       // Unsplit, tied embeddings lie on two ranks.
       const int tables = tied && method != std::string("none") ? 1 : 2;
       EXPECT_EQ(held_parameters(config), layers_and_norm + tables * 32 * 8) << method << tied;
@@ -222,7 +222,7 @@ TEST(VocabularyMemory, ShardsTogetherAreTheModel) {
 // A last stage that is its end alone: G is the send buffer, or the previous stage's.
 TEST(VocabularyMemory, LastStageWithoutLayersByHand) {
   RunConfig config = vocabulary_config("none", 1, 2, 1, 2);
-  config.model.tied_embeddings = false;
+  config.model.embedding.tied = false;
   config.parallel.pp.layer_distribution = "2,0";
   const Schedule schedule = vocabulary_schedule(config);
   StageShape last = stage_shapes(config, schedule)[1];
@@ -266,7 +266,7 @@ TEST(VocabularyMemory, AStepEndsAsItBegan) {
             RunConfig config = vocabulary_config(walked.method, 2, pipeline, 2, microbatches);
             config.parallel.pp.schedule = walked.schedule;
             config.model.layers = 8;
-            config.model.tied_embeddings = tied;
+            config.model.embedding.tied = tied;
             config.parallel.dp.zero_stage = zero;
             config.numerics.precision = zero % 2 == 0 ? DType::bf16 : DType::fp32;
             const MemoryPrediction memory =
@@ -304,7 +304,7 @@ TEST(VocabularyMemory, FlatWhereTheBaselineIsNot) {
   const auto large = [](const char* method) {
     RunConfig config = vocabulary_config(method, 1, 4, 1, 16);
     ModelConfig& model = config.model;
-    model.tied_embeddings = false;
+    model.embedding.tied = false;
     model.layers = 8;
     model.hidden = 64;
     model.heads = 4;

@@ -77,7 +77,7 @@ TEST(Generation, ParametersAreTheModels) {
     const RunConfig config = generation(model, sizes(1, 1, 1, 256, 16));
     EXPECT_EQ(predicted(config).ranks[0].parameters.value, 2 * config.model.parameters()) << model;
     const RunConfig split = generation(model, sizes(1, 2, 1, 256, 16));
-    const std::int64_t copy = config.model.tied_embeddings ? config.model.vocab * config.model.hidden : 0;
+    const std::int64_t copy = config.model.embedding.tied ? config.model.vocab * config.model.hidden : 0;
     const GenerationPrediction both = predicted(split);
     EXPECT_EQ(both.ranks[0].parameters.value + both.ranks[1].parameters.value,
               2 * (config.model.parameters() + copy))

@@ -134,7 +134,7 @@ TEST(PackedSequences, PredictionsHaveAsMuchAttention) {
 TEST(PackedSequences, OtherMasksAreRefused) {
   const PackedSequences packed = pack_sequences("4\n4", "f", 8);
   RunConfig window = config_of(8);
-  window.model.sliding_window = 4;
+  window.model.window.size = 4;
   RunConfig prefix = config_of(8);
   prefix.batch.prefix_length = 2;
   RunConfig unfused = config_of(8);

@@ -120,13 +120,13 @@ TEST(PublishedDialect, AModelMayBeItsColumns) {
   ASSERT_EQ(read.runs.size(), 2u) << read.skipped.front().reason;
   const ModelConfig& gpt = read.runs[0].config.model;
   EXPECT_EQ(gpt.ffn, 4096);
-  EXPECT_EQ(gpt.max_positions, 1024);
-  EXPECT_TRUE(gpt.tied_embeddings && gpt.linear_bias);
+  EXPECT_EQ(gpt.position.max, 1024);
+  EXPECT_TRUE(gpt.embedding.tied && gpt.biases.linear);
   const ModelConfig& changed = read.runs[1].config.model;
-  EXPECT_EQ(changed.positions, Positions::rotary);
+  EXPECT_EQ(changed.position.kind, Positions::rotary);
   EXPECT_EQ(changed.activation, Activation::swiglu);
-  EXPECT_EQ(changed.norm, Norm::rms);
-  EXPECT_FALSE(changed.tied_embeddings || changed.linear_bias);
+  EXPECT_EQ(changed.norms.kind, Norm::rms);
+  EXPECT_FALSE(changed.embedding.tied || changed.biases.linear);
   // Megatron-LM's GPT may have grouped queries; gpt2's config.json has no key for them.
   const std::string shape =
       "model_type,hidden_size,num_hidden_layers,num_attention_heads,vocab_size,dp,gbs,step_s,";
@@ -152,9 +152,9 @@ TEST(PublishedDialect, AModelMayBeItsColumns) {
                          header));
   ASSERT_EQ(nemotron.runs.size(), 1u) << nemotron.skipped.front().reason;
   EXPECT_EQ(nemotron.runs[0].config.model.activation, Activation::squared_relu);
-  EXPECT_EQ(nemotron.runs[0].config.model.rotary_dim, 32);
-  EXPECT_TRUE(nemotron.runs[0].config.model.qk_norm);
-  EXPECT_FALSE(nemotron.runs[0].config.model.qkv_bias);
+  EXPECT_EQ(nemotron.runs[0].config.model.rotary.dim, 32);
+  EXPECT_TRUE(nemotron.runs[0].config.model.norms.qk);
+  EXPECT_FALSE(nemotron.runs[0].config.model.biases.qkv);
   // Columns over a preset: the proxies of a few layers that people measure.
   const PublishedRuns proxy = read_runs(table_of("num_hidden_layers,gpus,gbs,step_s\n12,8,16,1\n", kHeader));
   ASSERT_EQ(proxy.runs.size(), 1u);

@@ -175,7 +175,7 @@ TEST(Search, SplitsAPrimeNumberOfLayersIntoChunks) {
 TEST(Search, SharesSequencesWhereOneIsTooLong) {
   SearchRequest request = small_request();
   request.config.model.layers = 2;
-  request.config.model.max_positions = 65536;
+  request.config.model.position.max = 65536;
   request.config.batch = {.seq_length = 65536, .micro_batch_size = 1, .global_batch_size = 1};
   request.config.machine.memory_budget = {std::int64_t{9} << 30U};
   request.top = 5;
@@ -325,7 +325,7 @@ TEST(Search, ThreadsChangeNothing) {
 TEST(Search, AVocabularyMadeLargeMovesLayersOrIsCut) {
   SearchRequest request = small_request();
   request.config.model.vocab = 500'000;
-  request.config.model.tied_embeddings = false;
+  request.config.model.embedding.tied = false;
   request.config.model.layers = 8;
   // One head and seven sequences leave nothing but a pipeline.
   request.config.model.heads = request.config.model.kv_heads = 1;

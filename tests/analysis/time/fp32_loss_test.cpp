@@ -31,7 +31,7 @@ MemoryBreakdown bytes(std::initializer_list<std::pair<Category, std::int64_t>> p
 
 RunConfig config_of(const char* method, int zero) {
   RunConfig config = sample::vocabulary_config(method, 1, 2, 2, 2);
-  config.model.tied_embeddings = false;
+  config.model.embedding.tied = false;
   config.numerics.precision = DType::bf16;
   config.numerics.cross_entropy_loss_fusion = false;
   config.parallel.dp.zero_stage = zero;

@@ -60,7 +60,7 @@ std::vector<Case> cases() {
     return config;
   };
   const RunConfig parallel = with(gpt2, [](RunConfig& c) { c.model.block = Block::parallel; });
-  const RunConfig normed = with(gpt2, [](RunConfig& c) { c.model.normed_residual = 1; });
+  const RunConfig normed = with(gpt2, [](RunConfig& c) { c.model.norms.residual = 1; });
   return {
       {"attention's sums, not those of the feed-forward layers", gpt2, forward, {2, 0, 2, 3, 0}},
       {"all four products of a layer have a bias", gpt2, backward, {0, 8, 0, 0, 0}},

@@ -249,7 +249,7 @@ RunConfig with_large_vocabulary(const char* method) {
   model.head_dim = 64;
   model.ffn = 4096;
   model.vocab = 128 * 1024;
-  model.tied_embeddings = false;
+  model.embedding.tied = false;
   config.numerics.precision = DType::bf16;
   config.batch.seq_length = 1024;
   return config;
@@ -290,7 +290,7 @@ TEST(VocabularyTime, GradientReductionsFollowThePasses) {
   for (const bool tied : {false, true}) {
     for (const int zero : {0, 1, 2, 3}) {
       RunConfig config = sample::vocabulary_config("vocab-1", 1, 2, 2, 4);
-      config.model.tied_embeddings = tied;
+      config.model.embedding.tied = tied;
       config.parallel.dp.zero_stage = zero;
       config.parallel.dp.bucket_size = 100;
       const Prediction p =

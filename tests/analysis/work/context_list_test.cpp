@@ -112,7 +112,7 @@ TEST(ContextList, AWindowLeavesOutTheBlocksBeforeIt) {
   RunConfig config = long_sequence(4);
   const std::int64_t chunk = config.batch.seq_length / 8;
   const auto blocks = [&](std::int64_t window) {
-    config.model.sliding_window = window;
+    config.model.window.size = window;
     std::int64_t count = 0;
     for (const OperatorCall& call : forward_calls(shape_of(config))) {
       if (call.as<AttentionCall>() != nullptr) count += call.count;

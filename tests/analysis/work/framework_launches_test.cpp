@@ -178,7 +178,7 @@ TEST(FrameworkLaunches, ModulesTakePythonWhereNoGraphHasThem) {
 TEST(FrameworkLaunches, GradientsOfBiasesAreAddedOneByOne) {
   RunConfig config = mixture(8);
   const double without = host_seconds(config, ActionType::backward);
-  config.model.linear_bias = true;
+  config.model.biases.linear = true;
   constexpr double kLaunch = 8e-6;  // host_operator_s
   EXPECT_NEAR(host_seconds(config, ActionType::backward) - without, 48 * 16 * (8 + 2 * 2) * kLaunch, 1e-6);
 }

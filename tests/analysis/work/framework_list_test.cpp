@@ -27,12 +27,12 @@ TEST(FrameworkList, KnowsTheSwitchesOfFamilies) {
   config.model.block = Block::parallel_one_norm;
   EXPECT_EQ(elements("norm"), norms - stream);
   EXPECT_EQ(bytes(), kept - 4 * stream);
-  config.model.positions = Positions::rotary;
+  config.model.position.kind = Positions::rotary;
   const std::int64_t rotated = elements("rope");
   EXPECT_GT(rotated, 0);
-  config.model.rotary_dim = config.model.head_dim / 4;
+  config.model.rotary.dim = config.model.head_dim / 4;
   EXPECT_EQ(elements("rope"), rotated / 4);
-  config.model.qk_norm = true;
+  config.model.norms.qk = true;
   EXPECT_EQ(elements("norm"), norms - stream + rotated);
 }
 

@@ -80,11 +80,11 @@ std::int64_t sent_around(const RunConfig& config) {
 
 TEST(FrameworkLlama, IsOnlyTorchtitansOwn) {
   RunConfig config = with_sequences("torchtitan", 1);
-  config.model.qk_norm = true;
+  config.model.norms.qk = true;
   EXPECT_EQ(layer_of(first_shape(config), LayerPass::forward).rotation, 12) << "Qwen3 has no complex numbers";
   config.parallel.context = 2;
   EXPECT_EQ(sent_around(config), 2048 * (1024 + 1024)) << "keys and values of half of the tokens";
-  config.model.qk_norm = false;
+  config.model.norms.qk = false;
   EXPECT_EQ(sent_around(config), 2048 * (4096 + 4096)) << "copied for every query head";
   config = with_sequences("torchtitan", 1);
   config.model.activation = Activation::gelu;

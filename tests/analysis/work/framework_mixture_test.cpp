@@ -289,7 +289,7 @@ TEST(FrameworkMixture, GptOssHasPassesWithoutFusedKernels) {
     return bytes;
   };
   const double fused = turned();
-  config.model.linear_bias = true;
+  config.model.biases.linear = true;
   EXPECT_GT(turned(), 5 * fused);
   EXPECT_FALSE(calls_named(shape_of(config), ActionType::forward, "clamp gate").empty());
   EXPECT_FALSE(calls_named(shape_of(config), ActionType::backward, "clamp gate").empty());
@@ -309,7 +309,7 @@ TEST(FrameworkMixture, BiasesOfExpertsTakePassesOfTheirOwn) {
         .time.step.value;
   };
   const double without = step();
-  config.model.linear_bias = true;
+  config.model.biases.linear = true;
   EXPECT_GT(step(), 1.05 * without);
 }
 

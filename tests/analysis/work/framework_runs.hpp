@@ -27,9 +27,9 @@ inline RunConfig gpt(const std::string& software, int tensor = 4, int pipeline =
   m.architecture = "gpt2";
   m.layers = 8, m.hidden = 2048, m.heads = m.kv_heads = 16, m.head_dim = 128, m.ffn = 4 * 2048,
   m.vocab = 51200;
-  m.max_positions = 1024;
-  m.norm = Norm::layer, m.activation = Activation::gelu, m.positions = Positions::learned;
-  m.qkv_bias = m.linear_bias = m.tied_embeddings = true;
+  m.position.max = 1024;
+  m.norms.kind = Norm::layer, m.activation = Activation::gelu, m.position.kind = Positions::learned;
+  m.biases.qkv = m.biases.linear = m.embedding.tied = true;
   config.batch = {.seq_length = 1024, .micro_batch_size = 4, .global_batch_size = 64};
   config.numerics.precision = DType::bf16;
   config.parallel.tensor = tensor;

@@ -62,11 +62,11 @@ RunConfig config_of(const Case& c) {
   m.head_dim = c.hidden / c.heads;
   m.ffn = 4 * c.hidden;
   m.vocab = c.vocab;
-  m.max_positions = c.seq;
-  m.norm = Norm::layer;
+  m.position.max = c.seq;
+  m.norms.kind = Norm::layer;
   m.activation = Activation::gelu;
-  m.positions = Positions::learned;
-  m.linear_bias = m.qkv_bias = true;
+  m.position.kind = Positions::learned;
+  m.biases.linear = m.biases.qkv = true;
   config.machine.hardware = c.machine;
   config.parallel.tensor = c.tensor;
   config.parallel.pipeline = c.pipeline;

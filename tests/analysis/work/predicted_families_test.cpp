@@ -42,7 +42,7 @@ TEST(PredictedFamilies, StagesHoldTheModelToTheParameter) {
           units += elements_of(shape).whole();
         }
         // Tied embeddings stand on the first and on the last stage.
-        const bool twice = config.model.tied_embeddings && stages > 1;
+        const bool twice = config.model.embedding.tied && stages > 1;
         const std::int64_t more = twice ? config.model.vocab * config.model.hidden : 0;
         EXPECT_EQ(whole - more, config.model.parameters() - config.model.expert_biases()) << stages;
         EXPECT_EQ(units, whole) << stages;
@@ -59,10 +59,10 @@ TEST(PredictedFamilies, ChunksHaveTheirPairs) {
   EXPECT_DOUBLE_EQ(keys_per_chunk(4, 8), 2);
   RunConfig config;
   config.model = *find_preset("llama-3.1-8b");
-  config.model.sliding_window = 8192;
+  config.model.window.size = 8192;
   config.model.predicted.chunked = true;
-  config.model.full_attention.assign(32, false);
-  config.model.full_attention[3] = true;
+  config.model.window.full_layers.assign(32, false);
+  config.model.window.full_layers[3] = true;
   config.batch.seq_length = 8 * 8192;
   const std::vector<StageShape> shapes = stage_shapes(config, 1);
   EXPECT_EQ(shapes[0].kind_of(3).window, 0);

@@ -58,7 +58,7 @@ TEST(TrafficForms, SplitBackwardSendsTwoGathersMore) {
   // I and W together gather each of dy and dmid twice (six per layer instead of four).
   RunConfig config = with(sample::tiny_qwen2(), 2, 2, 1, 4);
   config.parallel.sequence_parallel = true;
-  config.model.tied_embeddings = false;
+  config.model.embedding.tied = false;
   const auto whole = predict_traffic(config, schedule_of(config, "1f1b"));
   const auto split = predict_traffic(config, split_backward(schedule_of(config, "1f1b")));
   for (std::size_t rank = 0; rank < whole.size(); ++rank) {
@@ -72,7 +72,7 @@ TEST(TrafficForms, SplitBackwardSendsTwoGathersMore) {
 /// An untied model whose units need no padding at D ≤ 4.
 RunConfig without_padding(int data, int microbatches) {
   RunConfig config = sample::tiny_qwen2();
-  config.model.tied_embeddings = false;
+  config.model.embedding.tied = false;
   config.model.hidden = 32;
   config.model.heads = config.model.kv_heads = 8;
   return with(config, 1, 1, data, microbatches);

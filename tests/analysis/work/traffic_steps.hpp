@@ -23,7 +23,7 @@ inline Schedule schedule_of(const RunConfig& config, const std::string& name) {
   request.ranks = config.parallel.pipeline;
   request.microbatches = config.microbatches();
   const Schedule plain = make_schedule(request);
-  const bool tied = config.model.tied_embeddings && plain.routes == 1;
+  const bool tied = config.model.embedding.tied && plain.routes == 1;
   return add_step_end(add_transfers(plain), {config.parallel.data() > 1 || plain.routes > 1, tied});
 }
 

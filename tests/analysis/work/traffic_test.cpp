@@ -214,7 +214,7 @@ TEST(Traffic, SplitVocabulary) {
   for (const char* method : {"vocab-1", "vocab-2"}) {
     for (const bool tied : {false, true}) {
       RunConfig config = sample::vocabulary_config(method, 2, 2, 1, 2);
-      config.model.tied_embeddings = tied;
+      config.model.embedding.tied = tied;
       const std::vector<Traffic> ranks = predict_traffic(config, sample::vocabulary_schedule(config));
       ASSERT_EQ(ranks.size(), 4U);
       const Bytes twice{2 * kStream};

@@ -21,13 +21,13 @@ RunConfig windowed(std::vector<bool> full) {
   RunConfig config = sample::tiny_qwen2();
   config.model.layers = 6;
   config.batch.seq_length = 40;
-  config.model.sliding_window = 10;
-  config.model.full_attention = std::move(full);
+  config.model.window.size = 10;
+  config.model.window.full_layers = std::move(full);
   return config;
 }
 RunConfig without(RunConfig config) {
-  config.model.sliding_window = 0;
-  config.model.full_attention.clear();
+  config.model.window.size = 0;
+  config.model.window.full_layers.clear();
   return config;
 }
 const std::vector<bool> kFirstThree = {true, true, true, false, false, false};
@@ -96,7 +96,7 @@ TEST(Window, ThatHoldsTheSequenceChangesNothing) {
   const HardwareProfile& hardware = *find_hardware_preset("h100-sxm-80gb");
   for (const std::int64_t window : {40, 41, 4096}) {
     RunConfig config = windowed(kEveryOther);
-    config.model.sliding_window = window;
+    config.model.window.size = window;
     const RunConfig plain = without(config);
     const Schedule schedule = sample::one_rank(config.microbatches());
     const Prediction a = predict(config, schedule, hardware);

@@ -92,7 +92,7 @@ TEST(Plan, FilesMayHoldSeveralStagesAndSplitBackwards) {
   const char* middle = "1F0,1B0\n0F0,0B0\n2F0,2B0\n";
   EXPECT_THAT(complaint(with(middle, 3, 1)), HasSubstr("found the first stage on rank 1"));
   RunConfig untied = with(middle, 3, 1);
-  untied.model.tied_embeddings = false;
+  untied.model.embedding.tied = false;
   EXPECT_EQ(complaint(untied), "accepted");
   std::filesystem::remove(path);
 }

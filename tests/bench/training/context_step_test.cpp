@@ -87,10 +87,10 @@ RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
   config.model = c.gpt2 ? small_gpt2() : c.latent ? small_deepseek(true) : small_qwen2();
   config.model.layers = 4;
-  config.model.qk_norm = c.normed;
-  config.model.sliding_window = c.window;
-  if (c.window > 0) config.model.full_attention = {true, false, false, true};
-  if (c.alibi) config.model.positions = Positions::alibi;
+  config.model.norms.qk = c.normed;
+  config.model.window.size = c.window;
+  if (c.window > 0) config.model.window.full_layers = {true, false, false, true};
+  if (c.alibi) config.model.position.kind = Positions::alibi;
   config.numerics.precision = c.precision;
   set_dropout(config, kDropouts[c.dropout]);
   config.batch = {.seq_length = 24, .micro_batch_size = 2, .global_batch_size = 16};

@@ -35,7 +35,7 @@ RunConfig config_of(DType precision) {
   RunConfig config;
   config.model = small_qwen2();
   config.distillation.teacher = small_gpt2();
-  config.distillation.teacher->tied_embeddings = false;
+  config.distillation.teacher->embedding.tied = false;
   config.distillation.teacher->layers = 9;
   config.distillation.teacher->hidden = 96;
   config.distillation.teacher->head_dim = 12;

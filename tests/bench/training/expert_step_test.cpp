@@ -30,7 +30,7 @@ ModelConfig model_of(Model kind) {
   if (kind == Model::deepseek) return small_deepseek(true);
   ModelConfig model = small_qwen2();
   model.architecture = "mixtral";
-  model.qkv_bias = model.tied_embeddings = false;
+  model.biases.qkv = model.embedding.tied = false;
   model.ffn = 16;
   model.mixture = {8, 2, true};
   if (kind == Model::shared) {
@@ -333,7 +333,7 @@ TEST(ExpertStep, WeightsAreWrittenAndReadInAnySplit) {
 TEST(ExpertStep, ReservesLittleMoreThanThePeak) {
   RunConfig config = config_of(kCases[0]);
   set_layout(config, {1, 1, world_ranks()});
-  config.batch.seq_length = config.model.max_positions = 96;
+  config.batch.seq_length = config.model.position.max = 96;
   config.batch.global_batch_size = 8;
   config.measure.steps = 6;
   config.measure.warmup_steps = 0;
@@ -366,7 +366,7 @@ TEST(ExpertStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     set_layout(config, {1, 1, ranks});  // with four, two have the same experts
     config.parallel.ep.token_dispatcher = dispatcher;
     widen(config.model, 2, 1024);
-    config.model.max_positions = config.batch.seq_length = 2048;
+    config.model.position.max = config.batch.seq_length = 2048;
     config.batch.global_batch_size = 4;
     set_emulated(config);
     config.parallel.pp.schedule = schedule;

@@ -110,7 +110,7 @@ struct Split {
 
 /// Tensor ranks have a part of the heads each, and norms over all of them are not executed there.
 bool norms_all_heads(const ModelConfig& model) {
-  return model.qk_norm && model.predicted.query_norm == QueryNorm::width;
+  return model.norms.qk && model.predicted.query_norm == QueryNorm::width;
 }
 
 std::vector<Split> splits_of(int ranks, bool tensor) {

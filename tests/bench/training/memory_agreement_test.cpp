@@ -101,7 +101,7 @@ TEST(MemoryAgreement, ToTheByteOnEveryRankInEveryCategory) {
   for (const Case& c : kCases) {
     RunConfig config;
     config.model = c.gpt2 ? small_gpt2() : small_qwen2();
-    config.model.tied_embeddings = c.tied;
+    config.model.embedding.tied = c.tied;
     config.numerics.precision = c.precision;
     config.numerics.grad_dtype = c.gradients;
     config.optimizer.kind = c.optimizer;

@@ -268,11 +268,11 @@ TEST(MixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
       if (schedule == "latent") {
         config.model.kv_heads = 16;
         config.model.latent = {512, 256, 64, 64, 96};
-        config.model.rotary_dim = 64;
+        config.model.rotary.dim = 64;
         config.model.mixture.first_dense = 1;
         config.model.mixture.dense_ffn = 4096;
       }
-      config.model.max_positions = config.batch.seq_length = 2048;
+      config.model.position.max = config.batch.seq_length = 2048;
       config.batch.global_batch_size = 2;
       set_emulated(config);
       config.parallel.sequence_parallel = sequence_parallel;

@@ -32,9 +32,9 @@ constexpr Placed kPlaced[] = {{"after", "olmo2", NormPlaces::after},
 ModelConfig model_of(const Placed& placed, const Layout& layout) {
   ModelConfig model = placed.experts ? small_mixture(true) : small_qwen2();
   model.architecture = placed.architecture;
-  model.norm = placed.norm;
+  model.norms.kind = placed.norm;
   model.predicted.norms = placed.norms;
-  model.qk_norm = true;
+  model.norms.qk = true;
   if (layout.tensor == 1) model.predicted.query_norm = QueryNorm::width;
   return model;
 }
@@ -94,7 +94,7 @@ TEST(NormPlaces, TakeAsLongOnEmulatedDevicesAsPredicted) {
       const Layout layout = tensor ? Layout{ranks, 1, 1} : Layout{1, ranks, 1};
       config.model = model_of(placed, layout);
       widen(config.model, 4, 2048);
-      config.model.max_positions = 2048;
+      config.model.position.max = 2048;
       set_layout(config, layout);
       config.parallel.pp.schedule = recompute == Recompute::none ? "zb-h1" : "1f1b";
       config.parallel.sequence_parallel = true;

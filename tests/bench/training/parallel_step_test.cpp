@@ -32,11 +32,11 @@ constexpr const char* kModels[] = {"qwen2 tied", "qwen2 with windows", "gpt2 tie
 RunConfig config_of(std::size_t model, DType precision, std::size_t dropout = 0) {
   RunConfig config;
   config.model = model < 2 ? small_qwen2() : small_gpt2();
-  config.model.tied_embeddings = model % 2 == 0;
+  config.model.embedding.tied = model % 2 == 0;
   config.model.layers = 9;  // stages of different lengths
   if (model == 1) {
-    config.model.sliding_window = 10;
-    config.model.full_attention = {true, false, false, true, true, false, true, false, true};
+    config.model.window.size = 10;
+    config.model.window.full_layers = {true, false, false, true, true, false, true, false, true};
   }
   config.numerics.precision = precision;
   set_dropout(config, kDropouts[dropout]);

@@ -56,44 +56,44 @@ struct Switches {
 };
 void set_norms(ModelConfig& model) {
   model.architecture = "bloom";
-  model.norm = Norm::layer;
-  model.positions = Positions::alibi;
+  model.norms.kind = Norm::layer;
+  model.position.kind = Positions::alibi;
   model.activation = Activation::gelu_erf;
-  model.linear_bias = true;
-  model.embedding_norm = true;
-  model.qk_norm = true;
-  model.embedding_scale = 1.5;
+  model.biases.linear = true;
+  model.embedding.norm = true;
+  model.norms.qk = true;
+  model.embedding.scale = 1.5;
 }
 void set_parallel(ModelConfig& model) {
   model.architecture = "falcon";
   model.block = Block::parallel;
   model.activation = Activation::squared_relu;
-  model.rotary_dim = 4;
-  model.rotary_pairs = RotaryPairs::neighbours;
-  model.norm_less_one = true;
+  model.rotary.dim = 4;
+  model.rotary.pairs = RotaryPairs::neighbours;
+  model.norms.less_one = true;
 }
 void set_shared_norm(ModelConfig& model) {
   set_parallel(model);
   model.block = Block::parallel_one_norm;
   model.activation = Activation::geglu;
-  model.linear_bias = true;
-  model.output_bias = true;
+  model.biases.linear = true;
+  model.biases.output = true;
 }
 /// A prefix that all see is the run's own (cell_of).
 void set_first_glm(ModelConfig& model) {
   model.architecture = "glm_10b";
-  model.norm = Norm::layer;
-  model.positions = Positions::learned;
-  model.max_positions = 33;
-  model.block_positions = true;
-  model.normed_residual = 1.5;
-  model.linear_bias = true;
+  model.norms.kind = Norm::layer;
+  model.position.kind = Positions::learned;
+  model.position.max = 33;
+  model.position.of_blocks = true;
+  model.norms.residual = 1.5;
+  model.biases.linear = true;
   model.activation = Activation::gelu;
 }
 void set_normed_output(ModelConfig& model) {
   model.architecture = "baichuan";
-  model.tied_embeddings = false;
-  model.normed_output = true;
+  model.embedding.tied = false;
+  model.norms.output_rows = true;
 }
 constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},           {" alibi and norms", set_norms},
                                   {" parallel block", set_parallel},   {" shared norm", set_shared_norm},
@@ -101,7 +101,7 @@ constexpr Switches kSwitches[] = {{"", [](ModelConfig&) {}},           {" alibi 
 /// MoE models; on devices that compute nothing every expert has equally many rows.
 void set_mixture(ModelConfig& model) {
   model.architecture = "mixtral";
-  model.qkv_bias = model.tied_embeddings = false;
+  model.biases.qkv = model.embedding.tied = false;
   model.mixture = {8, 2, true};
 }
 void set_shared_expert(ModelConfig& model) {
@@ -113,7 +113,7 @@ void set_shared_expert(ModelConfig& model) {
 void set_groups(ModelConfig& model) {
   set_mixture(model);
   model.architecture = "glm4_moe";
-  model.qk_norm = true;
+  model.norms.qk = true;
   model.mixture.top_k = 3;
   model.mixture.shared = 64;
   model.mixture.shared_gated = false;

@@ -45,7 +45,7 @@ TEST(ResidentMemory, StaysNearTheAccountedPeakOverManySteps) {
   config.model.hidden = 256;
   config.model.ffn = 256;
   config.model.mixture.experts = 8;
-  config.model.max_positions = 192;
+  config.model.position.max = 192;
   config.batch.seq_length = 192;
   config.batch.global_batch_size = 4;
   config.measure.warmup_steps = 0;

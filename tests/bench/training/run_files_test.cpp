@@ -39,8 +39,8 @@ ModelConfig tiny_llama() {
   model.head_dim = 4;
   model.ffn = 8;
   model.vocab = kVocab;
-  model.max_positions = 32;
-  model.tied_embeddings = true;
+  model.position.max = 32;
+  model.embedding.tied = true;
   return model;
 }
 
@@ -107,7 +107,7 @@ TEST_F(RunFilesTest, ASecondOutputLayerBesideTiedEmbeddingsMustBeTheSame) {
   EXPECT_THAT(complaint(),
               HasSubstr("lm_head.weight: found values other than those of model.embed_tokens.weight"));
   EXPECT_THAT(complaint(), HasSubstr("tie_word_embeddings"));
-  config_.model.tied_embeddings = false;
+  config_.model.embedding.tied = false;
   EXPECT_EQ(complaint(), "accepted");
 }
 
@@ -176,7 +176,7 @@ TEST_F(RunFilesTest, WeightsAreSavedWithTheFilesOfTheirSource) {
   EXPECT_THAT(saved_model(config_).config, HasSubstr("\"eos_token_id\": 7"));
   EXPECT_THAT(names(), both);
   // A rank, which is given the model's keys and its name.
-  config_.model.file.clear();
+  config_.model.source.file.clear();
   EXPECT_THAT(names(), both);
   config_.model.name = folder_.string();
   EXPECT_THAT(names(), both);

@@ -49,10 +49,10 @@ ModelConfig model_of(Attends attends) {
                       : attends == Attends::latent ? small_deepseek(true)
                                                    : small_qwen2();
   model.layers = 4;
-  if (attends == Attends::slopes) model.positions = Positions::alibi;
+  if (attends == Attends::slopes) model.position.kind = Positions::alibi;
   if (attends == Attends::windows) {
-    model.sliding_window = 10;
-    model.full_attention = {true, false, false, true};
+    model.window.size = 10;
+    model.window.full_layers = {true, false, false, true};
   }
   return model;
 }

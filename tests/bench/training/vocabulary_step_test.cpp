@@ -92,7 +92,7 @@ struct Task {
 RunConfig config_of(const Task& task, const DataFiles& files) {
   RunConfig config;
   config.model = task.model < 2 ? small_qwen2() : small_gpt2();
-  config.model.tied_embeddings = task.model % 2 == 0;
+  config.model.embedding.tied = task.model % 2 == 0;
   config.model.layers = 9;  // stages of different lengths
   const Vocabulary& vocabulary = kVocabularies[task.vocabulary];
   config.model.vocab = vocabulary.ids;

@@ -130,7 +130,7 @@ TEST(CountedFiles, TakeTheTextModelOfSeveral) {
                 .parameters(),
             expected);
   const ModelConfig flat = parse(with(qwen, {{"vision_config", {{"depth", 3}}}}));
-  EXPECT_EQ(flat.left_out, "vision_config");
+  EXPECT_EQ(flat.source.left_out, "vision_config");
   // Gemma 3's multimodal files leave sizes of the class out.
   EXPECT_EQ(parse({{"model_type", "gemma3"},
                    {"text_config",
@@ -156,13 +156,13 @@ TEST(CountedFiles, SwitchesOfRecentFamiliesAreExecuted) {
       return again ? parse_model_config(to_config_json(model), "x") : model;
     };
     const ModelConfig llama = read({{"model_type", "llama"}, {"attention_bias", true}});
-    EXPECT_TRUE(llama.qkv_bias && llama.has_projection_bias() && !llama.has_feed_forward_bias());
+    EXPECT_TRUE(llama.biases.qkv && llama.has_projection_bias() && !llama.has_feed_forward_bias());
     const ModelConfig smollm = read({{"model_type", "smollm3"}});
     EXPECT_TRUE(smollm.rotates(2) && !smollm.rotates(3) && smollm.rotates(4));
     const ModelConfig scaled = read(granite);
     EXPECT_EQ(scaled.multipliers, (Multipliers{0.5, 0.22, 0.125}));
-    EXPECT_EQ(scaled.embedding_scale, 12);
-    EXPECT_TRUE(read({{"model_type", "hunyuan_v1_dense"}}).norms_rotated);
+    EXPECT_EQ(scaled.embedding.scale, 12);
+    EXPECT_TRUE(read({{"model_type", "hunyuan_v1_dense"}}).norms.qk_rotated);
     const ModelConfig ernie = read({{"model_type", "ernie4_5_moe"}, {"moe_intermediate_size", 16}});
     EXPECT_TRUE(ernie.mixture.expert_bias && ernie.mixture.scores == RouterScores::softmax);
     EXPECT_EQ(ernie.mixture.first_dense, 1);

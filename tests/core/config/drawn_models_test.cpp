@@ -56,20 +56,20 @@ Json facts_of(const ModelConfig& model) {
     windows.push_back(window >= kSequence ? 0 : window);
   }
   const Mixture& mixture = model.mixture;
-  const bool rotary = model.positions == Positions::rotary;
+  const bool rotary = model.position.kind == Positions::rotary;
   return {{"parameters", model.parameters()},
           {"layers", model.layers},
           {"vocab", model.vocab},
           {"hidden", model.hidden},
           {"heads", model.heads},
           {"head_dim", model.head_dim},
-          {"tied", model.tied_embeddings},
+          {"tied", model.embedding.tied},
           {"activation", activation_of(model)},
-          {"epsilon", rounded(model.norm_epsilon)},
+          {"epsilon", rounded(model.norms.epsilon)},
           {"windows", windows},
           {"init", model.init_std},
           {"position_rows", model.position_rows()},
-          {"output_bias", model.output_bias},
+          {"output_bias", model.biases.output},
           {"layer_norms", model.layer_norms()},
           {"experts", mixture.experts},
           {"top_k", mixture.top_k},
@@ -80,7 +80,7 @@ Json facts_of(const ModelConfig& model) {
           {"shared", mixture.shared},
           {"first_dense", mixture ? model.layers - model.mixture_layers() : 0},
           {"rotated", rotary ? Json(model.rotated()) : Json(nullptr)},
-          {"rope_theta", rotary ? Json(rounded(model.rope_theta)) : Json(nullptr)}};
+          {"rope_theta", rotary ? Json(rounded(model.rotary.theta)) : Json(nullptr)}};
 }
 
 /// The message, or empty.

@@ -105,7 +105,7 @@ TEST(Presets, HaveThePublishedParameterCounts) {
     EXPECT_EQ(preset->parameters(), c.parameters) << c.name;
     EXPECT_EQ(preset->active_parameters(), c.active > 0 ? c.active : c.parameters) << c.name;
     // Heads of 256, of 128 in any model, of two parts.
-    const bool wider = preset->name == "gemma-7b" || preset->qk_norm || preset->latent ||
+    const bool wider = preset->name == "gemma-7b" || preset->norms.qk || preset->latent ||
                        preset->name.starts_with("gemma-3") || preset->name.starts_with("gpt-oss");
     EXPECT_TRUE(wider || preset->hidden == preset->heads * preset->head_dim) << c.name;
     names.push_back(c.name);

@@ -22,15 +22,15 @@ TEST(PublishedFiles, TakesScaledPositionsForPredictionsAlone) {
       RunConfig config;
       config.model = parse(with(llama(), changes));
       config.batch.seq_length = 16;
-      EXPECT_EQ(config.model.rope_scaling.predicted_type, type);
-      EXPECT_EQ(config.model.rope_theta, 5e5);
+      EXPECT_EQ(config.model.rotary.scaling.predicted_type, type);
+      EXPECT_EQ(config.model.rotary.theta, 5e5);
       EXPECT_EQ(to_config_json(parse_model_config(to_config_json(config.model), "config.json")),
                 to_config_json(config.model));
       EXPECT_EQ(why_invalid(config), std::nullopt);
       EXPECT_EQ(why_unpredictable(config), std::nullopt);
       EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr(type));
       config.distillation.teacher = config.model;
-      config.model.rope_scaling = {};
+      config.model.rotary.scaling = {};
       EXPECT_EQ(why_unpredictable(config), std::nullopt);
       EXPECT_THAT(why_unsupported(config).value_or(""), HasSubstr(type));
     }
@@ -56,9 +56,9 @@ TEST(PublishedFiles, ReadsTheLanguageModelOfSeveral) {
   const json file = {
       {"model_type", "mistral3"}, {"text_config", mistral()}, {"vision_config", {{"hidden_size", 8}}}};
   EXPECT_TRUE(same_model(parse(file), parse(mistral())));
-  EXPECT_EQ(parse(file).left_out, "vision_config");
-  EXPECT_TRUE(parse(with(file, {{"tie_word_embeddings", true}})).tied_embeddings);
-  EXPECT_EQ(parse(mistral()).left_out, "");
+  EXPECT_EQ(parse(file).source.left_out, "vision_config");
+  EXPECT_TRUE(parse(with(file, {{"tie_word_embeddings", true}})).embedding.tied);
+  EXPECT_EQ(parse(mistral()).source.left_out, "");
 }
 
 /// The config.json that weights are saved with.
@@ -83,7 +83,7 @@ TEST(CheckpointConfig, KeepsTheSourcesKeysButThoseThatDiffer) {
   EXPECT_EQ(written(with(source, named)), expected);
   EXPECT_EQ(written({{"model_type", "several"}, {"text_config", source}}),
             with(expected, {{"tie_word_embeddings", false}}));
-  model.norm_epsilon = 0.5;
+  model.norms.epsilon = 0.5;
   model.prediction_modules = 2;
   EXPECT_EQ(written(source), with(expected, {{"rms_norm_eps", 0.5}, {"num_nextn_predict_layers", 2}}));
   // Without a source there are no ids of tokens either.

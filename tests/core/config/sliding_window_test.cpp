@@ -96,8 +96,8 @@ TEST(SlidingWindow, OfEveryLayerAsTransformersReadsIt) {
     const std::string written = to_config_json(model);
     const ModelConfig back = parse_model_config(written, "x");
     EXPECT_EQ(windows_of(back), c.windows);
-    EXPECT_EQ(back.sliding_window, model.sliding_window);
-    EXPECT_EQ(back.full_attention, model.full_attention);
+    EXPECT_EQ(back.window.size, model.window.size);
+    EXPECT_EQ(back.window.full_layers, model.window.full_layers);
     EXPECT_EQ(to_config_json(back), written);
   }
 }
@@ -215,7 +215,7 @@ TEST(SlidingWindow, MeanOverTheLayers) {
   config.model = model;
   config.batch.seq_length = 4000;
   const double with = output_layer_in_layers(config);
-  config.model.sliding_window = 0;
+  config.model.window.size = 0;
   EXPECT_GT(with, output_layer_in_layers(config));
 }
 

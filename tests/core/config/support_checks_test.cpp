@@ -37,7 +37,7 @@ TEST(SupportChecks, NameTheKey) {
       {"context_parallel_size=2 attention_backend=unfused backend=emulated hardware=h100-sxm-80gb", ""},
       {"context_parallel_size=2 fp8_format=e4m3", ""},
       {"context_parallel_size=2 cp_comm_type=a2a", ""},
-      {"context_parallel_size=2 cp_comm_type=a2a", "", [](RunConfig& c) { c.model.qk_norm = true; }},
+      {"context_parallel_size=2 cp_comm_type=a2a", "", [](RunConfig& c) { c.model.norms.qk = true; }},
       {"cp=4 seq_length=16 cp_comm_type=a2a+p2p hierarchical_context_parallel_sizes=2,2", ""},
   };
   for (const test::Refusal& c : cases) {

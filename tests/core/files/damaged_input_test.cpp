@@ -96,8 +96,8 @@ TEST(DamagedInput, ModelConfig) {
          [](const std::string& text) { parse_model_config(text, "config.json"); });
   ModelConfig windows = *find_preset("qwen2.5-0.5b");
   windows.layers = 3;
-  windows.sliding_window = 4096;
-  windows.full_attention = {false, true, false};
+  windows.window.size = 4096;
+  windows.window.full_layers = {false, true, false};
   damage(to_config_json(windows), [](const std::string& text) { parse_model_config(text, "config.json"); });
 }
 

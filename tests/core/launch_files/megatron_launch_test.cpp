@@ -198,11 +198,11 @@ TEST(MegatronLaunch, LayersOfGptOss) {
   EXPECT_EQ(read.architecture, preset.architecture);
   EXPECT_EQ(read.parameters(), preset.parameters());
   EXPECT_EQ(read.active_parameters(), preset.active_parameters());
-  EXPECT_EQ(read.sliding_window, 128);
-  EXPECT_EQ(read.full_attention, preset.full_attention);
+  EXPECT_EQ(read.window.size, 128);
+  EXPECT_EQ(read.window.full_layers, preset.window.full_layers);
   EXPECT_TRUE(read.predicted.sinks && read.predicted.router_bias);
   const ModelConfig bare = load_run_config(flags + own + "--disable-bias-linear", {}).model;
-  EXPECT_FALSE(bare.qkv_bias || bare.has_feed_forward_bias() || bare.predicted.router_bias);
+  EXPECT_FALSE(bare.biases.qkv || bare.has_feed_forward_bias() || bare.predicted.router_bias);
   for (const char* other : {"", "--softmax-type learnable --window-size 127,0",
                             "--softmax-type off-by-one --window-size 127,0 --window-attn-skip-freq 2",
                             "--softmax-type learnable --window-size 127,0 --window-attn-skip-freq 4"})
@@ -353,7 +353,7 @@ TEST(MegatronLaunch, RotaryPositionsNeedNoNumberOfPositions) {
       "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --vocab-size 1000 --swiglu "
       "--normalization RMSNorm --disable-bias-linear --micro-batch-size 1 ";
   const std::string rope = "--use-rotary-position-embeddings ";
-  EXPECT_EQ(load_run_config(model + rope + "--seq-length 256", {}).model.max_positions, 256);
+  EXPECT_EQ(load_run_config(model + rope + "--seq-length 256", {}).model.position.max, 256);
   EXPECT_THAT(complaint(model + "--seq-length 256"), HasSubstr("--max-position-embeddings: missing"));
 }
 

@@ -105,7 +105,7 @@ RunConfig mixture_config(const MixtureCase& c, bool alone) {
       config.model.mixture.dense_ffn = 96;
       config.model.latent = {32, 16, 16, 16, 48};
       config.model.head_dim = 32;
-      config.model.rotary_dim = 16;
+      config.model.rotary.dim = 16;
     }
     config.numerics.fp8.format = Fp8Format::hybrid;
     config.numerics.fp8.recipe = *c.fp8;

@@ -40,7 +40,7 @@ RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
   config.model = c.gpt2 ? small_gpt2() : small_qwen2();
   config.model.layers = 2;
-  config.model.sliding_window = c.window;
+  config.model.window.size = c.window;
   config.numerics.precision = c.precision;
   config.numerics.attention_dropout = c.attention_dropout;
   config.numerics.deterministic_mode = c.deterministic;

@@ -94,7 +94,7 @@ ModelConfig step_model(StepModel which) {
       return small_gpt2();
     case StepModel::predicting: {
       ModelConfig model = small_qwen2();
-      model.tied_embeddings = false;
+      model.embedding.tied = false;
       model.prediction_modules = 1;
       return model;
     }

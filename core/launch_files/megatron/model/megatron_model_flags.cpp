@@ -31,30 +31,30 @@ void add_layers(const ModelConfig& model, std::vector<std::string>& flags) {
   if (!model.latent) value("--kv-channels", model.head_dim);
   value("--ffn-hidden-size",
         model.mixture && model.mixture.first_dense > 0 ? model.mixture.dense_ffn : model.ffn);
-  value("--max-position-embeddings", model.max_positions);
+  value("--max-position-embeddings", model.position.max);
   value("--vocab-size", model.vocab);
   flags.emplace_back("--tokenizer-type NullTokenizer");
   value("--init-method-std", model.init_std);
-  value("--normalization", model.norm == Norm::rms ? "RMSNorm" : "LayerNorm");
-  value("--norm-epsilon", model.norm_epsilon);
-  if (model.positions == Positions::rotary) {
+  value("--normalization", model.norms.kind == Norm::rms ? "RMSNorm" : "LayerNorm");
+  value("--norm-epsilon", model.norms.epsilon);
+  if (model.position.kind == Positions::rotary) {
     value("--position-embedding-type", "rope");
-    value("--rotary-base", model.rope_theta);
+    value("--rotary-base", model.rotary.theta);
     if (!model.latent)
       value("--rotary-percent", static_cast<double>(model.rotated()) / static_cast<double>(model.head_dim));
-    if (model.rope_scaling.factor != 1) {
+    if (model.rotary.scaling.factor != 1) {
       flags.emplace_back("--use-rope-scaling");
-      value("--rope-scaling-factor", model.rope_scaling.factor);
+      value("--rope-scaling-factor", model.rotary.scaling.factor);
     }
   } else {
     value("--position-embedding-type", "learned_absolute");
   }
   flag(model.activation == Activation::swiglu, "--swiglu");
   flag(model.activation == Activation::squared_relu, "--squared-relu");
-  flag(!model.linear_bias, "--disable-bias-linear");
-  flag(model.qkv_bias && !model.linear_bias, "--add-qkv-bias");
-  flag(model.qk_norm, "--qk-layernorm");
-  flag(!model.tied_embeddings, "--untie-embeddings-and-output-weights");
+  flag(!model.biases.linear, "--disable-bias-linear");
+  flag(model.biases.qkv && !model.biases.linear, "--add-qkv-bias");
+  flag(model.norms.qk, "--qk-layernorm");
+  flag(!model.embedding.tied, "--untie-embeddings-and-output-weights");
 }
 
 void add_experts_of(const ModelConfig& model, std::vector<std::string>& flags) {
@@ -96,19 +96,19 @@ void add_latent(const LatentAttention& latent, std::vector<std::string>& flags) 
 std::vector<std::string> megatron_model_flags(const ModelConfig& model) {
   const bool known =
       std::find(std::begin(kExported), std::end(kExported), model.architecture) != std::end(kExported);
-  const RopeScaling& scaling = model.rope_scaling;
+  const RopeScaling& scaling = model.rotary.scaling;
   const bool plain_scaling =
       scaling.predicted_type.empty() &&
       (scaling.factor == 1 || (scaling.low_freq_factor == 1 && scaling.high_freq_factor == 4 &&
                                scaling.original_max_positions == 8192));
-  if (!known || model.sliding_window > 0 || !plain_scaling) {
+  if (!known || model.window.size > 0 || !plain_scaling) {
     throw InputError(
         fmt::format("model: found layers of {}{}, which Megatron-LM's flags do not say; expected those of "
                     "a family such as gpt2, llama or qwen3",
                     model.architecture,
-                    model.sliding_window > 0 ? " with sliding windows"
-                    : plain_scaling          ? ""
-                                             : " with its rope_scaling"));
+                    model.window.size > 0 ? " with sliding windows"
+                    : plain_scaling       ? ""
+                                          : " with its rope_scaling"));
   }
   std::vector<std::string> flags;
   add_layers(model, flags);

@@ -178,7 +178,7 @@ std::vector<Split> splits_of(int world) {
        }},
       {"pp 2, modules that predict further tokens",
        [](RunConfig& config) {
-         config.model.tied_embeddings = false;
+         config.model.embedding.tied = false;
          config.model.prediction_modules = 2;
          config.parallel.pipeline = 2;
        }},
@@ -333,7 +333,7 @@ TEST_F(CheckpointRun, GoesOnInAnotherSplitOfLowPrecision) {
   for (const Passage& passage : passages) {
     SCOPED_TRACE(passage.name);
     RunConfig from = small_run();
-    from.model.tied_embeddings = false;  // tied ones sum two stages' gradients in an order of their own
+    from.model.embedding.tied = false;  // tied ones sum two stages' gradients in an order of their own
     from.parallel.world_size = world_;
     passage.numerics(from);
     RunConfig to = from;

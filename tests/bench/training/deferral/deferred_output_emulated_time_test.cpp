@@ -32,10 +32,10 @@ constexpr Case kCases[] = {
 RunConfig config_of(const Case& c) {
   RunConfig config;
   config.model = small_qwen2();
-  config.model.tied_embeddings = false;
+  config.model.embedding.tied = false;
   widen(config.model, 8, 6144, 8);
   config.model.vocab = 64000;  // as much as three layers
-  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 8 * c.layout.data;
   config.numerics.precision = DType::bf16;
   set_emulated(config);

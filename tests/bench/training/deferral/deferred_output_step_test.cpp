@@ -17,9 +17,9 @@ constexpr const char* kSchedules[] = {"1f1b", "interleaved", "gpipe"};
 
 std::vector<ModelConfig> models() {
   ModelConfig untied = small_qwen2();
-  untied.tied_embeddings = false;
+  untied.embedding.tied = false;
   ModelConfig biased = small_gpt2();
-  biased.output_bias = true;
+  biased.biases.output = true;
   ModelConfig modules = untied;
   modules.prediction_modules = 2;
   return {untied, biased, small_mixture(false), small_deepseek(true), modules};

@@ -39,17 +39,17 @@ RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
   config.model = small_qwen2();
   widen(config.model, 2, 4096);
-  config.model.sliding_window = c.window;
-  config.model.qk_norm = c.normed;
+  config.model.window.size = c.window;
+  config.model.norms.qk = c.normed;
   if (c.latent) {
     config.model.kv_heads = config.model.heads;
     config.model.latent = {512, 256, 128, 64, 128};
     config.model.head_dim = 192;
-    config.model.rotary_dim = 64;
-    config.model.qkv_bias = false;
+    config.model.rotary.dim = 64;
+    config.model.biases.qkv = false;
   }
   config.batch = {.seq_length = 16384, .micro_batch_size = c.micro_batch, .global_batch_size = 2};
-  config.model.max_positions = config.batch.seq_length;
+  config.model.position.max = config.batch.seq_length;
   config.numerics.precision = DType::bf16;
   config.recompute.granularity = c.recompute;
   set_emulated(config);

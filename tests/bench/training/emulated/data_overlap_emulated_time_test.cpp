@@ -35,7 +35,7 @@ RunConfig config_of(const Case& c, int ranks) {
   RunConfig config;
   config.model = small_qwen2();
   widen(config.model, 4, 8192, 16);
-  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 2 * ranks;
   config.numerics.precision = DType::bf16;
   set_emulated(config);

@@ -84,15 +84,15 @@ RunConfig config_of(const Case& c) {
   RunConfig config;
   config.model = small_qwen2();
   config.model.layers = 2;
-  config.model.sliding_window = c.window;
-  if (c.window > 0) config.model.full_attention = {true, false};
+  config.model.window.size = c.window;
+  if (c.window > 0) config.model.window.full_layers = {true, false};
   config.model.hidden = 4096;
   config.model.heads = config.model.kv_heads = 32;
   config.model.head_dim = 128;
   config.model.ffn = 8192;
   if (c.experts) {
     config.model.architecture = "qwen2_moe";
-    config.model.qkv_bias = config.model.tied_embeddings = false;
+    config.model.biases.qkv = config.model.embedding.tied = false;
     config.model.ffn = 2048;
     config.model.mixture = {8, 2, true};
     config.model.mixture.shared = 2048;
@@ -101,10 +101,10 @@ RunConfig config_of(const Case& c) {
   if (c.latent) {
     config.model.architecture = "deepseek_v3";
     config.model.latent = {768, 512, 64, 64, 96};
-    config.model.rotary_dim = 64;
+    config.model.rotary.dim = 64;
   }
   config.batch.seq_length = 4096;
-  config.model.max_positions = 4096;
+  config.model.position.max = 4096;
   config.numerics.precision = DType::bf16;
   config.numerics.fp8.format = Fp8Format::hybrid;
   config.numerics.fp8.recipe = c.recipe;

@@ -29,7 +29,7 @@ RunConfig dense(const Layout& layout, const char* schedule = "1f1b") {
   RunConfig config;
   config.model = small_qwen2();
   widen(config.model, 4, 8192, 16);
-  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 4 * layout.data;
   config.numerics.precision = DType::bf16;
   set_emulated(config);
@@ -73,7 +73,7 @@ RunConfig offloaded(const Layout& layout, int layers) {
 RunConfig ring(int ranks) {
   RunConfig config = dense({1, 1, 1});
   config.batch = {.seq_length = 16384, .micro_batch_size = 1, .global_batch_size = 2};
-  config.model.max_positions = config.batch.seq_length;
+  config.model.position.max = config.batch.seq_length;
   config.model.kv_heads = 4;
   config.parallel.world_size = config.parallel.context = ranks;
   config.parallel.cp.comm_type = CpCommType::p2p;

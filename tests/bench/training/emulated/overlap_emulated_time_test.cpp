@@ -41,11 +41,11 @@ RunConfig config_of(const Case& c, int ranks) {
   config.model.ffn = 2 * c.hidden;
   if (c.experts) {
     config.model.architecture = "mixtral";
-    config.model.qkv_bias = config.model.tied_embeddings = false;
+    config.model.biases.qkv = config.model.embedding.tied = false;
     config.model.ffn = c.hidden / 2;
     config.model.mixture = {8, 2, true};
   }
-  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 1;
   config.numerics.precision = DType::bf16;
   if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;

@@ -25,7 +25,7 @@ RunConfig config_of(std::string_view schedule, int ranks, double clip_grad) {
   config.model.head_dim = 128;
   config.model.heads = config.model.kv_heads = 8;
   config.model.ffn = 4096;
-  config.batch.seq_length = config.model.max_positions = 2048;
+  config.batch.seq_length = config.model.position.max = 2048;
   config.batch.global_batch_size = 4L * ranks;
   config.numerics.precision = clip_grad > 0 ? DType::bf16 : DType::fp16;
   config.optimizer.clip_grad = clip_grad;

@@ -63,7 +63,7 @@ inline std::vector<Layout> splits_of(const std::string& name, int ranks) {
   constexpr std::string_view kWithReplicas[] = {"llama", "families/deepseek_v3", "families/mixtral"};
   const bool replicas = std::ranges::find(kWithReplicas, name) != std::end(kWithReplicas);
   const ModelConfig model = config_of(name, {1, 1, 1}).model;
-  const bool whole = model.qk_norm && model.predicted.query_norm == QueryNorm::width;
+  const bool whole = model.norms.qk && model.predicted.query_norm == QueryNorm::width;
   std::vector<Layout> fitting;
   for (const Layout& layout : training::layouts_of(ranks)) {
     if ((layout.data > 1 && !replicas) || layout.pipeline > model.layers || (whole && layout.tensor > 1))

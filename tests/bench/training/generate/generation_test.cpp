@@ -26,13 +26,13 @@ std::vector<std::string> models_of_transformers() {
 class LongerModel {
  public:
   explicit LongerModel(const std::string& name) {
-    if (config_of(name, {1, 1, 1}).model.positions != Positions::learned) return;
+    if (config_of(name, {1, 1, 1}).model.position.kind != Positions::learned) return;
     const TensorFile file(golden_folder(name));
     std::vector<TensorFileWriter::Entry> entries;
     for (const std::string& tensor : file.names()) {
       entries.push_back({tensor, file.get(tensor).type, file.get(tensor).shape});
       if (is_table(tensor))
-        entries.back().shape[0] += kLongText - config_of(name, {1, 1, 1}).model.max_positions;
+        entries.back().shape[0] += kLongText - config_of(name, {1, 1, 1}).model.position.max;
     }
     path_ = fmt::format("{}/plumbline-longer-{}.safetensors", testing::TempDir(), ::getpid());
     TensorFileWriter writer(path_, entries);
@@ -58,7 +58,7 @@ class LongerModel {
 
   /// Two sequences together, fewer than there are prompts.
   void change(RunConfig& config, std::int64_t new_tokens) const {
-    config.model.max_positions = std::max(config.model.max_positions, kLongText);
+    config.model.position.max = std::max(config.model.position.max, kLongText);
     config.batch.seq_length = kLongText;
     config.batch.micro_batch_size = 2;
     config.batch.global_batch_size = config.batch.micro_batch_size * config.parallel.data();

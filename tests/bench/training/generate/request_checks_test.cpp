@@ -92,7 +92,7 @@ TEST(GenerationConfigurations, AreRefusedWithTheKey) {
   EXPECT_THAT(refused([](RunConfig& c) { c.numerics.fp8.format = Fp8Format::hybrid; }),
               StartsWith("fp8_format:"));
   EXPECT_THAT(refused([](RunConfig& c) { c.model.prediction_modules = 1; }), StartsWith("mtp_num_layers:"));
-  EXPECT_THAT(refused([](RunConfig& c) { c.model.block_positions = true; }), StartsWith("model:"));
+  EXPECT_THAT(refused([](RunConfig& c) { c.model.position.of_blocks = true; }), StartsWith("model:"));
 }
 
 }  // namespace

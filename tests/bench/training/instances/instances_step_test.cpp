@@ -81,8 +81,8 @@ ModelConfig model_of(Model kind) {
   if (kind == Model::spread) model.mixture.experts = 8;
   if (kind == Model::normed_output) {
     model.architecture = "baichuan";
-    model.tied_embeddings = false;
-    model.normed_output = true;
+    model.embedding.tied = false;
+    model.norms.output_rows = true;
   }
   if (kind == Model::modules) model.prediction_modules = 2;
   model.layers = 4;

@@ -31,7 +31,7 @@ RunConfig config_of(const Case& c) {
   config.model.heads = 32;
   config.model.kv_heads = 8;
   config.model.ffn = 3 * 4096;
-  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 4;
   config.numerics.precision = DType::bf16;
   set_emulated(config);

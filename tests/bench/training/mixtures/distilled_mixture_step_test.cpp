@@ -32,14 +32,14 @@ ModelConfig model_of(Kind kind, bool teacher) {
     model.mixture.experts = 8;
     if (kind == Kind::shared) {
       model.architecture = "qwen2_moe";
-      model.qk_norm = false;
-      model.qkv_bias = true;
+      model.norms.qk = false;
+      model.biases.qkv = true;
       model.mixture.shared = 24;
     }
   }
   if (!teacher) return model;
   model.name = "small-teacher";
-  model.tied_embeddings = false;
+  model.embedding.tied = false;
   model.layers = 9;
   if (kind != Kind::deepseek) {
     model.hidden = 96;
@@ -264,7 +264,7 @@ TEST(DistilledMixtureStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     for (ModelConfig* model : {&config.model, &*config.distillation.teacher}) {
       widen(*model, 4, 1024);
       if (model->mixture.shared > 0) model->mixture.shared = 512;
-      model->max_positions = 2048;
+      model->position.max = 2048;
     }
     config.distillation.teacher->layers = 6;
     config.batch.seq_length = 2048;

@@ -16,14 +16,14 @@ inline RunConfig narrow_deepseek(const char* schedule, const Layout& layout, int
   config.model.heads = config.model.kv_heads = 16;
   config.model.latent = {512, 256, 128, 64, 128};
   config.model.head_dim = 192;
-  config.model.rotary_dim = 64;
+  config.model.rotary.dim = 64;
   config.model.ffn = 512;
   config.model.mixture.experts = 16;
   config.model.mixture.top_k = 4;
   config.model.mixture.shared = 512;
   config.model.mixture.first_dense = 1;
   config.model.mixture.dense_ffn = 4096;
-  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 8 * layout.data;
   config.numerics.precision = DType::bf16;
   set_emulated(config);

@@ -147,7 +147,7 @@ TEST(GlobalBalanceStep, EveryStepCountsAnew) {
   RunConfig config = config_of({.layout = {1, 1, 1}});
   config.optimizer.learning_rate = config.optimizer.weight_decay = 0;
   config.files.data = fmt::format("{}/tests/golden/qwen2/tokens.npy", PLUMBLINE_SOURCE_DIR);
-  config.batch.seq_length = config.model.max_positions = 43;
+  config.batch.seq_length = config.model.position.max = 43;
   config.batch.global_batch_size = 3;  // of 129 tokens, so that every step has the same
   SoloCommunicator solo;
   const StepResult first = last_step(config, 1, solo);
@@ -232,7 +232,7 @@ TEST(GlobalBalanceStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     RunConfig config;
     config.model = small_mixture(true);
     config.model.layers = 2;
-    config.model.max_positions = config.batch.seq_length = 64;
+    config.model.position.max = config.batch.seq_length = 64;
     config.batch.global_batch_size = 8;
     config.mixture.aux_loss_coeff = 0.01;
     config.mixture.load_balancing = LoadBalancing::global_aux_loss;

@@ -65,7 +65,7 @@ RunConfig config_of(const PairCase& c) {
     config.model.mixture.dense_ffn = c.latent ? 96 : 0;
     if (c.latent) config.model.latent = {32, 16, 16, 16, 48};
     config.model.head_dim = c.latent ? 32 : 16;
-    config.model.rotary_dim = c.latent ? 16 : config.model.rotary_dim;
+    config.model.rotary.dim = c.latent ? 16 : config.model.rotary.dim;
     config.numerics.fp8.format = Fp8Format::hybrid;
   }
   config.model.prediction_modules = c.modules;

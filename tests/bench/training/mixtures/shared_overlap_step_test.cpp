@@ -46,7 +46,7 @@ RunConfig config_of(const SharedCase& c) {
   if (c.gated) {
     config.model = small_mixture(false);
     config.model.architecture = "qwen2_moe";
-    config.model.qk_norm = false;
+    config.model.norms.qk = false;
     config.model.layers = 4;
     config.model.mixture.experts = 8;
     config.model.mixture.shared = 24;

@@ -59,7 +59,7 @@ ModelConfig mixture(Mixed kind) {
   if (kind == Mixed::latent) {
     model.latent = {32, 16, 16, 16, 48};
     model.head_dim = 32;
-    model.rotary_dim = 16;
+    model.rotary.dim = 16;
   }
   model.ffn = 32;
   model.mixture.experts = 8;
@@ -296,7 +296,7 @@ std::vector<Cell> further_cells(const Layout& layout) {
   add("loss in fp32", [](RunConfig& config) { config.numerics.cross_entropy_loss_fusion = false; });
   add("a teacher in the storage type", [](RunConfig& config) {
     config.distillation.teacher = small_gpt2();
-    config.model.max_positions = config.distillation.teacher->max_positions;
+    config.model.position.max = config.distillation.teacher->position.max;
     config.distillation.schedule = "abeja";
   });
   return cells;

@@ -30,7 +30,7 @@ ModelConfig model_of(Model kind) {
   if (latent) {
     model.latent = {32, 16, 16, 16, 48};
     model.head_dim = 32;
-    model.rotary_dim = 16;
+    model.rotary.dim = 16;
   }
   model.ffn = 32;
   model.mixture.experts = 8;

@@ -66,13 +66,13 @@ RunConfig config_of(const Case& c) {
   config.model.ffn = 3 * c.hidden;
   if (c.expert > 1) {
     config.model.architecture = "mixtral";
-    config.model.qkv_bias = config.model.tied_embeddings = false;
+    config.model.biases.qkv = config.model.embedding.tied = false;
     config.model.ffn = 2048;
     config.model.mixture = {8, 2, true};
     config.parallel.expert = c.expert;
   }
   if (c.fp8) config.numerics.fp8.format = Fp8Format::hybrid;
-  config.batch.seq_length = config.model.max_positions = 4096;
+  config.batch.seq_length = config.model.position.max = 4096;
   config.batch.global_batch_size = 4;
   config.numerics.precision = DType::bf16;
   config.recompute.granularity = c.recompute;

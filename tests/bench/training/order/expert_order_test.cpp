@@ -19,7 +19,7 @@ RunConfig config_of(int expert, int tensor, int pipeline, int data, const char* 
   RunConfig config;
   config.model = small_qwen2();
   config.model.architecture = "mixtral";
-  config.model.qkv_bias = config.model.tied_embeddings = false;
+  config.model.biases.qkv = config.model.embedding.tied = false;
   config.model.layers = 4;
   config.model.ffn = 16;
   config.model.mixture = {8, 2, true};

@@ -35,7 +35,7 @@ RunConfig launch_config(const LaunchCase& c) {
   config.model = small_qwen2();
   if (c.split == LaunchSplit::expert) {
     config.model.architecture = "mixtral";
-    config.model.qkv_bias = config.model.tied_embeddings = false;
+    config.model.biases.qkv = config.model.embedding.tied = false;
     config.model.mixture = {8, 2, true};
   }
   config.model.layers = 16;

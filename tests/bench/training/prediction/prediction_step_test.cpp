@@ -129,7 +129,7 @@ constexpr Case kCases[] = {
 
 ModelConfig model_of(Model kind) {
   ModelConfig model = kind == Model::deepseek ? small_deepseek(true) : small_qwen2();
-  model.tied_embeddings = kind == Model::tied;
+  model.embedding.tied = kind == Model::tied;
   return model;
 }
 
@@ -349,7 +349,7 @@ TEST(PredictionStep, TakesAsLongOnEmulatedDevicesAsPredicted) {
     config.parallel.sequence_parallel = layout.tensor > 1;
     widen(config.model, 4, 4096);
     config.model.vocab = 32000;
-    config.model.max_positions = config.batch.seq_length = 2048;
+    config.model.position.max = config.batch.seq_length = 2048;
     config.batch.global_batch_size = 4;
     config.measure.warmup_steps = 1;
     config.measure.steps = 1;

@@ -21,20 +21,20 @@ ModelConfig parallel_block(Block block) {
   ModelConfig model = small_qwen2();
   model.architecture = "falcon";
   model.block = block;
-  model.linear_bias = block == Block::parallel_one_norm;
-  model.activation = model.linear_bias ? Activation::geglu : Activation::squared_relu;
+  model.biases.linear = block == Block::parallel_one_norm;
+  model.activation = model.biases.linear ? Activation::geglu : Activation::squared_relu;
   return model;
 }
 /// Blocks add to a multiple of their norm's output, which is read once more.
 ModelConfig normed_residual() {
   ModelConfig model = small_qwen2();
   model.architecture = "glm_10b";
-  model.norm = Norm::layer;
-  model.positions = Positions::learned;
-  model.max_positions = 33;
-  model.block_positions = true;
-  model.normed_residual = 1.5;
-  model.linear_bias = true;
+  model.norms.kind = Norm::layer;
+  model.position.kind = Positions::learned;
+  model.position.max = 33;
+  model.position.of_blocks = true;
+  model.norms.residual = 1.5;
+  model.biases.linear = true;
   model.activation = Activation::gelu;
   return model;
 }
@@ -138,11 +138,11 @@ TEST(RecomputedModules, TakeAsLongOnEmulatedDevicesAsPredicted) {
   std::vector<ModelConfig> large = {small_qwen2(), gated_shared_expert(), small_deepseek(true)};
   for (ModelConfig& model : large) {
     widen(model, 4, 2048, model.latent ? 16 : 4);
-    model.max_positions = 2048;
+    model.position.max = 2048;
     if (model.mixture) model.mixture.shared = 2048;
     if (!model.latent) continue;
     model.latent = {512, 256, 64, 64, 96};
-    model.rotary_dim = 64;
+    model.rotary.dim = 64;
     model.mixture.first_dense = 2;
     model.mixture.dense_ffn = 4096;
   }

@@ -49,7 +49,7 @@ RunConfig config_of(const Layout& layout, const std::string& chats, Packing pack
   RunConfig config;
   config.model = small_qwen2();
   widen(config.model, 2, 4096, 16);
-  config.model.max_positions = kSeq;
+  config.model.position.max = kSeq;
   config.batch = {.seq_length = kSeq, .micro_batch_size = 1, .global_batch_size = 4, .packed_sequence = true};
   config.generation.task = RunTask::sft;
   config.files.data = chats;

@@ -97,11 +97,11 @@ ModelConfig small_qwen2() {
   model.head_dim = 8;
   model.ffn = 96;
   model.vocab = 203;
-  model.max_positions = 64;
-  model.norm_epsilon = 1e-6;
-  model.rope_theta = 10000;
-  model.qkv_bias = true;
-  model.tied_embeddings = true;
+  model.position.max = 64;
+  model.norms.epsilon = 1e-6;
+  model.rotary.theta = 10000;
+  model.biases.qkv = true;
+  model.embedding.tied = true;
   return model;
 }
 
@@ -111,20 +111,20 @@ ModelConfig small_gpt2() {
   model.architecture = "gpt2";
   model.kv_heads = model.heads;
   model.ffn = 4 * model.hidden;
-  model.norm = Norm::layer;
-  model.norm_epsilon = 1e-5;
+  model.norms.kind = Norm::layer;
+  model.norms.epsilon = 1e-5;
   model.activation = Activation::gelu;
-  model.positions = Positions::learned;
-  model.linear_bias = true;
+  model.position.kind = Positions::learned;
+  model.biases.linear = true;
   return model;
 }
 
 ModelConfig small_mixture(bool normalized) {
   ModelConfig model = small_qwen2();
   model.architecture = normalized ? "mixtral" : "qwen3_moe";
-  model.qkv_bias = false;
-  model.qk_norm = !normalized;
-  model.tied_embeddings = false;
+  model.biases.qkv = false;
+  model.norms.qk = !normalized;
+  model.embedding.tied = false;
   model.ffn = 16;
   model.mixture = {7, 2, normalized};
   return model;
@@ -148,8 +148,8 @@ ModelConfig small_deepseek(bool latent) {
   model.kv_heads = model.heads;
   model.latent = {20, 18, 10, 6, 12};
   model.head_dim = 16;
-  model.rotary_dim = 6;
-  model.rotary_pairs = RotaryPairs::neighbours;
+  model.rotary.dim = 6;
+  model.rotary.pairs = RotaryPairs::neighbours;
   return model;
 }
 
