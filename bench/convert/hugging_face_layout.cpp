@@ -50,17 +50,19 @@ class HuggingFaceTensors {
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };
     const std::int64_t query = model_.heads * model_.head_dim;
     if (latent.query_rank > 0) {
-      linear(own + "query_down", name(names_.query_down), latent.query_rank, model_.hidden, false);
-      norm(own + "query_rank_norm", name(names_.query_down_norm), latent.query_rank, false);
-      linear(own + "query_up", name(names_.query_up), query, latent.query_rank, false);
+      linear(own + "query_down", name(names_.latent.query_down), latent.query_rank, model_.hidden, false);
+      norm(own + "query_rank_norm", name(names_.latent.query_down_norm), latent.query_rank, false);
+      linear(own + "query_up", name(names_.latent.query_up), query, latent.query_rank, false);
     } else {
-      linear(own + "query_up", name(names_.query), query, model_.hidden, false);
+      linear(own + "query_up", name(names_.attention.query), query, model_.hidden, false);
     }
-    linear(own + "kv_down", name(names_.kv_down), latent.kv_rank + latent.rope_dim, model_.hidden, false);
-    norm(own + "kv_rank_norm", name(names_.kv_down_norm), latent.kv_rank, false);
-    linear(own + "kv_up", name(names_.kv_up), model_.heads * (latent.nope_dim + latent.value_dim),
+    linear(own + "kv_down", name(names_.latent.kv_down), latent.kv_rank + latent.rope_dim, model_.hidden,
+           false);
+    norm(own + "kv_rank_norm", name(names_.latent.kv_down_norm), latent.kv_rank, false);
+    linear(own + "kv_up", name(names_.latent.kv_up), model_.heads * (latent.nope_dim + latent.value_dim),
            latent.kv_rank, false);
-    linear(own + "proj", name(names_.projection), model_.hidden, model_.heads * latent.value_dim, false);
+    linear(own + "proj", name(names_.attention.projection), model_.hidden, model_.heads * latent.value_dim,
+           false);
   }
 
   void attention(const std::string& own, const std::string& prefix) {
@@ -70,36 +72,37 @@ class HuggingFaceTensors {
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };
     for (const Part& part : parts(model_.biases.qkv)) {
       const std::int64_t cols = part.bias ? 0 : model_.hidden;
-      switch (names_.fused) {
+      switch (names_.attention.fused) {
         case FusedQkv::none:
-          linear(TensorBuilder(name(names_.query) + part.suffix, cols)
+          linear(TensorBuilder(name(names_.attention.query) + part.suffix, cols)
                      .rows(own + "query" + part.suffix, 0, query)
                      .done());
-          linear(TensorBuilder(name(names_.key) + part.suffix, cols)
+          linear(TensorBuilder(name(names_.attention.key) + part.suffix, cols)
                      .rows(own + "key" + part.suffix, 0, key)
                      .done());
-          linear(TensorBuilder(name(names_.value) + part.suffix, cols)
+          linear(TensorBuilder(name(names_.attention.value) + part.suffix, cols)
                      .rows(own + "value" + part.suffix, 0, key)
                      .done());
           break;
         case FusedQkv::stacked:
-          linear(TensorBuilder(name(names_.query) + part.suffix, cols)
+          linear(TensorBuilder(name(names_.attention.query) + part.suffix, cols)
                      .rows(own + "query" + part.suffix, 0, query)
                      .rows(own + "key" + part.suffix, 0, key)
                      .rows(own + "value" + part.suffix, 0, key)
                      .done());
           break;
         case FusedQkv::per_group:
-          linear(interleaved_qkv(model_, own, name(names_.query), part));
+          linear(interleaved_qkv(model_, own, name(names_.attention.query), part));
           break;
       }
     }
     if (model_.norms.qk) {
       const bool width = model_.predicted.query_norm == QueryNorm::width;
-      norm(own + "query_norm", name(names_.query_norm), width ? query : model_.head_dim, false);
-      norm(own + "key_norm", name(names_.key_norm), width ? key : model_.head_dim, false);
+      norm(own + "query_norm", name(names_.attention.query_norm), width ? query : model_.head_dim, false);
+      norm(own + "key_norm", name(names_.attention.key_norm), width ? key : model_.head_dim, false);
     }
-    linear(own + "proj", name(names_.projection), model_.hidden, query, model_.has_projection_bias());
+    linear(own + "proj", name(names_.attention.projection), model_.hidden, query,
+           model_.has_projection_bias());
   }
 
   void feed_forward(const std::string& own, const std::string& prefix) {
@@ -107,41 +110,42 @@ class HuggingFaceTensors {
     const bool gated = is_gated(model_.activation);
     const bool with_bias = model_.has_feed_forward_bias();
     const std::int64_t width = model_.dense_ffn();
-    if (gated && names_.up.empty()) {
+    if (gated && names_.mlp.up.empty()) {
       for (const Part& part : parts(with_bias)) {
-        TensorBuilder fused(name(names_.fc1) + part.suffix, part.bias ? 0 : model_.hidden);
-        fused.rows(own + (names_.up_first ? "up" : "gate") + part.suffix, 0, width);
-        fused.rows(own + (names_.up_first ? "gate" : "up") + part.suffix, 0, width);
+        TensorBuilder fused(name(names_.mlp.fc1) + part.suffix, part.bias ? 0 : model_.hidden);
+        fused.rows(own + (names_.mlp.up_first ? "up" : "gate") + part.suffix, 0, width);
+        fused.rows(own + (names_.mlp.up_first ? "gate" : "up") + part.suffix, 0, width);
         linear(fused.done());
       }
     } else {
-      linear(own + (gated ? "gate" : "up"), name(names_.fc1), width, model_.hidden, with_bias);
-      if (gated) linear(own + "up", name(names_.up), width, model_.hidden, with_bias);
+      linear(own + (gated ? "gate" : "up"), name(names_.mlp.fc1), width, model_.hidden, with_bias);
+      if (gated) linear(own + "up", name(names_.mlp.up), width, model_.hidden, with_bias);
     }
-    linear(own + "down", name(names_.fc2), model_.hidden, width, with_bias);
+    linear(own + "down", name(names_.mlp.fc2), model_.hidden, width, with_bias);
   }
 
   void expert(const std::string& own, const std::string& prefix, std::int64_t width) {
     const auto name = [&](std::string_view n) { return prefix + std::string(n); };
-    linear(own + "gate", name(names_.expert_gate), width, model_.hidden, false);
-    linear(own + "up", name(names_.expert_up), width, model_.hidden, false);
-    linear(own + "down", name(names_.expert_down), model_.hidden, width, false);
+    linear(own + "gate", name(names_.mixture.gate), width, model_.hidden, false);
+    linear(own + "up", name(names_.mixture.up), width, model_.hidden, false);
+    linear(own + "down", name(names_.mixture.down), model_.hidden, width, false);
   }
 
   void experts(const std::string& own, const std::string& prefix) {
     const Mixture& mixture = model_.mixture;
-    whole(own + "router.weight", fmt::format("{}{}.weight", prefix, names_.router), mixture.experts,
+    whole(own + "router.weight", fmt::format("{}{}.weight", prefix, names_.mixture.router), mixture.experts,
           model_.hidden);
     if (mixture.expert_bias)
-      whole(own + "router.bias", fmt::format("{}{}", prefix, names_.expert_bias),
-            names_.expert_bias_row ? 1 : mixture.experts, names_.expert_bias_row ? mixture.experts : 0);
+      whole(own + "router.bias", fmt::format("{}{}", prefix, names_.mixture.expert_bias),
+            names_.mixture.expert_bias_row ? 1 : mixture.experts,
+            names_.mixture.expert_bias_row ? mixture.experts : 0);
     for (std::int64_t e = 0; e < mixture.experts; ++e)
-      expert(fmt::format("{}experts.{}.", own, e), fmt::format("{}{}.{}.", prefix, names_.experts, e),
+      expert(fmt::format("{}experts.{}.", own, e), fmt::format("{}{}.{}.", prefix, names_.mixture.experts, e),
              model_.ffn);
     if (mixture.shared == 0) return;
-    expert(own + "shared.", fmt::format("{}{}.", prefix, names_.shared), mixture.shared);
+    expert(own + "shared.", fmt::format("{}{}.", prefix, names_.mixture.shared), mixture.shared);
     if (mixture.shared_gated)
-      whole(own + "shared_gate.weight", fmt::format("{}{}.weight", prefix, names_.shared_gate), 1,
+      whole(own + "shared_gate.weight", fmt::format("{}{}.weight", prefix, names_.mixture.shared_gate), 1,
             model_.hidden);
   }
 
@@ -153,12 +157,12 @@ class HuggingFaceTensors {
       norm(own + ours, prefix + std::string(theirs), model_.hidden, with_bias);
     };
     if (model_.predicted.norms != NormPlaces::after) {
-      layer_norm("norm1", names_.norm1);
-      layer_norm("norm2", names_.norm2);
+      layer_norm("norm1", names_.norms.norm1);
+      layer_norm("norm2", names_.norms.norm2);
     }
     if (model_.predicted.norms != NormPlaces::before) {
-      layer_norm("attention_result_norm", names_.attention_result_norm);
-      layer_norm("mlp_result_norm", names_.mlp_result_norm);
+      layer_norm("attention_result_norm", names_.norms.attention_result);
+      layer_norm("mlp_result_norm", names_.norms.mlp_result);
     }
     attention(own, prefix);
     if (model_.has_experts(layer)) return experts(own, prefix);

@@ -12,7 +12,7 @@ namespace {
 
 std::string name_of_expert(const LayoutBuilder& b, std::int64_t layer, std::int64_t expert,
                            std::string_view name) {
-  return b.name_in(layer, fmt::format("{}.{}.{}", b.names.experts, expert, name));
+  return b.name_in(layer, fmt::format("{}.{}.{}", b.names.mixture.experts, expert, name));
 }
 
 /// In the layer's unit, or, if experts are spread, in one that is placed later.
@@ -30,8 +30,8 @@ void add_expert_bias(LayoutBuilder& b, std::int64_t layer) {
   bias.unit = kUntrained;
   bias.replicated = true;
   bias.offset = b.stage.untrained;
-  bias.slices = {whole(fmt::format("{}.{}.{}", b.names.layers, layer, b.names.expert_bias), bias)};
-  bias.slices.front().vector = !b.names.expert_bias_row;
+  bias.slices = {whole(fmt::format("{}.{}.{}", b.names.layers, layer, b.names.mixture.expert_bias), bias)};
+  bias.slices.front().vector = !b.names.mixture.expert_bias_row;
   b.stage.untrained += bias.elements();
 }
 
@@ -40,19 +40,19 @@ void add_shared_expert(LayoutBuilder& b, std::int64_t layer, int unit) {
   const std::int64_t all = b.model.mixture.shared;
   const std::int64_t first = b.part.tensor_rank * b.shape.shared;
   const auto name = [&](std::string_view tensor) {
-    return b.name_in(layer, fmt::format("{}.{}", b.names.shared, tensor));
+    return b.name_in(layer, fmt::format("{}.{}", b.names.mixture.shared, tensor));
   };
   if (b.model.mixture.shared_gated) {
     Parameter& gate = b.add_matrix("shared_gate.weight", layer, 1, h, unit);
     gate.replicated = true;
-    gate.slices = {whole(b.name_in(layer, b.names.shared_gate), gate)};
+    gate.slices = {whole(b.name_in(layer, b.names.mixture.shared_gate), gate)};
     gate.slices.front().vector = false;
   }
   b.add_matrix("shared_fc1.weight", layer, 2 * b.shape.shared, h, unit).slices = {
-      b.output_rows(name(b.names.expert_gate), all, h, first, b.shape.shared, 0),
-      b.output_rows(name(b.names.expert_up), all, h, first, b.shape.shared, b.shape.shared)};
+      b.output_rows(name(b.names.mixture.gate), all, h, first, b.shape.shared, 0),
+      b.output_rows(name(b.names.mixture.up), all, h, first, b.shape.shared, b.shape.shared)};
   b.add_matrix("shared_fc2.weight", layer, h, b.shape.shared, unit).slices = {
-      b.input_cols(name(b.names.expert_down), h, all, first, b.shape.shared)};
+      b.input_cols(name(b.names.mixture.down), h, all, first, b.shape.shared)};
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ void add_experts(LayoutBuilder& b, std::int64_t layer, int unit) {
   const std::int64_t first = b.part.expert_slice * b.shape.expert_ffn;
   Parameter& router = b.add_matrix("router.weight", layer, experts, h, unit);
   router.replicated = true;
-  router.slices = {whole(b.name_in(layer, b.names.router), router)};
+  router.slices = {whole(b.name_in(layer, b.names.mixture.router), router)};
   router.slices.front().vector = false;  // of one expert, too
   std::vector<Slice> fc1;
   std::vector<Slice> fc2;
@@ -72,11 +72,11 @@ void add_experts(LayoutBuilder& b, std::int64_t layer, int unit) {
   for (std::int64_t local = 0; local < b.shape.local; ++local) {
     const std::int64_t expert = b.part.expert_rank * b.shape.local + local;
     const std::int64_t row = local * b.shape.expert_fc1;
-    fc1.push_back(b.output_rows(name_of_expert(b, layer, expert, b.names.expert_gate), b.model.ffn, h, first,
+    fc1.push_back(b.output_rows(name_of_expert(b, layer, expert, b.names.mixture.gate), b.model.ffn, h, first,
                                 b.shape.expert_ffn, row));
-    fc1.push_back(b.output_rows(name_of_expert(b, layer, expert, b.names.expert_up), b.model.ffn, h, first,
+    fc1.push_back(b.output_rows(name_of_expert(b, layer, expert, b.names.mixture.up), b.model.ffn, h, first,
                                 b.shape.expert_ffn, row + b.shape.expert_ffn));
-    fc2.push_back(b.input_cols(name_of_expert(b, layer, expert, b.names.expert_down), h, b.model.ffn, first,
+    fc2.push_back(b.input_cols(name_of_expert(b, layer, expert, b.names.mixture.down), h, b.model.ffn, first,
                                b.shape.expert_ffn));
     fc2.back().local_row = local * h;
   }

@@ -30,42 +30,43 @@ void append_head(const LayoutBuilder& b, std::vector<Slice>& slices, const Slice
 /// With a gate its rows, then those of the gated projection.
 std::vector<Slice> fc1_slices(const LayoutBuilder& b, std::int64_t layer) {
   const bool gated = is_gated(b.model.activation);
-  const bool fused = gated && b.names.up.empty();
-  const std::string tensor = b.name_in(layer, b.names.fc1);
+  const bool fused = gated && b.names.mlp.up.empty();
+  const std::string tensor = b.name_in(layer, b.names.mlp.fc1);
   const std::int64_t width = b.model.dense_ffn();
   const std::int64_t features = fused ? 2 * width : width;
   const std::int64_t first = b.part.tensor_rank * b.shape.ffn;
-  const std::int64_t gate = fused && b.names.up_first ? width : 0;
+  const std::int64_t gate = fused && b.names.mlp.up_first ? width : 0;
   std::vector<Slice> slices = {b.output_rows(tensor, features, b.shape.hidden, gate + first, b.shape.ffn, 0)};
   if (!gated) return slices;
-  slices.push_back(b.output_rows(fused ? tensor : b.name_in(layer, b.names.up), features, b.shape.hidden,
+  slices.push_back(b.output_rows(fused ? tensor : b.name_in(layer, b.names.mlp.up), features, b.shape.hidden,
                                  fused ? width - gate + first : first, b.shape.ffn, b.shape.ffn));
   return slices;
 }
 
 void add_layer_norms(LayoutBuilder& b, std::int64_t layer) {
-  const bool apart = b.model.block == Block::parallel && !b.names.parallel_norm1.empty();
+  const bool apart = b.model.block == Block::parallel && !b.names.norms.parallel1.empty();
   const auto name = [&](std::string_view n) { return fmt::format("{}.{}.{}", b.names.layers, layer, n); };
   if (b.model.predicted.norms != NormPlaces::after) {
-    b.add_norm("norm1", layer, name(apart ? b.names.parallel_norm1 : b.names.norm1));
+    b.add_norm("norm1", layer, name(apart ? b.names.norms.parallel1 : b.names.norms.norm1));
     if (b.model.layer_norms() > 1)
-      b.add_norm("norm2", layer, name(apart ? b.names.parallel_norm2 : b.names.norm2));
+      b.add_norm("norm2", layer, name(apart ? b.names.norms.parallel2 : b.names.norms.norm2));
   }
   if (b.model.predicted.norms != NormPlaces::before) {
-    b.add_norm("attention_result_norm", layer, name(b.names.attention_result_norm));
-    b.add_norm("mlp_result_norm", layer, name(b.names.mlp_result_norm));
+    b.add_norm("attention_result_norm", layer, name(b.names.norms.attention_result));
+    b.add_norm("mlp_result_norm", layer, name(b.names.norms.mlp_result));
   }
   if (b.model.latent) {
     b.add_norm_weight("query_rank_norm.weight", layer, b.shape.query_rank,
-                      b.name_in(layer, b.names.query_down_norm));
-    b.add_norm_weight("kv_rank_norm.weight", layer, b.shape.kv_rank, b.name_in(layer, b.names.kv_down_norm));
+                      b.name_in(layer, b.names.latent.query_down_norm));
+    b.add_norm_weight("kv_rank_norm.weight", layer, b.shape.kv_rank,
+                      b.name_in(layer, b.names.latent.kv_down_norm));
   }
   if (!b.model.norms.qk) return;
   const bool width = b.model.predicted.query_norm == QueryNorm::width;
   b.add_norm_weight("query_norm.weight", layer, width ? b.shape.query : b.model.head_dim,
-                    b.name_in(layer, b.names.query_norm));
+                    b.name_in(layer, b.names.attention.query_norm));
   b.add_norm_weight("key_norm.weight", layer, width ? b.shape.key : b.model.head_dim,
-                    b.name_in(layer, b.names.key_norm));
+                    b.name_in(layer, b.names.attention.key_norm));
 }
 
 }  // namespace
@@ -82,9 +83,9 @@ std::vector<Slice> qkv_slices(const LayoutBuilder& b, std::int64_t layer) {
                                      : b.part.tensor_rank * b.model.kv_heads / b.part.tensor_size * d;
   const std::int64_t key_row = b.shape.query;
   const std::int64_t value_row = b.shape.query + b.shape.key;
-  const std::string tensor = b.name_in(layer, b.names.query);
+  const std::string tensor = b.name_in(layer, b.names.attention.query);
   const std::int64_t features = all_query + 2 * all_key;
-  switch (b.names.fused) {
+  switch (b.names.attention.fused) {
     case FusedQkv::stacked:
       return {b.output_rows(tensor, features, b.shape.hidden, first_query, b.shape.query, 0),
               b.output_rows(tensor, features, b.shape.hidden, all_query + first_key, b.shape.key, key_row),
@@ -112,11 +113,11 @@ std::vector<Slice> qkv_slices(const LayoutBuilder& b, std::int64_t layer) {
     case FusedQkv::none:
       break;
   }
-  return {
-      b.output_rows(tensor, all_query, b.shape.hidden, first_query, b.shape.query, 0),
-      b.output_rows(b.name_in(layer, b.names.key), all_key, b.shape.hidden, first_key, b.shape.key, key_row),
-      b.output_rows(b.name_in(layer, b.names.value), all_key, b.shape.hidden, first_key, b.shape.key,
-                    value_row)};
+  return {b.output_rows(tensor, all_query, b.shape.hidden, first_query, b.shape.query, 0),
+          b.output_rows(b.name_in(layer, b.names.attention.key), all_key, b.shape.hidden, first_key,
+                        b.shape.key, key_row),
+          b.output_rows(b.name_in(layer, b.names.attention.value), all_key, b.shape.hidden, first_key,
+                        b.shape.key, value_row)};
 }
 
 void add_latent_attention(LayoutBuilder& b, std::int64_t layer, int unit) {
@@ -125,14 +126,15 @@ void add_latent_attention(LayoutBuilder& b, std::int64_t layer, int unit) {
   const std::int64_t heads = b.model.heads / b.part.tensor_size;
   const std::int64_t d = b.model.head_dim;
   const std::int64_t both = latent.nope_dim + latent.value_dim;
-  const std::string query_up = b.name_in(layer, b.names.query_up);
-  const std::string kv_up = b.name_in(layer, b.names.kv_up);
+  const std::string query_up = b.name_in(layer, b.names.latent.query_up);
+  const std::string kv_up = b.name_in(layer, b.names.latent.kv_up);
   const std::int64_t kv_down = latent.kv_rank + latent.rope_dim;
   Parameter& down = b.add_matrix("down.weight", layer, b.shape.compressed, h, unit);
   down.replicated = true;
   down.slices = {
-      b.output_rows(b.name_in(layer, b.names.query_down), latent.query_rank, h, 0, latent.query_rank, 0),
-      b.output_rows(b.name_in(layer, b.names.kv_down), kv_down, h, 0, kv_down, latent.query_rank)};
+      b.output_rows(b.name_in(layer, b.names.latent.query_down), latent.query_rank, h, 0, latent.query_rank,
+                    0),
+      b.output_rows(b.name_in(layer, b.names.latent.kv_down), kv_down, h, 0, kv_down, latent.query_rank)};
   std::vector<Slice> queries;
   std::vector<Slice> keys_values;  // of files head by head, here all keys first
   queries.reserve(static_cast<std::size_t>(2 * heads));
@@ -162,9 +164,9 @@ void add_layer(LayoutBuilder& b, std::int64_t layer) {
   const std::int64_t all_heads = b.model.heads * b.model.value_dim();
   const std::vector<Slice> qkv = b.model.latent ? std::vector<Slice>() : qkv_slices(b, layer);
   const std::vector<Slice> fc1 = fc1_slices(b, layer);
-  const Slice proj = b.input_cols(b.name_in(layer, b.names.projection), h, all_heads,
+  const Slice proj = b.input_cols(b.name_in(layer, b.names.attention.projection), h, all_heads,
                                   b.part.tensor_rank * b.shape.attended, b.shape.attended);
-  const Slice fc2 = b.input_cols(b.name_in(layer, b.names.fc2), h, b.model.dense_ffn(),
+  const Slice fc2 = b.input_cols(b.name_in(layer, b.names.mlp.fc2), h, b.model.dense_ffn(),
                                  b.part.tensor_rank * b.shape.ffn, b.shape.ffn);
   add_layer_norms(b, layer);
   if (b.model.biases.qkv) b.add_split_bias("qkv.bias", layer, b.shape.qkv, qkv);

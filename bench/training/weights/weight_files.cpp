@@ -130,17 +130,18 @@ std::string adapter_config(const RunConfig& config) {
   const auto add = [&](std::string_view path) {
     if (!path.empty()) modules.insert(std::string(path.substr(path.rfind('.') + 1)));
   };
-  add(names.query);
-  if (names.fused == FusedQkv::none) {
-    add(names.key);
-    add(names.value);
+  add(names.attention.query);
+  if (names.attention.fused == FusedQkv::none) {
+    add(names.attention.key);
+    add(names.attention.value);
   }
   // PEFT compares the ends of paths: attention and MLP of GPT-2 both have a c_proj.
-  if (config.finetune.lora_targets != LoraTargets::qkv) modules.insert(std::string(names.projection));
+  if (config.finetune.lora_targets != LoraTargets::qkv)
+    modules.insert(std::string(names.attention.projection));
   if (config.finetune.lora_targets == LoraTargets::all) {
-    add(names.fc1);
-    if (is_gated(config.model.activation)) add(names.up);
-    modules.insert(std::string(names.fc2));
+    add(names.mlp.fc1);
+    if (is_gated(config.model.activation)) add(names.mlp.up);
+    modules.insert(std::string(names.mlp.fc2));
   }
   const nlohmann::json json = {{"peft_type", "LORA"},
                                {"task_type", "CAUSAL_LM"},
