@@ -34,6 +34,14 @@ struct AttentionRates {
 };
 
 /// SI units throughout; every constant's source is in analysis/hardware/*.json.
+/// Kernels of state-space and linear-attention mixers: shares of the memory's bandwidth that they reach,
+/// counting what each reads and writes once. Defaults: the H100's, where nothing is measured.
+struct ScanRates {
+  double convolution = 0.68;  // the short convolution over tokens (causal_conv1d)
+  double recurrence = 0.49;   // Triton's kernels of a recurrence in chunks; measured on gated delta rules
+  friend bool operator==(const ScanRates&, const ScanRates&) = default;
+};
+
 struct Device {
   MemoryBytes memory;
   AttentionRates attention;
@@ -60,6 +68,7 @@ struct Device {
   double host_slowdown = 1;    // launch times of its host over those of software's constants (2023's Xeon)
   double python_slowdown = 0;  // the same of Python's times; 0: as host_slowdown
   double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
+  ScanRates scans;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
   /// Measured times of operators; none where they come from the constants.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analysis/work/framework_list.hpp"
+#include "analysis/work/frameworks/framework_mamba.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 
@@ -66,10 +67,12 @@ std::int64_t latent_attention_bytes(const StageShape& s) {
 /// fp32 scores of all experts (twice), the shared expert's tensors.
 std::int64_t mixture_bytes(const StageShape& s) {
   const ExpertShape& e = s.expert;
-  std::int64_t bytes = operand_bytes(s, e.rows * (s.stream.hidden + e.ffn)) +
+  std::int64_t bytes = operand_bytes(s, e.rows * (s.expert_width() + e.ffn)) +
                        (s.numerics.fp8_activation_input ? 1 : 2) * e.rows * e.fc1 +
                        8 * e.sent * s.moe.experts;
-  if (s.software->mixtures.weighted_results) bytes += 2 * e.sent * e.chosen * s.stream.hidden;
+  if (s.software->mixtures.weighted_results) bytes += 2 * e.sent * e.chosen * s.expert_width();
+  // What the projections to experts and back read, with shared experts.
+  if (s.moe.latent > 0) bytes += operand_bytes(s, e.sent * (s.stream.hidden + s.moe.latent));
   return bytes + gate_bytes(s) * s.stream.tokens * s.moe.shared +
          operand_bytes(s, s.stream.tokens * s.moe.shared);
 }
@@ -84,7 +87,9 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
   // inputs).
   const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
-  const std::int64_t attention = quantizes(s) ? operand(s.stream.tokens * s.attention.q) : 0;
+  const std::int64_t mamba =
+      mamba_kept_bytes(s) + (s.has_mamba() ? operand(s.stream.tokens * s.mixer.mamba.inner()) : 0);
+  const std::int64_t attention = (quantizes(s) ? operand(s.stream.tokens * s.attention.q) : 0) + mamba;
   if (s.attention.latent() || s.mixture()) {
     const std::int64_t own = s.stream.tokens * (2 * kept_by_attention(s) * (s.attention.k + s.attention.q) +
                                                 4 * s.attention.heads) +
@@ -95,7 +100,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
         s.attention.unfused && !selective
             ? (s.attention.dropout ? 5 : 2) * s.stream.tokens * s.stream.seq * s.attention.heads
             : std::int64_t{0};
-    return stream * (4 + mask + more_norms) + operand(2 * stream) + scores +
+    return stream * (2 * s.block.norms() + mask + more_norms) + operand(s.block.norms() * stream) + scores +
            (s.attention.latent() ? latent_attention_bytes(s) : own) +
            (s.mixture() ? mixture_bytes(s) : feed_forward);
   }
@@ -103,7 +108,7 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   // narrow results are kept, too. The projection's input is attention's result, which its backward reads. A
   // parallel block's norms read the same.
   const bool mlp_inputs = !s.adapters.frozen() || s.adapters.targets == LoraTargets::all;
-  const std::int64_t norms = stream * ((s.block.parallel() ? 2 : 4) + mask + more_norms) +
+  const std::int64_t norms = stream * ((s.block.parallel() ? 2 : 2 * s.block.norms()) + mask + more_norms) +
                              operand(stream * (mlp_inputs ? s.block.norms() : std::int64_t{1}));
   const std::int64_t activation = mlp_inputs ? operand(s.stream.tokens * s.mlp.ffn) : 0;
   const std::int64_t adapters =
@@ -158,7 +163,7 @@ std::int64_t given_up_bytes(const StageShape& s) {
 std::int64_t passing_bytes(const StageShape& s) {
   std::int64_t bytes = 4 * s.stream.tokens * s.mlp.ffn + 4 * s.stream.rows * s.stream.hidden;
   if (s.mixture())
-    bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.stream.hidden) + 4 * s.stream.rows * s.stream.hidden;
+    bytes = s.expert.rows * (4 * s.expert.ffn + 4 * s.expert_width()) + 4 * s.stream.rows * s.stream.hidden;
   if (s.attention.unfused && !s.mlp.swiglu) bytes += 8 * s.stream.tokens * s.stream.seq * s.attention.heads;
   // Behind a layer that keeps its activations, those of recomputed ones take the place of freed ones.
   if (s.recomputation.granularity != Recompute::none && !(s.layers > 0 && s.kind_of(s.layers - 1).keeps)) {

@@ -50,6 +50,14 @@ AttentionWidths attention_of(const RunConfig& config) {
   return attention;
 }
 
+MixerShape mixer_of(const RunConfig& config) {
+  MixerShape mixer;
+  mixer.mamba = config.model.hybrid.mamba;
+  mixer.mamba.heads /= config.parallel.tensor;
+  mixer.mamba.groups = std::max<std::int64_t>(1, mixer.mamba.groups / config.parallel.tensor);
+  return mixer;
+}
+
 BlockShape block_of(const RunConfig& config) {
   BlockShape block;
   block.order = config.model.block;
@@ -111,6 +119,7 @@ MixtureShape mixture_of(const RunConfig& config, std::int64_t tokens, std::int64
   moe.shared = mixture.shared / t;
   moe.shared_gated = mixture.shared_gated;
   moe.dense_ffn = mixture.dense_ffn / t;
+  moe.latent = mixture.latent;
   moe.expert_bias = mixture.expert_bias;
   return moe;
 }
@@ -242,16 +251,20 @@ int fp8_forms(const MachineConfig& machine, Fp8Recipe recipe) {
 Graphs graphs_of(const RunConfig& config) {
   const MachineConfig& machine = config.machine;
   if (machine.cuda_graph_impl == CudaGraphImpl::none) return {};
-  if (machine.cuda_graph_impl == CudaGraphImpl::full_iteration) return {1, 1, true, true};
+  if (machine.cuda_graph_impl == CudaGraphImpl::full_iteration) return {1, 1, true, true, 1};
   const std::string modules = "," + machine.cuda_graph_modules + ",";
   const bool all = machine.cuda_graph_modules == "all";
   const auto has = [&](const char* name) { return all || modules.find(name) != std::string::npos; };
   const double attention = has(",attn,") ? 1 : 0;
+  const double mamba = has(",mamba,") ? 1 : 0;
   // A graph of a whole layer has its experts if they have as many rows in every step (Megatron-Core 0.16,
   // transformer_config.py, cuda_graph_scope).
   if (config.model.mixture)
-    return {attention, has(",moe_router,") ? 1.0 : 0, false, all && config.mixture.pad_to_capacity};
-  return {(attention + (has(",mlp,") ? 1 : 0)) / 2, 0};  // about half of a layer's launches each
+    return {attention, has(",moe_router,") ? 1.0 : 0, false, all && config.mixture.pad_to_capacity, mamba};
+  const double mlp = has(",mlp,") ? 1 : 0;
+  // About half of a layer's launches each; in a hybrid model they are layers of their own.
+  if (config.model.hybrid) return {attention, mlp, false, false, mamba};
+  return {(attention + mlp) / 2, 0};
 }
 
 /// The rest of plumbline's own step, and its overlap where the configuration is silent.
@@ -319,6 +332,7 @@ StageShape common_shape(const RunConfig& config, const Software& software) {
   shape.traits = traits_of(software);
   shape.stream = stream_of(config);
   shape.attention = attention_of(config);
+  shape.mixer = mixer_of(config);
   shape.block = block_of(config);
   shape.mlp = feed_forward_of(config);
   shape.predicted = predicted_of(config.model, shape.attention);

@@ -57,6 +57,14 @@ struct AttentionWidths {
   friend bool operator==(const AttentionWidths&, const AttentionWidths&) = default;
 };
 
+/// What mixes a layer's tokens, and a Mamba mixer on this tensor rank (core/config/hybrid_layers.hpp).
+struct MixerShape {
+  Mixer kind = Mixer::attention;
+  bool feed_forward = true;  // the layer has a feed-forward block, too
+  Mamba mamba;               // heads and groups of this rank
+  friend bool operator==(const MixerShape&, const MixerShape&) = default;
+};
+
 /// Order of a layer's blocks, its norms and their residual sums.
 struct BlockShape {
   Block order = Block::sequential;
@@ -70,9 +78,10 @@ struct BlockShape {
   bool dropout = false;        // p_h > 0: masks are kept (bench/training/dropout.md)
   bool norms_inputs = true;    // of attention and the MLP
   bool norms_results = false;  // likewise, instead or as well
+  std::int64_t blocks = 2;     // a mixer and a feed-forward layer, or one of both
 
   /// Norms of a layer, those of queries and keys not counted.
-  std::int64_t norms() const { return order == Block::parallel_one_norm ? 1 : 2; }
+  std::int64_t norms() const { return order == Block::parallel_one_norm ? 1 : blocks; }
   /// Those among them of attention's and the MLP's inputs; further ones are of results.
   std::int64_t input_norms() const { return norms_inputs ? norms() : 0; }
   bool parallel() const { return order != Block::sequential; }
@@ -100,7 +109,9 @@ struct LayerKind {
   std::int64_t window = 0;  // keys that a query sees, less than a sequence has; 0: all up to itself
   bool wide = false;        // linear layers in 16 bits where the model's others have fewer
   bool keeps = false;       // activations, where others are recomputed
-  KnownRows rows{};         // at its experts, of plumbline's step with a known routing
+  Mixer mixer = Mixer::attention;
+  bool feed_forward = true;
+  KnownRows rows{};  // at its experts, of plumbline's step with a known routing
   friend bool operator==(const LayerKind&, const LayerKind&) = default;
 };
 
@@ -123,6 +134,7 @@ struct MixtureShape {
   std::int64_t shared = 0;        // Fs: of an MoE layer's shared expert; 0: none
   bool shared_gated = true;       // its results are weighted by a gate
   std::int64_t dense_ffn = 0;     // F of layers without experts
+  std::int64_t latent = 0;        // width of tokens at experts, if they are projected to another; else 0
   bool global_balance =
       false;  // tokens of every expert are counted over all copies, micro-batch by micro-batch
   bool context_balance = false;  // or over the ranks of a sequence alone

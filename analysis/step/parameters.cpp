@@ -3,20 +3,24 @@
 namespace plumbline {
 
 std::int64_t spread_expert_matrices(const StageShape& s) {
-  return s.expert.local * (s.expert.fc1 + s.expert.ffn) * s.stream.hidden;
+  return s.expert.local * (s.expert.fc1 + s.expert.ffn) * s.expert_width();
 }
 
 std::int64_t feed_forward_matrices(const StageShape& s) {
   if (s.spreads_experts()) {
     const std::int64_t shared =
         s.moe.shared > 0 ? (s.mlp.fc1 / s.mlp.ffn + 1) * s.moe.shared * s.stream.hidden : 0;
-    return spread_expert_matrices(s) + s.moe.experts * s.stream.hidden + shared +
+    return spread_expert_matrices(s) + (s.moe.experts + 2 * s.moe.latent) * s.stream.hidden + shared +
            (s.moe.shared > 0 && s.moe.shared_gated ? s.stream.hidden : 0);
   }
   const std::int64_t one = s.mlp.fc1 * s.stream.hidden + s.stream.hidden * s.mlp.ffn;
   const std::int64_t gate = s.moe.shared > 0 && s.moe.shared_gated ? s.stream.hidden : 0;
   return s.mixture() ? s.moe.experts * (one + s.stream.hidden) + 3 * s.moe.shared * s.stream.hidden + gate
                      : one;
+}
+
+std::int64_t mamba_matrices(const StageShape& s) {
+  return s.has_mamba() ? s.stream.hidden * (s.mixer.mamba.projected() + s.mixer.mamba.inner()) : 0;
 }
 
 std::int64_t qkv_matrices(const StageShape& s) {
@@ -32,6 +36,8 @@ LayerBiases layer_biases(const StageShape& s) {
   if (s.attention.qkv_bias) biases.split += s.attention.qkv();
   if (p.projection_bias) biases.replicated += s.stream.hidden;
   biases.split += p.vectors;
+  if (s.has_mamba()) biases.split += s.mixer.mamba.vectors();
+  if (!s.mixer.feed_forward) return biases;
   if (s.mixture()) {
     const std::int64_t fc1 = s.spreads_experts() ? s.expert.fc1 : s.mlp.fc1;
     if (p.feed_forward_bias) biases.split += s.local_experts() * fc1;
@@ -46,7 +52,7 @@ LayerBiases layer_biases(const StageShape& s) {
 }
 
 std::int64_t parameters_per_layer(const StageShape& s) {
-  return s.norm_elements() + qkv_matrices(s) + s.stream.hidden * s.attention.attended() +
+  return s.norm_elements() + qkv_matrices(s) + s.stream.hidden * s.attention.attended() + mamba_matrices(s) +
          feed_forward_matrices(s) + layer_biases(s).total();
 }
 

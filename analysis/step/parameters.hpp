@@ -31,6 +31,8 @@ struct LayerBiases {
   std::int64_t total() const { return replicated + split; }
 };
 LayerBiases layer_biases(const StageShape& shape);
+/// Elements of both products of a Mamba mixer.
+std::int64_t mamba_matrices(const StageShape& shape);
 /// Elements of its QKV matrices.
 std::int64_t qkv_matrices(const StageShape& shape);
 std::int64_t parameters_per_layer(const StageShape& shape);

@@ -18,6 +18,7 @@ struct StageShape {
   StagePlace place;
   StreamShape stream;
   AttentionWidths attention;
+  MixerShape mixer;
   BlockShape block;
   FeedForwardShape mlp;
   MixtureShape moe;
@@ -57,6 +58,10 @@ struct StageShape {
   }
   Group piece_group() const { return has_instances() ? Group::optimizer_instance : Group::data; }
   bool mixture() const { return moe.experts > 0; }
+  bool has_attention() const { return mixer.kind == Mixer::attention; }
+  bool has_mamba() const { return mixer.kind == Mixer::mamba; }
+  /// Width of what experts read and give.
+  std::int64_t expert_width() const { return moe.latent > 0 ? moe.latent : stream.hidden; }
   /// MoE layer, on this rank.
   std::int64_t local_experts() const { return spreads_experts() ? expert.local : moe.experts; }
   /// True if a rank's memory and messages depend on the experts that its tokens choose.

@@ -49,23 +49,38 @@ std::int64_t window_of(const RunConfig& config, std::int64_t layer) {
   return window > 0 && model.predicted.chunked ? window_like_chunk(seq, window) : window;
 }
 
+/// Adds a layer to kinds in order: neighbours of one kind stand together; in a hybrid model all of a kind do,
+/// wherever they are, since its kinds alternate.
+void add_layer(const LayerKind& kind, bool anywhere, std::vector<AlikeLayers>& kinds) {
+  auto known = kinds.empty() ? kinds.end() : kinds.end() - 1;
+  if (anywhere) known = kinds.begin();
+  known = std::find_if(known, kinds.end(), [&](const AlikeLayers& alike) { return alike.kind == kind; });
+  if (known == kinds.end()) known = kinds.insert(known, {0, kind});
+  ++known->layers;
+}
+
 /// Kinds of `count` layers from the model's layer `first` on. Layers without experts count as the stage's
 /// first ones, wherever they stand. `before`: layers of the same rank's earlier stages.
 std::vector<AlikeLayers> kinds_of(const RunConfig& config, std::int64_t first, std::int64_t count,
                                   std::int64_t before) {
+  const ModelConfig& model = config.model;
+  const bool hybrid{model.hybrid};
   std::vector<AlikeLayers> kinds;
-  const std::int64_t dense = config.model.mixture ? count - config.model.mixture_layers(first, count) : 0;
+  const std::int64_t dense = model.mixture ? count - model.mixture_layers(first, count) : 0;
   const NumericsConfig& numerics = config.numerics;
   const bool wide_ends =
       numerics.first_last_layers_bf16 && (numerics.fp8.on() || numerics.fp4_format != Fp4Format::none);
-  if (dense == 0 && config.model.window.size == 0 && !wide_ends && !config.recompute.partial()) return kinds;
+  if (dense == 0 && model.window.size == 0 && !wide_ends && !config.recompute.partial() && !hybrid)
+    return kinds;
   for (std::int64_t layer = 0; layer < count; ++layer) {
-    const LayerKind kind{.dense = layer < dense,
+    const bool without_experts = hybrid ? model.mixture && !model.has_experts(first + layer) : layer < dense;
+    const LayerKind kind{.dense = without_experts,
                          .window = window_of(config, first + layer),
-                         .wide = wide_ends && numerics.is_wide(first + layer, config.model.layers),
-                         .keeps = config.recompute.keeps(layer, before + layer)};
-    if (kinds.empty() || kinds.back().kind != kind) kinds.push_back({0, kind});
-    ++kinds.back().layers;
+                         .wide = wide_ends && numerics.is_wide(first + layer, model.layers),
+                         .keeps = config.recompute.keeps(layer, before + layer),
+                         .mixer = model.hybrid.mixer(first + layer),
+                         .feed_forward = model.hybrid.has_feed_forward(first + layer)};
+    add_layer(kind, hybrid, kinds);
   }
   if (kinds.size() == 1 && kinds.front().kind == LayerKind()) kinds.clear();
   return kinds;

@@ -185,6 +185,7 @@ struct Graphs {
   double router = 0;     // of the routing
   bool step = false;     // everything
   bool experts = false;  // dispatch and experts, in one graph of the step or of whole layers
+  double mamba = 0;      // of a layer with a Mamba mixer and nothing else
   friend bool operator==(const Graphs&, const Graphs&) = default;
 };
 

@@ -214,7 +214,13 @@ Seconds accelerator_time(const OperatorCall& call, const Device& device) {
   const auto* stream = call.as<StreamCall>();
   if (stream == nullptr) return {0};
   const auto elements = static_cast<double>(stream->elements);
-  const double streaming = stream_seconds(device, elements * stream->bytes_per_element);
+  const double bytes = elements * stream->bytes_per_element;
+  if (stream->rate != StreamRate::memory) {
+    const bool convolves = stream->rate == StreamRate::convolution;
+    const double share = convolves ? device.scans.convolution : device.scans.recurrence;
+    return {device.kernel_s + bytes / (device.bandwidth * share)};
+  }
+  const double streaming = stream_seconds(device, bytes);
   // A mask is one byte per number that is drawn: as a rule drawing takes longer than writing.
   const bool draws = stream->random || call.name() == "dropout_mask";
   return {draws ? std::max(streaming, elements * device.random_s) : streaming};

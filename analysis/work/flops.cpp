@@ -24,15 +24,27 @@ std::int64_t attention_parameters(const ModelConfig& model) {
 std::int64_t mixture_parameters(const ModelConfig& model, std::int64_t projections) {
   const Mixture& mixture = model.mixture;
   const std::int64_t gate = mixture.shared > 0 && mixture.shared_gated ? 1 : 0;
-  return model.hidden * (projections * (mixture.top_k * model.ffn + mixture.shared) + mixture.experts + gate);
+  return projections * mixture.top_k * model.ffn * model.expert_width() +
+         model.hidden * (projections * mixture.shared + 2 * mixture.latent + mixture.experts + gate);
+}
+
+/// FLOPs of a token in the scans of all Mamba mixers, both passes (Megatron-LM, training.py,
+/// mamba_layer_flops).
+double scan_flops(const ModelConfig& model) {
+  constexpr double kScan = 7;
+  const Mamba& mamba = model.hybrid.mamba;
+  return 3 * kScan * static_cast<double>(model.mamba_layers() * mamba.inner() * mamba.state);
 }
 
 }  // namespace
 
 std::int64_t matmul_parameters(const ModelConfig& model) {
   const std::int64_t projections = is_gated(model.activation) ? 3 : 2;
-  return model.layers * attention_parameters(model) +
-         (model.layers - model.mixture_layers()) * model.hidden * projections * model.dense_ffn() +
+  const Mamba& mamba = model.hybrid.mamba;
+  return model.attention_layers() * attention_parameters(model) +
+         model.mamba_layers() * model.hidden * (mamba.projected() + mamba.inner()) +
+         (model.feed_forward_layers() - model.mixture_layers()) * model.hidden * projections *
+             model.dense_ffn() +
          model.mixture_layers() * mixture_parameters(model, projections) + model.vocab * model.hidden;
 }
 
@@ -51,8 +63,8 @@ Flops model_flops_per_token(const ModelConfig& model, std::int64_t seq_length, s
   // Scores are as wide as queries, their product with the values as these.
   const double width = static_cast<double>(model.heads * (model.head_dim + model.value_dim())) / 2;
   const double attention =
-      12.0 * static_cast<double>(model.layers) * width * model.mean_keys(seq_length, prefix);
-  return {6.0 * static_cast<double>(matmul_parameters(model)) + attention};
+      12.0 * static_cast<double>(model.attention_layers()) * width * model.mean_keys(seq_length, prefix);
+  return {6.0 * static_cast<double>(matmul_parameters(model)) + attention + scan_flops(model)};
 }
 
 namespace {

@@ -12,6 +12,10 @@
 
 namespace plumbline {
 
+/// What a kernel that moves data is bound by: the memory, or, of a mixer's, less than the memory gives
+/// (ScanRates of analysis/hardware/device.hpp).
+enum class StreamRate : std::uint8_t { memory, convolution, recurrence };
+
 /// Reads or writes memory, element by element.
 struct StreamCall {
   const char* name = "";         // the operator's in kernels/operators.hpp; a literal
@@ -19,6 +23,7 @@ struct StreamCall {
   double bytes_per_element = 0;  // read and written, for the roofline
   std::int64_t width = 0;        // of a row; rope: head size
   bool random = false;           // draws a random number per element
+  StreamRate rate = StreamRate::memory;
 };
 
 /// A product of a linear layer, of operands of the storage type unless said otherwise.

@@ -42,7 +42,8 @@ std::int64_t padded_vocabulary_unit(const StageShape& s) {
 }
 
 std::int64_t layer_matrices(const StageShape& s) {
-  return qkv_matrices(s) + s.stream.hidden * s.attention.attended() + feed_forward_matrices(s);
+  return qkv_matrices(s) + s.stream.hidden * s.attention.attended() + mamba_matrices(s) +
+         feed_forward_matrices(s);
 }
 
 std::vector<AdaptedProduct> adapted_products(const StageShape& s) {
@@ -149,7 +150,8 @@ StageVectors vectors_of(const StageShape& s) {
   StageVectors vectors;
   const auto replicated = [](const StageShape& like) { return layer_biases(like).replicated; };
   const auto split = [](const StageShape& like) { return layer_biases(like).split; };
-  vectors.replicated = s.layers * s.norm_elements() + s.over_layers(replicated) + s.over_modules(replicated);
+  const auto norms = [](const StageShape& like) { return like.norm_elements(); };
+  vectors.replicated = s.over_layers(norms) + s.over_layers(replicated) + s.over_modules(replicated);
   if (s.place.last) vectors.replicated += s.block.norm_vectors * s.stream.hidden;
   if (s.place.first && s.ends.embedding_norm) vectors.replicated += s.block.norm_vectors * s.stream.hidden;
   vectors.replicated += s.own_modules() * (s.norm_elements() + 3 * s.block.norm_vectors * s.stream.hidden);

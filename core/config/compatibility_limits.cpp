@@ -123,7 +123,7 @@ std::optional<std::string> wide_ends_limit(const C& c) {
 }
 
 std::optional<std::string> graph_modules_limit(const C& c) {
-  constexpr std::string_view kParts[] = {"attn", "mlp", "moe_router", "moe_preprocess"};
+  constexpr std::string_view kParts[] = {"attn", "mlp", "mamba", "moe_router", "moe_preprocess"};
   const std::string& modules = c.machine.cuda_graph_modules;
   for (std::size_t begin = 0; modules != "all" && begin <= modules.size();) {
     const std::size_t end = std::min(modules.find(',', begin), modules.size());

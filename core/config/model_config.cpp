@@ -102,6 +102,9 @@ std::optional<std::string> why_tensor_split_invalid(const ModelConfig& model, st
         "{}",
         t, model.kv_heads, model.name);
   }
+  const Mamba& mamba = model.hybrid.mamba;
+  if (mamba.heads % t != 0) return tensor("Mamba heads", mamba.heads);
+  if (mamba && mamba.groups % t != 0) return tensor("Mamba groups", mamba.groups);
   if (model.ffn % t != 0) return tensor("feed-forward columns", model.ffn);
   if (model.mixture.shared % t != 0) return tensor("columns of the shared expert", model.mixture.shared);
   if (model.mixture.dense_ffn % t != 0) return tensor("columns of the dense layers", model.mixture.dense_ffn);

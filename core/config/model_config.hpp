@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/config/hybrid_layers.hpp"
 #include "core/config/predicted_switches.hpp"
 
 namespace plumbline {
@@ -19,8 +20,8 @@ constexpr bool is_gated(Activation activation) {
   return activation == Activation::swiglu || activation == Activation::geglu;
 }
 /// alibi: none in the stream, but every score loses its head's slope times the distance (Press et al. 2022,
-/// arXiv:2108.12409).
-enum class Positions { rotary, learned, alibi };
+/// arXiv:2108.12409). none: of hybrid models, whose other mixers know the order.
+enum class Positions { rotary, learned, alibi, none };
 /// Elements of a head that rotary embeddings rotate together: i and i + half, or 2i and 2i + 1.
 enum class RotaryPairs { halves, neighbours };
 /// sequential: the MLP reads attention's sum. parallel: both read the layer's input, each through its own
@@ -51,6 +52,9 @@ struct Mixture {
   bool shared_gated = true;  // its result is weighted by the logistic function of a product with the token
   std::int64_t first_dense = 0;  // layers in front that have one feed-forward layer for all tokens instead
   std::int64_t dense_ffn = 0;    // its width
+  /// Width that tokens are projected to before they go to their experts, and back from ("latent" experts of
+  /// Nemotron 3; Megatron-Core, moe_latent_size); 0: none.
+  std::int64_t latent = 0;
   RouterScores scores = RouterScores::softmax;
   /// Group-limited routing (DeepSeek-AI 2024, arXiv:2412.19437 §2.1.2): a token's experts are picked in the
   /// chosen_groups whose two best scores have the largest sum.
@@ -156,6 +160,7 @@ struct ModelConfig {
       0;  // width of the feed-forward layer, or of an expert; with a gate there are two such projections
   Mixture mixture;
   LatentAttention latent;
+  HybridLayers hybrid;
   std::int64_t vocab = 0;
   /// MTP modules, each a layer after the last and a pass of the output layer (DeepSeek-AI 2024,
   /// arXiv:2412.19437 §2.2). Set by the key mtp_num_layers, or by a published table, not by config.json:
@@ -198,6 +203,16 @@ struct ModelConfig {
   std::int64_t position_rows() const {
     if (position.kind != Positions::learned) return 0;
     return (position.of_blocks ? 2 : 1) * position.max + position.offset;
+  }
+  /// Layers with attention, with a Mamba mixer, and with a feed-forward layer.
+  std::int64_t attention_layers() const { return hybrid.with(Mixer::attention, layers); }
+  std::int64_t mamba_layers() const { return hybrid.with(Mixer::mamba, layers); }
+  std::int64_t feed_forward_layers() const { return hybrid.with_feed_forward(layers); }
+  /// Width of what experts read and give.
+  std::int64_t expert_width() const { return mixture.latent > 0 ? mixture.latent : hidden; }
+  /// Norms of all layers, those of queries and keys not counted: each mixer and feed-forward layer has one.
+  std::int64_t norms() const {
+    return hybrid ? attention_layers() + mamba_layers() + feed_forward_layers() : layers * layer_norms();
   }
   /// Norms of a layer, those of queries and keys not counted.
   std::int64_t layer_norms() const {

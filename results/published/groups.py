@@ -93,7 +93,7 @@ def precision(settings):
 
 
 def is_moe(settings):
-    known = ("mixtral", "qwen3-30b", "qwen3-235b", "deepseek", "kimi", "moe")
+    known = ("mixtral", "qwen3-30b", "qwen3-235b", "deepseek", "kimi", "moe", "nemotron-3")
     experts = settings.get("num_experts") or settings.get("expert_model_parallel_size", "1") != "1"
     return bool(experts) or any(name in settings.get("model", "") for name in known)
 

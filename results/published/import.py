@@ -18,7 +18,7 @@ if __name__ == "__main__" and {"-h", "--help"} & set(sys.argv[1:]):
 
 from importer.checks import contradiction, definition_for, number, tokens_per_step
 from importer.headers import FEATURES, header_of
-from importer.parts import Unplaced, require
+from importer.parts import Unplaced, is_mixture, require
 from importer.sources import kind_of
 
 FIRST = ["label", "model", "model_type", "num_hidden_layers", "hidden_size", "num_attention_heads",
@@ -73,7 +73,7 @@ def placed(row, convert):
     if not any(cells.get(column) for column in MEASURED):
         raise Unplaced("no measured value")
     missing = require(cells)
-    if missing and (cells.get("num_experts") or cells.get("multi_latent_attention")):
+    if missing and (is_mixture(cells) or cells.get("multi_latent_attention")):
         # MoE rows are few: the row is counted as not modelled, with its missing features.
         cells["other_flags"] = ";".join(filter(None, [cells.get("other_flags"), f"{missing} is not printed"]))
     elif missing and not has_feature(cells):

@@ -41,6 +41,8 @@ constexpr MachineConstant kConstants[] = {
     {"flash_head_64", &AttentionRates::head_64},
     {"flash_8bit", &AttentionRates::eight_bit},
     {"flash_backward", &AttentionRates::backward},
+    {"convolution_share", &ScanRates::convolution},
+    {"recurrence_share", &ScanRates::recurrence},
     {"exchange_bandwidth", &Network::exchange_bandwidth},
     {"node_bandwidth", &Network::node_bandwidth},
     {"message_bandwidth", &Network::message_bandwidth},
@@ -68,6 +70,10 @@ auto& part(M& machine, double MemoryBytes::*) {
 template <class M>
 auto& part(M& machine, double AttentionRates::*) {
   return machine.device.attention;
+}
+template <class M>
+auto& part(M& machine, double ScanRates::*) {
+  return machine.device.scans;
 }
 template <class M>
 auto& part(M& machine, double Network::*) {

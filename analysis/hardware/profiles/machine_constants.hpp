@@ -14,7 +14,9 @@ namespace plumbline {
 /// A constant of a machine, as far as a file may name it, and the member that holds it.
 struct MachineConstant {
   std::string_view name;
-  std::variant<double Device::*, double MemoryBytes::*, double AttentionRates::*, double Network::*> member;
+  std::variant<double Device::*, double MemoryBytes::*, double AttentionRates::*, double ScanRates::*,
+               double Network::*>
+      member;
 
   bool of_network() const { return std::holds_alternative<double Network::*>(member); }
   double& in(Machine& machine) const;

@@ -65,6 +65,13 @@ void add_flags(const std::string& list, const std::string& origin, Settings& set
   }
 }
 
+/// A switch of experts in a row whose model has some: by their number, or a preset's.
+bool is_part(const FeatureColumn& feature, const Cells& cells) {
+  if (cells.contains(feature.part_of)) return true;
+  const ModelConfig* preset = find_preset(cell_or(cells, "model", ""));
+  return feature.part_of == "num_experts" && preset != nullptr && preset->mixture;
+}
+
 /// Features that no configuration key stands for, and values that none takes yet.
 std::vector<std::string> unmodelled_features(const Cells& cells, Settings& settings,
                                              const std::string& origin) {
@@ -83,7 +90,7 @@ std::vector<std::string> unmodelled_features(const Cells& cells, Settings& setti
       if (text == feature->without) continue;
       if (column == "other_flags") {
         add_flags(text, origin, settings, features);
-      } else if (!cells.contains(feature->part_of)) {
+      } else if (!is_part(*feature, cells)) {
         features.push_back(column);
       }
     }

@@ -12,19 +12,19 @@ namespace {
 constexpr std::size_t kChains = 2;
 
 /// Parts of a forward, cut where a layer's modules begin.
-enum class Part : std::size_t { attention, fc1, fc2, output };
-using PartSeconds = std::array<double, 4>;
+enum class ModulePart : std::size_t { attention, fc1, fc2, output };
+using ModuleSeconds = std::array<double, 4>;
 
 /// Seconds of the parts of a whole forward, of all its layers.
-PartSeconds parts_of(double forward_s, const std::vector<CostLine>& lines, int stage) {
-  PartSeconds parts{};
-  auto part = Part::attention;
+ModuleSeconds parts_of(double forward_s, const std::vector<CostLine>& lines, int stage) {
+  ModuleSeconds parts{};
+  auto part = ModulePart::attention;
   double sum = 0;
   for (const CostLine& line : lines) {
     if (line.stage != stage || line.phase != "forward") continue;
-    if (line.label.starts_with("fc1 forward")) part = Part::fc1;
-    if (line.label.starts_with("fc2 forward")) part = Part::fc2;
-    if (line.label.starts_with("output layer")) part = Part::output;
+    if (line.label.starts_with("fc1 forward")) part = ModulePart::fc1;
+    if (line.label.starts_with("fc2 forward")) part = ModulePart::fc2;
+    if (line.label.starts_with("output layer")) part = ModulePart::output;
     parts[static_cast<std::size_t>(part)] += line.seconds.value;
     sum += line.seconds.value;
   }
@@ -100,8 +100,8 @@ class Chain {
 
 std::vector<HookedModule> hooked_modules(const StageShape& s, double forward_s,
                                          const std::vector<CostLine>& lines) {
-  const PartSeconds parts = parts_of(forward_s, lines, s.place.stage);
-  const auto of_layer = [&](Part part) {
+  const ModuleSeconds parts = parts_of(forward_s, lines, s.place.stage);
+  const auto of_layer = [&](ModulePart part) {
     return parts[static_cast<std::size_t>(part)] / static_cast<double>(std::max<std::int64_t>(s.layers, 1));
   };
   const bool spread = s.spreads_experts();
@@ -112,8 +112,8 @@ std::vector<HookedModule> hooked_modules(const StageShape& s, double forward_s,
   for (const ParameterUnit& unit : units_of(s)) {
     if (unit.kind != UnitKind::layer) {
       const bool last = unit.kind == UnitKind::output;
-      modules.push_back(
-          {GatherChain::rest, 1, unit.elements, last ? parts[static_cast<std::size_t>(Part::output)] : 0});
+      modules.push_back({GatherChain::rest, 1, unit.elements,
+                         last ? parts[static_cast<std::size_t>(ModulePart::output)] : 0});
       continue;
     }
     const bool own = unit.experts > 0;
@@ -125,9 +125,9 @@ std::vector<HookedModule> hooked_modules(const StageShape& s, double forward_s,
       return static_cast<std::int64_t>(static_cast<double>(of_expert) * width / (fc1 + ffn));
     };
     const GatherChain chain = own ? GatherChain::experts : GatherChain::rest;
-    modules.push_back({GatherChain::rest, 1, unit.elements - matrices, of_layer(Part::attention)});
-    modules.push_back({chain, experts, share(fc1), of_layer(Part::fc1)});
-    modules.push_back({chain, experts, share(ffn), of_layer(Part::fc2)});
+    modules.push_back({GatherChain::rest, 1, unit.elements - matrices, of_layer(ModulePart::attention)});
+    modules.push_back({chain, experts, share(fc1), of_layer(ModulePart::fc1)});
+    modules.push_back({chain, experts, share(ffn), of_layer(ModulePart::fc2)});
   }
   return modules;
 }

@@ -31,6 +31,11 @@ class FrameworkCalls {
 
   /// A memory-bound kernel; `bytes`: read and written per element.
   void stream(const char* name, std::int64_t elements, double bytes) { list_.memory(name, elements, bytes); }
+  /// The same of a mixer's kernel that has a rate of its own.
+  void scanned(const char* name, std::int64_t elements, double bytes, StreamRate rate) {
+    list_.memory(name, elements, bytes);
+    if (elements > 0) list_.last<StreamCall>().rate = rate;
+  }
   /// The same by two kernels for each of `experts`, which have `elements` in all.
   void each(const char* name, std::int64_t experts, std::int64_t elements, double bytes) {
     list_.memory(name, elements / 2, bytes);
@@ -191,6 +196,12 @@ class FrameworkCalls {
       list_.last<AttentionCall>().heads /= s_.cp.head_ranks;
     }
     exchange(backward ? s_.attention.qkv() : s_.attention.attended());
+  }
+  /// An exchange of heads for tokens among the ranks of a sequence, of `elements` elements of a rank.
+  void context_exchange(std::int64_t elements) {
+    if (s_.cp.ranks > 1)
+      list_.collective(CallKind::all_to_all, "context all-to-all", Group::context, s_.cp.ranks, elements,
+                       s_.numerics.type);
   }
   /// Keys and values of all ranks are gathered before, backward once more, and their gradients scattered.
   void gather_attention(bool backward, std::int64_t window) {

@@ -4,6 +4,7 @@
 #include "analysis/work/frameworks/framework_attention.hpp"
 #include "analysis/work/frameworks/framework_calls.hpp"
 #include "analysis/work/frameworks/framework_llama.hpp"
+#include "analysis/work/frameworks/framework_mamba.hpp"
 #include "analysis/work/frameworks/framework_mixture.hpp"
 #include "analysis/work/frameworks/framework_python.hpp"
 #include "analysis/work/frameworks/torchtitan_deepseek.hpp"
@@ -49,6 +50,14 @@ double communication_operators(const StageShape& s) {
   return s.sharding.tensor > 1 ? 4.0 * (s.sharding.sequence_parallel ? 2 : 1) : 0;
 }
 
+/// Operators of a layer in one direction, of which attention and a feed-forward layer have about half each.
+double layer_operators(const StageShape& s, bool backward) {
+  const Software& sw = *s.software;
+  const double both = backward ? sw.host.layer_backward_operators : sw.host.layer_forward_operators;
+  const double halves = (s.has_attention() ? 1 : 0) + (s.mixer.feed_forward ? 1 : 0);
+  return both * halves / 2 + (s.has_mamba() ? MambaCalls::operators(backward) : 0);
+}
+
 /// Norms of queries and keys, modules of their own: a kernel each, backward two.
 double norm_operators(const StageShape& s, bool backward) {
   return s.attention.qk_norm ? (backward ? 4 : 2) : 0;
@@ -88,9 +97,18 @@ constexpr const char* kBackward = "tensor collectives backward";
 /// Number of a layer's edges with awaited collectives, of gathered inputs and summed outputs alike:
 /// attention's, and that of a feed-forward layer or shared expert.
 int edges_of(const StageShape& s, bool overlaps) {
-  const int attention = overlaps || s.attention.latent() ? 0 : 1;
-  const int feed_forward = s.mixture() ? (s.moe.shared > 0 ? 1 : 0) : overlaps ? 0 : 1;
-  return attention + feed_forward;
+  const bool mixed = s.has_mamba() || (s.has_attention() && !overlaps && !s.attention.latent());
+  const bool fed = s.mixture() ? s.moe.shared > 0 : s.mixer.feed_forward && !overlaps;
+  return (mixed ? 1 : 0) + (fed ? 1 : 0);
+}
+
+/// Products that read the stream: a mixer's and a feed-forward layer's first.
+std::int64_t linear_inputs(const StageShape& s) {
+  return (s.mixer.kind == Mixer::none ? 0 : 1) + (s.mixer.feed_forward && !s.mixture() ? 1 : 0);
+}
+/// Elements of a token that the product behind a mixer reads.
+std::int64_t mixed_width(const StageShape& s) {
+  return s.has_mamba() ? s.mixer.mamba.inner() : s.attention.attended();
 }
 
 /// With latent attention the projection's output, or its gradient, alone.
@@ -124,17 +142,22 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     calls.linear(label, GemmPass::forward, s.stream.hidden, in, share);
   };
   calls.stream("norm", s.stream.rows * s.stream.hidden, norm_bytes(s, false));
-  if (s.attention.latent()) {
+  if (s.has_mamba()) {
+    MambaCalls(s, calls).forward();
+  } else if (s.attention.latent()) {
     LatentCalls(s, calls).forward(wanted.qkv.first);
-  } else {
+  } else if (s.has_attention()) {
     of_gathered(Projection::qkv, wanted.qkv);
     if (s.attention.qkv_bias && !s.mlp.swiglu) calls.stream("bias", s.stream.tokens * qkv, 4);
     turn_queries_and_keys(s, calls, false);
     repeat_heads(s, calls);
   }
-  if (wanted.attention) attention_forward(s, window, calls);
-  summed("projection", s.attention.attended(), wanted.projection);
-  if (sw.kernels.fused_residual_norm && !s.block.parallel() && !s.block.dropout) {
+  if (s.has_attention()) {
+    if (wanted.attention) attention_forward(s, window, calls);
+    summed("projection", s.attention.attended(), wanted.projection);
+  }
+  if (s.mixer.kind == Mixer::none) {
+  } else if (sw.kernels.fused_residual_norm && !s.block.parallel() && !s.block.dropout) {
     calls.stream("add and norm", s.stream.rows * s.stream.hidden,
                  6 + 2 * (sw.kernels.norm_passes - 1));  // the sum is not read again
   } else {
@@ -143,17 +166,17 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
   }
   if (s.mixture()) {
     mixture_forward(s, wanted.edges == Edges::needed, calls);
-  } else {
+  } else if (s.mixer.feed_forward) {
     of_gathered(Projection::fc1, wanted.fc1);
     const double activation = s.mlp.swiglu ? (sw.kernels.compiled ? 6 : 10) : 4;
     calls.stream(s.mlp.swiglu ? "swiglu" : "gelu", s.stream.tokens * s.mlp.ffn, activation);
     summed("fc2", s.mlp.ffn, wanted.fc2);
   }
-  if (wanted.edges != Edges::needed) residual(s, calls);
+  if (s.mixer.feed_forward && wanted.edges != Edges::needed) residual(s, calls);
   calls.stream("norm", s.predicted.more_norms * s.stream.rows * s.stream.hidden, 2 * sw.kernels.norm_passes);
   // Casts of the four inputs.
-  calls.casts((s.mixture() ? 1 : 2) * s.stream.tokens * s.stream.hidden, true);
-  calls.casts(s.stream.tokens * (s.attention.attended() + (s.mixture() ? 0 : s.mlp.ffn)), false);
+  calls.casts(linear_inputs(s) * s.stream.tokens * s.stream.hidden, true);
+  calls.casts(s.stream.tokens * (mixed_width(s) + (s.mixture() ? 0 : s.mlp.ffn)), false);
   // Gathered parameters are copied out of the communication buffer, and cast if products read FP8.
   if (s.sharding.zero >= 3 && !sw.communication.gathers_in_place)
     calls.stream("copy parameters", layer_matrices(s), gathers_fp8(s) ? 2 : 4);
@@ -199,26 +222,30 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
     calls.bulk_gradients(kBackward, kBackward, label, out, s.stream.hidden);
   };
   copy_into_graph(s, calls, true);
-  calls.stream("dropout backward", stream, dropped);
+  if (s.mixer.feed_forward) calls.stream("dropout backward", stream, dropped);
   if (s.mixture()) {
     if (is_torchtitan_mixture(s)) {
       torchtitan_mixture_backward(s, calls);
     } else {
       MixtureCalls(s, calls).backward_input();
     }
-  } else {
+  } else if (s.mixer.feed_forward) {
     of_gathered("fc2", s.mlp.ffn);
     const double activation = s.mlp.swiglu ? (sw.kernels.compiled ? 10 : 16) : 6;
     calls.stream(s.mlp.swiglu ? "swiglu backward" : "gelu backward", s.stream.tokens * s.mlp.ffn, activation);
     summed(Projection::fc1);
   }
-  norm_and_sum(s.block.norms() > 1);
-  calls.stream("dropout backward", stream, dropped);
-  of_gathered("projection", s.attention.attended());
-  attention_backward(s, window, calls);
-  if (s.attention.latent()) {
+  if (s.mixer.feed_forward && s.mixer.kind != Mixer::none) norm_and_sum(s.block.norms() > 1);
+  if (s.mixer.kind != Mixer::none) calls.stream("dropout backward", stream, dropped);
+  if (s.has_attention()) {
+    of_gathered("projection", s.attention.attended());
+    attention_backward(s, window, calls);
+  }
+  if (s.has_mamba()) {
+    MambaCalls(s, calls).backward_input();
+  } else if (s.attention.latent()) {
     LatentCalls(s, calls).backward_input();
-  } else {
+  } else if (s.has_attention()) {
     repeat_heads(s, calls);
     turn_queries_and_keys(s, calls, true);
     if (!is_torchtitan_llama(s))
@@ -227,9 +254,11 @@ void backward_input(const StageShape& s, std::int64_t window, bool overlaps, Fra
   }
   norm_and_sum(true);
   calls.stream("norm backward", s.predicted.more_norms * stream, norm_bytes(s, true));
-  const std::int64_t feed_forward =
-      s.mixture() ? 0 : s.stream.hidden + (sw.fp8.always ? s.mlp.ffn : s.mlp.fc1);
-  calls.casts(s.stream.tokens * (s.stream.hidden + s.attention.qkv() + feed_forward), false);
+  const std::int64_t feed_forward = sw.fp8.always ? s.mlp.ffn : s.mlp.fc1;
+  const std::int64_t mixed = s.has_mamba() ? s.mixer.mamba.projected() : s.attention.qkv();
+  calls.casts(
+      s.stream.tokens * (linear_inputs(s) * s.stream.hidden + mixed + (s.mixture() ? 0 : feed_forward)),
+      false);
   if (s.block.linear_bias && !s.mlp.swiglu) {
     // Bias gradients in their own kernel: always for the rank's rows of the stream where products read
     // gathered ones.
@@ -249,14 +278,17 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
   const Software& sw = *s.software;
   if (s.mixture()) MixtureCalls(s, calls).backward_weight();
   if (products && !s.adapters.frozen()) {
-    if (!s.mixture()) {
+    if (!s.mixture() && s.mixer.feed_forward) {
       calls.linear("fc2", GemmPass::weight_gradient, s.stream.hidden, s.mlp.ffn);
       project(s, Projection::fc1, GemmPass::weight_gradient, {}, calls);
     }
-    calls.linear("projection", GemmPass::weight_gradient, s.stream.hidden, s.attention.attended());
-    if (s.attention.latent()) {
+    if (s.has_attention())
+      calls.linear("projection", GemmPass::weight_gradient, s.stream.hidden, s.attention.attended());
+    if (s.has_mamba()) {
+      MambaCalls(s, calls).backward_weight();
+    } else if (s.attention.latent()) {
       LatentCalls(s, calls).backward_weight();
-    } else {
+    } else if (s.has_attention()) {
       project(s, Projection::qkv, GemmPass::weight_gradient, {}, calls);
     }
   }
@@ -272,7 +304,6 @@ void backward_weight(const StageShape& s, bool products, FrameworkCalls& calls) 
 
 void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, bool both_gradients,
                      UnitWork& work) {
-  const Software& sw = *s.software;
   const bool overlaps = s.overlap.tensor && both_gradients && !s.attention.latent();
   FrameworkCalls calls(s, work);
   AdapterCalls adapters(s, calls);
@@ -283,7 +314,7 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
       calls.run_alongside();
       if (s.mixture()) MixtureCalls(s, calls).launches(false);
       return calls.layer_launches(operators(s,
-                                            sw.host.layer_forward_operators + communication_operators(s) +
+                                            layer_operators(s, false) + communication_operators(s) +
                                                 norm_operators(s, false) + calls.cast_operators(4),
                                             true) +
                                   adapters.forward());
@@ -292,23 +323,21 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
       calls.run_alongside(true);
       if (s.mixture()) MixtureCalls(s, calls).launches(true);
       return calls.layer_launches(operators(s,
-                                            0.75 * sw.host.layer_backward_operators +
-                                                communication_operators(s) + norm_operators(s, true) +
-                                                calls.cast_operators(4),
+                                            0.75 * layer_operators(s, true) + communication_operators(s) +
+                                                norm_operators(s, true) + calls.cast_operators(4),
                                             true) +
                                   adapters.backward_input());
     case LayerPass::backward_weight:
       backward_weight(s, !overlaps, calls);
-      return calls.layer_launches(s.adapters.frozen()
-                                      ? adapters.backward_weight()
-                                      : operators(s, 0.25 * sw.host.layer_backward_operators, false));
+      return calls.layer_launches(s.adapters.frozen() ? adapters.backward_weight()
+                                                      : operators(s, 0.25 * layer_operators(s, true), false));
   }
 }
 
 void framework_recomputation(const StageShape& s, std::int64_t window, UnitWork& work) {
   const Software& sw = *s.software;
   FrameworkCalls calls(s, work);
-  const double launched = operators(s, sw.host.layer_forward_operators + communication_operators(s), true);
+  const double launched = operators(s, layer_operators(s, false) + communication_operators(s), true);
   if (s.recomputation.granularity == Recompute::full) {
     const bool stops_early = is_torchtitan_llama(s) || is_torchtitan_deepseek(s);
     forward(s, window, stops_early ? kNeeded : Wanted{}, calls);

@@ -38,6 +38,7 @@ constexpr double kBiasedEagerlyBack = 56;
 // halves of fc1's and the gradient. A sum over a row is no part of the activation's pointwise kernel
 // (Megatron-Core, fusions/fused_bias_swiglu.py, weighted_swiglu_back).
 constexpr double kWeightGradient = 4 + 2;
+constexpr double kWeightGradientUngated = 2 + 2;
 // Bytes per element of fc1 that clamp its halves and put them together again, in front of the fused
 // activation, and back (Megatron-Core, fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl with a
 // clamp_value).
@@ -52,10 +53,10 @@ constexpr double kAddedGradient = 2 + 4;
 void MixtureCalls::exchange(const char* label, bool weighted, bool combines) {
   const ExpertShape& e = s_.expert;
   // The fullest rank receives most.
-  const auto own = static_cast<std::int64_t>(e.fullest * static_cast<double>(e.sent * s_.stream.hidden));
+  const auto own = static_cast<std::int64_t>(e.fullest * static_cast<double>(e.sent * width_));
   if (e.dispatcher == TokenDispatcher::flex) {
     const bool hybrid = s_.software->mixtures.hybrid_dispatch;
-    const std::int64_t weights = own / s_.stream.hidden * s_.moe.experts * kWeight;
+    const std::int64_t weights = own / width_ * s_.moe.experts * kWeight;
     calls_.dispatched(label, own, hybrid && weighted ? weights : 0, hybrid && combines);
   } else {
     calls_.expert_collective(CallKind::all_to_all, label, e.ranks, e.tensor, own * e.chosen);
@@ -127,21 +128,21 @@ bool MixtureCalls::clamps() const {
 /// (Megatron-Core, experts.py, quantization_padding; skip_routed_expert_padding in moe_utils.py).
 void MixtureCalls::pad(const char* label) {
   if (!s_.numerics.framework_fp8 || s_.moe.padded || s_.expert.dispatcher == TokenDispatcher::flex) return;
-  calls_.stream(label, s_.expert.rows * s_.stream.hidden, kReordered);
+  calls_.stream(label, s_.expert.rows * width_, kReordered);
 }
 
 void MixtureCalls::dispatch(const char* label, bool first) {
   const ExpertShape& e = s_.expert;
-  const std::int64_t rows = e.rows * s_.stream.hidden;
+  const std::int64_t rows = e.rows * width_;
   if (e.dispatcher == TokenDispatcher::allgather) {
     calls_.expert_collective(CallKind::all_gather, label, e.ranks * e.tensor, 1,
-                             e.sent * s_.stream.hidden * e.ranks * e.tensor);
+                             e.sent * width_ * e.ranks * e.tensor);
     return calls_.stream("permute", rows, kReordered);
   }
   const bool travels = e.ranks > 1;
   if (travels && first && !e.overlapped) tell_routing();
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
-    calls_.stream("permute", e.sent * e.chosen * s_.stream.hidden, kReordered);
+    calls_.stream("permute", e.sent * e.chosen * width_, kReordered);
   }
   if (travels) exchange(label, first, false);
   if (travels && first && reads() && !e.overlapped) calls_.launched(kDispatchLaunch, true);
@@ -152,11 +153,11 @@ void MixtureCalls::dispatch(const char* label, bool first) {
 
 void MixtureCalls::combine(const char* label, bool backward) {
   const ExpertShape& e = s_.expert;
-  const std::int64_t rows = e.rows * s_.stream.hidden;
+  const std::int64_t rows = e.rows * width_;
   if (e.dispatcher == TokenDispatcher::allgather) {
     calls_.stream("unpermute", rows, kReordered);
     return calls_.expert_collective(CallKind::reduce_scatter, label, e.ranks * e.tensor, 1,
-                                    e.sent * s_.stream.hidden * e.ranks * e.tensor);
+                                    e.sent * width_ * e.ranks * e.tensor);
   }
   const bool travels = e.ranks > 1;
   if (travels && e.local > 1) calls_.stream("sort by expert", rows, kReordered);
@@ -164,9 +165,18 @@ void MixtureCalls::combine(const char* label, bool backward) {
   if (travels) exchange(label, backward, true);
   if (e.dispatcher != TokenDispatcher::flex || !travels) {
     const double plain = backward ? kAddedByIndex : kScattered;
-    calls_.stream("unpermute", e.sent * e.chosen * s_.stream.hidden,
+    calls_.stream("unpermute", e.sent * e.chosen * width_,
                   s_.software->mixtures.plain_permutation ? plain : kReordered);
   }
+}
+
+double MixtureCalls::activation_bytes() const {
+  if (!s_.mlp.swiglu) return 4;
+  return s_.software->kernels.compiled ? 6 : 10;
+}
+double MixtureCalls::activation_backward_bytes() const {
+  if (!s_.mlp.swiglu) return 6;
+  return s_.software->kernels.compiled ? 10 : 16;
 }
 
 void MixtureCalls::shared(GemmPass pass) {
@@ -174,7 +184,7 @@ void MixtureCalls::shared(GemmPass pass) {
   const std::int64_t up = s_.mlp.swiglu ? 2 * s_.moe.shared : s_.moe.shared;
   if (pass == GemmPass::forward) {
     calls_.linear("shared fc1", pass, up, s_.stream.hidden);
-    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, s_.software->kernels.compiled ? 6 : 10);
+    calls_.stream("shared swiglu", s_.stream.tokens * s_.moe.shared, activation_bytes());
     calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
     calls_.casts(s_.stream.tokens * s_.stream.hidden, true);
     calls_.casts(s_.stream.tokens * s_.moe.shared, false);
@@ -182,17 +192,29 @@ void MixtureCalls::shared(GemmPass pass) {
   }
   calls_.linear("shared fc2", pass, s_.stream.hidden, s_.moe.shared);
   if (pass == GemmPass::input_gradient) {
-    calls_.stream("shared swiglu backward", s_.stream.tokens * s_.moe.shared,
-                  s_.software->kernels.compiled ? 10 : 16);
+    calls_.stream("shared swiglu backward", s_.stream.tokens * s_.moe.shared, activation_backward_bytes());
     calls_.casts(s_.stream.tokens * (s_.stream.hidden + up), false);
     calls_.stream("add", s_.stream.rows * s_.stream.hidden, 6);
   }
   calls_.linear("shared fc1", pass, up, s_.stream.hidden);
 }
 
+/// Projections to the experts' width and back, of the rank's own rows of the stream (Megatron-Core,
+/// moe/moe_layer.py, fc1_latent_proj and fc2_latent_proj).
+void MixtureCalls::to_latent(GemmPass pass) {
+  if (s_.moe.latent == 0) return;
+  calls_.rows_linear("to experts", pass, s_.moe.latent, s_.stream.hidden, 1);
+  calls_.casts(s_.expert.sent * (pass == GemmPass::forward ? s_.stream.hidden : s_.moe.latent), false);
+}
+void MixtureCalls::from_latent(GemmPass pass) {
+  if (s_.moe.latent == 0) return;
+  calls_.rows_linear("from experts", pass, s_.stream.hidden, s_.moe.latent, 1);
+  calls_.casts(s_.expert.sent * (pass == GemmPass::forward ? s_.moe.latent : s_.stream.hidden), false);
+}
+
 void MixtureCalls::activation() {
   if (clamps()) calls_.stream("clamp gate", s_.expert.rows * s_.expert.fc1, kClamped);
-  calls_.stream("swiglu", s_.expert.rows * s_.expert.ffn, s_.software->kernels.compiled ? 6 : 10);
+  calls_.stream("swiglu", s_.expert.rows * s_.expert.ffn, activation_bytes());
   calls_.casts(s_.expert.rows * s_.expert.ffn, false,
                s_.graphs.step ? 1 : std::max<std::int64_t>(1, casts()));
 }
@@ -202,52 +224,56 @@ void MixtureCalls::forward() {
   route(GemmPass::forward);
   calls_.stream("route", e.sent * s_.moe.experts, kRouted);
   shared(GemmPass::forward);
+  to_latent(GemmPass::forward);
   dispatch("expert dispatch forward", true);
   pad("pad experts");
-  calls_.grouped("fc1", GemmPass::forward, e.fc1, s_.stream.hidden);
+  calls_.grouped("fc1", GemmPass::forward, e.fc1, width_);
   // An exchange read the counts of the rank's experts before. Flex leaves them in the host's memory (DeepEP,
   // num_recv_tokens_per_expert_list; csrc/hybrid_ep/executor since December 2025, dispatch_preprocess).
   const bool known = e.ranks > 1 && e.dispatcher != TokenDispatcher::allgather;
   launched_grouped(!known);
   if (clamps()) calls_.stream("clamp gate", e.rows * e.fc1, kClamped);
   // Multiplied with the token's weight in the same kernel.
-  calls_.stream("swiglu", e.rows * e.ffn, s_.software->kernels.compiled ? 6 : 10);
+  calls_.stream("swiglu", e.rows * e.ffn, activation_bytes());
   if (reads()) calls_.launched(kActivationLaunch);
-  calls_.grouped("fc2", GemmPass::forward, s_.stream.hidden, e.ffn);
+  calls_.grouped("fc2", GemmPass::forward, width_, e.ffn);
   launched_grouped(false);
   if (s_.predicted.feed_forward_bias) {
-    calls_.stream("expert biases", e.rows * s_.stream.hidden, s_.graphs.step ? kBiased : kBiasedEagerly);
+    calls_.stream("expert biases", e.rows * width_, s_.graphs.step ? kBiased : kBiasedEagerly);
     if (reads()) calls_.launched(kBiasOperators, false, static_cast<double>(e.local - 1) * kBiasOperators);
   }
-  cast_rows(e.rows * (s_.stream.hidden + e.ffn));
-  if (s_.software->mixtures.weighted_results)
-    calls_.stream("weigh results", e.sent * e.chosen * s_.stream.hidden, 4);
+  cast_rows(e.rows * (width_ + e.ffn));
+  if (s_.software->mixtures.weighted_results) calls_.stream("weigh results", e.sent * e.chosen * width_, 4);
   pad("unpad experts");
   combine("expert combine forward", false);
+  from_latent(GemmPass::forward);
 }
 
 void MixtureCalls::backward_input() {
   const ExpertShape& e = s_.expert;
-  if (s_.software->mixtures.weighted_results)
-    calls_.stream("weigh backward", e.sent * e.chosen * s_.stream.hidden, 8);
+  if (s_.software->mixtures.weighted_results) calls_.stream("weigh backward", e.sent * e.chosen * width_, 8);
+  from_latent(GemmPass::input_gradient);
   dispatch("expert combine backward", false);
   pad("pad experts");
   if (s_.predicted.feed_forward_bias)
-    calls_.stream("expert biases backward", e.rows * s_.stream.hidden,
+    calls_.stream("expert biases backward", e.rows * width_,
                   s_.graphs.step ? kBiasedBack : kBiasedEagerlyBack);
-  calls_.grouped("fc2", GemmPass::input_gradient, s_.stream.hidden, e.ffn);
-  calls_.stream("swiglu backward", e.rows * e.ffn, s_.software->kernels.compiled ? 10 : 16);
-  if (weighs_in_activation()) calls_.stream("token weights backward", e.rows * e.ffn, kWeightGradient);
+  calls_.grouped("fc2", GemmPass::input_gradient, width_, e.ffn);
+  calls_.stream("swiglu backward", e.rows * e.ffn, activation_backward_bytes());
+  if (weighs_in_activation())
+    calls_.stream("token weights backward", e.rows * e.ffn,
+                  s_.mlp.swiglu ? kWeightGradient : kWeightGradientUngated);
   // FP8 casts of the gradients sum fc1's biases as well (Transformer Engine, module/grouped_linear.py).
   if (s_.predicted.feed_forward_bias && !s_.numerics.framework_fp8)
     calls_.stream("expert biases backward", e.rows * e.fc1, 2);
   if (s_.predicted.feed_forward_bias && hooked() && !s_.graphs.step)
     calls_.each("add bias gradients", s_.expert.local, e.fc1 + s_.stream.hidden, kAddedGradient);
   if (clamps()) calls_.stream("clamp gate backward", e.rows * e.fc1, kClampedBack);
-  calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, s_.stream.hidden);
-  cast_rows(e.rows * (s_.stream.hidden + e.fc1));
+  calls_.grouped("fc1", GemmPass::input_gradient, e.fc1, width_);
+  cast_rows(e.rows * (width_ + e.fc1));
   pad("unpad experts");
   combine("expert dispatch backward", true);
+  to_latent(GemmPass::input_gradient);
   shared(GemmPass::input_gradient);
   calls_.stream("route backward", e.sent * s_.moe.experts, kRoutedBack);
   route(GemmPass::input_gradient);
@@ -255,8 +281,10 @@ void MixtureCalls::backward_input() {
 }
 
 void MixtureCalls::backward_weight() {
-  calls_.grouped("fc2", GemmPass::weight_gradient, s_.stream.hidden, s_.expert.ffn);
-  calls_.grouped("fc1", GemmPass::weight_gradient, s_.expert.fc1, s_.stream.hidden);
+  calls_.grouped("fc2", GemmPass::weight_gradient, width_, s_.expert.ffn);
+  calls_.grouped("fc1", GemmPass::weight_gradient, s_.expert.fc1, width_);
+  from_latent(GemmPass::weight_gradient);
+  to_latent(GemmPass::weight_gradient);
   shared(GemmPass::weight_gradient);
   route(GemmPass::weight_gradient);
 }

@@ -56,8 +56,14 @@ class MixtureCalls {
   void exchange(const char* label, bool weighted, bool combines);
   void exchange_weights();
   void tell_routing();
+  void to_latent(GemmPass pass);
+  void from_latent(GemmPass pass);
+  /// Bytes per element of an activation's result, forward and backward.
+  double activation_bytes() const;
+  double activation_backward_bytes() const;
 
   const StageShape& s_;
+  const std::int64_t width_ = s_.expert_width();  // of a token at its experts
   FrameworkCalls& calls_;
 };
 

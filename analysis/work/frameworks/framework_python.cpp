@@ -37,8 +37,12 @@ void layer_python(const StageShape& s, LayerPass pass, FrameworkCalls& calls) {
   const auto add = [&](const PythonTime& time, double captured) {
     calls.python(kMicrosecond * time.of(casts, backward), captured);
   };
-  add(kAttention, s.graphs.layer);
+  // A Mamba mixer's products are modules like those of a feed-forward layer; the Python of its scan has not
+  // been measured.
+  if (s.has_mamba()) add(kFeedForward, s.graphs.layer);
+  if (s.has_attention()) add(kAttention, s.graphs.layer);
   if (s.attention.qk_norm) add(kHeadNorms, s.graphs.layer);
+  if (!s.mixer.feed_forward) return;
   if (!s.mixture()) return add(kFeedForward, s.graphs.layer);
   const bool flex = s.expert.dispatcher == TokenDispatcher::flex;
   add(flex ? kRoutingFlex : kRouting, s.graphs.router);

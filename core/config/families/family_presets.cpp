@@ -265,6 +265,34 @@ constexpr PresetFile kPresetFiles[] = {
      R"("max_position_embeddings":131072,"sliding_window":128,"num_local_experts":128,)"
      R"("num_experts_per_tok":4,"rope_scaling":{"rope_type":"yarn","factor":32.0,"beta_fast":32.0,)"
      R"("beta_slow":1.0,"original_max_position_embeddings":4096,"truncate":false}})"},
+    // Shapes of NVIDIA/Megatron-LM@d98e8a64, examples/post_training/modelopt/conf/nvidia, and of Megatron-Bridge.
+    {"nemotron-3-nano-30b-a3b",
+     R"({"model_type":"nemotron_h","num_hidden_layers":52,"hidden_size":2688,"num_attention_heads":32,)"
+     R"("num_key_value_heads":2,"head_dim":128,"intermediate_size":1856,"vocab_size":131072,)"
+     R"("max_position_embeddings":262144,"mamba_num_heads":64,"mamba_head_dim":64,"n_groups":8,)"
+     R"("ssm_state_size":128,"chunk_size":128,"moe_intermediate_size":1856,"n_routed_experts":128,)"
+     R"("num_experts_per_tok":6,"moe_shared_expert_intermediate_size":3712,)"
+     R"("routed_scaling_factor":2.5,)"
+     R"("hybrid_override_pattern":"MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME)"
+     R"("})"},
+    {"nemotron-3-super-120b-a12b",
+     R"({"model_type":"nemotron_h","num_hidden_layers":88,"hidden_size":4096,"num_attention_heads":32,)"
+     R"("num_key_value_heads":2,"head_dim":128,"intermediate_size":2688,"vocab_size":131072,)"
+     R"("max_position_embeddings":262144,"mamba_num_heads":128,"mamba_head_dim":64,"n_groups":8,)"
+     R"("ssm_state_size":128,"chunk_size":128,"moe_intermediate_size":2688,"n_routed_experts":512,)"
+     R"("num_experts_per_tok":22,"moe_shared_expert_intermediate_size":5376,)"
+     R"("routed_scaling_factor":5.0,"moe_latent_size":1024,)"
+     R"("hybrid_override_pattern":"MEMEMEM*EMEMEMEM*EMEMEMEM*EMEMEMEMEM*EMEMEMEMEM*EMEMEM)"
+     R"(EMEM*EMEMEMEMEM*EMEMEMEM*EMEMEMEME"})"},
+    {"nemotron-3-ultra-550b-a55b",
+     R"({"model_type":"nemotron_h","num_hidden_layers":108,"hidden_size":8192,"num_attention_heads":64,)"
+     R"("num_key_value_heads":2,"head_dim":128,"intermediate_size":5120,"vocab_size":131072,)"
+     R"("max_position_embeddings":262144,"mamba_num_heads":256,"mamba_head_dim":64,"n_groups":8,)"
+     R"("ssm_state_size":128,"chunk_size":128,"moe_intermediate_size":5120,"n_routed_experts":512,)"
+     R"("num_experts_per_tok":22,"moe_shared_expert_intermediate_size":10240,)"
+     R"("routed_scaling_factor":5.0,"moe_latent_size":2048,)"
+     R"("hybrid_override_pattern":"MEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEME)"
+     R"(MEM*EMEMEM*EMEMEMEM*EMEMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"})"},
     {"gpt3-175b-mlperf",
      R"({"model_type":"gpt2","n_layer":96,"n_embd":12288,"n_head":96,"vocab_size":51200,)"
      R"("n_positions":2048})"},

@@ -143,18 +143,27 @@ Number count_attention(const ModelConfig& config) {
   return count + Number(config.query_norm_weights());
 }
 
+/// A Mamba mixer.
+template <class Number>
+Number count_mamba(const ModelConfig& config) {
+  const Mamba& mamba = config.hybrid.mamba;
+  return Number(config.hidden) * (Number(mamba.projected()) + Number(mamba.inner())) +
+         Number(mamba.vectors());
+}
+
 /// The MoE layers of a model, counting `experts` experts.
 template <class Number>
 Number count_mixture(const ModelConfig& config, std::int64_t experts) {
   const Mixture& mixture = config.mixture;
   const Number h(config.hidden);
   const Number matrices(is_gated(config.activation) ? 3 : 2);
-  const Number of_expert = matrices * h * Number(config.ffn);
+  const Number of_expert = matrices * Number(config.expert_width()) * Number(config.ffn);
   Number layer =
       of_expert * Number(experts) + h * Number(mixture.experts) + matrices * h * Number(mixture.shared);
   if (config.has_feed_forward_bias())
     layer += ((matrices - Number(1)) * Number(config.ffn) + h) * Number(experts);
   if (config.predicted.router_bias) layer += Number(mixture.experts);
+  layer += Number(2) * h * Number(mixture.latent);
   if (mixture.shared > 0 && mixture.shared_gated) layer += h;
   if (mixture.expert_bias) layer += Number(mixture.experts);
   return layer;
@@ -169,8 +178,9 @@ Number count_parameters(const ModelConfig& config, std::int64_t experts) {
   Number dense = fc1 * h + ffn * h + Number(config.predicted.scalars);
   if (config.has_feed_forward_bias()) dense += fc1 + h;
   Number total =
-      (norm * Number(config.layer_norms()) + count_attention<Number>(config)) * Number(config.layers);
-  total += dense * Number(config.layers - config.mixture_layers());
+      norm * Number(config.norms()) + count_attention<Number>(config) * Number(config.attention_layers());
+  if (config.hybrid.mamba) total += count_mamba<Number>(config) * Number(config.mamba_layers());
+  total += dense * Number(config.feed_forward_layers() - config.mixture_layers());
   total += count_mixture<Number>(config, experts) * Number(config.mixture_layers());
   total += norm + Number(config.vocab) * h;
   total += Number(config.position_rows()) * h;

@@ -24,12 +24,10 @@ constexpr NamedType kOtherTypes[] = {
     {"mamba2", kMamba},
     {"falcon_mamba", kMamba},
     {"falcon_h1", "a hybrid of attention and Mamba layers"},
-    {"granitemoehybrid", "a hybrid of attention and Mamba layers"},
     {"bamba", "a hybrid of attention and Mamba layers"},
     {"jamba", "a hybrid of attention and Mamba layers"},
     {"zamba", "a hybrid of attention and Mamba layers"},
     {"zamba2", "a hybrid of attention and Mamba layers"},
-    {"nemotron_h", "a hybrid of attention and Mamba layers"},
     {"plamo2", "a hybrid of attention and Mamba layers"},
     {"qwen3_next", "a hybrid of attention and linear attention layers"},
     {"qwen3_5", "a hybrid of attention and linear attention layers"},
@@ -93,12 +91,8 @@ std::string_view kind_in(const Json& list) {
   return "";
 }
 
-/// Granite 4 models without Mamba layers.
-bool all_attention(const JsonKeys& keys) {
-  const Json* list = keys.find("layer_types");
-  return list != nullptr && list->is_array() && !list->empty() &&
-         std::all_of(list->begin(), list->end(), [](const Json& entry) { return entry == "attention"; });
-}
+/// Families whose Mamba mixers are read (hybrid_readers.cpp).
+constexpr std::string_view kHybrids[] = {"nemotron_h", "granitemoehybrid"};
 
 }  // namespace
 
@@ -115,7 +109,7 @@ void refuse_other_layers(const JsonKeys& keys) {
                                found, name));
   };
   const std::string type = keys.string_or("model_type", "");
-  if (type == "granitemoehybrid" && all_attention(keys)) return;  // whose keys for Mamba are of no use
+  if (std::find(std::begin(kHybrids), std::end(kHybrids), type) != std::end(kHybrids)) return;
   for (const NamedType& other : kOtherTypes) {
     if (other.type == type) refuse("model_type", fmt::format("\"{}\"", printable(type)), other.name);
   }

@@ -20,6 +20,9 @@ constexpr FamilyKeys kCohere2 = {.head_dim = "", .epsilon = "layer_norm_eps"};
 constexpr FamilyKeys kOlmo = {.epsilon = ""};
 constexpr FamilyKeys kExperts = {.ffn = "moe_intermediate_size"};
 constexpr FamilyKeys kLatent = {.head_dim = "", .ffn = "moe_intermediate_size"};
+constexpr FamilyKeys kNemotronH = {.head_dim = "head_dim|attention_head_dim",
+                                   .epsilon = "layer_norm_epsilon",
+                                   .activation = "mlp_hidden_act"};
 constexpr FamilyKeys kApertus = {.activation = ""};
 constexpr FamilyKeys kExaone = {.layers = "num_layers|num_hidden_layers",
                                 .epsilon = "layer_norm_epsilon",
@@ -129,6 +132,15 @@ constexpr Family kPredicted[] = {
      .class_name = "GraniteMoeHybridForCausalLM",
      .predicted = {.names = "multipliers"},
      .read = read_granite_hybrid},
+    {.architecture = "nemotron_h",
+     .class_name = "NemotronHForCausalLM",
+     .keys = kNemotronH,
+     .activation = Activation::squared_relu,
+     .norm_epsilon = 1e-5,
+     .kv_heads_needed = true,
+     .positions = Positions::none,
+     .predicted = {.names = "Mamba mixers, layers of a single block"},
+     .read = read_nemotron_h},
     {.architecture = "dbrx",
      .class_name = "DbrxForCausalLM",
      .keys = kDbrx,

@@ -201,13 +201,16 @@ void read_granite_moe(const JsonKeys& keys, const JsonKeys& /*with_nulls*/, Mode
   }
 }
 
-/// Layers with attention alone. Without experts, the MLP is the shared one.
+/// Layers with attention or a Mamba mixer. Without experts, the MLP is the shared one.
 void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config) {
-  if (keys.integer_or("num_local_experts", 0, kExpertsAtMost, 0) > 0)
-    return read_granite_moe(keys, with_nulls, config);
-  read_granite(keys, with_nulls, config);
-  config.ffn = keys.integer("shared_intermediate_size", kWidthAtMost);
-  keys.find("layer_types");
+  if (keys.integer_or("num_local_experts", 0, kExpertsAtMost, 0) > 0) {
+    read_granite_moe(keys, with_nulls, config);
+  } else {
+    read_granite(keys, with_nulls, config);
+    config.ffn = keys.integer("shared_intermediate_size", kWidthAtMost);
+    keys.find("layer_types");
+  }
+  read_granite_mamba(keys, config);
 }
 
 /// Sizes of attention and experts stand in objects of their own.

@@ -39,6 +39,9 @@ void read_olmoe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& c
 void read_phimoe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_granite_moe(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_granite_hybrid(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
+/// hybrid_readers.cpp: read_granite_mamba reads which layers have Mamba mixers, if any.
+void read_granite_mamba(const JsonKeys& keys, ModelConfig& config);
+void read_nemotron_h(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_dbrx(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 void read_deepseek_v2(const JsonKeys& keys, const JsonKeys& with_nulls, ModelConfig& config);
 

@@ -8,6 +8,12 @@ ROUTER = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "moe_ro
 ATTENTION = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "attn,moe_router,moe_preprocess"}
 MLP = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "mlp"}
 OVERLAP = {"overlap_moe_expert_parallel_comm": "true"}
+MAMBA = {"cuda_graph_impl": "transformer_engine",
+         "cuda_graph_modules": "attn,mamba,moe_router,moe_preprocess"}
+SCANS = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "mamba"}
+MIXERS = {"cuda_graph_impl": "transformer_engine", "cuda_graph_modules": "attn,mamba"}
+MODULES = {"mtp_num_layers": "2"}
+BY_LAYER = {"other_flags": "quant_recipe"}  # a precision for each of several parts of a layer
 LAYERS = {"cuda_graph_impl": "local"}
 STEP = {"cuda_graph_impl": "full_iteration"}
 WHOLE = STEP | OVERLAP  # and experts' products in one kernel with their activation
@@ -62,6 +68,12 @@ RECIPES = [
     (r"gpt.?oss", r"GB200", "", "26.04.01", "26.04.01", OVERLAP | EXCHANGE),
     (r"gpt.?oss", r"B200", "", "26.04", "26.04", {}),
     (r"gpt.?oss", "", "", "", "", EXCHANGE),
+    (r"nemotron.3.(nano|5)", r"H100", "FP8", "", "", SCANS),
+    (r"nemotron.3.(nano|5)", r"H100", "", "", "", MIXERS),
+    (r"nemotron.3.(nano|5)", "", "", "", "", MAMBA),
+    (r"nemotron.3.super", "", "NVFP4", "", "", MAMBA | MODULES | BY_LAYER),
+    (r"nemotron.3.super", r"B200", "MXFP8", "", "", MODULES),
+    (r"nemotron.3.super", "", "", "", "", MAMBA | MODULES),
     (r"llama3.?8b", r"H100", "", "", "", {}),
     (r"llama3.8b pre-training", "", "", "25.11", "", STEP),
     (r"llama3.70b (sft|lora)", r"GB\d+|B\d+", "", "26.02", "", MLP),
@@ -84,6 +96,9 @@ RECOMPUTED = [
     (r"deepseek.?v3", r"GB200", "MXFP8|FP8", "26.04", "26.04.01", "mlp"),
     (r"deepseek.?v3", r"B300", "BF16", "26.02", "26.02", "mla_up_proj,moe_act,layernorm"),
     (r"deepseek.?v3", r"B200", "MXFP8", "26.06", "", DENSE),
+    (r"nemotron.3.(nano|5)", r"H100", "FP8", "", "", "moe,layernorm,core_attn,moe_act"),
+    (r"nemotron.3.(nano|5)", r"H100", "", "", "", "moe,layernorm"),
+    (r"nemotron.3.super", r"B200", "MXFP8", "", "", NORMS),
     (r"deepseek.?v3|kimi", r"H100", "", "", "", DENSE),
     (r"deepseek.?v3|kimi", "", "", "", "", MLA),
 ]

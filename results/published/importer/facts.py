@@ -45,7 +45,10 @@ def deepseek(layers, hidden, heads, expert_ffn, vocab, experts, topk, shared_ffn
 # learned number per head in the softmax and a clamped activation are parts of existing kernels.
 GPT_OSS = {"add_bias_linear": "true", "window_size": 128, "window_attn_skip_freq": 2}
 QWEN3 = {"qk_layernorm": "true", "head_dim": 128}
-HYBRID = {"hybrid_layer_pattern": "mamba", "num_experts": "unstated"}
+# Hybrid mixtures, presets of the program; by the layers of their patterns (NVIDIA/Megatron-LM@d98e8a64,
+# examples/post_training/modelopt/conf/nvidia).
+HYBRIDS = {52: "nemotron-3-nano-30b-a3b", 88: "nemotron-3-super-120b-a12b", 108: "nemotron-3-ultra-550b-a55b"}
+NANO, SUPER, ULTRA = ({"model": name} for name in HYBRIDS.values())
 
 # From the models' config.json files; GPT-3 5B and 20B from NeMo's recipes, checked by FLOPs per token.
 MODELS = {
@@ -87,8 +90,9 @@ MODELS = {
     "moonlight-16b-a3b": {"num_experts": 64, "moe_router_topk": 6, "multi_latent_attention": "true"},
     "deepseek-v4-flash": {"num_experts": "unstated", "multi_latent_attention": "true"},
     "glm-5.2": {"num_experts": 256, "moe_router_topk": 8, "multi_latent_attention": "true"},
-    "nemotron-3-nano": HYBRID, "nemotron-3-super": HYBRID, "nemotron-3-ultra": HYBRID,
-    "nemotron-3.5-lightning": HYBRID, "nemotron-3-nano-4b": {"hybrid_layer_pattern": "mamba"},
+    "nemotron-3-nano": NANO, "nemotron-3-super": SUPER,
+    "nemotron-3-ultra": ULTRA | {"activation_offload": "fine-grained"},
+    "nemotron-3.5-lightning": NANO | {"mtp_num_layers": 2}, "nemotron-3-nano-4b": {"hybrid_layer_pattern": "mamba"},
 }
 
 # Other spellings, after letters are made small and every other character a dash.

@@ -1,6 +1,6 @@
 """Megatron-LM's golden values: exact memory and times of its functional tests, configured by flags."""
 
-from .facts import find_hardware, find_precision
+from .facts import HYBRIDS, find_hardware, find_precision
 from .parts import Unplaced, put
 
 # Flags that change neither time nor memory worth a row's while: logging, seeds, learning rates, names of
@@ -23,8 +23,14 @@ WITHOUT_COST = {
     "muon-momentum", "muon-extra-scale-factor",
     "muon-scale-mode", "moe-grouped-gemm", "moe-permute-fusion", "moe-router-pre-softmax",
     "moe-router-score-function",
-    "moe-router-enable-expert-bias",
+    "moe-router-enable-expert-bias", "spec", "is-hybrid-model", "use-fused-weighted-squared-relu",
+    "mtp-use-repeated-layer", "moe-flex-dispatcher-backend", "moe-flex-dispatcher-num-sms",
 }
+# Sizes of a hybrid model's mixers, which its preset has.
+MIXERS = {"mamba-num-heads", "mamba-head-dim", "mamba-state-dim", "mamba-num-groups", "hybrid-layer-pattern",
+          "squared-relu", "normalization", "position-embedding-type", "moe-ffn-hidden-size", "kv-channels",
+          "moe-shared-expert-intermediate-size", "moe-latent-size", "make-vocab-size-divisible-by",
+          "untie-embeddings-and-output-weights", "disable-bias-linear"}
 # Flags with a column of their own; None: the flag's own value.
 COLUMNS = {
     "swiglu": ("swiglu", "true"), "normalization": ("normalization", None),
@@ -80,14 +86,18 @@ COLUMNS = {
 TIME_ONLY = {"deterministic-mode", "attention-softmax-in-fp32", "no-gradient-accumulation-fusion",
              "use-tp-pp-dp-mapping",
              "ddp-average-in-collective", "overlap-param-gather-with-optimizer-step"}
+SIZES = ("model_type", "num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads",
+         "num_key_value_heads", "num_experts", "moe_router_topk")
 SMALL = 1024  # hidden size up to which a test's time is the host's, not the accelerator's
 ONE = {"rotary-percent": "1", "num-distributed-optimizer-instances": "1"}
 
 
-def put_flags(cells, flags, small):
+def put_flags(cells, flags, small, of_preset):
     unknown = []
     for flag in filter(None, (each.strip() for each in flags.split(";"))):
         name, _, value = flag.partition("=")
+        if name in of_preset:
+            continue
         if small and name in TIME_ONLY:
             continue
         if name == "no-bias-gelu-fusion" and "disable-bias-linear" in flags:
@@ -136,7 +146,12 @@ def convert(row):
     cells["zero_stage"] = "1" if row["dist_optimizer"] == "1" else "0"
     cells["sequence_parallel"] = "true" if row["sequence_parallel"] == "1" else "false"
     small = int(row["hidden"] or 0) <= SMALL
-    put_flags(cells, row["other_flags"], small)
+    preset = HYBRIDS.get(int(row["layers"] or 0)) if "hybrid-layer-pattern" in row["other_flags"] else None
+    if preset and not small:  # its tokenizer's vocabulary, too
+        for column in SIZES + ("vocab_size",):
+            cells.pop(column, None)
+        cells["model"] = preset
+    put_flags(cells, row["other_flags"], small, MIXERS if preset and not small else ())
     put(cells, "peak_bytes", row["mem_max_allocated_bytes_last"])
     if not small:
         put(cells, "step_s", row["iter_s_median_2nd_half"])

@@ -3,7 +3,7 @@
 import re
 
 from .checks import size_of
-from .facts import find_model
+from .facts import HYBRIDS, find_model
 
 
 class Unplaced(Exception):
@@ -15,6 +15,10 @@ def put(cells, column, value):
     text = str(value).strip() if value is not None else ""
     if text not in ("", "n/a", "nan", "None"):
         cells[column] = text
+
+
+def is_mixture(cells):
+    return bool(cells.get("num_experts")) or cells.get("model") in HYBRIDS.values()
 
 
 def model_of(name):

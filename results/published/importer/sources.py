@@ -1,9 +1,9 @@
 """One converter per kind of source: from a row as it is printed to columns of the dialect."""
 
 from . import golden
-from .bridge import offloaded, recipe
-from .facts import find_hardware, find_model, find_precision, megatron_core
-from .parts import Unplaced, add_interleaving, model_of, put, year_of
+from .bridge import MIXERS, offloaded, recipe
+from .facts import HYBRIDS, find_hardware, find_model, find_precision, megatron_core
+from .parts import Unplaced, add_interleaving, is_mixture, model_of, put, year_of
 
 
 def base(row, model, hardware, precision, year, **sizes):
@@ -24,7 +24,7 @@ def base(row, model, hardware, precision, year, **sizes):
              "seq": "seq_length"}
     for name, column in names.items():
         put(cells, column, sizes.get(name, row.get(name, "")))
-    if cells.get("num_experts") is None:
+    if not is_mixture(cells):
         for column in ("expert_model_parallel_size", "expert_tensor_parallel_size"):
             cells.pop(column, None)
     return cells
@@ -52,7 +52,7 @@ DEEPSEEK_LAYOUTS = {4: [16] * 3 + [13], 8: [8] * 7 + [5], 16: [4] * 15 + [1], 32
 def mixture_recipe(cells, row):
     """Megatron-Bridge's (perf_recipes of the same commit): every expert on one rank, dispatcher flex.
     Exceptions: Qwen3-235B on H100, with overlapped all-to-all, and B200."""
-    if not cells.get("num_experts"):
+    if not is_mixture(cells):
         return
     spread_recipe(cells)
     if cells.get("num_hidden_layers") == "94" and cells["hardware"] in ("h100-sxm-80gb", "b200-sxm-180gb"):
@@ -88,7 +88,7 @@ def bridge_perf(row):
     if cells.get("fp8_recipe") == "unstated" and not cells.get("fp4_format"):
         cells["fp8_recipe"] = "tensorwise"  # its recipes: bf16, fp8cs (current scaling), fp8mx, nvfp4
     megatron_recipe(cells, row, row["vp"])
-    if cells.get("num_experts"):
+    if is_mixture(cells):
         spread_recipe(cells)
     cells.update(recipe(row))
     if row.get("fsdp", "") not in ("", "0"):
@@ -97,7 +97,7 @@ def bridge_perf(row):
     if "lora" in row["phase"].lower():
         cells.update(frozen="lora", lora_targets="qkv")  # as its performance recipes
     note = (row["note"] + " " + row["model"]).lower()
-    if cells.get("num_experts"):
+    if is_mixture(cells):
         put(cells, "moe_router_force_load_balancing", "true" if "force-balanced" in note else "")
         if "tokendrop" in note:  # apply_moe_token_drop of its recipes: each expert has its even share, padded
             cells.update(moe_expert_capacity_factor="1", moe_pad_expert_input_to_capacity="true",
@@ -202,7 +202,7 @@ def megascale(row):
     put(cells, "step_s", row["iter_s"])
     if row["mfu_pct"]:
         cells.update(mfu_percent=row["mfu_pct"], peak_tflops=312)
-        if not cells.get("num_experts"):
+        if not is_mixture(cells):
             cells["flops"] = "full-attention"
     cells["label"] = f"{row['table']} {row['model']} {row['system']}"
     cells["source"] = row["paper"]
@@ -299,6 +299,11 @@ def bridge_verified(row):
     put(cells, "tokens_per_s_per_gpu", row["tokens_per_s_per_gpu"])
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
     put(cells, "peak_gib", row["peak_allocated_gib"])
+    if cells.get("model") == HYBRIDS[88] and cells["seq_length"] == "4096":
+        # Its TFLOP/s over its tokens/s are 169 GFLOP a token, twice those of the summaries' rows (85): the run
+        # had the 8,192 tokens of its recipe, and the rate is that of another length.
+        cells["seq_length"] = "8192"
+        cells.pop("tokens_per_s_per_gpu")
     cells["label"] = row["recipe"]
     cells["source"] = f"Megatron-Bridge recipe {row['recipe']}, {row['date']}"
     return cells
@@ -352,13 +357,15 @@ def matched(row):
         raise Unplaced("no measured value of a run that finished")
     cells["software"] = "megatron-bridge"
     megatron_recipe(cells, row, row["vp"])
+    if "nemotron" in cells.get("model", ""):
+        cells.update(MIXERS)  # nemotron_3_nano_pretrain_16gpu_h100_bf16_config
     if row["variable"] == "recompute_modules" and row["value"] != "[]":
         cells.update(recompute_granularity="selective", recompute_modules=row["value"].replace("+", ","))
     elif row["variable"] == "ep_overlap":
         put(cells, "overlap_moe_expert_parallel_comm", "true" if " on" in f" {row['value']}" else "")
     elif row["variable"] == "optimizer_offload_fraction":
         cells["optimizer_offload_fraction"] = row["value"]
-    if cells.get("num_experts"):
+    if is_mixture(cells):
         # All rows of the last study, as its first two say.
         exchange = "alltoall" in row["value"] or row["study"] == "ep_overlap_2026-05-18"
         cells["moe_token_dispatcher_type"] = "alltoall" if exchange else "flex"
@@ -402,7 +409,7 @@ def simumax(row):
     put(cells, "zero_stage", 1)
     cells.update(overlap_grad_reduce="false", overlap_param_gather="false")  # its Megatron scripts' default
     put(cells, "sequence_parallel", "true" if int(row["tp"]) > 1 else "false")
-    if cells.get("num_experts"):
+    if is_mixture(cells):
         cells.update(moe_expert_capacity_factor=1, moe_pad_expert_input_to_capacity="true",
                      moe_token_dispatcher_type="alltoall")  # its Megatron scripts'
     put(cells, "cp_comm_type", row["cp_comm_type"])
