@@ -21,7 +21,7 @@ using H = HardwareProfile;
 using Refusal = std::optional<std::string>;
 
 Refusal listed_mixture(const C& c, const S& software, const H* /*hardware*/) {
-  return why_mixture_unlisted(c, software);
+  return why_model_unlisted(c, software);
 }
 
 /// States, operators and kept activations of other software are those of 16-bit storage and Adam.

@@ -143,7 +143,7 @@ class RegionVisit {
         keys.zero = zero;
         if (zero > 0 && config_.model.mixture) {
           set_keys(keys, config_);
-          if (why_invalid(config_) || why_mixture_unlisted(config_, software_)) continue;
+          if (why_invalid(config_) || why_model_unlisted(config_, software_)) continue;
         }
         for (const bool half_gradients : {false, true}) {
           if (half_gradients && one_gradient) continue;

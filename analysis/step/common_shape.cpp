@@ -189,9 +189,9 @@ RecomputationShape recomputation_of(const RunConfig& config) {
 
 /// Expert-parallel sharding of an MoE layer in a framework that spreads experts over ranks.
 void spread_experts(const RunConfig& config, const Software& framework, StageShape& shape) {
+  if (const auto reason = why_model_unlisted(config, framework)) throw InputError(*reason);
   const Mixture& mixture = config.model.mixture;
   if (!mixture) return;
-  if (const auto reason = why_mixture_unlisted(config, framework)) throw InputError(*reason);
   ExpertShape& expert = shape.expert;
   const ParallelConfig& parallel = config.parallel;
   expert.ranks = parallel.expert;

@@ -14,8 +14,15 @@ StepTraits traits_of(const Software& software) {
   return software.own_step ? StepTraits() : kFrameworkTraits;
 }
 
-std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& software) {
-  if (!config.model.mixture || software.own_step) return std::nullopt;
+std::optional<std::string> why_model_unlisted(const RunConfig& config, const Software& software) {
+  if (software.own_step) return std::nullopt;
+  if (config.model.hybrid && !software.communication.buckets()) {
+    return fmt::format(
+        "software: found {} with {}, whose Mamba mixers are predicted as Megatron-Core runs them; expected "
+        "one of Megatron-Core's, such as megatron-core or megatron-bridge",
+        config.machine.software, config.model.name);
+  }
+  if (!config.model.mixture) return std::nullopt;
   if (software.describes_mixtures() && (software.communication.sharded || config.parallel.dp.zero_stage < 2))
     return std::nullopt;
   return fmt::format(

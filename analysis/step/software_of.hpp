@@ -16,8 +16,8 @@ const Software& software_of(const RunConfig& config);
 /// Behaviour of a step that is described.
 StepTraits traits_of(const Software& software);
 
-/// Reason why a software's MoE model is not predicted, or empty: software without one, and sharded
-/// gradients.
-std::optional<std::string> why_mixture_unlisted(const RunConfig& config, const Software& software);
+/// Reason why a software's MoE or hybrid model is not predicted, or empty: software without one, and, of MoE
+/// models, sharded gradients.
+std::optional<std::string> why_model_unlisted(const RunConfig& config, const Software& software);
 
 }  // namespace plumbline

@@ -17,10 +17,10 @@ int gpus_per_host(const std::string& hardware) {
 }
 
 /// The choices that the predicted software makes where the configuration has none: another software would
-/// make others. A mixture that the software does not have is exported without.
+/// make others. A mixture or hybrid that the software does not have is exported without.
 RunConfig with_choices(RunConfig config) {
   const Software& software = software_of(config);
-  if (config.model.mixture && why_mixture_unlisted(config, software)) return config;
+  if (why_model_unlisted(config, software)) return config;
   const StageShape shape = common_shape(config, software);
   ParallelConfig& parallel = config.parallel;
   parallel.dp.overlap_grad_reduce = shape.overlap.grad_reduce;

@@ -134,6 +134,8 @@ constexpr Feature kPredictedSwitches{"model", "layers of a family that is predic
                                        const ModelConfig& m = own ? c.model : *c.distillation.teacher;
                                        return fmt::format("{} with {}", m.name, m.predicted.names);
                                      }};
+constexpr Feature kHybrid{"model", "a hybrid model", MODEL_WHEN(static_cast<bool>(m.hybrid)),
+                          MODEL_NAME(static_cast<bool>(m.hybrid))};
 constexpr Feature kMixedLayers{"", "layers without experts in between",
                                WHEN(!c.model.predicted.has_experts.empty()), model_name};
 constexpr Feature kPlainQueries{"model", "latent attention without q_lora_rank",

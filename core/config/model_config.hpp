@@ -211,7 +211,7 @@ struct ModelConfig {
   /// Width of what experts read and give.
   std::int64_t expert_width() const { return mixture.latent > 0 ? mixture.latent : hidden; }
   /// Norms of all layers, those of queries and keys not counted: each mixer and feed-forward layer has one.
-  std::int64_t norms() const {
+  std::int64_t norm_count() const {
     return hybrid ? attention_layers() + mamba_layers() + feed_forward_layers() : layers * layer_norms();
   }
   /// Norms of a layer, those of queries and keys not counted.

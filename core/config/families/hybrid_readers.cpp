@@ -112,7 +112,7 @@ void read_granite_mamba(const JsonKeys& keys, ModelConfig& config) {
   config.hybrid.mixers = std::move(mixers);
   config.predicted.add("Mamba mixers");
   read_mamba(keys, kGraniteKeys, config);
-  if (keys.string_or("position_embedding_type", "nope") != "rope") config.positions = Positions::none;
+  if (keys.string_or("position_embedding_type", "nope") != "rope") config.position.kind = Positions::none;
 }
 
 }  // namespace plumbline

@@ -177,8 +177,8 @@ Number count_parameters(const ModelConfig& config, std::int64_t experts) {
   const Number norm = h * Number(config.norm_vectors());
   Number dense = fc1 * h + ffn * h + Number(config.predicted.scalars);
   if (config.has_feed_forward_bias()) dense += fc1 + h;
-  Number total =
-      norm * Number(config.norms()) + count_attention<Number>(config) * Number(config.attention_layers());
+  Number total = norm * Number(config.norm_count()) +
+                 count_attention<Number>(config) * Number(config.attention_layers());
   if (config.hybrid.mamba) total += count_mamba<Number>(config) * Number(config.mamba_layers());
   total += dense * Number(config.feed_forward_layers() - config.mixture_layers());
   total += count_mixture<Number>(config, experts) * Number(config.mixture_layers());

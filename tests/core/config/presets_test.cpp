@@ -96,6 +96,9 @@ TEST(Presets, HaveThePublishedParameterCounts) {
       {"gemma-3-27b", 27'009'346'304},
       {"gpt-oss-20b", 20'914'757'184, 4'187'440'704},
       {"gpt-oss-120b", 116'829'156'672, 5'711'982'912},
+      {"nemotron-3-nano-30b-a3b", 31'577'940'288, 3'580'076'352},
+      {"nemotron-3-super-120b-a12b", 120'668'707'840, 12'770'237'440},
+      {"nemotron-3-ultra-550b-a55b", 549'308'993'536, 56'058'843'136},
       {"gpt3-175b-mlperf", 174'615'846'912},
   };
   std::vector<std::string> names;
@@ -106,7 +109,8 @@ TEST(Presets, HaveThePublishedParameterCounts) {
     EXPECT_EQ(preset->active_parameters(), c.active > 0 ? c.active : c.parameters) << c.name;
     // Heads of 256, of 128 in any model, of two parts.
     const bool wider = preset->name == "gemma-7b" || preset->norms.qk || preset->latent ||
-                       preset->name.starts_with("gemma-3") || preset->name.starts_with("gpt-oss");
+                       preset->name.starts_with("gemma-3") || preset->name.starts_with("gpt-oss") ||
+                       preset->hybrid;
     EXPECT_TRUE(wider || preset->hidden == preset->heads * preset->head_dim) << c.name;
     names.push_back(c.name);
   }
