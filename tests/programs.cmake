@@ -24,50 +24,33 @@ function(plumbline_test_options target)
   endif()
 endfunction()
 
-# plumbline_defined(result files ... DEFINITIONS name=value ...): those of the files that name a definition.
-function(plumbline_defined result)
+# plumbline_define(files ... DEFINITIONS name=value ...): each definition for the files that name it. With the
+# checkout's path in it ccache could not use the others' objects in another clone.
+function(plumbline_define)
   cmake_parse_arguments(ARG "" "" "DEFINITIONS" ${ARGN})
-  list(TRANSFORM ARG_DEFINITIONS REPLACE "=.*" "" OUTPUT_VARIABLE names)
-  list(JOIN names "|" names)
-  set(defined "")
-  foreach(file IN LISTS ARG_UNPARSED_ARGUMENTS)
-    file(STRINGS ${file} named REGEX "${names}" LIMIT_COUNT 1)
-    if(named)
-      list(APPEND defined ${file})
-    endif()
+  foreach(definition IN LISTS ARG_DEFINITIONS)
+    string(REGEX REPLACE "=.*" "" name "${definition}")
+    foreach(file IN LISTS ARG_UNPARSED_ARGUMENTS)
+      file(STRINGS ${file} named REGEX "${name}" LIMIT_COUNT 1)
+      if(named)
+        set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS "${definition}")
+      endif()
+    endforeach()
   endforeach()
-  set(${result} ${defined} PARENT_SCOPE)
 endfunction()
 
-# plumbline_test_program(name SOURCES a_test.cpp support.cpp ... [DEPENDS ...] [DEFINITIONS ...]
+# plumbline_test_program(name [MPI] SOURCES a_test.cpp support.cpp ... [DEPENDS ...] [DEFINITIONS ...]
 #                        [OPTIMIZE level] [RANKS 1 2 4] [LABELS ...] [WHOLE])
 # Registers a test for every source that is called ..._test.cpp. `a_test.cpp:2:4` runs on other rank counts
 # than those of RANKS. With RANKS the program is an MPI program and each test runs under mpirun once per rank
 # count, as name.Nranks.
-# WHOLE: one test named like the program, whatever its files, each compiled alone.
+# WHOLE: one test named like the program, whatever its files.
 # OPTIMIZE: for tests that compute much.
-# Sources are compiled in batches of some seconds (cmake/library.cmake), but those of ALONE, or `ALONE all`:
-# their unnamed namespaces share names with others.
 function(plumbline_test_program program)
-  cmake_parse_arguments(ARG "WHOLE" "OPTIMIZE" "SOURCES;ALONE;DEPENDS;DEFINITIONS;RANKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "OPTIMIZE" "SOURCES;DEPENDS;DEFINITIONS;RANKS;LABELS" ${ARGN})
   set(files ${ARG_SOURCES})
   list(TRANSFORM files REPLACE "[.]cpp:.*" ".cpp")
-  # Apart, because with the checkout's path in them ccache could not use the others' objects in another clone.
-  plumbline_defined(defined ${files} DEFINITIONS PLUMBLINE_SOURCE_DIR ${ARG_DEFINITIONS})
-  list(REMOVE_ITEM files ${defined})
-  set(objects "")
-  if(defined)
-    set(objects ${program}_with_paths)
-    add_library(${objects} OBJECT ${defined})
-    target_compile_definitions(${objects} PRIVATE PLUMBLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-      ${ARG_DEFINITIONS})
-  endif()
   add_executable(${program} ${files})
-  if(PLUMBLINE_UNITY AND NOT ARG_WHOLE AND NOT ARG_ALONE STREQUAL all)
-    foreach(target IN ITEMS ${program} ${objects})
-      plumbline_batches(${target} BYTES 45000 ALONE ${ARG_ALONE})
-    endforeach()
-  endif()
   set(main GTest::gtest_main)
   if(ARG_RANKS)
     set(main GTest::gtest)  # an MPI test brings its own main
@@ -76,13 +59,9 @@ function(plumbline_test_program program)
       SKIP_PRECOMPILE_HEADERS ON)
     list(APPEND ARG_DEPENDS MPI::MPI_CXX)
   endif()
-  foreach(target IN ITEMS ${program} ${objects})
-    target_link_libraries(${target} PRIVATE plumbline_options ${ARG_DEPENDS} ${main} GTest::gmock)
-    plumbline_test_options(${target} ${ARG_OPTIMIZE})
-  endforeach()
-  if(objects)
-    target_sources(${program} PRIVATE $<TARGET_OBJECTS:${objects}>)
-  endif()
+  target_link_libraries(${program} PRIVATE plumbline_options ${ARG_DEPENDS} ${main} GTest::gmock)
+  plumbline_define(${files} DEFINITIONS PLUMBLINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ${ARG_DEFINITIONS})
+  plumbline_test_options(${program} ${ARG_OPTIMIZE})
   if(NOT ARG_RANKS AND NOT "cli" IN_LIST ARG_LABELS)
     add_dependencies(unit_tests ${program})
   endif()
