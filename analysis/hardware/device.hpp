@@ -33,7 +33,20 @@ struct AttentionRates {
   double cudnn_backward_speedup = 1;
 };
 
-/// SI units throughout; every constant's source is in analysis/hardware/*.json.
+/// Tiles of a product.
+struct TileRates {
+  double wave_share =
+      0.5;  // of an empty place in the last wave that is lost: idle processors leave power to the rest
+  double tile_s = 0;           // filling a tile's operand pipeline
+  double cache_bandwidth = 0;  // of the second-level cache, bytes/s: where epilogues write
+};
+
+/// Its host, compared with that of software's constants (2023's Xeon).
+struct HostRates {
+  double slowdown = 1;         // of launches
+  double python_slowdown = 0;  // of Python; 0: as of launches
+};
+
 /// Kernels of state-space and linear-attention mixers: shares of the memory's bandwidth that they reach,
 /// counting what each reads and writes once. Defaults: the H100's, where nothing is measured.
 struct ScanRates {
@@ -42,6 +55,7 @@ struct ScanRates {
   friend bool operator==(const ScanRates&, const ScanRates&) = default;
 };
 
+/// SI units throughout; every constant's source is in analysis/hardware/*.json.
 struct Device {
   MemoryBytes memory;
   AttentionRates attention;
@@ -59,15 +73,11 @@ struct Device {
   double gemm_share_8bit = 0;
   double gemm_share_4bit = 0;
   double mx8_slowdown = 1;  // time of a product in MXFP8 over one in FP8 with a scale per tensor
-  double wave_share =
-      0.5;  // of an empty place in the last wave that is lost: idle processors leave power to the rest
-  double tile_s = 0;           // filling a tile's operand pipeline
-  double cache_bandwidth = 0;  // of the second-level cache, bytes/s: where epilogues write
-  double stream_share = 0;     // of the bandwidth that a long memory-bound kernel reaches
-  double random_s = 0;         // per element of a dropout kernel that draws its own numbers (Philox 4x32-10)
-  double host_slowdown = 1;    // launch times of its host over those of software's constants (2023's Xeon)
-  double python_slowdown = 0;  // the same of Python's times; 0: as host_slowdown
-  double kernel_s = 0;         // ramp-up, drain and gap of one kernel on the device
+  TileRates tiles;
+  double stream_share = 0;  // of the bandwidth that a long memory-bound kernel reaches
+  double random_s = 0;      // per element of a dropout kernel that draws its own numbers (Philox 4x32-10)
+  HostRates host;
+  double kernel_s = 0;  // ramp-up, drain and gap of one kernel on the device
   ScanRates scans;
   /// Measured shares of single shapes (analysis/hardware/kernel_rates.csv); none if nothing is tabled.
   std::shared_ptr<const KernelRates> rates;
@@ -103,14 +113,14 @@ inline double product_seconds(const Device& d, double flops_per_s, double operan
   // Smaller tiles load more operand bytes per FLOP from shared memory: shares of the large tile's rate.
   constexpr Tile kTiles[] = {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {64, 64, 0.65}};
   const double per_processor = flops_per_s / d.processors;
-  const double cache_per_processor = d.cache_bandwidth / d.processors;
+  const double cache_per_processor = d.tiles.cache_bandwidth / d.processors;
   double best = 1e30;
   for (const Tile& tile : kTiles) {
     const double tiles = tiles_of(m, tile.m, spread) * std::ceil(n / tile.n) * batch;
     const double full = tiles / d.processors;
-    const double waves = full <= 1 ? 1 : full + d.wave_share * (std::ceil(full) - full);
+    const double waves = full <= 1 ? 1 : full + d.tiles.wave_share * (std::ceil(full) - full);
     const double loop = 2 * tile.m * tile.n * k / (per_processor * tile.share);
-    const double epilogue = d.tile_s + tile.m * tile.n * output_bytes / cache_per_processor;
+    const double epilogue = d.tiles.tile_s + tile.m * tile.n * output_bytes / cache_per_processor;
     best = std::min(best, waves * (loop + epilogue));
   }
   const double memory =

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "analysis/work/framework_list.hpp"
-#include "analysis/work/frameworks/framework_mamba.hpp"
 #include "analysis/work/parameter_units.hpp"
 #include "core/base/error.hpp"
 
@@ -71,10 +70,19 @@ std::int64_t mixture_bytes(const StageShape& s) {
                        (s.numerics.fp8_activation_input ? 1 : 2) * e.rows * e.fc1 +
                        8 * e.sent * s.moe.experts;
   if (s.software->mixtures.weighted_results) bytes += 2 * e.sent * e.chosen * s.expert_width();
-  // What the projections to experts and back read, with shared experts.
+  // Operands of the projections to experts and back.
   if (s.moe.latent > 0) bytes += operand_bytes(s, e.sent * (s.stream.hidden + s.moe.latent));
   return bytes + gate_bytes(s) * s.stream.tokens * s.moe.shared +
          operand_bytes(s, s.stream.tokens * s.moe.shared);
+}
+
+/// A Mamba mixer: the first product's result, the scan's with its gate and without, in 16 bits (mamba_ssm's
+/// ssd_combined.py), statistics of the norm by group, and the operand of the second product.
+std::int64_t mamba_kept_bytes(const StageShape& s) {
+  if (!s.has_mamba()) return 0;
+  const Mamba& mamba = s.mixer.mamba;
+  return s.stream.tokens * (2 * (mamba.projected() + 2 * mamba.inner()) + 4 * mamba.groups) +
+         operand_bytes(s, s.stream.tokens * mamba.inner());
 }
 
 /// A layer with everything kept, or as selective recomputation leaves it.
@@ -87,9 +95,8 @@ std::int64_t kept_bytes(const StageShape& s, bool selective) {
   // results, and one more of the attention's result (Transformer Engine saves the columns of its quantized
   // inputs).
   const auto operand = [&](std::int64_t elements) { return operand_bytes(s, elements); };
-  const std::int64_t mamba =
-      mamba_kept_bytes(s) + (s.has_mamba() ? operand(s.stream.tokens * s.mixer.mamba.inner()) : 0);
-  const std::int64_t attention = (quantizes(s) ? operand(s.stream.tokens * s.attention.q) : 0) + mamba;
+  const std::int64_t attention =
+      (quantizes(s) ? operand(s.stream.tokens * s.attention.q) : 0) + mamba_kept_bytes(s);
   if (s.attention.latent() || s.mixture()) {
     const std::int64_t own = s.stream.tokens * (2 * kept_by_attention(s) * (s.attention.k + s.attention.q) +
                                                 4 * s.attention.heads) +

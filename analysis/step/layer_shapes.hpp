@@ -57,7 +57,8 @@ struct AttentionWidths {
   friend bool operator==(const AttentionWidths&, const AttentionWidths&) = default;
 };
 
-/// What mixes a layer's tokens, and a Mamba mixer on this tensor rank (core/config/hybrid_layers.hpp).
+/// The mixer of a layer's tokens, and sizes of a Mamba mixer on this tensor rank
+/// (core/config/hybrid_layers.hpp).
 struct MixerShape {
   Mixer kind = Mixer::attention;
   bool feed_forward = true;  // the layer has a feed-forward block, too

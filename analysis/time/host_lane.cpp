@@ -7,7 +7,7 @@
 namespace plumbline {
 
 double host_slowdown(const HardwareProfile& hardware) {
-  return hardware.accelerator() == nullptr ? 1 : hardware.accelerator()->constants.device.host_slowdown;
+  return hardware.accelerator() == nullptr ? 1 : hardware.accelerator()->constants.device.host.slowdown;
 }
 
 UpdateWait update_wait(const HeldStages& rank, const std::vector<OperatorCall>& calls,
@@ -23,7 +23,7 @@ UpdateWait update_wait(const HeldStages& rank, const std::vector<OperatorCall>& 
 
 double python_slowdown(const HardwareProfile& hardware) {
   const double own =
-      hardware.accelerator() == nullptr ? 0 : hardware.accelerator()->constants.device.python_slowdown;
+      hardware.accelerator() == nullptr ? 0 : hardware.accelerator()->constants.device.host.python_slowdown;
   return own > 0 ? own : host_slowdown(hardware);
 }
 

@@ -12,7 +12,7 @@
 
 namespace plumbline {
 
-/// What a kernel that moves data is bound by: the memory, or, of a mixer's, less than the memory gives
+/// The bound of a kernel that moves data: the memory, or, of a mixer's kernels, less than the memory gives
 /// (ScanRates of analysis/hardware/device.hpp).
 enum class StreamRate : std::uint8_t { memory, convolution, recurrence };
 

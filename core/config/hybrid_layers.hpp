@@ -7,7 +7,7 @@
 
 namespace plumbline {
 
-/// What mixes the tokens of a layer; none: it is a feed-forward layer alone.
+/// The mixer of a layer's tokens; none: it is a feed-forward layer alone.
 enum class Mixer : std::uint8_t { attention, mamba, none };
 
 /// A Mamba-2 mixer (Dao & Gu 2024, arXiv:2405.21060, §7): a product makes gates z, inputs x, B, C and step

@@ -211,7 +211,7 @@ constexpr Room kRooms[] = {
      "core/launch_files/shell"},
     {"core/launch_files/megatron/model", "core/base core/config core/launch_files/arguments"},
     {"core/launch_files/torch", "core/base core/config core/launch_files/arguments"},
-    {"core/launch_files/shell", "core/base"},
+    {"core/launch_files/shell", "core/base core/launch_files/arguments"},
     {"core/profile", "core/backends/nccl core/base core/run core/schedule core/trace <cuda> <cupti> <nvtx>"},
     {"core/run", "core/base core/parallel core/schedule core/tensor core/trace"},
     {"core/schedule", "core/base"},

@@ -27,13 +27,13 @@ constexpr MachineConstant kConstants[] = {
     {"gemm_share_8bit", &Device::gemm_share_8bit},
     {"gemm_share_4bit", &Device::gemm_share_4bit},
     {"mx8_slowdown", &Device::mx8_slowdown},
-    {"wave_share", &Device::wave_share},
-    {"tile_s", &Device::tile_s},
-    {"cache_bandwidth", &Device::cache_bandwidth},
+    {"wave_share", &TileRates::wave_share},
+    {"tile_s", &TileRates::tile_s},
+    {"cache_bandwidth", &TileRates::cache_bandwidth},
     {"stream_share", &Device::stream_share},
     {"random_s", &Device::random_s},
-    {"host_slowdown", &Device::host_slowdown},
-    {"python_slowdown", &Device::python_slowdown},
+    {"host_slowdown", &HostRates::slowdown},
+    {"python_slowdown", &HostRates::python_slowdown},
     {"kernel_s", &Device::kernel_s},
     {"cudnn_forward_speedup", &AttentionRates::cudnn_forward_speedup},
     {"cudnn_backward_speedup", &AttentionRates::cudnn_backward_speedup},
@@ -70,6 +70,14 @@ auto& part(M& machine, double MemoryBytes::*) {
 template <class M>
 auto& part(M& machine, double AttentionRates::*) {
   return machine.device.attention;
+}
+template <class M>
+auto& part(M& machine, double TileRates::*) {
+  return machine.device.tiles;
+}
+template <class M>
+auto& part(M& machine, double HostRates::*) {
+  return machine.device.host;
 }
 template <class M>
 auto& part(M& machine, double ScanRates::*) {
@@ -126,10 +134,10 @@ void check_machine(const Machine& machine, const std::string& place) {
   const Device& d = machine.device;
   const Network& n = machine.network;
   const bool usable = d.memory.bytes > 0 && d.peak_16bit > 0 && d.bandwidth > 0 && d.host_bandwidth > 0 &&
-                      d.processors >= 1 && d.gemm_share > 0 && d.stream_share > 0 && d.cache_bandwidth > 0 &&
-                      d.attention.forward > 0 && d.attention.backward > 0 && n.node_bandwidth > 0 &&
-                      n.message_bandwidth > 0 && n.nic_bandwidth > 0 && n.nic_step_s > 0 &&
-                      n.switch_reduction > 0;
+                      d.processors >= 1 && d.gemm_share > 0 && d.stream_share > 0 &&
+                      d.tiles.cache_bandwidth > 0 && d.attention.forward > 0 && d.attention.backward > 0 &&
+                      n.node_bandwidth > 0 && n.message_bandwidth > 0 && n.nic_bandwidth > 0 &&
+                      n.nic_step_s > 0 && n.switch_reduction > 0;
   if (!usable) throw InputError(place + ": expected rates, shares and bandwidths greater than 0");
 }
 

@@ -14,8 +14,8 @@ namespace plumbline {
 /// A constant of a machine, as far as a file may name it, and the member that holds it.
 struct MachineConstant {
   std::string_view name;
-  std::variant<double Device::*, double MemoryBytes::*, double AttentionRates::*, double ScanRates::*,
-               double Network::*>
+  std::variant<double Device::*, double MemoryBytes::*, double AttentionRates::*, double TileRates::*,
+               double HostRates::*, double ScanRates::*, double Network::*>
       member;
 
   bool of_network() const { return std::holds_alternative<double Network::*>(member); }

@@ -79,10 +79,4 @@ void MambaCalls::backward_weight() {
   calls_.linear("mamba in", GemmPass::weight_gradient, mamba_.projected(), s_.stream.hidden);
 }
 
-std::int64_t mamba_kept_bytes(const StageShape& s) {
-  if (!s.has_mamba()) return 0;
-  const Mamba& mamba = s.mixer.mamba;
-  return s.stream.tokens * (2 * (mamba.projected() + 2 * mamba.inner()) + 4 * mamba.groups);
-}
-
 }  // namespace plumbline

@@ -7,9 +7,9 @@
 namespace plumbline {
 
 /// The calls of a mixer in one direction, between the norm in front of it and the sum behind it. Its kernels
-/// (state-spaces/mamba@e9594ce1, mamba_ssm/ops/triton: ssd_combined.py and its parts; causal_conv1d) move what
-/// is counted here from the code, each tensor read or written once. The rate of the scan's is a guess: that of
-/// other Triton kernels of a recurrence in chunks, forward (ScanRates).
+/// (state-spaces/mamba@e9594ce1, mamba_ssm/ops/triton: ssd_combined.py and parts; causal_conv1d) move what
+/// is counted here from the code, each tensor read or written once. The rate of the scan's is a guess: that
+/// of other Triton kernels of a recurrence in chunks, forward (ScanRates).
 class MambaCalls {
  public:
   MambaCalls(const StageShape& shape, FrameworkCalls& calls)
@@ -36,9 +36,5 @@ class MambaCalls {
   const Mamba& mamba_;
   FrameworkCalls& calls_;
 };
-
-/// Bytes that a mixer keeps for its backward: the first product's result, the scan's, gated and not, in 16
-/// bits; what the second product reads is left to the caller.
-std::int64_t mamba_kept_bytes(const StageShape& shape);
 
 }  // namespace plumbline

@@ -265,7 +265,7 @@ constexpr PresetFile kPresetFiles[] = {
      R"("max_position_embeddings":131072,"sliding_window":128,"num_local_experts":128,)"
      R"("num_experts_per_tok":4,"rope_scaling":{"rope_type":"yarn","factor":32.0,"beta_fast":32.0,)"
      R"("beta_slow":1.0,"original_max_position_embeddings":4096,"truncate":false}})"},
-    // Shapes of NVIDIA/Megatron-LM@d98e8a64, examples/post_training/modelopt/conf/nvidia, and of Megatron-Bridge.
+    // Shapes of NVIDIA/Megatron-LM@d98e8a64, examples/post_training/modelopt/conf/nvidia.
     {"nemotron-3-nano-30b-a3b",
      R"({"model_type":"nemotron_h","num_hidden_layers":52,"hidden_size":2688,"num_attention_heads":32,)"
      R"("num_key_value_heads":2,"head_dim":128,"intermediate_size":1856,"vocab_size":131072,)"

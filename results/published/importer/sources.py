@@ -300,7 +300,7 @@ def bridge_verified(row):
     put(cells, "model_tflops_per_gpu", row["model_tflops_per_gpu"])
     put(cells, "peak_gib", row["peak_allocated_gib"])
     if cells.get("model") == HYBRIDS[88] and cells["seq_length"] == "4096":
-        # Its TFLOP/s over its tokens/s are 169 GFLOP a token, twice those of the summaries' rows (85): the run
+        # Its TFLOP/s over its tokens/s are 169 GFLOP a token, twice those of the summaries' rows (85): it
         # had the 8,192 tokens of its recipe, and the rate is that of another length.
         cells["seq_length"] = "8192"
         cells.pop("tokens_per_s_per_gpu")

@@ -47,8 +47,8 @@ TEST(HostLane, ByHand) {
   for (const Case& c : cases) {
     HardwareProfile hardware;
     Device& device = hardware.kind.emplace<Accelerator>(Accelerator{"a test's", {}}).constants.device;
-    device.host_slowdown = c.slowdown;
-    device.python_slowdown = c.python;
+    device.host.slowdown = c.slowdown;
+    device.host.python_slowdown = c.python;
     HostLane lane(hardware);
     double now = 0;
     double idle = 0;
