@@ -130,7 +130,7 @@ TEST(FrameworkMamba, OtherSoftwareIsRefused) {
   }
   RunConfig own = nano(1, 1);
   own.machine.software = "plumbline";
-  expect_refused(own, "");
+  EXPECT_THAT(why_unpredictable(own).value_or(""), testing::HasSubstr("whose step has no Mamba mixers"));
 }
 
 }  // namespace
