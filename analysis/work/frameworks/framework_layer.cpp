@@ -31,6 +31,17 @@ void residual(const StageShape& s, FrameworkCalls& calls) {
   calls.stream("add", stream, 6);
 }
 
+/// The sum behind attention or another mixer, and the norm in front of the feed-forward layer, if any.
+void sum_behind_mixer(const StageShape& s, FrameworkCalls& calls) {
+  const std::int64_t stream = s.stream.rows * s.stream.hidden;
+  const auto& kernels = s.software->kernels;
+  if (kernels.fused_residual_norm && !s.block.parallel() && !s.block.dropout)
+    return calls.stream("add and norm", stream,
+                        6 + 2 * (kernels.norm_passes - 1));  // the sum is not read again
+  residual(s, calls);
+  if (s.block.norms() > 1) calls.stream("norm", stream, norm_bytes(s, false));
+}
+
 double operators(const StageShape& s, double launched, bool attention_inside) {
   const bool apart = attention_inside && s.attention.unfused && !softmax_is_fused(s);
   return launched + (apart ? 6 : 0);
@@ -156,14 +167,7 @@ void forward(const StageShape& s, std::int64_t window, Wanted wanted, FrameworkC
     if (wanted.attention) attention_forward(s, window, calls);
     summed("projection", s.attention.attended(), wanted.projection);
   }
-  if (s.mixer.kind == Mixer::none) {
-  } else if (sw.kernels.fused_residual_norm && !s.block.parallel() && !s.block.dropout) {
-    calls.stream("add and norm", s.stream.rows * s.stream.hidden,
-                 6 + 2 * (sw.kernels.norm_passes - 1));  // the sum is not read again
-  } else {
-    residual(s, calls);
-    if (s.block.norms() > 1) calls.stream("norm", s.stream.rows * s.stream.hidden, norm_bytes(s, false));
-  }
+  if (s.mixer.kind != Mixer::none) sum_behind_mixer(s, calls);
   if (s.mixture()) {
     mixture_forward(s, wanted.edges == Edges::needed, calls);
   } else if (s.mixer.feed_forward) {
@@ -315,7 +319,8 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
       if (s.mixture()) MixtureCalls(s, calls).launches(false);
       return calls.layer_launches(operators(s,
                                             layer_operators(s, false) + communication_operators(s) +
-                                                norm_operators(s, false) + calls.cast_operators(4),
+                                                norm_operators(s, false) +
+                                                calls.cast_operators(2 * static_cast<int>(s.block.blocks)),
                                             true) +
                                   adapters.forward());
     case LayerPass::backward_input:
@@ -324,7 +329,8 @@ void framework_layer(const StageShape& s, LayerPass pass, std::int64_t window, b
       if (s.mixture()) MixtureCalls(s, calls).launches(true);
       return calls.layer_launches(operators(s,
                                             0.75 * layer_operators(s, true) + communication_operators(s) +
-                                                norm_operators(s, true) + calls.cast_operators(4),
+                                                norm_operators(s, true) +
+                                                calls.cast_operators(2 * static_cast<int>(s.block.blocks)),
                                             true) +
                                   adapters.backward_input());
     case LayerPass::backward_weight:
