@@ -67,10 +67,28 @@ TEST(FrameworkMamba, AMixerMultipliesTwiceAndScans) {
   for (const char* kernel :
        {"convolution", "mamba states", "mamba state passing", "mamba scan", "mamba norm"})
     EXPECT_EQ(std::count(labels.begin(), labels.end(), kernel), 1) << kernel;
-  // A convolution reads and writes x, B and C: 6144 elements of a token.
-  const auto convolution = calls_named(shape_of(nano()), ActionType::forward, "convolution");
-  const auto* moved = convolution.front().as<StreamCall>();
-  EXPECT_DOUBLE_EQ(static_cast<double>(moved->elements) * moved->bytes_per_element, 4096.0 * 6144 * 4);
+}
+
+// Bytes of a token: x, gates and the result 4096 elements, B and C 1024 each, step sizes and their sums 64 in
+// fp32, a chunk's states 4096·128 by 128 tokens, products of a chunk 128 in fp32 for each of 8 groups.
+TEST(FrameworkMamba, KernelsReadAndWriteEachTensorOnce) {
+  const struct {
+    const char* kernel;
+    double bytes;
+  } kernels[] = {
+      {"convolution", 2 * 2 * 6144},
+      {"mamba states", 2 * 4096 + 2 * 1024 + 2 * 4 * 64 + 4 * 4096},
+      {"mamba state passing", 4 * 4096 + 2 * 4096},  // read in fp32, written in 16 bits
+      {"mamba chunk products", 2 * 2 * 1024 + 4 * 8 * 128},
+      {"mamba scan", 4 * 8 * 128 + 2 * 1024 + 2 * 4096 + 2 * 4 * 64 + 4 * 2 * 4096},
+  };
+  for (const auto& [kernel, bytes] : kernels) {
+    const auto calls = calls_named(shape_of(nano()), ActionType::forward, kernel);
+    ASSERT_FALSE(calls.empty()) << kernel;
+    const auto* moved = calls.front().as<StreamCall>();
+    EXPECT_DOUBLE_EQ(static_cast<double>(moved->elements) * moved->bytes_per_element, 4096.0 * bytes)
+        << kernel;
+  }
 }
 
 // The layer's input; its norm's result; gates, x, B, C and steps; the scan's result before its gate and
