@@ -1,5 +1,5 @@
 // Fields of hybrid models. Sources: NVIDIA's configuration_nemotron_h.py, published with the weights, and
-// granitemoehybrid and falcon_h1 of transformers; sizes of a mixer as in Megatron-Core's mamba_mixer.py.
+// granitemoehybrid of transformers; sizes of a mixer as in Megatron-Core's mamba_mixer.py.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,6 +108,11 @@ void read_granite_mamba(const JsonKeys& keys, ModelConfig& config) {
   if (std::ssize(mixers) != config.layers) {
     keys.fail("layer_types", fmt::format("found {} entries, expected one for each of the {} layers",
                                          mixers.size(), config.layers));
+  }
+  for (const Json& type : *types) {
+    if (type != "mamba" && type != "attention" && type != "full_attention")
+      keys.fail("layer_types",
+                fmt::format("found {}, expected \"mamba\" and \"attention\"", JsonKeys::shown(type)));
   }
   config.hybrid.mixers = std::move(mixers);
   config.predicted.add("Mamba mixers");

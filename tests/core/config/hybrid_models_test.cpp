@@ -101,6 +101,8 @@ TEST(HybridModels, GranitesMixersStandBesideFeedForwardLayers) {
   EXPECT_EQ(hybrid.mamba_layers(), 2);
   EXPECT_EQ(hybrid.feed_forward_layers(), 3);
   EXPECT_EQ(hybrid.hybrid.mamba.head_dim, 16);
+  file["layer_types"] = {"mamba", "attention", "retention"};
+  EXPECT_THROW(parse(file), InputError);
   file["layer_types"] = {"attention", "attention", "attention"};
   const ModelConfig plain = parse(file);
   EXPECT_FALSE(plain.hybrid);
